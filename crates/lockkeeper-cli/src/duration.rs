@@ -1,10 +1,11 @@
-//! Durations as people type and read them. The grammar is the library's, so that a URL and an option take the same.
+//! Durations as people type and read them. The grammar is the library's, so that URLs and options
+//! take the same durations.
 
 use std::time::Duration;
 
 use lockkeeper::duration::parse_duration;
 
-/// How long something may take.
+/// A limit of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
     For(Duration),
@@ -37,7 +38,7 @@ pub(crate) fn human(d: Duration) -> String {
     }
 }
 
-/// Whole milliseconds, as machines get them.
+/// Whole milliseconds, the form for programs.
 pub(crate) fn millis(d: Duration) -> u64 {
     u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
 }

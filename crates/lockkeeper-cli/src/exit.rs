@@ -1,4 +1,5 @@
-//! How the program ends: the exit codes, the same for all commands, and the failures that lead to them.
+//! The end of the program: the exit codes, which are the same for all commands, and the failures
+//! that lead to them.
 
 use std::fmt;
 use std::process::{ExitCode, ExitStatus};
@@ -10,11 +11,12 @@ use std::os::unix::process::ExitStatusExt;
 
 /// Why and with which code the program ends.
 ///
-/// The numbers of its own are those of sysexits(3) and of shells, so that cron, CI and `timeout` users know them. A
-/// command that is run may return any of them itself; the `exited` event tells them apart.
+/// The numbers of its own are those of sysexits(3) and of shells, which users of cron, CI and
+/// `timeout` know. The command of a `run` may return any of them too; the `exited` event
+/// distinguishes the two cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// 0: it worked.
+    /// 0: success.
     Ok,
     /// 1: the answer is "no" (`inspect`: the lock is free).
     No,
@@ -26,7 +28,7 @@ pub(crate) enum Exit {
     Internal,
     /// 71: the system gave no descriptor, process or memory.
     System,
-    /// 75, or what `-E` says: not acquired, since others hold it.
+    /// 75, or the code of `-E`: not acquired, since other claims hold the lock.
     Busy(u8),
     /// 74: the answer could not be written.
     Output,
@@ -40,7 +42,8 @@ pub(crate) enum Exit {
     NotExecutable,
     /// 127: the command does not exist.
     NotFound,
-    /// Ended by signal n, the command or, before it ran, lockkeeper itself. Shells and events show 128 + n.
+    /// Signal n ended the command or, before the command ran, lockkeeper itself. Shells and events
+    /// show 128 + n.
     Signal(i32),
     /// The command's own code.
     Child(u8),
@@ -69,21 +72,22 @@ impl Exit {
         }
     }
 
-    /// Ends this process: by the very signal that ended the command or the waiting, so that a shell whose script was
-    /// interrupted ends the script.
+    /// Ends this process, by the same signal that ended the command or the wait, so that a shell
+    /// whose script was interrupted ends the script.
     pub(crate) fn end(self) -> ExitCode {
-        // The kernel spares the first process of a container what it does to itself.
+        // The kernel protects the first process of a container from signals that it sends to
+        // itself.
         if let Self::Signal(signal) = self
             && !getpid().is_init()
         {
-            // The core that somebody may want is the command's.
+            // Only a core file of the command is of use.
             let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
             let _ = emulate_default_handler(signal);
         }
         ExitCode::from(self.code())
     }
 
-    /// What `exited` gives as the cause.
+    /// The cause in the `exited` event.
     pub(crate) fn cause(self) -> &'static str {
         match self {
             Self::Child(_) => "child",
@@ -111,7 +115,8 @@ impl From<ErrorKind> for Exit {
             ErrorKind::Timeout | ErrorKind::QueueFull => Self::Busy(Self::BUSY),
             ErrorKind::Unavailable | ErrorKind::SessionLost | ErrorKind::Closed => Self::Unavailable,
             ErrorKind::Denied => Self::Denied,
-            // A NAME or an option; whoever connects knows that there it is the URL.
+            // The error is about a NAME or an option; the code that connects knows that there it is
+            // about the URL.
             ErrorKind::Invalid => Self::Usage,
             ErrorKind::Mismatch | ErrorKind::Unsupported => Self::Config,
             ErrorKind::Lost => Self::Lost,
@@ -120,7 +125,7 @@ impl From<ErrorKind> for Exit {
     }
 }
 
-/// What is told to the user before the program ends.
+/// The message for the user before the program ends.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
@@ -132,7 +137,7 @@ impl Failure {
         Self { exit, message: message.into() }
     }
 
-    /// Whether nobody needs to be told: a reader that has gone away knows.
+    /// Returns whether no message is needed: a reader that has gone away knows.
     pub(crate) fn is_silent(&self) -> bool {
         self.exit == Exit::Signal(rustix::process::Signal::PIPE.as_raw())
     }

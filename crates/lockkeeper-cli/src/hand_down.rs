@@ -1,5 +1,5 @@
-//! What a lockkeeper inside the command has to know, so that it speaks of the same locks: the flags that say where they
-//! are, as the variables that stand for them.
+//! What a lockkeeper inside the command has to know in order to reach the same locks: the flags for
+//! the store, as variables.
 
 use std::path::{Path, absolute};
 
@@ -7,7 +7,8 @@ use lockkeeper::url::StoreUrl;
 
 use crate::args::Global;
 
-/// The variables for the command. What the environment says is inherited anyway.
+/// The variables for the command. The command inherits the other variables of the environment
+/// anyway.
 pub(crate) fn variables(global: &Global) -> Vec<(&'static str, String)> {
     let config = global.config.as_deref().and_then(|path| Some(absolute(path).ok()?.to_str()?.to_owned()));
     let known = [
@@ -18,11 +19,13 @@ pub(crate) fn variables(global: &Global) -> Vec<(&'static str, String)> {
     known.into_iter().flatten().collect()
 }
 
-/// A name of the configuration, or a URL: a relative file is another one once the command changes its directory.
+/// A name of the configuration, or a URL: a relative path would name another file once the command
+/// changes its directory.
 fn store(typed: &str) -> (&'static str, String) {
     let Ok(mut url) = typed.parse::<StoreUrl>() else { return ("LOCKKEEPER_STORE", typed.to_owned()) };
     if url.has_password() {
-        // Not to be shown to everybody; no store at all is better than another one.
+        // A URL with a password must not be visible to every user; no store at all is better than
+        // another store.
         return ("LOCKKEEPER_REQUIRE_STORE", "1".to_owned());
     }
     if url.scheme == "file"

@@ -14,8 +14,8 @@ use crate::exit::Failure;
 use crate::output::{Verbosity, complain};
 use crate::small_file;
 
-/// The place for a handle that is yet to be acquired: a file beside it, which nobody else can read and which is gone
-/// again unless it becomes the handle file.
+/// The place of a future handle: a file beside it, which no other user can read. The file
+/// disappears unless it becomes the handle file.
 #[derive(Debug)]
 pub(crate) struct HandleFile {
     path: PathBuf,
@@ -23,12 +23,12 @@ pub(crate) struct HandleFile {
 }
 
 impl HandleFile {
-    /// Finds out before anybody waits for a lock whether there is room for its handle.
+    /// Checks whether the handle can be written, before the wait for a lock.
     pub(crate) fn prepare(path: &Path) -> Result<Self, Failure> {
         match fs::symlink_metadata(path) {
             Ok(_) => return Err(is_taken(path)),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unwritable(path, &error)),
-            // A slash at the end makes it a folder.
+            // A path with a slash at the end names a folder.
             Err(_) if path.as_os_str().as_bytes().ends_with(b"/") => {
                 return Err(unwritable(path, &io::ErrorKind::IsADirectory.into()));
             }
@@ -40,7 +40,7 @@ impl HandleFile {
         Ok(Self { path: path.to_owned(), temporary })
     }
 
-    /// Makes it the handle file, in one step, and never in the place of another file.
+    /// Turns it into the handle file in one step, and never replaces another file.
     pub(crate) fn fill(mut self, handle: &Handle) -> Result<(), Failure> {
         let line = format!("{}\n", handle.expose());
         let file = self.temporary.as_file_mut();
@@ -63,14 +63,14 @@ pub(crate) fn read(path: &Path, verbosity: Verbosity) -> Result<Handle, Failure>
     let text = small_file::read(file).map_err(unreadable)?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
     let handle = line.parse().map_err(|error| Failure::config(format!("{}: {error}", shown(path))))?;
-    // To refuse it would keep a lock that is to be released.
+    // Refusing the file would keep a lock that is to be released.
     if is_open && verbosity >= Verbosity::Warnings {
         complain(&format!("{} is open to others, who could release the lock. Try: chmod 600", shown(path)));
     }
     Ok(handle)
 }
 
-/// Takes away the file of a lock that is gone. `false` if somebody else has done so.
+/// Removes the file of a lock that is gone. `false` if another process has removed it.
 pub(crate) fn remove(path: &Path) -> Result<bool, Failure> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),

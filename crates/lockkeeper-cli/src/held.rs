@@ -11,7 +11,7 @@ pub(crate) struct Held {
     pub(crate) mode: &'static str,
 }
 
-/// A mode, as people and programs read it.
+/// The word for a mode, for people and programs.
 pub(crate) fn mode_word(mode: &Mode) -> &'static str {
     match mode {
         Mode::Exclusive => "exclusive",

@@ -20,7 +20,8 @@ use crate::settings::Settings;
 const RETRY: Duration = Duration::from_millis(200);
 /// Between two looks for a file store that is not there yet.
 const APPEARS: Duration = Duration::from_secs(1);
-/// What TLS says where one side does not accept the certificate of the other: waiting does not change that.
+/// Messages of TLS when one side refuses the certificate of the other: waiting does not change
+/// that.
 const REFUSED_CERTIFICATES: [&str; 6] = [
     "invalid peer certificate",
     "CertificateRequired",
@@ -29,20 +30,21 @@ const REFUSED_CERTIFICATES: [&str; 6] = [
     "BadCertificate",
     "UnknownCA",
 ];
-/// How long to ask who holds a lock, where that is only good to know.
+/// How long to ask for the holder of a lock, when the answer is only useful and not necessary.
 const CURIOSITY: Duration = Duration::from_millis(300);
 
-/// What belongs to the lock rather than to one attempt.
+/// The terms that belong to the lock rather than to one attempt.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Terms {
     pub(crate) ttl: Option<Duration>,
     pub(crate) lock_delay: Option<Duration>,
-    /// The names have their prefix already, as those in sequencers do.
+    /// The names have their prefix already, like the names in sequencers.
     pub(crate) whole_names: bool,
 }
 
 impl Terms {
-    /// Whether an option asks for what the store cannot keep. A ttl that no option has set is of the configuration.
+    /// Returns whether an option asks for more than the store can keep. A ttl that no option has
+    /// set is from the configuration.
     fn are_beyond(&self, can: &Capabilities, settings: &Settings) -> bool {
         if !keeps_ttl(can, self.ttl.unwrap_or(settings.store.ttl)) {
             return self.ttl.is_some();
@@ -56,7 +58,8 @@ pub(crate) fn keeps_ttl(can: &Capabilities, ttl: Duration) -> bool {
     can.check(&SessionSpec::new(ttl, Duration::ZERO)).is_ok()
 }
 
-/// The failure of what was asked for: where an option is to blame, what the store cannot do is a matter of usage.
+/// The failure of the request: if an option is to blame, a missing ability of the store is an error
+/// of usage.
 pub(crate) fn refused(error: Error, is_of_option: bool) -> Failure {
     match error.kind() {
         ErrorKind::Unsupported if is_of_option => Failure::usage(error),
@@ -64,14 +67,14 @@ pub(crate) fn refused(error: Error, is_of_option: bool) -> Failure {
     }
 }
 
-/// Whether the store is away, as far as the events of a keeper tell, and why.
+/// Whether the store is unreachable, as far as the events of a keeper say, and why.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Away(Arc<Mutex<Outage>>);
 
 #[derive(Clone, Debug, Default)]
 struct Outage {
     is_now: bool,
-    /// What was said last, which may be of no outage.
+    /// The last reported error, which may be about no outage.
     why: Option<Error>,
 }
 
@@ -86,7 +89,7 @@ impl Away {
         }
     }
 
-    /// What the end of a wait means then: nobody knows whether the lock is busy.
+    /// The meaning of a time-out during an outage: nobody knows whether the lock is busy.
     pub(crate) fn refuse_timeout(&self, name: &str, waited: Duration) -> Result<(), Failure> {
         let away = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Outage { is_now: true, why } = away else { return Ok(()) };
@@ -97,7 +100,7 @@ impl Away {
     }
 }
 
-/// A keeper, and what shows its store that this process lives, where there is such a thing.
+/// A keeper, and the liveness file that shows its store that this process lives, if there is one.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) keeper: Keeper,
@@ -105,7 +108,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Whoever has this keeps what this process holds from being free at its death.
+    /// As long as a process has this file open, the locks of this process stay held after its
+    /// death.
     pub(crate) fn liveness(&self) -> io::Result<Option<File>> {
         self.file.as_ref().map(FileStore::liveness).transpose()
     }
@@ -120,7 +124,8 @@ pub(crate) async fn connect(
     open(settings, terms, on_event).await.map(|connection| connection.keeper)
 }
 
-/// The same, for who only looks: a file store that is not there yet is an empty one to him, and is not made.
+/// The same for a command that only looks: a missing file store counts as an empty one, and is not
+/// made.
 pub(crate) async fn look(settings: &Settings, terms: Terms) -> Result<Keeper, Failure> {
     if !is_missing(settings)? {
         return connect(settings, terms, |_| {}).await;
@@ -129,7 +134,8 @@ pub(crate) async fn look(settings: &Settings, terms: Terms) -> Result<Keeper, Fa
     builder(settings, terms)?.store(MemoryStore::new()).connect().await.map_err(configured)
 }
 
-/// The same, for who looks until something changes: a file store that is not there yet is waited for.
+/// The same for a command that looks until something changes: the command waits for a missing file
+/// store.
 pub(crate) async fn watch(settings: &Settings, terms: Terms) -> Result<Keeper, Failure> {
     if is_missing(settings)? {
         warn_of_missing(settings);
@@ -140,10 +146,11 @@ pub(crate) async fn watch(settings: &Settings, terms: Terms) -> Result<Keeper, F
     connect(settings, terms, |_| {}).await
 }
 
-/// Whether it is a file store that is not there. Where that cannot be said, to open it says why.
+/// Returns whether the store is a missing file store. If that cannot be determined, the attempt to
+/// open it reports why.
 ///
 /// # Errors
-/// 78 where not even its folder is there.
+/// 78 if not even the folder exists.
 pub(crate) fn is_missing(settings: &Settings) -> Result<bool, Failure> {
     settings.refuse_missing_folder()?;
     let url = &settings.store.url;
@@ -160,7 +167,7 @@ fn warn_of_missing(settings: &Settings) {
     }
 }
 
-/// The same, for who outlives this process.
+/// The same for a lock that outlives this process.
 pub(crate) async fn open(
     settings: &Settings,
     terms: Terms,
@@ -169,7 +176,7 @@ pub(crate) async fn open(
     open_with(settings, terms, |builder| builder.on_event(on_event.clone())).await
 }
 
-/// The same, with what else is to be set.
+/// The same, with further settings.
 pub(crate) async fn open_with(
     settings: &Settings,
     terms: Terms,
@@ -204,7 +211,8 @@ pub(crate) async fn open_with(
     }
 }
 
-/// Notes what the store can do, which is known before the keeper finds that it cannot do what it is to.
+/// Notes what the store can do. This is known before the keeper finds that the store cannot do what
+/// is asked.
 fn noting(builder: KeeperBuilder, can: &Arc<OnceLock<Capabilities>>) -> KeeperBuilder {
     let can = Arc::clone(can);
     builder.layer(move |store| {
@@ -213,15 +221,15 @@ fn noting(builder: KeeperBuilder, can: &Arc<OnceLock<Capabilities>>) -> KeeperBu
     })
 }
 
-/// Whether another try may help, as when a whole machine starts at once: its clock may not be set yet, and of several
-/// servers others may not have started yet.
+/// Returns whether another try may help, as when a whole machine starts at once: its clock may not
+/// be set yet, and some of several servers may not have started yet.
 fn may_pass(error: &Error, hosts: usize) -> bool {
     let says = |words: &str| error.message().contains(words);
     let is_refused = hosts == 1 && REFUSED_CERTIFICATES.iter().any(|words| says(words)) && !says("not valid yet");
     error.kind() == ErrorKind::Unavailable && !is_refused
 }
 
-/// Of a store that was tried again and again; each error speaks of its own try.
+/// The error for a store that was tried several times; each single error describes its own try.
 fn unreached(error: &Error, tried: Duration) -> Failure {
     let remedy = error.remedy().map(|remedy| format!(". Try: {remedy}")).unwrap_or_default();
     let message = format!("{}; tried for {}{remedy}", error.message(), format_duration(tried));
@@ -253,7 +261,8 @@ fn builder(settings: &Settings, terms: Terms) -> Result<KeeperBuilder, Failure> 
     Ok(builder)
 }
 
-/// What is invalid while connecting came from the URL or another setting, not from the command's arguments.
+/// An invalid value while connecting is from the URL or another setting, not from the command's
+/// arguments.
 fn configured(error: Error) -> Failure {
     match error.kind() {
         ErrorKind::Invalid => Failure::config(error),
@@ -261,7 +270,7 @@ fn configured(error: Error) -> Failure {
     }
 }
 
-/// Who holds the lock and who waits for it, if that can be had at once.
+/// The holders and the waiters of the lock, if they can be read at once.
 pub(crate) async fn line(keeper: &Keeper, name: &str) -> Option<LockInfo> {
     timeout(CURIOSITY, keeper.inspect(name)).await.ok()?.ok()
 }

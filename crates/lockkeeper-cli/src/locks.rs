@@ -18,16 +18,16 @@ use crate::child::policy::is_certain;
 use crate::exit::Failure;
 use crate::held::{Held, mode_word};
 
-/// The time between a grant and the moment at which we see it.
+/// The time between a grant and the moment at which `run` sees it.
 const SLACK: Duration = Duration::from_millis(250);
-/// How long the store may take to say whether a lock is held, where the release asks it again.
+/// How long the store may take to answer whether a lock is held, if the release asks again.
 const WORD: Duration = Duration::from_secs(1);
 
-/// What is wanted of them.
+/// How the locks are wanted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted<'a> {
     Locks(ModeArgs),
-    /// The leadership, with the value that others see; the owner stands for none.
+    /// The leadership, with the value that other clients see; without a value the owner is shown.
     Leadership(Option<&'a str>),
 }
 
@@ -44,17 +44,17 @@ enum Lock {
     Leadership { election: Election, value: String },
 }
 
-/// The names and what was typed, in the order in which it was typed.
+/// The names, and the names as typed, in the order in which they were typed.
 type Names = Vec<(LockName, String)>;
 
-/// What belongs to one attempt to get them.
+/// The settings of one attempt to get the locks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt<'a> {
     pub(crate) wait: Option<Duration>,
     pub(crate) reason: Option<&'a str>,
     pub(crate) unfair: bool,
     pub(crate) max_hold: Option<Duration>,
-    /// How long the store keeps it from others after the grant.
+    /// How long the store keeps the lock from other claims after the grant.
     pub(crate) min_hold: Duration,
     /// How long before the end of its lease the command has to end.
     pub(crate) lead: Duration,
@@ -85,7 +85,7 @@ impl Locks {
         &self.names
     }
 
-    /// The name as it was typed.
+    /// The name as typed.
     pub(crate) fn typed<'a>(&'a self, full: &'a LockName) -> &'a str {
         typed(&self.names, full)
     }
@@ -132,7 +132,7 @@ impl Attempt<'_> {
             acquire = acquire.unfair();
         }
         if let Some(max_hold) = self.max_hold {
-            // TERM comes when `lead` is left of what may be held, and it is to come after `max_hold`.
+            // TERM comes when `lead` is left of the maximum hold, and has to come after `max_hold`.
             acquire = acquire.max_hold(max_hold.saturating_add(self.lead));
         }
         acquire
@@ -184,22 +184,22 @@ impl Guards {
 }
 
 impl Holding {
-    /// How long they have been held.
+    /// How long the locks have been held.
     pub(crate) fn held(&self) -> Duration {
         self.clock.now().saturating_since(self.since)
     }
 
-    /// How long they may be held.
+    /// How long the locks may be held.
     pub(crate) fn max_hold(&self) -> Option<Duration> {
         self.max_hold
     }
 
-    /// How long the store keeps them from now on, whatever becomes of this run.
+    /// How long the store keeps the locks from now on, even if this run ends.
     pub(crate) fn kept(&self) -> Duration {
         self.min_hold.saturating_sub(self.held())
     }
 
-    /// What the command learns of each, in the order in which they were typed.
+    /// The facts about each lock for the command, in the order in which the names were typed.
     pub(crate) fn each(&self) -> Vec<Held> {
         let held = |(typed, guard): (&String, &Guard)| Held {
             name: typed.clone(),
@@ -215,7 +215,7 @@ impl Holding {
         self.names.iter().filter_map(move |(full, typed)| Some((typed, guard_of(full)?)))
     }
 
-    /// Whether the store says that all are held. What it cannot say counts as held.
+    /// Returns whether the store says that all locks are held. An unknown answer counts as held.
     pub(crate) async fn is_held(&self, keeper: &Keeper) -> bool {
         for guard in self.guard.each() {
             let sequencer = guard.sequencer();
@@ -226,12 +226,12 @@ impl Holding {
         true
     }
 
-    /// What is to be asked for once they are released.
+    /// The losses, to be read after the release.
     pub(crate) fn losses(&self) -> Losses {
         Losses(self.in_order().map(|(typed, guard)| (typed.clone(), guard.lost())).collect())
     }
 
-    /// Gives them back.
+    /// Releases the locks.
     ///
     /// # Errors
     /// As [`MultiGuard::release`] and [`Leadership::resign`].
@@ -253,7 +253,7 @@ impl Lease for Holding {
     fn loss(&self) -> Option<LostReason> {
         let errors = self.guard.each().iter().filter_map(|guard| guard.check().err());
         let reasons = errors.map(|error| error.lost_reason().cloned().unwrap_or(LostReason::Expired));
-        // One that is certain counts before one that is not.
+        // A certain loss counts before an uncertain one.
         reasons.min_by_key(|reason| !is_certain(reason))
     }
 
@@ -282,12 +282,12 @@ impl Lease for Holding {
     }
 }
 
-/// What became of locks that were released.
+/// The outcomes of locks that were released.
 #[derive(Debug)]
 pub(crate) struct Losses(Vec<(String, Lost)>);
 
 impl Losses {
-    /// Each name as it was typed, and why it was lost before, if it was.
+    /// Each name as typed, and the reason if it was lost before.
     pub(crate) async fn outcomes(self) -> Vec<(String, Option<LostReason>)> {
         let mut outcomes = Vec::with_capacity(self.0.len());
         for (name, lost) in self.0 {

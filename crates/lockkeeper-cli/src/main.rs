@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     exit.end()
 }
 
-/// Help goes to stdout and is no error; everything else that was typed wrongly has one code.
+/// Help goes to stdout and is no error; every other error of usage has one code.
 fn explain(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         let is_help = error.kind() == clap::error::ErrorKind::DisplayHelp;
@@ -91,7 +91,7 @@ fn start(cli: &Cli) -> Exit {
         Command::Request(args) => with_settings(cli, async |settings| cmd::request::request(args, settings).await),
         Command::Bench(args) => with_settings(cli, async |settings| cmd::bench::bench(args, settings).await),
         Command::Doctor => with_settings(cli, async |settings| cmd::doctor::doctor(settings).await),
-        // These speak of the program alone, so no setting can keep them from it.
+        // These commands need only the program, so no setting can prevent them.
         Command::Completions(args) => cmd::completions::completions(args),
         Command::Man => cmd::man::man(),
     };
@@ -105,7 +105,7 @@ fn fail(failure: &Failure) -> Exit {
     failure.exit
 }
 
-/// A run tells of its end even if it never began.
+/// A run reports its end even if it never began.
 fn run(cli: &Cli, task: Task<'_>) -> Result<Exit, Failure> {
     let target = task.under.events.as_ref().map(|target| Ok((target, target.open()?))).transpose();
     let stderr = Sinks::stderr(cli.global.json)?;
@@ -136,7 +136,7 @@ fn with_settings(cli: &Cli, command: impl AsyncFnOnce(&Settings) -> Result<Exit,
     ending
 }
 
-/// The same, with what the library logs written there: a reader of stderr that is stuck must not keep a renewal.
+/// The same, with the library's log: a stuck reader of stderr must not delay a renewal.
 fn with_log(
     cli: &Cli,
     log: &Sink,

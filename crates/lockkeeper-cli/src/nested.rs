@@ -1,7 +1,9 @@
-//! A lock that a run around this one holds: that run waits for us, so that a wait of ours for its lock would never end.
+//! A lock that a run around this one holds. The outer run waits for this run, so a wait for the
+//! outer run's lock would never end.
 //!
-//! The runs around hand down their sequencers. The store knows the tokens in them, so that another store, another
-//! prefix, and a run that has ended meanwhile are told apart, whatever the names and URLs look like.
+//! The outer runs pass their sequencers on. The store knows the tokens in the sequencers. So
+//! another store, another prefix, and a run that has ended meanwhile are recognised, whatever the
+//! names and URLs look like.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -14,10 +16,10 @@ use crate::duration::Limit;
 use crate::exit::Failure;
 use crate::output::printable;
 
-/// What the runs around this one hold.
+/// The locks of the runs around this one.
 #[derive(Debug)]
 pub(crate) struct Around {
-    /// As they were handed down.
+    /// The sequencers as they were passed on.
     lines: Vec<String>,
 }
 
@@ -35,12 +37,13 @@ impl Around {
         &self.lines
     }
 
-    /// Refuses to wait for a lock that the runs around this one hold. `names` are names and what was typed.
+    /// Refuses to wait for a lock that the runs around this one hold. `names` has the full names,
+    /// and the names as typed.
     ///
-    /// A store that does not answer refuses nothing: the wait itself will tell.
+    /// A store that does not answer refuses nothing: the wait itself reports the outage.
     ///
     /// # Errors
-    /// 64, with the name as it was typed.
+    /// 64, with the name as typed.
     pub(crate) async fn refuse(
         &self,
         keeper: &Keeper,
@@ -74,9 +77,9 @@ impl Around {
     }
 }
 
-/// Why such a wait would last for as long as these holders hold the lock, if it would: they keep it out themselves, or they
-/// keep out a waiter that is in the queue before it. A limited wait behind a waiter ends by itself. Kinds that do not go
-/// together are the store's to refuse.
+/// Why such a wait would last for as long as these holders hold the lock, if it would: they exclude
+/// the claim themselves, or they exclude a waiter before the claim in the queue. A limited wait
+/// behind a waiter ends by itself. The store refuses kinds that do not go together.
 fn would_wait(info: &LockInfo, around: &[&HolderInfo], mode: ModeArgs, wait: Option<Limit>) -> Option<String> {
     let (weight, capacity) = match mode {
         ModeArgs { permits: Some(Permits { count, of }), .. } => (count, Some(of)),
@@ -93,8 +96,8 @@ fn would_wait(info: &LockInfo, around: &[&HolderInfo], mode: ModeArgs, wait: Opt
     Some(format!("{} waits for that, and this wait would be behind that waiter", printable(&ahead.owner)))
 }
 
-/// Whether these holders alone keep out a claim of this weight and capacity. Other holders leave sooner or later, and the
-/// capacities that they name leave with them.
+/// Returns whether these holders alone exclude a claim of this weight and capacity. Other holders
+/// leave sooner or later, and their capacities leave with them.
 fn keep_out(around: &[&HolderInfo], weight: u32, capacity: Option<u32>) -> bool {
     let most = match (capacity, around.iter().filter_map(|holder| holder.capacity).min()) {
         _ if around.is_empty() => return false,

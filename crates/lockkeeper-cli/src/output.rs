@@ -1,4 +1,4 @@
-//! What is written where: stdout carries answers, stderr carries warnings, errors and events.
+//! The streams: stdout carries answers, stderr carries warnings, errors and events.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -31,7 +31,7 @@ pub(crate) fn complaint(message: &str) -> String {
     format!("lockkeeper: {}\n", printable(&redact(&completed(message))))
 }
 
-/// What has to be said before the store is used, as a line for people or for machines.
+/// A message before the first use of the store, as a line for people or for programs.
 pub(crate) fn notice(message: &str, json: bool) -> String {
     if !json {
         return complaint(message);
@@ -63,14 +63,14 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
     Ok(line + "\n")
 }
 
-/// What a cell means, for terminals that can show it.
+/// The meaning of a cell, for terminals that can show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
     Title,
-    /// Somebody holds it.
+    /// The lock has a holder.
     Busy,
-    /// Nobody holds it.
+    /// The lock has no holder.
     Free,
 }
 
@@ -85,13 +85,15 @@ impl Tone {
     }
 }
 
-/// Whether what goes there is to be coloured: a terminal that can do it, and nobody who does not want it.
+/// Returns whether the output is coloured: its target is a terminal that can show colours, and the
+/// user has not refused them.
 pub(crate) fn colours(to: &impl IsTerminal) -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     to.is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Cells in columns, two spaces apart; the last one is as wide as it likes. Nothing is ever cut: a column only grows.
+/// Cells in columns, two spaces apart; the last column has any width. No text is ever cut: a column
+/// only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     widths: Vec<usize>,
@@ -119,7 +121,7 @@ impl Columns {
         }
     }
 
-    /// One line, in columns as wide as those of all lines before.
+    /// One line, in columns as wide as the columns of all lines before.
     pub(crate) fn line(&mut self, cells: &[(&str, Tone)]) -> String {
         self.make_room(cells.iter().map(|(cell, _)| *cell));
         let last = cells.iter().rposition(|(cell, _)| !cell.is_empty());
@@ -160,7 +162,7 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
-/// Takes the password, and what looks like one among the parameters, out of every URL in a text.
+/// Removes the password, and every parameter that looks like a password, from every URL in a text.
 pub(crate) fn redact(text: &str) -> Cow<'_, str> {
     let Some((before, _, after)) = password(text) else { return without_parameters(text) };
     Cow::Owned(format!("{before}***{}", redact(after)))
@@ -169,7 +171,7 @@ pub(crate) fn redact(text: &str) -> Cow<'_, str> {
 fn without_parameters(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
     let words = text.split(|c: char| c.is_whitespace() || "\"'".contains(c)).filter(|word| word.contains("://"));
-    // An error says something about the URL behind a colon.
+    // An error puts a colon after the URL.
     let words = words.map(|word| word.strip_suffix(':').unwrap_or(word));
     let urls = words.filter_map(|word| Some((word.to_owned(), word.parse::<StoreUrl>().ok()?)));
     for (word, url) in urls.filter(|(_, url)| url.has_password()).collect::<Vec<_>>() {
@@ -185,7 +187,7 @@ pub(crate) fn has_password(url: &str) -> bool {
 
 /// The text before, of and behind the first password of a URL in `text`.
 ///
-/// A password that holds an unencoded `/` is recognised too, since it must not leak just because it was typed wrongly.
+/// A password with an unencoded `/` is recognised too: a typing mistake must not reveal it.
 fn password(text: &str) -> Option<(&str, &str, &str)> {
     let mut start = 0;
     while let Some(found) = text[start..].find("://") {
@@ -199,7 +201,7 @@ fn password(text: &str) -> Option<(&str, &str, &str)> {
     None
 }
 
-/// Where the `:` before the password and the `@` behind it are, in what follows `://`.
+/// The positions of the `:` before the password and of the `@` after it, in the text after `://`.
 fn password_in(url: &str) -> Option<(usize, usize)> {
     let authority = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
     let at = match authority.rfind('@') {

@@ -2,7 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 
-/// A number that nobody foresees.
+/// An unpredictable number.
 pub(crate) fn number() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|error| Failure::new(Exit::Internal, format!("no random numbers: {error}")))?;

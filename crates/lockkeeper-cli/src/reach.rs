@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::fs::statfs;
 
-/// File systems that belong to one container, or to one boot of it, by their magic numbers.
+/// File systems of one container, or of one boot of it, by their magic numbers.
 const OF_A_CONTAINER: [u32; 3] = [OVERLAY, TMPFS, RAMFS];
 const OVERLAY: u32 = 0x794c_7630;
 const TMPFS: u32 = 0x0102_1994;
@@ -14,7 +14,8 @@ const MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 /// Variables that a container has: of Kubernetes, and of Podman, LXC and systemd-nspawn.
 const VARIABLES: [&str; 2] = ["KUBERNETES_SERVICE_HOST", "container"];
 
-/// Who meets at this file, as words: processes of a container see another file at the same path.
+/// Which processes share this file, in words: a process of a container sees another file at the
+/// same path.
 pub(crate) fn of(file: &Path) -> &'static str {
     if is_in_container() || is_on_a_containers_file_system(file) {
         "in this container only"
@@ -27,7 +28,7 @@ fn is_in_container() -> bool {
     MARKS.iter().any(|mark| Path::new(mark).exists()) || VARIABLES.iter().any(|name| std::env::var_os(name).is_some())
 }
 
-/// The file may not be there yet, nor its folder.
+/// The file and its folder may not exist yet.
 fn is_on_a_containers_file_system(file: &Path) -> bool {
     let there = file.ancestors().find_map(|path| statfs(path).ok());
     // The field has another type on each architecture; the numbers have 32 bits.

@@ -1,5 +1,5 @@
-//! Remedies that name `lockkeeper doctor`, completed with the options that chose the store: without them it would examine
-//! another one.
+//! Remedies that name `lockkeeper doctor`, completed with the options that chose the store: without
+//! them the doctor would examine another store.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -8,7 +8,8 @@ use crate::args::Global;
 
 const DOCTOR: &str = "lockkeeper doctor";
 
-/// Of this process. What the environment says is there for the next command, too, and not repeated.
+/// The options of this process. The environment also applies to the next command, so the remedy
+/// does not repeat it.
 static OPTIONS: OnceLock<String> = OnceLock::new();
 
 /// Says which options chose the store.
@@ -28,7 +29,7 @@ pub(crate) fn completed(line: &str) -> Cow<'_, str> {
     with_options(line, OPTIONS.get().map_or("", String::as_str))
 }
 
-/// Only what stands behind `Try:` is ours for sure.
+/// Only the text after `Try:` is certainly lockkeeper's own.
 fn with_options<'a>(line: &'a str, options: &str) -> Cow<'a, str> {
     let at = line.rfind("Try: ").filter(|_| !options.is_empty());
     match at.map(|at| line.split_at(at)) {
@@ -39,7 +40,7 @@ fn with_options<'a>(line: &'a str, options: &str) -> Cow<'a, str> {
     }
 }
 
-/// As a shell reads it as one word.
+/// The word in quotes, so that a shell reads it as one word.
 fn quoted(word: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

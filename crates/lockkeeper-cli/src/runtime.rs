@@ -1,4 +1,4 @@
-//! The one place that starts threads and the runtime, and knows what to do when the system gives none.
+//! The one place that starts threads and the runtime, and handles a system that refuses them.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,11 +10,11 @@ use tokio::runtime::Runtime;
 use crate::child::signals;
 use crate::exit::{Exit, Failure};
 
-/// More than a command needs of them.
+/// More descriptors than a command needs.
 const DESCRIPTORS: usize = 24;
 
-/// To find out before any file is opened gives one clear message; later it would be another one at each place, and at
-/// some a panic.
+/// A check before any file is opened gives one clear message; later there would be a different
+/// error at each place, and sometimes a panic.
 pub(crate) fn enough_descriptors() -> Result<(), Failure> {
     let stderr = io::stderr();
     let copies = (0..DESCRIPTORS).map(|_| stderr.as_fd().try_clone_to_owned()).collect::<io::Result<Vec<_>>>();
@@ -26,13 +26,13 @@ pub(crate) fn start() -> Result<Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| refused("no runtime", &error))
 }
 
-/// A thread that nobody waits for.
+/// A thread that is never joined.
 pub(crate) fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let started = signals::with_queued_blocked(|| thread::Builder::new().name(name.to_owned()).spawn(run));
     started.map(drop).map_err(|error| refused("no thread", &error))
 }
 
-/// What the system refused, with the limit that has to be raised where one was met.
+/// The refusal of the system, with the limit that has to be raised if a limit was met.
 pub(crate) fn refused(what: &str, error: &io::Error) -> Failure {
     let Some(remedy) = remedy(error) else { return Failure::new(Exit::Internal, format!("{what}: {error}")) };
     Failure::new(Exit::System, format!("{what}: {error}. Try: {remedy}"))

@@ -1,5 +1,5 @@
-//! The password on its way from the environment and from files to the store's URL. It is never printed, and no error
-//! repeats a piece of it.
+//! The password on its way from the environment and from files to the store's URL. It is never
+//! printed, and no error repeats a part of it.
 
 use std::fs::File;
 use std::io;
@@ -15,17 +15,17 @@ use crate::exit::Failure;
 use crate::small_file;
 use crate::variables::{Environment, text};
 
-/// The variable that holds it, and the one that names a file which does.
+/// The variable with the password, and the variable with the path of a file.
 const PASSWORD: &str = "LOCKKEEPER_PASSWORD";
 const PASSWORD_FILE: &str = "LOCKKEEPER_PASSWORD_FILE";
-/// What every user of the machine may do with a file.
+/// The permission of every user of the machine to read a file.
 const READ_BY_ALL: u32 = 0o004;
 
-/// What the environment or the configuration gives, in place of what stands in a URL.
+/// The secrets of the environment or the configuration, which replace those of a URL.
 #[derive(Debug, Default)]
 pub(crate) struct Secrets {
     pub(crate) password: Option<Secret>,
-    /// What is to be said of the file that it is from.
+    /// A warning about the file of the password.
     pub(crate) warning: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Secrets {
     }
 }
 
-/// The password in a file, without the newline that editors put behind it. `what` named the file.
+/// The password in a file, without the newline that editors put after it. `what` named the file.
 pub(crate) fn read_file(what: &str, path: &Path) -> Result<Secrets, Failure> {
     let failed = |problem: &str| Failure::config(format!("{what}: {} {problem}", path.display()));
     let unreadable = |error: io::Error| match error.kind() {
@@ -81,8 +81,9 @@ pub(crate) fn read_file(what: &str, path: &Path) -> Result<Secrets, Failure> {
     Ok(Secrets { password: Some(Secret::new(line)), warning })
 }
 
-/// Whether everybody may read it, and this user can change that: not on a file of root's that a service was given, and
-/// not on a mount that is read-only, as those are on which Kubernetes and Docker hand out secrets.
+/// Returns whether every user may read the file, and this user can change that. A service cannot
+/// change a file of root, and nobody can change a file on a read-only mount, such as the secrets of
+/// Kubernetes and Docker.
 fn is_open_to_all(file: &File) -> bool {
     let is_ours = |meta: &std::fs::Metadata| meta.is_file() && meta.uid() == geteuid().as_raw();
     let is_fixed = || fstatvfs(file).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));

@@ -1,5 +1,6 @@
-//! What holds after flags, environment, configuration and defaults were weighed: the flag before the environment before
-//! the URL before the configuration before the default, one replacing the other.
+//! The settings after flags, environment, configuration and defaults were merged: the flag comes
+//! before the environment, the environment before the URL, the URL before the configuration, and
+//! the configuration before the default. One replaces the other.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ const REQUIRE: &str = "LOCKKEEPER_REQUIRE_STORE";
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) store: Store,
-    /// `None` leaves it to the URL.
+    /// `None` leaves the prefix to the URL.
     pub(crate) prefix: Option<String>,
     pub(crate) owner: String,
     pub(crate) connect_timeout: Duration,
@@ -36,33 +37,33 @@ pub(crate) struct Settings {
     pub(crate) create: bool,
     pub(crate) json: bool,
     pub(crate) verbosity: Verbosity,
-    /// A filter for what the library logs.
+    /// The filter for the library's log.
     pub(crate) log: Option<String>,
     /// The configuration that was read.
     pub(crate) config: Option<PathBuf>,
-    /// Variables for a command, so that a lockkeeper inside it has the same store.
+    /// Variables for a command, so that a lockkeeper inside the command uses the same store.
     pub(crate) handed_down: Vec<(&'static str, String)>,
 }
 
 /// Where the locks are kept.
 #[derive(Debug)]
 pub(crate) struct Store {
-    /// With its secrets, which it does not show.
+    /// The URL with its secrets, which it does not show.
     pub(crate) url: StoreUrl,
     /// How long a lock outlives its holder, unless a flag says otherwise.
     pub(crate) ttl: Duration,
     pub(crate) origin: Origin,
-    /// What is to be said of the file with its password.
+    /// A warning about the file of the password.
     warning: Option<String>,
 }
 
-/// Who said which store it is.
+/// The source that names the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Flag,
     Variable,
     Config(PathBuf),
-    /// Nobody.
+    /// No source names a store.
     Default,
 }
 
@@ -95,12 +96,13 @@ impl Settings {
         })
     }
 
-    /// What stands before every NAME in the store: the option or the variable, else what the URL says.
+    /// The text before every NAME in the store: the option or the variable, else the prefix of the
+    /// URL.
     pub(crate) fn name_prefix(&self) -> &str {
         self.prefix.as_ref().or(self.store.url.common.prefix.as_ref()).map_or("", String::as_str)
     }
 
-    /// For all commands that are there to be met by others.
+    /// For all commands that need other clients in the store.
     pub(crate) fn refuse_memory(&self) -> Result<(), Failure> {
         if self.store.url.scheme != "memory" {
             return Ok(());
@@ -108,7 +110,7 @@ impl Settings {
         Err(Failure::config("memory: would lock this one process only. Try: file:./locks.db"))
     }
 
-    /// For candidates of an election, of which all would lead that do not share a store.
+    /// For candidates of an election: without a shared store, every candidate would lead.
     pub(crate) fn refuse_default(&self) -> Result<(), Failure> {
         let Store { url, origin: Origin::Default, .. } = &self.store else { return Ok(()) };
         let reach = reach::of(Path::new(&url.path));
@@ -118,8 +120,8 @@ impl Settings {
         )))
     }
 
-    /// For all who open a file store, or look for one: where its folder is not there, the path was most likely mistyped,
-    /// and a store that is made there is one in which nobody else locks.
+    /// For all commands that open or look for a file store. If the folder does not exist, the path
+    /// was most likely mistyped, and no other client locks in a store that is made there.
     pub(crate) fn refuse_missing_folder(&self) -> Result<(), Failure> {
         let Store { url, origin, .. } = &self.store;
         let is_ours = url.scheme != "file" || self.create || *origin == Origin::Default;
@@ -133,7 +135,7 @@ impl Settings {
         }
     }
 
-    /// What has to be said once, before the store is used.
+    /// The messages that have to come once, before the first use of the store.
     pub(crate) fn notices(&self) -> impl Iterator<Item = String> {
         let warning = self.store.warning.clone().filter(|_| self.verbosity >= Verbosity::Warnings);
         self.notice().into_iter().chain(warning)
@@ -218,7 +220,7 @@ impl Store {
     }
 }
 
-/// Who requires a store, if anybody does.
+/// The option or variable that requires a store, if there is one.
 fn required(config: &Config, environment: Environment<'_>) -> Result<Option<String>, Failure> {
     Ok(match (text(environment, REQUIRE)?, config.path()) {
         (Some(value), _) => (!is_no(&value)).then(|| REQUIRE.to_owned()),
@@ -229,7 +231,7 @@ fn required(config: &Config, environment: Environment<'_>) -> Result<Option<Stri
     })
 }
 
-/// What is not clearly a no is a yes, which is the safe side.
+/// Every value that is not clearly a no is a yes, which is the safe side.
 fn is_no(value: &str) -> bool {
     ["0", "false", "no", "off"].iter().any(|no| no.eq_ignore_ascii_case(value))
 }
@@ -244,7 +246,7 @@ fn state_directory(is_root: bool, environment: Environment<'_>) -> Result<PathBu
     })
 }
 
-/// What has a meaning in a URL, as plain characters of a path.
+/// The path, with the characters that have a meaning in a URL escaped.
 fn escaped(path: &str) -> String {
     path.replace('%', "%25").replace('?', "%3F").replace('#', "%23")
 }
@@ -270,7 +272,7 @@ fn named_verbosity(value: &str) -> Verbosity {
     }
 }
 
-/// A flag is a matter of usage; what else may be wrong with a prefix is found where the store is opened.
+/// A bad flag is an error of usage; other errors of a prefix are found when the store is opened.
 fn prefix(flag: Option<&String>, environment: Environment<'_>) -> Result<Option<String>, Failure> {
     if let Some(prefix) = flag.filter(|prefix| LockName::new(&format!("{prefix}a")).is_err()) {
         let shown: String = prefix.chars().take(40).collect();

@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 
-/// More than any of them needs. What has no end, as /dev/zero, must not fill the memory.
+/// More than any small file needs. An endless file, such as /dev/zero, must not fill the memory.
 const MOST: u64 = 1 << 20;
 
 /// The text of a file.
 ///
 /// # Errors
-/// Also for what is longer than a mebibyte, or no UTF-8.
+/// Fails also for a file longer than a mebibyte, or without valid UTF-8.
 pub(crate) fn read(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(MOST + 1).read_to_end(&mut bytes)?;

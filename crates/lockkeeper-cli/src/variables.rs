@@ -4,9 +4,9 @@ use std::ffi::OsString;
 
 use crate::exit::Failure;
 
-/// The environment, or a test's idea of it. An empty variable counts as one that is not set, but for the store and its
-/// password: that is a secret or a setting that is missing, and must not become a file of this host, or a login without
-/// a password.
+/// The environment, or a test's version of it. An empty variable counts as unset, except for the
+/// store and its password. There, an empty value is a missing secret or setting, and must not
+/// become a file of this host, or a login without a password.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 pub(crate) fn text(environment: Environment<'_>, name: &str) -> Result<Option<String>, Failure> {

@@ -1,5 +1,5 @@
-//! What is told while a run waits in line: each place as an event; to people at a terminal a line that stands there for
-//! as long as they wait; to others a line now and then.
+//! The reports of a run that waits in the queue: each place as an event; for people at a terminal a
+//! line for the time of the wait; for others a line now and then.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -14,23 +14,24 @@ use crate::event::{QueuePosition, Reporter};
 use crate::lock;
 use crate::output::printable;
 
-/// How often the line on a terminal is drawn anew.
+/// How often the line on a terminal is redrawn.
 const REDRAW: Duration = Duration::from_secs(1);
-/// How often a wait without a terminal looks who holds the lock; a new place in line is a look as well.
+/// How often a wait without a terminal asks for the holder of the lock; a new place in the queue
+/// triggers this too.
 const LOOK: Duration = Duration::from_secs(5);
 /// A wait without a terminal speaks again after this, also if the holder is the same.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// How a wait is told to people.
+/// How a wait is shown to people.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
-    /// Without lines: `-E 0` says that it is fine when others hold the lock.
+    /// Without lines: `-E 0` says that a busy lock is fine.
     pub(crate) is_silent: bool,
     /// Again and again, and not only when the holder changes. A candidate of an election may wait for weeks.
     pub(crate) repeats: bool,
 }
 
-/// Tells of one wait. It asks the store, and so is a future beside the wait rather than a part of it.
+/// Reports one wait. It asks the store, so it is a future beside the wait rather than a part of it.
 pub(crate) struct WaitReporter<'a> {
     keeper: &'a Keeper,
     reporter: &'a Reporter,
@@ -39,9 +40,9 @@ pub(crate) struct WaitReporter<'a> {
     manner: Manner,
     began: Instant,
     looks: Interval,
-    /// The lock that is waited for, as it was typed.
+    /// The lock of the wait, as typed.
     lock: String,
-    /// A place that nobody has heard of yet.
+    /// A place that was not reported yet.
     untold: Option<QueuePosition>,
     said: Said,
 }
@@ -67,7 +68,7 @@ impl<'a> WaitReporter<'a> {
         Self { began, ..self }
     }
 
-    /// Tells until it is dropped.
+    /// Reports until it is dropped.
     pub(crate) async fn run(&mut self) -> Infallible {
         let speaks = self.speaks();
         loop {
@@ -93,9 +94,9 @@ impl<'a> WaitReporter<'a> {
         }
     }
 
-    /// What is left to tell at the end of the wait, whatever its outcome. Nothing is left on the terminal.
+    /// Reports the rest at the end of the wait, whatever its outcome. The terminal keeps no trace.
     pub(crate) fn finish(mut self) {
-        // A place in line that became the lock before anybody asked who was ahead, or had an answer.
+        // A place in the queue that became the lock before the claims ahead were known.
         while let Some(position) = self.untold.take().or_else(|| self.positions.try_recv().ok()) {
             self.reporter.queued(&position, None);
             if self.reporter.is_verbose() && self.speaks() {
@@ -105,7 +106,7 @@ impl<'a> WaitReporter<'a> {
         self.reporter.wipe_status();
     }
 
-    /// Whether people see anything of it.
+    /// Returns whether people see anything of the wait.
     fn speaks(&self) -> bool {
         self.reporter.shows_status() || self.reporter.prints() && !self.manner.is_silent
     }
@@ -144,15 +145,15 @@ impl<'a> WaitReporter<'a> {
     }
 }
 
-/// What was said last of a wait without a terminal.
+/// The last message of a wait without a terminal.
 #[derive(Debug, Default)]
 struct Said(Option<(String, Option<IdHash>, Instant)>);
 
 impl Said {
-    /// Whether it is time to say something. `holder` is who holds the lock, or that it is not known who does.
+    /// Returns whether a message is due. `holder` is the holder of the lock, or unknown.
     fn is_due(&self, lock: &str, holder: Option<Option<IdHash>>, now: Instant, repeats: bool) -> bool {
         let Some((printed, before, at)) = &self.0 else { return true };
-        // Between two holders there may be none for a moment, which is no news.
+        // Between two holders, the lock may have none for a moment. That is no news.
         let is_another = holder.flatten().is_some_and(|holder| Some(holder) != *before);
         printed != lock || is_another || repeats && now.duration_since(*at) >= SILENCE
     }
@@ -163,7 +164,8 @@ impl Said {
     }
 }
 
-/// The end of a sentence: who holds a lock, for how long and why; or that it is kept; or who waits for it.
+/// The end of a sentence: the holder of a lock, for how long and why; or that the store keeps the
+/// lock; or the waiters.
 pub(crate) fn in_the_way(info: &LockInfo) -> String {
     let more = |others: usize| if others > 0 { format!(", and {others} more") } else { String::new() };
     match (holds(info), info.holders.first(), info.waiters.first()) {
@@ -176,7 +178,8 @@ pub(crate) fn in_the_way(info: &LockInfo) -> String {
     }
 }
 
-/// How many permits are taken, and of how many: another holder may have named fewer than who asks.
+/// The number of taken permits, and the capacity: another holder may have named fewer permits than
+/// this claim.
 fn permits(info: &LockInfo) -> String {
     let taken: u64 = info.holders.iter().map(|holder| u64::from(holder.weight)).sum();
     info.capacity.map_or_else(String::new, |of| format!("; {taken} of {of} permits are taken"))
@@ -193,13 +196,14 @@ fn described(holder: &HolderInfo) -> String {
     format!("{}{held}{reason}", printable(&holder.owner))
 }
 
-/// How long a minimum hold still keeps the lock, and its last holder.
+/// How long a minimum hold still keeps the lock, and the last holder.
 fn rest(kept: &HolderInfo) -> String {
     let rest = kept.expires_in.map(|rest| format!(" for another {}", human(rest))).unwrap_or_default();
     format!("{rest} after its last holder, {}", printable(&kept.owner))
 }
 
-/// How many stand before us, holders included. Whoever has our name and has waited for as long as we have is us.
+/// The number of claims ahead of ours, holders included. The claim with our owner that has waited
+/// for as long as we have is ours.
 fn ahead(info: &LockInfo, owner: &str, waited: Duration) -> Option<u32> {
     let distance = |waiter: &WaiterInfo| waiter.waited.map_or(Duration::MAX, |theirs| theirs.abs_diff(waited));
     let ours = info.waiters.iter().enumerate().filter(|(_, waiter)| waiter.owner == owner);

@@ -1,4 +1,4 @@
-//! What the engine adds to the memory store's own two calls.
+//! The cost of the engine beside the memory store's own two calls.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use crate::Effort;
 use crate::bare::Bare;
 use crate::figures::{Rounds, Row, micros};
 
-/// Microseconds, added to one lock and its release.
+/// The goal: this many microseconds more for one lock and its release.
 const GOAL: f64 = 5.0;
 
 pub(crate) fn measure(effort: Effort) -> Vec<Row> {
@@ -46,7 +46,7 @@ async fn locks(mutex: &Mutex, pairs: u32) -> f64 {
     micros(start.elapsed() / pairs)
 }
 
-/// Microseconds a pair. To make the claims is the engine's work, so it is done before.
+/// Microseconds a pair. The engine makes the claims, so they are made before.
 async fn claims(bare: &Bare, pairs: u32) -> f64 {
     let claims: Vec<_> = (0..pairs).map(|_| bare.claim()).collect();
     let start = Instant::now();

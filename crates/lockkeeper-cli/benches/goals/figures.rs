@@ -1,4 +1,4 @@
-//! Figures, and the table that they go into.
+//! Figures, and their table.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Rounds {
         self.0.push(value);
     }
 
-    /// The value below which this share of them lies.
+    /// The value below which this share of the figures lies.
     pub(crate) fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! How long it takes until the next process has the lock that another one releases, every step of it on disk.
+//! The time from the release of one process to the grant of the next one, every step on disk.
 
 use crate::Effort;
 use crate::figures::{Rounds, Row};
@@ -38,7 +38,8 @@ pub(crate) fn measure(effort: Effort) -> Vec<Row> {
     }]
 }
 
-/// From the release of one to the grant of the other. Nobody may have it before.
+/// From the release of one process to the grant of the other. A grant before the release is an
+/// error.
 fn handoffs(turns: &[Turn]) -> Rounds {
     let mut times = Rounds::default();
     for pair in turns.windows(2) {

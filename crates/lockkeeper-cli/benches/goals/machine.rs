@@ -1,11 +1,12 @@
-//! What the figures were measured on.
+//! The machine of the measurement.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-/// Keeps idle processors from being halted until it is dropped, where we may: to wake one costs more than most of what
-/// is measured, and less so on a machine that is busy with something else.
+/// Prevents idle processors from being halted until it is dropped, if this user may. To wake a
+/// processor costs more than most of the measured steps, and less on a machine that is busy with
+/// other work.
 pub(crate) fn keep_awake() -> Option<File> {
     let mut latency = File::options().write(true).open("/dev/cpu_dma_latency").ok()?;
     latency.write_all(&0_u32.to_ne_bytes()).ok()?;

@@ -1,7 +1,8 @@
-//! What lockkeeper is to achieve, measured: each goal against its own yardstick, in turn with it in the same run.
+//! The goals of lockkeeper, measured: each goal and its yardstick run in turn, in one run.
 //!
-//! `cargo bench -p lockkeeper-cli --bench goals [-- engine file handoff run]` prints a table. Without `--bench`, as
-//! `cargo test` runs it, each is measured for a moment, and only what must hold on any machine is asserted.
+//! `cargo bench -p lockkeeper-cli --bench goals [-- engine file handoff run]` prints a table.
+//! Without `--bench`, as under `cargo test`, each goal is measured for a moment, and the run
+//! asserts only what must hold on any machine.
 #![allow(clippy::unwrap_used, reason = "a failing measurement panics")]
 
 #[path = "../../../lockkeeper/benches/support/bare.rs"]
@@ -23,7 +24,7 @@ use figures::Row;
 enum Effort {
     /// Enough for figures.
     Full,
-    /// Enough to see that it works.
+    /// Enough for a check that the measurement works.
     Moment,
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::Effort;
 use crate::figures::{Rounds, Row, micros};
 
-/// Milliseconds that it may take longer.
+/// The goal: this many milliseconds more.
 const GOAL: f64 = 15.0;
 
 pub(crate) fn measure(effort: Effort) -> Vec<Row> {

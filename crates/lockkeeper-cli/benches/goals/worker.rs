@@ -1,4 +1,4 @@
-//! A process of its own that locks and releases when it is told to: this binary again, with a variable set.
+//! A process of its own that locks and releases on orders: this program again, with a variable set.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -20,12 +20,12 @@ pub(crate) struct Worker {
     answers: Lines<BufReader<ChildStdout>>,
 }
 
-/// What a worker is.
+/// The role of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
     /// Locks and releases a lock of its own.
     Pairs,
-    /// Does what is the least that a lock in SQLite can do: two transactions behind a gate.
+    /// Runs the least work of a lock in SQLite: two transactions behind a gate.
     Transactions,
     /// Takes turns with others.
     Turns,
@@ -116,7 +116,7 @@ fn lock(dir: &Path, name: &str) -> (Runtime, Mutex) {
     (runtime, mutex)
 }
 
-/// How often it was done within so many milliseconds.
+/// How often the action ran within this many milliseconds.
 fn counted(millis: u64, mut once: impl FnMut()) -> u64 {
     let end = Instant::now() + Duration::from_millis(millis);
     let mut count = 0;
@@ -158,7 +158,8 @@ fn nanos() -> u64 {
     u64::try_from(now.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap()
 }
 
-/// A lock in SQLite without anything that makes it one to rely on: no line, no session, no time, no waiting.
+/// A lock in SQLite without the parts that make a lock reliable: no line, no session, no time, no
+/// waiting.
 struct Raw {
     db: Connection,
     gate: File,

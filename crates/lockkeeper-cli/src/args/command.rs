@@ -12,7 +12,7 @@ use crate::duration::{self, Limit};
 use crate::event::Target;
 use crate::exit::Exit;
 
-/// How the lock is waited for and held, and what runs under it.
+/// How `run` and `elect` wait for the lock and hold it, and which command runs under the lock.
 #[derive(Args, Debug)]
 pub(crate) struct CommandArgs {
     /// Wait at most this long: a duration or `forever` [default: forever]

@@ -1,10 +1,10 @@
-//! The help: one screen for a command, and all of it where somebody asks for that.
+//! The help: one screen for a command, and the whole help on request.
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 
 use super::Cli;
 
-/// What takes the place of what every command has in common.
+/// Replaces the options that every command has.
 const REST: &str = "\
 Options of every command: -S --config --prefix --owner --connect-timeout --create --json -q -v
 All options in full, durations and exit codes: --help --all, or lockkeeper man";
@@ -12,7 +12,7 @@ All options in full, durations and exit codes: --help --all, or lockkeeper man";
 /// The help that these arguments ask for.
 pub(crate) fn help(args: &[String]) -> String {
     let mut whole = Cli::command();
-    // Behind it are the words of another command.
+    // After `--` come the words of another command.
     let args = args.split(|arg| arg == "--").next().unwrap_or_default();
     let name = command_of(&whole, args);
     let all = args.iter().any(|arg| arg == "--all");
@@ -21,7 +21,7 @@ pub(crate) fn help(args: &[String]) -> String {
             whole.build();
             whole.find_subcommand_mut(name).map(|command| command.render_long_help())
         }
-        // Apart from the whole it has none of the options that every command has.
+        // As a command of its own, without its parent, it does not show the global options.
         Some(name) => whole.find_subcommand(name).cloned().map(|command| brief(command).render_help()),
         None if all => Some(whole.render_long_help()),
         None => Some(whole.mut_args(|arg| arg.hide(true)).after_help(REST).render_help()),
@@ -30,7 +30,7 @@ pub(crate) fn help(args: &[String]) -> String {
     .unwrap_or_default()
 }
 
-/// The command among these, and not the value of an option before it.
+/// Finds the subcommand in these arguments, and does not mistake the value of an option for it.
 fn command_of<'a>(whole: &Command, args: &'a [String]) -> Option<&'a String> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -43,7 +43,8 @@ fn command_of<'a>(whole: &Command, args: &'a [String]) -> Option<&'a String> {
     None
 }
 
-/// Whether what follows is the value of this: `--store`, `-S`, `-qS`, but neither `--store=x` nor `-Sx`.
+/// Returns whether the next argument is the value of this argument: true for `--store`, `-S` and
+/// `-qS`, but not for `--store=x` or `-Sx`.
 fn takes_the_next(whole: &Command, arg: &str) -> bool {
     let mut valued = whole.get_arguments().filter(|option| option.get_action().takes_values());
     if let Some(long) = arg.strip_prefix("--") {

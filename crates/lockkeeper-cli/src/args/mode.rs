@@ -5,7 +5,7 @@ use clap::Args;
 /// The most permits that a lock can have.
 const MOST: u32 = 1 << 31;
 
-/// All of it, a place beside others who share it, or some of its permits.
+/// The whole lock, a share beside other holders, or some of its permits.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct ModeArgs {
     /// Take the lock in shared (read) mode
@@ -47,10 +47,10 @@ impl Permits {
     }
 }
 
-/// A number of permits. None at all are nothing to have, and nothing to share.
+/// A number of permits. Zero permits are refused: a claim needs at least one.
 fn number(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    // What has too many digits is too many permits.
+    // A number with too many digits counts as too many permits.
     digits.then(|| text.parse().unwrap_or(if text.is_empty() { 0 } else { u32::MAX })).filter(|number| *number > 0)
 }
 

@@ -1,4 +1,4 @@
-//! What is made from the definition of the command line itself.
+//! Commands whose output comes from the definition of the command line itself.
 
 use clap::Args;
 use clap_complete::Shell;

@@ -1,4 +1,4 @@
-//! What was typed wrongly, in one line with a remedy, as all our errors are.
+//! Errors of usage, in one line with a remedy, like all errors of lockkeeper.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use lockkeeper::url::nearest;
 use super::Cli;
 use crate::output::printable;
 
-/// What other programs of this kind call a command of ours.
+/// Names that other programs of this kind give to commands of lockkeeper.
 const COMMANDS: [(&str, &str); 9] = [
     ("exec", "run"),
     ("lock", "run, or acquire for a lock over several steps"),
@@ -34,9 +34,9 @@ const OPTIONS: [(&str, &str); 9] = [
     ("--limit", "--permits, for how many may hold the lock"),
 ];
 
-/// clap's paragraphs as one line: what is wrong, and what was most likely meant.
+/// Turns clap's paragraphs into one line: the error, and the most likely intention.
 ///
-/// `typed` is what was typed, for errors that do not know of which command they speak.
+/// `typed` is the typed command line, for errors that do not name their command.
 pub(crate) fn one_line(error: &clap::Error, typed: impl IntoIterator<Item = OsString>) -> String {
     let typed: Vec<OsString> = typed.into_iter().collect();
     let problem = match error.kind() {
@@ -102,7 +102,7 @@ fn of_what_excludes_each_other(error: &clap::Error) -> &'static str {
     }
 }
 
-/// What a word means that other programs know, or that was typed in a hurry.
+/// The meaning of a word that other programs know, or of a common slip.
 fn known_elsewhere(error: &clap::Error) -> Option<String> {
     let meant = |words: &[(&str, &str)], word: &str| {
         words.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| (*ours).to_owned())
@@ -126,7 +126,7 @@ fn known_elsewhere(error: &clap::Error) -> Option<String> {
     }
 }
 
-/// What was most likely meant to be the command of a run without dashes.
+/// The most likely command of a `run` without the dashes.
 fn last_of_a_run(typed: &[OsString]) -> Option<String> {
     let words = typed.iter().skip_while(|word| *word != "run").skip(1);
     let is_run = typed.iter().any(|word| word == "run") && !typed.iter().any(|word| word == "--");
@@ -135,7 +135,8 @@ fn last_of_a_run(typed: &[OsString]) -> Option<String> {
     Some(last.to_string_lossy().into_owned())
 }
 
-/// Under what the command was to run of which an option was taken for one of ours.
+/// Finds the `run` or `elect` whose command has the refused option: the dashes before that command
+/// are missing.
 fn forgot_the_dashes(error: &clap::Error, typed: &[OsString]) -> Option<&'static str> {
     let usage = error.get(ContextKind::Usage)?.to_string();
     let is_missed = error.kind() == ErrorKind::MissingRequiredArgument && last_of_a_run(typed).is_some();
@@ -151,7 +152,7 @@ fn help_of(typed: Vec<OsString>) -> String {
     command.map_or_else(|| "lockkeeper --help".to_owned(), |command| format!("lockkeeper {command} --help"))
 }
 
-/// Whether it is the form of the command that was missed, rather than an option or a value.
+/// Returns whether the form of the command is wrong, rather than an option or a value.
 fn shows_the_form(error: &clap::Error) -> bool {
     match error.kind() {
         ErrorKind::MissingRequiredArgument => true,

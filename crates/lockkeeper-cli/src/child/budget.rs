@@ -1,4 +1,5 @@
-//! How often something may be done that costs, so that it takes no more than a small part of a processor.
+//! Limits how often an expensive action happens, so that the action takes only a small part of a
+//! processor.
 
 use std::time::Duration;
 
@@ -6,28 +7,29 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::guard::now;
 
-/// What is left before a deadline when it is done, at least.
+/// The action leaves at least this time before a deadline.
 const SPARE: Duration = Duration::from_millis(100);
 
-/// When it may be done again.
+/// The earliest time of the next action.
 #[derive(Debug)]
 pub(super) struct Budget {
     share: u32,
     next: Duration,
-    /// How long it took last.
+    /// How long the last action took.
     took: Duration,
 }
 
-/// When it was begun, and what this thread had used of a processor by then.
+/// When the action began, and how much processor time this thread had used by then.
 pub(super) struct Begun(Duration, Duration);
 
 impl Budget {
-    /// What is done takes one part in so many of a processor's time.
+    /// The action takes one part in `share` of a processor's time.
     pub(super) fn new(share: u32) -> Self {
         Self { share, next: Duration::ZERO, took: Duration::ZERO }
     }
 
-    /// Whether it may be done, and leaves time before a deadline that comes after `left`.
+    /// Returns whether the action is allowed now, and leaves enough time before a deadline that
+    /// comes after `left`.
     pub(super) fn allows(&self, left: Duration) -> bool {
         now() >= self.next && left > self.took * 2 + SPARE
     }
@@ -36,14 +38,14 @@ impl Budget {
         Begun(now(), used())
     }
 
-    /// Lays down the pause that pays for it.
+    /// Sets the pause that pays for the action.
     pub(super) fn pay(&mut self, Begun(began, before): Begun) {
         self.took = now().saturating_sub(began);
         self.next = now() + used().saturating_sub(before) * self.share;
     }
 }
 
-/// What this thread has used of a processor.
+/// The processor time that this thread has used.
 fn used() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))

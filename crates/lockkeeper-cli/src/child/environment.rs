@@ -1,20 +1,22 @@
-//! The environment of the command: what it learns of its lock, and what it must not see.
+//! The environment of the command: what the command learns about its lock, and what it must not
+//! see.
 
 use std::ffi::OsString;
 
 use crate::held::Held;
 use crate::output::has_password;
 
-/// By which what is left of a command is found: a number for each start.
+/// Marks the processes of a command, with a number for each start, so that leftover processes are
+/// found.
 const RUN_ID: &str = "LOCKKEEPER_RUN_ID";
 const STORE: &str = "LOCKKEEPER_STORE";
 const SEQUENCERS: &str = "LOCKKEEPER_SEQUENCERS";
-/// Those of all runs around the innermost one.
+/// The sequencers of all runs around the innermost run.
 const OUTER_SEQUENCERS: &str = "LOCKKEEPER_OUTER_SEQUENCERS";
 const SECRETS: [&str; 2] = ["LOCKKEEPER_PASSWORD", "LOCKKEEPER_PASSWORD_FILE"];
 
-/// What is set for the command; `held` stands in the order in which the names were typed.
-/// `outer` is what [`held_outside`] says.
+/// The variables for the command. `held` has the order in which the names were typed. `outer` is
+/// the result of [`held_outside`].
 pub(crate) fn set(held: &[Held], outer: &[String]) -> Vec<(&'static str, String)> {
     let Some(first) = held.first() else { return Vec::new() };
     let lines = |field: fn(&Held) -> &str| held.iter().map(field).collect::<Vec<_>>().join("\n");
@@ -32,13 +34,14 @@ pub(crate) fn set(held: &[Held], outer: &[String]) -> Vec<(&'static str, String)
     set
 }
 
-/// What tells the processes of one start of a command from all others.
+/// The variable that distinguishes the processes of one start of a command from all other
+/// processes.
 pub(super) fn mark(number: u64) -> (&'static str, String) {
     (RUN_ID, format!("{number:016x}"))
 }
 
-/// What is taken away from the command, so that a credential of the store does not reach every program that it
-/// starts.
+/// Variables that the command does not get, so that a credential of the store does not reach every
+/// program that the command starts.
 pub(crate) fn stripped(environment: impl Fn(&str) -> Option<OsString>) -> Vec<&'static str> {
     let mut names = SECRETS.to_vec();
     if environment(STORE).is_some_and(|store| has_password(&store.to_string_lossy())) {
@@ -47,13 +50,13 @@ pub(crate) fn stripped(environment: impl Fn(&str) -> Option<OsString>) -> Vec<&'
     names
 }
 
-/// What is set in place of what is taken away: a lockkeeper inside the command must not lock on a file of this host
-/// because it does not see the store any more.
+/// Variables in place of the stripped ones: without them, a lockkeeper inside the command would not
+/// see the store, and would lock on a file of this host.
 pub(crate) fn in_place_of(stripped: &[&str]) -> Option<(&'static str, String)> {
     stripped.contains(&STORE).then(|| ("LOCKKEEPER_REQUIRE_STORE", "1".to_owned()))
 }
 
-/// The sequencers of what the runs around this one hold, the outermost first.
+/// The sequencers of the locks that the runs around this run hold, the outermost first.
 pub(crate) fn held_outside(environment: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
     let variables = [OUTER_SEQUENCERS, SEQUENCERS].map(|variable| environment(variable).unwrap_or_default());
     let mut held: Vec<String> = Vec::new();

@@ -1,10 +1,12 @@
-//! What has to die with the lock: the command, its process group, and what descends from them.
+//! The processes that have to die with the lock: the command, its process group, and their
+//! descendants.
 //!
-//! A group alone is not enough. A shell that controls jobs gives each job a group of its own, and `timeout` makes
-//! itself the leader of one; they are found as descendants, while their parents live. Looks now and then, and one
-//! before the first signal that ends a parent, find them in time. From that signal on an orphan is a child of `run`, and
-//! is found there if it is in a session of the command. A process that has made a session of its own and lost its parent
-//! while the command lived is a daemon, and is left alone.
+//! A group alone is not enough. A shell that controls jobs gives each job a group of its own, and
+//! `timeout` makes itself the leader of a group. `run` finds such groups as descendants, while
+//! their parents live. `run` looks now and then, and once before the first signal that ends a
+//! parent. From that signal on, an orphan is a child of `run`, and is found there if it is in a
+//! session of the command. A process with a session of its own that lost its parent while the
+//! command lived is a daemon. `run` leaves daemons alone.
 
 mod end;
 
@@ -23,41 +25,43 @@ use super::processes::{self, Process, group_of};
 use super::seen::{Seen, open, room};
 use crate::this_process::own_group;
 
-/// Of a processor's time looks at all processes take one part in so many, where others come in between.
+/// Full looks at all processes take one part in this many of a processor's time, if cheaper looks
+/// come in between.
 const SHARE: u32 = 500;
-/// The same where there are no others.
+/// The same part if there are no cheaper looks.
 const ONLY_SHARE: u32 = 50;
-/// How long the number of a group is taken for the same group, though nobody is known to be in it still.
+/// How long a group number counts as the same group without a known member.
 const TRUSTED: Duration = Duration::from_secs(10);
 
-/// The processes of a command, in so far as they were seen.
+/// The known processes of a command.
 #[derive(Debug)]
 pub(super) struct KillSet {
     leader: Pid,
-    /// The group that it was started in, if it is not ours.
+    /// The group that the command was started in, if it is not the group of `run`.
     own: Option<Pid>,
-    /// The groups whose members all belong to it: the command's, and those that its descendants lead. And the session of
-    /// each, if that is known.
+    /// The groups that belong to the command as a whole: the command's group, and the groups that
+    /// its descendants lead. Each has its session, if known.
     groups: HashMap<Pid, Option<Pid>>,
     seen: HashMap<Pid, Seen>,
-    /// The sessions in which those were seen; all of them since the command is being ended.
+    /// The sessions in which the members were seen. All sessions, once the command is being ended.
     sessions: HashSet<Option<Pid>>,
-    /// The command is being ended: who loses its parent now does not do that of its own will.
+    /// The command is being ended: a process that loses its parent now does not do so of its own
+    /// will.
     is_ending: bool,
     adopter: Option<Adopter>,
-    /// The variable that its processes were started with.
+    /// The variable in the environment of the command's processes.
     mark: Option<(&'static str, String)>,
     /// When the last look began.
     looked: Duration,
-    /// Up to when the groups were known to be its own.
+    /// Up to this time the groups were known to be the command's own.
     trusted: Duration,
-    /// Of looks at all processes that come now and then.
+    /// Limits the full looks at all processes.
     budget: Budget,
     lists_children: bool,
 }
 
 impl KillSet {
-    /// Of a command that is not reaped yet, and the only one in its process group.
+    /// The set of a command that is not reaped yet and is alone in its process group.
     pub(super) fn of(leader: Pid) -> Self {
         let ours = [own_group(), getppid().and_then(group_of)];
         // One that has joined our own group is ended alone.
@@ -85,18 +89,20 @@ impl KillSet {
         kill_set
     }
 
-    /// Its processes have this number in their environment, unless they were started without.
+    /// The processes of the command have this number in their environment, unless they were started
+    /// without an environment.
     pub(super) fn marked(self, mark: u64) -> Self {
         Self { mark: Some(environment::mark(mark)), ..self }
     }
 
-    /// Orphans of a command that is being ended become children of this process, which starts nobody unknown.
+    /// Orphans of an ending command become children of this process, which starts no unknown
+    /// process.
     pub(super) fn adopted_by(self, adopter: Pid) -> Self {
         let adopter = Some(Adopter::new(adopter, self.leader));
         Self { adopter, ..self }
     }
 
-    /// The children of this process that have ended, and that nobody waits for but us.
+    /// The children of this process that have ended, and that only `run` has to reap.
     pub(super) fn ended_orphans(&self) -> Vec<Pid> {
         // Without lists that would be another look at all processes.
         let adopter = self.adopter.as_ref().filter(|_| self.lists_children);
@@ -125,7 +131,7 @@ impl KillSet {
         self.groups.entry(group).or_default();
     }
 
-    /// This is the group that the command was started in, where another one has watched it then.
+    /// The command was started in this group, and another guard watched the group then.
     pub(super) fn set_own(&mut self, group: Pid) {
         self.own = Some(group);
     }
@@ -138,8 +144,8 @@ impl KillSet {
         self.is_ending
     }
 
-    /// The command is not being ended: who loses its parent now does that of its own will. Who has done so by now is left
-    /// alone.
+    /// The command is not being ended after all: a process that loses its parent now does so of its
+    /// own will. Processes that have done so by now are left alone.
     pub(super) fn go_on(&mut self) {
         self.is_ending = false;
         if let Some(adopter) = &mut self.adopter {
@@ -151,21 +157,23 @@ impl KillSet {
         }
     }
 
-    /// Looks who belongs to it, as it is being ended. What is seen now belongs to it for ever. Whether anything lives.
+    /// Looks who belongs to the command while it is being ended. A process that is seen now belongs
+    /// to the command for ever. Returns whether any process lives.
     pub(super) fn look(&mut self) -> bool {
         self.is_ending = true;
         let searched = self.search();
         self.lives(searched)
     }
 
-    /// Who is in one of the groups lives, though `/proc` shows nobody.
+    /// A group with a member lives, even if `/proc` shows no process.
     fn lives(&self, searched: Option<bool>) -> bool {
         (searched.is_some() && !self.seen.is_empty()) || self.groups().any(processes::group_lives)
     }
 
-    /// Forgets groups whose numbers may be somebody else's by now. A number is free as soon as its group has no member
-    /// left; in the short time between two looks nobody else gets it, but who looks may have been stopped for long. To
-    /// be called before the command is reaped: until then its number is its own.
+    /// Forgets groups whose numbers may belong to other groups by now. A number is free as soon as
+    /// its group has no member. In the short time between two looks no new group gets the number,
+    /// but this process may have been stopped for long. Must run before the command is reaped:
+    /// until then the command keeps its number.
     pub(super) fn forget_strangers(&mut self) {
         if now().saturating_sub(self.trusted) >= TRUSTED && processes::can_be_seen() {
             let ours: HashSet<_> = self.seen.iter().filter_map(|(pid, seen)| seen.group(*pid)).collect();
@@ -174,14 +182,15 @@ impl KillSet {
         }
     }
 
-    /// The groups whose members all belong to it.
+    /// The groups that belong to the command as a whole.
     pub(super) fn groups(&self) -> impl Iterator<Item = Pid> {
         self.groups.keys().copied()
     }
 
-    /// Looks for those who came to belong to it since. A look at all processes finds a member of a group that lost its
-    /// parent before anybody saw it; such a look costs by the size of the machine, and comes now and then. The looks in
-    /// between go from those who are known to their descendants. `left` is the time up to the next deadline.
+    /// Looks for new processes of the command. A full look at all processes finds a member of a
+    /// group that lost its parent before any look; its cost grows with the machine, so it comes now
+    /// and then. The looks in between go from the known processes to their descendants. `left` is
+    /// the time up to the next deadline.
     pub(super) fn look_around(&mut self, left: Duration) {
         if !processes::can_be_seen() {
             return;
@@ -201,7 +210,7 @@ impl KillSet {
         }
     }
 
-    /// Those of them who are still there, and who descends from them.
+    /// The known processes that still live, and their descendants.
     fn among_known(&self) -> Vec<Process> {
         let known = self.seen.keys().filter_map(|pid| Process::of(pid.as_raw_nonzero().get()));
         let mut found: Vec<_> = known.filter(|process| !process.has_ended && self.has(process)).collect();
@@ -216,7 +225,8 @@ impl KillSet {
         found
     }
 
-    /// Whether somebody new was found outside of the groups that were known; `None` where one cannot look.
+    /// Returns whether a new process was found outside of the known groups; `None` if processes
+    /// cannot be seen.
     fn search(&mut self) -> Option<bool> {
         let began = now();
         self.forget_strangers();
@@ -224,7 +234,8 @@ impl KillSet {
         Some(self.remember(&found, began))
     }
 
-    /// Those who belong to it, and who descends from them; `None` where one cannot look.
+    /// The processes that belong to the command, and their descendants; `None` if processes cannot
+    /// be seen.
     fn among_all(&self, belongs: impl Fn(&Process) -> bool) -> Option<Vec<Process>> {
         let all = processes::all()?.into_iter().filter(|process| !process.has_ended);
         let (mut found, others): (Vec<_>, Vec<_>) = all.partition(belongs);
@@ -236,14 +247,15 @@ impl KillSet {
         Some(found)
     }
 
-    /// Takes them for all that there are since a look began. Whether one of them is new, and outside of the groups that
-    /// were known.
+    /// Takes the found processes for all processes that exist since a look began. Returns whether
+    /// one is new, and outside of the known groups.
     fn remember(&mut self, found: &[Process], began: Duration) -> bool {
         (self.looked, self.trusted) = (began, began);
         let is_known = |group: Option<Pid>| group.is_some_and(|group| self.groups.contains_key(&group));
         let is_new = |process: &Process| !is_known(process.group) && !self.seen.contains_key(&process.pid);
         let grew = found.iter().any(is_new);
-        // The number of a group is nobody else's while it has a member, but may be as soon as it has none.
+        // No other group has this number while the group has a member, but may have it as soon as
+        // the group is empty.
         self.groups.retain(|group, _| test_kill_process_group(*group) != Err(Errno::SRCH));
         self.groups.extend(found.iter().filter(|it| it.group == Some(it.pid)).map(|it| (it.pid, it.session)));
         for member in found {
@@ -267,7 +279,7 @@ impl KillSet {
             Some((pid, Seen { process, session, started, was_signalled }))
         });
         self.seen = seen.collect();
-        // Whom `/proc` does not show has not left.
+        // A process that `/proc` hides has not ended.
         self.seen.extend(before.into_iter().filter(|(pid, _)| Process::of(pid.as_raw_nonzero().get()).is_none()));
         self.leave_daemons_alone();
         if !self.is_ending && self.seen.contains_key(&self.leader) {
@@ -277,8 +289,8 @@ impl KillSet {
         grew
     }
 
-    /// Who is left in a group of another session than the command's has become a daemon, if nobody who belongs to the
-    /// command is in it.
+    /// If no process of the command is in a group of another session, the processes of that group
+    /// have become daemons.
     fn leave_daemons_alone(&mut self) {
         let Some(session) = self.session() else { return };
         let inhabited: HashSet<_> = self.seen.iter().filter_map(|(pid, seen)| seen.group(*pid)).collect();
@@ -287,51 +299,54 @@ impl KillSet {
         self.groups.retain(|group, theirs| Some(*group) == own || is_here(*theirs) || inhabited.contains(group));
     }
 
-    /// The session of the command while that goes on. One that `/proc` hides is in any.
+    /// The session of the command while the command goes on. A command that `/proc` hides may be in
+    /// any session.
     fn session(&self) -> Option<Option<Pid>> {
         let leader = self.seen.get(&self.leader).filter(|leader| !self.is_ending && leader.is_alive(self.leader));
         leader.filter(|leader| leader.started.is_some()).map(|leader| leader.session)
     }
 
-    /// Whether it belongs to the command, whichever process its parent is.
+    /// Returns whether a process belongs to the command, whichever parent it has.
     fn has(&self, process: &Process) -> bool {
         let is_in_a_group = process.group.is_some_and(|group| self.groups.contains_key(&group));
         let may_have_left = || process.group != self.own && self.is_elsewhere(process);
         (is_in_a_group && !may_have_left()) || self.is_seen_alive(process)
     }
 
-    /// Whether it is in another session than the command, which goes on: there it belongs to that only as long as its
-    /// parent does.
+    /// Returns whether a process is in another session than a command that goes on. There, the
+    /// process belongs to the command only as long as its parent does.
     fn is_elsewhere(&self, process: &Process) -> bool {
         self.session().is_some_and(|session| session != process.session)
     }
 
-    /// Whether it has lost its parent since the command is being ended, and is no daemon.
+    /// Returns whether a process has lost its parent since the command is being ended, and is no
+    /// daemon.
     fn is_orphan(&self, process: &Process) -> bool {
         self.sessions.contains(&process.session) && self.adopter.as_ref().is_some_and(|it| it.has(process))
     }
 
-    /// Whether the command has started it, though nobody has seen it while its parent lived. In a session of its own it
-    /// may be a daemon, unless nobody has looked since its start: then nobody can tell.
+    /// Returns whether the command has started a process that no look saw while its parent lived.
+    /// In a session of its own the process may be a daemon, unless no look happened since its
+    /// start: then the two cases cannot be distinguished.
     fn is_marked(&self, process: &Process) -> bool {
         let has = |pid: Pid| self.mark.as_ref().is_some_and(|mark| processes::has_variable(pid, mark));
         if self.sessions.contains(&process.session) {
             return has(process.pid);
         }
-        // A process that a daemon has started is the daemon's: the daemon is its parent, or leads its session.
+        // A process with a daemon as its parent or session leader belongs to the daemon.
         let is_started_by_a_daemon = || process.parent.is_some_and(has) || self.is_led_by_another(process);
         process.is_younger_than(self.looked) && has(process.pid) && !is_started_by_a_daemon()
     }
 
-    /// Whether its session is that of somebody else, who was there at the last look.
+    /// Returns whether another process, which the last look saw, leads the session of this process.
     fn is_led_by_another(&self, process: &Process) -> bool {
         let leader = process.session.filter(|session| *session != process.pid);
         let leader = leader.and_then(|leader| Process::of(leader.as_raw_nonzero().get()));
         leader.is_some_and(|leader| !leader.has_ended && !leader.is_younger_than(self.looked))
     }
 
-    /// A process that has made a session of its own and lost its parent is a daemon, unless the command is being ended.
-    /// The command itself is none, wherever it goes.
+    /// A process that has made a session of its own and lost its parent is a daemon, unless the
+    /// command is being ended. The command itself is never a daemon.
     fn is_seen_alive(&self, process: &Process) -> bool {
         let seen = self.seen.get(&process.pid).filter(|seen| seen.is_alive(process.pid));
         let is_daemon =

@@ -1,23 +1,24 @@
-//! What the command's life depends on, as those see it who supervise the command.
+//! The lease of the command, as the supervisor sees it: the command ends with its lease.
 
 use std::future::pending;
 use std::time::Duration;
 
 use lockkeeper::LostReason;
 
-/// What the command's life depends on.
+/// The lease of the command.
 pub(crate) trait Lease {
-    /// How long the lock is believed in without another renewal; zero when it is lost.
+    /// How long the lock is valid without another renewal; zero when the lock is lost.
     fn remaining(&self) -> Duration;
-    /// Why it is lost, if it is.
+    /// Why the lock is lost, if it is.
     fn loss(&self) -> Option<LostReason>;
-    /// Completes when it is lost. Cancel safe.
+    /// Completes when the lock is lost. Cancel safe.
     async fn lost(&self) -> LostReason;
-    /// Completes when one of its locks is lost, and the store may have given that away. Cancel safe.
+    /// Completes when one of the locks is lost, and the store may have granted it to another claim.
+    /// Cancel safe.
     async fn given_away(&self) {
         pending().await
     }
-    /// What the loss is if nothing more is heard of it.
+    /// The reason of the loss if no further answer comes from the store.
     fn silent_loss(&self) -> LostReason {
         LostReason::Expired
     }

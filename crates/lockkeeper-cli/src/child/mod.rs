@@ -1,4 +1,4 @@
-//! The command that runs under the lock: how it is started, signalled, and ended when the lock is lost.
+//! The command that runs under the lock: its start, its signals, and its end when the lock is lost.
 
 mod budget;
 pub(crate) mod environment;

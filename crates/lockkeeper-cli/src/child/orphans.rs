@@ -1,5 +1,5 @@
-//! Processes that became our children when their parents ended: of a command that is killed, and, as the first process
-//! of a container, all of them.
+//! Processes that became children of `run` when their parents ended: the orphans of a command that
+//! is killed, and all orphans if `run` is the first process of a container.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ use tokio::signal::unix::{self, SignalKind};
 use super::processes::{self, Process, group_of};
 use super::seen::{has_ended, open};
 
-/// Hears of every end of a child.
+/// Receives every end of a child.
 #[derive(Debug)]
 pub(crate) struct Orphans(unix::Signal);
 
@@ -22,8 +22,8 @@ impl Orphans {
         unix::signal(SignalKind::child()).map(Self)
     }
 
-    /// Reaps them as they end, for as long as it is polled, and guards that outlived their commands. Not beside a
-    /// command, whose end it would take away.
+    /// Reaps orphans as they end, and guards that outlived their commands, as long as it is polled.
+    /// Must not run beside a command: it would take the command's exit status.
     pub(crate) async fn reap(&mut self) -> Infallible {
         loop {
             while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
@@ -32,29 +32,29 @@ impl Orphans {
     }
 }
 
-/// Makes orphans of the command our children, so that they are found, and reaped here however lazy PID 1 is. Not before
-/// it is needed: a daemon that the command starts may expect PID 1 as its parent.
+/// Makes orphans of the command children of `run`, which then finds and reaps them however lazy PID
+/// 1 is. Call it only when needed: a daemon that the command starts may expect PID 1 as its parent.
 pub(super) fn adopt() {
     let _ = set_child_subreaper(Some(getpid()));
 }
 
-/// What the next command leaves in the background is PID 1's again.
+/// PID 1 gets the background processes of the next command again.
 pub(super) fn leave_to_pid_1() {
     let _ = set_child_subreaper(None);
 }
 
-/// Who has the orphans of a command as children while that is being ended: `run`.
+/// `run` has the orphans of a command as children while the command is being ended.
 #[derive(Debug)]
 pub(super) struct Adopter {
     pid: Pid,
-    /// Its own group, whose other members are nobody of the command.
+    /// The group of `run`; no other member of this group belongs to the command.
     group: Option<Pid>,
-    /// Its children that are no orphans of the command.
+    /// The children of `run` that are no orphans of the command.
     others: HashMap<Pid, Option<OwnedFd>>,
 }
 
 impl Adopter {
-    /// Of a command that has not begun: all children that are there already are others.
+    /// The adopter before the command begins: all present children are no orphans of the command.
     pub(super) fn new(pid: Pid, leader: Pid) -> Self {
         let others = processes::children(pid).into_iter().filter(|child| child.pid != leader);
         let group = group_of(pid);
@@ -66,14 +66,14 @@ impl Adopter {
         self.others.extend(open(child).map(|process| (child, process)));
     }
 
-    /// Its children that may be orphans of the command.
+    /// The children of `run` that may be orphans of the command.
     pub(super) fn adopted(&self) -> Vec<Process> {
         let mut children = processes::children(self.pid);
         children.retain(|child| self.has(child));
         children
     }
 
-    /// Its children that have ended, and were not there before the command.
+    /// The children that have ended, and were not there before the command.
     pub(super) fn ended(&self) -> Vec<Pid> {
         let children = processes::children_and_zombies(self.pid).into_iter();
         children
@@ -82,9 +82,9 @@ impl Adopter {
             .collect()
     }
 
-    /// Whether it is a child that may be an orphan of the command.
+    /// Returns whether a process is a child that may be an orphan of the command.
     pub(super) fn has(&self, process: &Process) -> bool {
-        // If the adopter has ended, its number may be somebody else's.
+        // If the adopter has ended, another process may have its number.
         let is_here = self.pid == getpid() || getppid() == Some(self.pid);
         let is_child = process.parent == Some(self.pid) && process.group != self.group;
         is_here && is_child && !self.is_other(process.pid)

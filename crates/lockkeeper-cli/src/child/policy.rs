@@ -1,4 +1,4 @@
-//! What the loss of a lock means for the command: whether it is ended, how, and when.
+//! The effect of a lost lock on the command: whether the command is ended, how, and when.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::lease::Lease;
 use super::restart::Restart;
 use crate::exit::Exit;
 
-/// All is dead this long before the store can give the lock away, unless its ttl is so short that nothing would be
-/// left.
+/// All processes are dead this long before the store can grant the lock again, unless the ttl is so
+/// short that no time would remain.
 const MARGIN: Duration = Duration::from_millis(100);
 /// Longer than any command lives.
 const EVER: Duration = Duration::from_secs(1 << 32);
 
-/// What the loss of the lock means for the command.
+/// The effect of a lost lock on the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLost {
     /// TERM, then KILL, both before the store can give the lock away
@@ -29,7 +29,7 @@ pub(crate) enum OnLost {
     Ignore,
 }
 
-/// What the command gets when somebody asks for its lock.
+/// The signal that the command gets when a client requests its lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OnRequest(pub(crate) Option<Signal>);
 
@@ -72,7 +72,7 @@ impl Policy {
         Self { on_request: OnRequest::default(), on_lost, kill_after, margin: MARGIN.min(ttl / 6), restart }
     }
 
-    /// The same for a command that gets this when somebody asks for its lock.
+    /// The same policy for a command that gets `on_request` when a client requests its lock.
     pub(crate) fn on_request(self, on_request: OnRequest) -> Self {
         Self { on_request, ..self }
     }
@@ -91,13 +91,14 @@ impl Policy {
         self.on_lost == OnLost::Ignore
     }
 
-    /// What remains of the lease when its silence counts as its loss: what is needed to end the command in time.
+    /// The remaining lease at which the silence of the store counts as a loss: the time needed to
+    /// end the command.
     pub(crate) fn lead(self) -> Duration {
         if self.ignores_losses() { Duration::ZERO } else { self.kill_after.max(self.margin) }
     }
 
-    /// How what is left of the command is ended, after an end that was not in order; `None` where it lives on, since
-    /// the command left it in the background of its own will.
+    /// How the remaining processes of the command are ended after a disorderly end. `None` if they
+    /// live on, since the command left them in the background of its own will.
     pub(super) fn clear_away(self, exit: Exit, was_asked: bool) -> Option<Stop> {
         let in_order = !was_asked && !matches!(exit, Exit::Signal(_)) && !self.restart.follows(exit);
         (!in_order).then(|| self.by_term())
@@ -115,17 +116,20 @@ impl Policy {
         !self.ignores_losses() && lease.remaining() <= self.margin
     }
 
-    /// When a command has to die if nothing more is heard of us, by the guard's clock: then all must be dead.
+    /// The time on the guard's clock at which all processes must be dead if `run` sends nothing
+    /// more.
     pub(crate) fn kill_time(self, lease: &impl Lease) -> Duration {
-        // Before the lease is asked: a pause in between makes it too early, never too late.
+        // The clock is read before the lease: a pause in between makes the time too early, never
+        // too late.
         let now = guard::now();
         let life = if self.ignores_losses() { EVER } else { lease.remaining().saturating_sub(self.margin) };
         now.saturating_add(life)
     }
 }
 
-/// Whether the store may have given the lock away already. A mark that breaks a lock leaves the holder its time, and so
-/// does what may be held for so long; a claim that the store has deleted, or does not know any more, does not.
+/// Returns whether the store may have granted the lock to another claim already. A break mark
+/// leaves the holder its time, and so does the end of `--max-hold`. A claim that the store has
+/// deleted or does not know leaves no time.
 pub(crate) fn is_certain(reason: &LostReason) -> bool {
     !matches!(reason, LostReason::Broken { .. } | LostReason::MaxHold)
 }
@@ -143,9 +147,9 @@ pub(super) struct Stop {
     pub(super) signal: Signal,
     /// Between this signal and KILL.
     pub(super) kill_after: Duration,
-    /// The lease is not over yet; no more than this may be left of it when all is dead.
+    /// The lease is not over yet. At most this much of it may remain when all processes are dead.
     pub(super) margin: Option<Duration>,
-    /// A loss meanwhile changes nothing.
+    /// A loss during the end changes nothing.
     pub(super) ignores_losses: bool,
 }
 
@@ -157,14 +161,14 @@ impl Loss {
         }
     }
 
-    /// There is nothing that it could still put in order without going on.
+    /// A stopped command cannot put anything in order without going on.
     pub(super) fn while_stopped(reason: LostReason) -> Self {
         Self::new(reason, OnLost::Kill, Duration::ZERO, None)
     }
 
     pub(super) fn by_silence(reason: LostReason, remaining: Duration, policy: Policy) -> Self {
         let kill_after = remaining.saturating_sub(policy.margin);
-        // After a pause of ours there may be no time for anything but the end.
+        // After a pause of `run`, there may be time only for KILL.
         let on_lost = if kill_after.is_zero() { OnLost::Kill } else { policy.on_lost };
         Self::new(reason, on_lost, kill_after, Some(policy.margin))
     }

@@ -1,4 +1,4 @@
-//! Which processes there are, as `/proc` shows them.
+//! The processes of the machine, as `/proc` shows them.
 
 use std::fs;
 use std::time::Duration;
@@ -6,8 +6,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, test_kill_process_group};
 
-/// Where proc(5) has the state of a process among the fields of its `stat`, and how many threads it has, and when it
-/// was started.
+/// The fields of `stat` in proc(5): the state of a process, its number of threads, and its start.
 const STATE: usize = 3;
 const THREADS: usize = 20;
 const STARTED: usize = 22;
@@ -19,31 +18,35 @@ const TICK: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: Pid,
-    /// `None` for PID 1, and for what came from outside of a namespace.
+    /// `None` for PID 1, and for a process from outside of the namespace.
     pub(super) parent: Option<Pid>,
     pub(super) group: Option<Pid>,
     pub(super) session: Option<Pid>,
-    /// It has ended, and only waits for its parent to ask how.
+    /// The process has ended and waits for its parent to reap it.
     pub(super) has_ended: bool,
-    /// When it was started, in ticks since the machine was.
+    /// The start of the process, in ticks since the boot of the machine.
     pub(super) started: Option<u64>,
 }
 
-/// Whether there is a `/proc`, and not one of another PID namespace, whose numbers mean others.
+/// Returns whether there is a `/proc` of this PID namespace. The numbers of another namespace mean
+/// other processes.
 pub(super) fn can_be_seen() -> bool {
     let own = fs::read_link("/proc/self").ok();
     own.and_then(|own| own.to_str()?.parse().ok()) == Some(getpid().as_raw_nonzero().get())
 }
 
-/// Whether `/proc` shows only some processes (`hidepid`, `ProtectProc` of systemd). Then it may hide a process of the
-/// command that another user owns, or that executes a program which nobody may read.
+/// Returns whether `/proc` shows only some processes (`hidepid`, `ProtectProc` of systemd). Then
+/// `/proc` may hide a process of the command that another user owns, or whose program file is
+/// unreadable.
 pub(super) fn hides_some() -> bool {
     fs::read("/proc/1/stat").is_err()
 }
 
-/// Whether a group answers, and not for zombies alone that nobody has asked about yet. A zombie whose parent is hidden
-/// shows that somebody lives there. All others explain the answer. Where `/proc` is known to hide some, a zombie explains
-/// it only if its parent is ours, which may be stopped and not ask for long: others may be there too, or not.
+/// Returns whether a group has a living member, and not only zombies that are not reaped yet. A
+/// zombie whose parent is hidden shows that a member lives. Every other zombie explains why the
+/// group exists. If `/proc` is known to hide some processes, a zombie is an explanation only if its
+/// parent is in the group of `run`: that parent may be stopped for long. Other members may exist
+/// then, or not.
 pub(super) fn group_lives(group: Pid) -> bool {
     if test_kill_process_group(group) == Err(Errno::SRCH) {
         return false;
@@ -54,14 +57,15 @@ pub(super) fn group_lives(group: Pid) -> bool {
     !all.iter().any(|it| it.group == Some(group) && it.has_ended && explains(it))
 }
 
-/// Whether the environment that a process was started with has this variable; of others' processes that is not shown.
+/// Returns whether a process was started with this variable. `/proc` does not show the environment
+/// of another user's process.
 pub(super) fn has_variable(pid: Pid, (name, value): &(&str, String)) -> bool {
     let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
     let variable = [name.as_bytes(), value.as_bytes()].join(&b'=');
     environment.split(|byte| *byte == 0).any(|it| it == variable)
 }
 
-/// All that can be seen; `None` where that is nothing.
+/// All visible processes; `None` if no process is visible.
 pub(super) fn all() -> Option<Vec<Process>> {
     if !can_be_seen() {
         return None;
@@ -78,7 +82,7 @@ pub(super) fn children(parent: Pid) -> Vec<Process> {
     children
 }
 
-/// Those that have ended too, if nobody has asked how.
+/// The children of a process, with zombies that are not reaped yet.
 pub(super) fn children_and_zombies(parent: Pid) -> Vec<Process> {
     let mut processes = match lists_children() {
         true => listed_children(parent),
@@ -88,7 +92,7 @@ pub(super) fn children_and_zombies(parent: Pid) -> Vec<Process> {
     processes
 }
 
-/// Of each of its threads.
+/// The children that the kernel lists for each thread of the process.
 fn listed_children(parent: Pid) -> Vec<Process> {
     let tasks = fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero()));
     let lists = tasks.into_iter().flatten().flatten().filter_map(|task| {
@@ -100,13 +104,15 @@ fn listed_children(parent: Pid) -> Vec<Process> {
     pids.filter_map(Process::of).collect()
 }
 
-/// Whether the kernel says who the children of a process are. One without `CONFIG_PROC_CHILDREN` does not; there the
-/// children of one process cost as much as all processes.
+/// Returns whether the kernel lists the children of a process. A kernel without
+/// `CONFIG_PROC_CHILDREN` does not; there the children of one process cost as much as all
+/// processes.
 pub(super) fn lists_children() -> bool {
     fs::exists("/proc/thread-self/children").is_ok_and(|is_there| is_there)
 }
 
-/// Adds all that descend from those that are there. `children` gives those of one process that are not there yet.
+/// Adds all descendants of the found processes. `children` gives the children of one process that
+/// are not found yet.
 pub(super) fn add_descendants(found: &mut Vec<Process>, mut children: impl FnMut(Pid) -> Vec<Process>) {
     let mut next = 0;
     while let Some(parent) = found.get(next) {
@@ -116,14 +122,15 @@ pub(super) fn add_descendants(found: &mut Vec<Process>, mut children: impl FnMut
     }
 }
 
-/// The group of a process, asked for without `/proc`; `None` also where it came from outside of a PID namespace.
+/// The group of a process, without `/proc`; `None` also for a group from outside of the PID
+/// namespace.
 pub(super) fn group_of(pid: Pid) -> Option<Pid> {
     let pid = nix::unistd::Pid::from_raw(pid.as_raw_nonzero().get());
     Pid::from_raw(nix::unistd::getpgid(Some(pid)).ok()?.as_raw())
 }
 
-/// Whether nobody outside of this process group, but in its session, is there to continue it when it is stopped. The
-/// kernel does not stop such a group at Ctrl-Z.
+/// Returns whether no process outside of this process group, but in its session, could continue the
+/// group when it is stopped. The kernel does not stop such a group at Ctrl-Z.
 pub(super) fn is_orphaned(group: Pid) -> bool {
     let Some(all) = all() else { return true };
     let find = |pid: Option<Pid>| all.iter().find(|process| Some(process.pid) == pid);
@@ -146,15 +153,16 @@ impl Process {
         Self::read(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Whether it was started after this time since the machine was, or in the tick before.
+    /// Returns whether the process was started after this time since the boot, or in the tick
+    /// before.
     pub(super) fn is_younger_than(&self, time: Duration) -> bool {
         self.started.is_some_and(|started| u128::from(started) >= time.as_nanos() / TICK.as_nanos())
     }
 
     /// Reads `PID (NAME) STATE PARENT GROUP SESSION …`. The name may hold blanks and brackets.
     ///
-    /// A process whose first thread has ended shows as a zombie, however many others run. One that is being reaped this
-    /// very moment shows -1 as its group: it is gone.
+    /// A process whose first thread has ended shows as a zombie, however many other threads run. A
+    /// process that is being reaped at this moment shows -1 as its group: it is gone.
     fn read(pid: i32, stat: &str) -> Option<Self> {
         let fields = stat.rsplit_once(") ")?.1;
         let is_alone = fields.split(' ').nth(THREADS - STATE).is_none_or(|threads| threads == "0" || threads == "1");

@@ -1,4 +1,4 @@
-//! When a command is run again: after which of its ends, and how long after.
+//! When a command runs again: after which ends, and after which pause.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::exit::Exit;
 const FIRST: Duration = Duration::from_secs(1);
 /// No pause is longer than this and half as much again: 30 s.
 const LONGEST: Duration = Duration::from_secs(20);
-/// A command that has lasted for this long was good: whatever ended it, the pauses begin anew.
+/// A command that has lasted for this long was good: whatever ended it, the pauses start again from
+/// the shortest.
 const GOOD: Duration = Duration::from_secs(60);
 
 /// After which ends of the command the leadership is campaigned for again.
@@ -46,8 +47,8 @@ impl Backoff {
         Self { next: FIRST }
     }
 
-    /// The pause after a command that has lasted for this long. `random` is any number: many who failed together do not
-    /// come back together.
+    /// The pause after a command that has lasted for this long. `random` is any number: candidates
+    /// that failed together do not come back together.
     pub(crate) fn pause(&mut self, lasted: Duration, random: u64) -> Duration {
         let base = if lasted >= GOOD { FIRST } else { self.next };
         self.next = (base * 2).min(LONGEST);

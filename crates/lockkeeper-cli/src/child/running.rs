@@ -1,4 +1,4 @@
-//! The command while it runs: what becomes of it, and what can be done to it.
+//! The running command: its state, and what `run` can do to it.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -18,26 +18,27 @@ use super::shim::Shim;
 use super::terminal::Terminal;
 use crate::event::Reporter;
 
-/// How long a command that gets a HUP may take to end by it. After that it counts as one that goes on.
+/// How long a command may take to end by a HUP. After that, the command counts as going on.
 const HANG_UP: Duration = Duration::from_secs(5);
 
-/// A process, its group, the guard over both, and the terminal that they may read.
+/// A process, its group, the guard of both, and the terminal that they may read.
 #[derive(Debug)]
 pub(crate) struct Running {
     leader: Pid,
-    /// The one that it was started in, or that it leads.
+    /// The group that the command was started in, or that it leads.
     group: Pid,
     status: Option<ExitStatus>,
     stopped: Option<Signal>,
     ends: unix::Signal,
     guard: Guardian,
-    /// There is no guard, and will be none.
+    /// The command has no guard, and will have none.
     is_unguarded: bool,
-    /// Why, until somebody has heard it.
+    /// The reason for the missing guard, until it is reported.
     no_guard: Option<io::Error>,
-    /// When it got a HUP, of which nobody knows what that tells it, and no other signal that ends.
+    /// When the command got a HUP, whose meaning for the command is unknown, and no other signal
+    /// that ends a process.
     hung_up: Option<Instant>,
-    /// It got one that asks for its end.
+    /// The command got a signal that asks for its end.
     was_asked: bool,
     /// The shim waits for the word to begin.
     is_ready: bool,
@@ -47,18 +48,18 @@ pub(crate) struct Running {
     reporter: Arc<Reporter>,
 }
 
-/// What the command did.
+/// A change of the command's state.
 #[derive(Debug)]
 pub(super) enum Change {
     Ended(ExitStatus),
-    /// It was stopped by this signal.
+    /// This signal stopped the command.
     Stopped(Signal),
-    /// Its guard has ended, and there is no other one.
+    /// The guard has ended, and there is no other guard.
     Unguarded(io::Error),
 }
 
 impl Running {
-    /// Of a shim that has not begun yet, whose guard hears of it now.
+    /// The running command of a shim that has not begun yet. Its guard gets the orders now.
     pub(super) fn new(
         shim: Shim,
         ends: unix::Signal,
@@ -91,7 +92,7 @@ impl Running {
         }
     }
 
-    /// Completes when the command can begin, and a guard that is there knows it. Cancel safe.
+    /// Completes when the command can begin and its guard, if there is one, knows it. Cancel safe.
     pub(super) async fn ready(&mut self) -> io::Result<()> {
         loop {
             self.guarded().await.map_err(|error| io::Error::new(error.kind(), format!("no guard process: {error}")))?;
@@ -124,7 +125,8 @@ impl Running {
         self.shim.go()
     }
 
-    /// Why the command could not be executed, as soon as that is clear; `None` when it was. Cancel safe.
+    /// Why the command could not be executed, as soon as that is clear; `None` if it was executed.
+    /// Cancel safe.
     pub(super) async fn refusal(&self) -> Option<io::Error> {
         self.shim.refusal().await
     }
@@ -144,7 +146,8 @@ impl Running {
         self.leader.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Waits until the command itself ends, and is reaped, or is stopped. Cancel safe; an end is told again and again.
+    /// Waits until the command itself ends and is reaped, or is stopped. Cancel safe; each later
+    /// call returns an end again.
     pub(super) async fn changed(&mut self) -> io::Result<Change> {
         loop {
             self.reap()?;
@@ -165,7 +168,7 @@ impl Running {
         }
     }
 
-    /// Puts another guard in place of one that has ended, which knows what is known here.
+    /// Replaces a guard that has ended. The new guard gets all that is known here.
     fn keep_guarded(&mut self) {
         if self.is_unguarded || !self.guard.has_ended() {
             return;
@@ -190,7 +193,7 @@ impl Running {
         }
     }
 
-    /// The group that the command leads, if it has made itself the leader of one.
+    /// The group that the command leads, if it has made itself a leader.
     fn group(&mut self) -> Pid {
         if self.status.is_none() && group_of(self.leader) == Some(self.leader) {
             self.group = self.leader;
@@ -198,8 +201,9 @@ impl Running {
         self.group
     }
 
-    /// Sends a signal to the command's group; that it may be gone already is no news. One that ends is for all that
-    /// belongs to the command, and is sent once the guard knows them too. Whoever is stopped goes on in order to end.
+    /// Sends a signal to the command's group. A group that is already gone is no error. A signal
+    /// that ends processes goes to all processes of the command, once the guard knows them too. A
+    /// stopped process goes on in order to end.
     pub(super) async fn signal(&mut self, signal: Signal) {
         if matches!(signal, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT) {
             orphans::adopt();
@@ -214,14 +218,14 @@ impl Running {
         }
     }
 
-    /// Sends TERM to those who came to belong to the command since it was sent before.
+    /// Sends TERM to the processes that came to the command since the last TERM.
     pub(super) async fn terminate_the_new(&mut self) {
         self.guard.look().await;
         self.is_alive();
         self.processes.terminate_the_new();
     }
 
-    /// Looks for those who came to belong to the command since.
+    /// Looks for new processes of the command.
     pub(super) fn look_around(&mut self) {
         if self.hung_up.is_some_and(|since| since.elapsed() > HANG_UP) {
             self.hung_up = None;
@@ -235,30 +239,32 @@ impl Running {
         }
     }
 
-    /// What is left of the command: processes, or their groups where nobody is shown.
+    /// The remaining processes of the command, or their groups if no process is visible.
     pub(super) fn left(&self) -> Vec<String> {
         let left: Vec<_> = self.processes.pids().map(|pid| pid.as_raw_nonzero().to_string()).collect();
         let groups = || self.processes.groups().map(|group| format!("group {}", group.as_raw_nonzero()));
         if left.is_empty() { groups().collect() } else { left }
     }
 
-    /// Whether there is a terminal from which somebody controls us.
+    /// Returns whether a terminal controls this process.
     pub(super) fn has_terminal(&self) -> bool {
         self.terminal.is_some()
     }
 
-    /// Whether the command's group has the terminal, or should have it because our own does.
+    /// Returns whether the command's group has the terminal, or should have it because the group of
+    /// `run` has it.
     pub(super) fn may_read_terminal(&mut self) -> bool {
         let group = self.group();
         self.terminal.as_ref().is_some_and(|terminal| terminal.is_ours() || terminal.is_of(group))
     }
 
-    /// Whether the command's group has the terminal, so that what is typed reaches the command and not us.
+    /// Returns whether the command's group has the terminal, so that typed signals reach the
+    /// command and not `run`.
     pub(super) fn holds_terminal(&self) -> bool {
         self.terminal.as_ref().is_some_and(|terminal| terminal.is_of(self.group))
     }
 
-    /// Whether a neighbour has given the terminal away, and gets it back.
+    /// Returns whether a process in the group of `run` has lent the terminal, and gets it back.
     pub(super) fn awaits_a_neighbour(&self) -> bool {
         self.terminal.as_ref().is_some_and(Terminal::is_lent_by_a_neighbour)
     }
@@ -270,7 +276,8 @@ impl Running {
         }
     }
 
-    /// Lets a stopped group go on, in the foreground if the command has asked for that and we have it.
+    /// Lets a stopped group go on, in the foreground if the command has asked for that and `run`
+    /// has the terminal.
     pub(super) fn resume(&mut self) {
         let group = self.group();
         if let Some(terminal) = &self.terminal {
@@ -294,8 +301,9 @@ impl Running {
         }
     }
 
-    /// Gives the terminal to our own group, of which somebody, such as the pager of a pipeline, was stopped for lack of
-    /// it. `false` if the command has not got it.
+    /// Gives the terminal to the group of `run`, in which a process, such as the pager of a
+    /// pipeline, was stopped because the command had it. `false` if the command does not have the
+    /// terminal.
     pub(super) fn yield_terminal(&mut self) -> bool {
         let group = self.group();
         self.terminal.as_mut().is_some_and(|terminal| terminal.yield_to_neighbours(group))
@@ -308,44 +316,46 @@ impl Running {
         }
     }
 
-    /// The command may live up to this time of the guard's clock even if nothing more is heard of us.
+    /// The command may live up to this time of the guard's clock even if `run` sends nothing more.
     pub(super) fn extend(&mut self, kill_at: Duration) {
         self.guard.extend(kill_at);
     }
 
-    /// Kills all that belongs to the command. Whether there was anything.
+    /// Kills all processes of the command. Returns whether any process was there.
     pub(super) fn kill(&mut self) -> bool {
         drop(self.reap());
         self.keep_guarded();
         self.processes.kill()
     }
 
-    /// Whether anything of the command is left. What was seen once is found again, wherever it goes.
+    /// Returns whether any process of the command is left. A process that was seen once is found
+    /// again, wherever it goes.
     pub(super) fn is_alive(&mut self) -> bool {
         drop(self.reap());
         self.keep_guarded();
         self.processes.look()
     }
 
-    /// Whether one of those who were there at the last look lives.
+    /// Returns whether a process that the last look saw is alive.
     pub(super) fn one_lives(&mut self) -> bool {
         drop(self.reap());
         self.keep_guarded();
         self.processes.living().next().is_some()
     }
 
-    /// Nothing more is expected of the command, and what it left in the background lives on. Whether the guard has
-    /// killed it.
+    /// The command has ended in order, and its background processes live on. Returns whether the
+    /// guard has killed the command.
     pub(super) fn dismiss(self) -> bool {
         orphans::leave_to_pid_1();
         self.retire_terminal();
         self.guard.dismiss()
     }
 
-    /// Reaps the command, wherever it went, and adopted orphans of its groups; as PID 1, all orphans.
+    /// Reaps the command, wherever it went, and adopted orphans of its groups; as PID 1, all
+    /// orphans.
     fn reap(&mut self) -> io::Result<()> {
         self.processes.forget_strangers();
-        // As long as it can be asked for.
+        // The group can be read only before the command is reaped.
         self.group();
         while self.status.is_none()
             && let Some((pid, status)) = waitpid(Some(self.leader), WaitOptions::NOHANG | WaitOptions::UNTRACED)?

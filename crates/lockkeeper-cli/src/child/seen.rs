@@ -1,4 +1,5 @@
-//! One process that was seen, however long ago: whether it is still that one, and how it is signalled.
+//! A process that was seen, however long ago: whether the number still names this process, and how
+//! to signal it.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -9,21 +10,21 @@ use rustix::process::{Pid, PidfdFlags, Resource, Signal, getrlimit, kill_process
 
 use super::processes::{Process, group_of};
 
-/// A process, under its number.
+/// A process; its number is the key.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// A descriptor rather than a number: a number may be given to somebody else meanwhile. `None` where there would be
-    /// too many, and none left to look with.
+    /// A descriptor, since the number may be given to another process meanwhile. `None` if the
+    /// descriptors would be too many, and would leave none to look with.
     pub(super) process: Option<OwnedFd>,
     /// At the last look.
     pub(super) session: Option<Pid>,
     pub(super) started: Option<u64>,
-    /// TERM was sent to it.
+    /// The process got TERM.
     pub(super) was_signalled: bool,
 }
 
 impl Seen {
-    /// Without a descriptor the number and the moment of the start tell who it is.
+    /// Without a descriptor, the number and the start time identify the process.
     pub(super) fn is_alive(&self, pid: Pid) -> bool {
         match &self.process {
             Some(process) => !has_ended(process, Duration::ZERO),
@@ -33,7 +34,7 @@ impl Seen {
         }
     }
 
-    /// Its group; also when it has ended, until its parent has asked how.
+    /// The group of the process; also after its end, until it is reaped.
     pub(super) fn group(&self, pid: Pid) -> Option<Pid> {
         if self.is_alive(pid) {
             return group_of(pid);
@@ -57,7 +58,7 @@ pub(super) fn room() -> usize {
     limit.map_or(usize::MAX, |limit| limit / 2)
 }
 
-/// `None` if it is gone.
+/// `None` if the process is gone.
 pub(super) fn open(pid: Pid) -> Option<Option<OwnedFd>> {
     match pidfd_open(pid, PidfdFlags::empty()) {
         Err(Errno::SRCH) => None,

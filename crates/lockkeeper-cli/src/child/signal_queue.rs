@@ -1,9 +1,9 @@
-//! The signals of this process, in the order in which the kernel gives them.
+//! The signals of this process, in the order in which the kernel delivers them.
 //!
-//! A process that has several threads runs the handlers of two signals side by side: a handler that has begun may be
-//! interrupted for long, and nobody sees that its signal came first. So all threads block these signals, and one
-//! descriptor gives them to this process (`signalfd(2)`): a signal that was sent is there to be read. A stop removes a
-//! CONT that waits to be read, and a CONT removes a stop.
+//! A process with several threads runs the handlers of two signals side by side. A handler that has
+//! begun may be interrupted for long, so the order of the two signals is lost. Therefore all
+//! threads block these signals, and one descriptor delivers them (`signalfd(2)`): a signal that was
+//! sent is there to be read. A stop removes a pending CONT, and a CONT removes a pending stop.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,10 +17,10 @@ use tokio::io::unix::AsyncFd;
 
 use super::signals::{is_a_pause, set_of};
 
-/// What was read, and what is still to be read.
+/// The signals that were read, and the descriptor of the others.
 pub(super) struct SignalQueue {
     descriptor: AsyncFd<SignalFd>,
-    /// The signals that nobody has asked for yet.
+    /// The signals that no caller has taken yet.
     unheard: VecDeque<Signal>,
     latest_pause: Option<Signal>,
 }
@@ -51,13 +51,14 @@ impl SignalQueue {
             }
             match ready!(self.descriptor.poll_read_ready(cx)) {
                 Ok(mut readable) => readable.clear_ready(),
-                // The runtime is at its end, and nothing more will come.
+                // The runtime has ended, and no further signal comes.
                 Err(_) => return Poll::Pending,
             }
         }
     }
 
-    /// Takes those that were sent until now and that `wanted` selects. It leaves all others for the next who asks.
+    /// Takes the signals that were sent until now and that `wanted` selects. It leaves all other
+    /// signals for the next caller.
     pub(super) fn take(&mut self, wanted: impl Fn(Signal) -> bool) -> Vec<Signal> {
         self.take_all();
         let (taken, left) = self.unheard.drain(..).partition(|signal| wanted(*signal));
@@ -65,7 +66,7 @@ impl SignalQueue {
         taken.into()
     }
 
-    /// Whether the last one of all that begin or end a pause is CONT, of those that came until now.
+    /// Returns whether CONT is the last of the stop and continue signals that came until now.
     pub(super) fn ends_in_cont(&mut self) -> bool {
         self.take_all();
         self.latest_pause == Some(Signal::CONT)

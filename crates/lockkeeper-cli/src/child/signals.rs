@@ -1,4 +1,4 @@
-//! The signals that this process gets, kept in order until somebody asks.
+//! The signals that this process gets, kept in order until they are taken.
 
 use std::future::{poll_fn, ready};
 use std::io;
@@ -15,31 +15,33 @@ use super::signal_queue::SignalQueue;
 use crate::exit::Exit;
 use crate::this_process::own_group;
 
-/// What is caught for the command to hear of it.
+/// The signals that this process catches in order to pass them to the command.
 const CAUGHT: [Signal; 7] =
     [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::WINCH];
-/// What begins and ends a pause, which concerns both of us. A thread that does not block it would stop before anybody
-/// could read that it came; one that blocks TTOU, which does the same, writes to the terminal from the background.
+/// The signals that begin and end a pause, which concerns `run` and the command. A thread that does
+/// not block them would stop before any thread could read them. A thread that blocks TTOU, which
+/// also stops, can write to the terminal from the background.
 const PAUSES: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::CONT];
 
 /// The signals that were blocked when this process was started.
 static GIVEN: OnceLock<SigSet> = OnceLock::new();
-/// What ends the waiting of a run.
+/// The signals that end the wait of a run.
 pub(crate) const END_A_RUN: &[Signal] =
     &[Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
-/// What ends the waiting of a candidate. A reload of a service reaches all its candidates, and must not end them.
+/// The signals that end the wait of a candidate. A reload of a service sends HUP to all its
+/// candidates, and must not end them.
 pub(crate) const END_A_CANDIDATE: &[Signal] = &[Signal::INT, Signal::TERM, Signal::QUIT];
 
-/// Catches signals from its making on, so that none is lost before the command runs.
+/// Catches signals from its construction on, so that no signal is lost before the command runs.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    /// What handlers give: TTOU, and what comes while a thread blocks nothing.
+    /// The signals with handlers: TTOU, and all signals that come while no thread blocks them.
     handled: Vec<(Signal, unix::Signal)>,
-    /// What all threads block; `None` where they block nothing.
+    /// The signals that all threads block; `None` if they block nothing.
     queue: Option<SignalQueue>,
-    /// Those that end a wait.
+    /// The signals that end a wait.
     ending: &'static [Signal],
-    /// The set of those that were asked for.
+    /// The set of the signals that were taken.
     received: u64,
 }
 
@@ -47,8 +49,8 @@ impl Signals {
     /// Signals that were ignored when this process started (nohup, a shell's background job) stay ignored: to catch
     /// them would give the command their default action.
     ///
-    /// This thread blocks what is caught, and so does each thread that it starts from then on. A thread that was
-    /// started before has to block it already ([`with_queued_blocked`]).
+    /// This thread blocks the caught signals, and so does each thread that it starts from then on.
+    /// An older thread has to block them already ([`with_queued_blocked`]).
     pub(crate) fn catch(ending: &'static [Signal]) -> io::Result<Self> {
         take_over()?;
         let mut handled = Self::catch_only(&CAUGHT)?.handled;
@@ -59,7 +61,7 @@ impl Signals {
         Ok(Self { handled, queue: Some(queue), ending, received: 0 })
     }
 
-    /// Leaves all others to their default action.
+    /// Leaves all other signals to their default action.
     pub(crate) fn catch_only(signals: &[Signal]) -> io::Result<Self> {
         let ignored = ignored();
         let mut handled = Vec::with_capacity(signals.len());
@@ -86,7 +88,7 @@ impl Signals {
         signal
     }
 
-    /// The one that ends who has nothing better to do, if it is there already.
+    /// The signal that ends a process without other work, if the signal is there already.
     pub(crate) async fn pending(&mut self) -> Option<Signal> {
         tokio::select! {
             biased;
@@ -95,18 +97,19 @@ impl Signals {
         }
     }
 
-    /// Hears those that ask for the end and are there already. It leaves all others for the next who asks.
+    /// Takes the signals that ask for the end and are there already. It leaves all other signals
+    /// for the next caller.
     pub(super) fn take_the_rest(&mut self) {
         let asks = |signal: Signal| matches!(signal, Signal::INT | Signal::TERM | Signal::QUIT);
         let asking = self.queue.as_mut().map(|queue| queue.take(asks)).unwrap_or_default();
         self.received |= asking.into_iter().map(mask).fold(0, |all, one| all | one);
     }
 
-    /// Stops this process, as the signal that we caught would have done, until it is continued. Whether somebody could
-    /// continue it.
+    /// Stops this process, as the caught signal would have done, until the process is continued.
+    /// Returns whether a process could continue it.
     ///
-    /// The signal came to our neighbours too, and stopped them at once. A shell that saw that may have continued all of
-    /// us by now, and would not do so again.
+    /// The signal went to the other processes of the group too, and stopped them at once. A shell
+    /// that saw this may have continued the whole group by now, and would not do so again.
     pub(super) async fn pause(&mut self) -> bool {
         let can = can_pause();
         if can && !self.was_continued() {
@@ -120,24 +123,26 @@ impl Signals {
         self.queue.as_mut().is_some_and(SignalQueue::ends_in_cont)
     }
 
-    /// Forgets those that were heard so far: what they were for has ended.
+    /// Forgets the signals that were taken so far: the command or the wait that they were meant for
+    /// has ended.
     pub(crate) fn forget(&mut self) {
         self.received = 0;
     }
 
-    /// Whether TERM was heard.
+    /// Returns whether TERM was taken.
     pub(super) fn has_term(&self) -> bool {
         self.received & mask(Signal::TERM) != 0
     }
 
-    /// Whether one of those heard asks for the end.
+    /// Returns whether a taken signal asks for the end.
     pub(crate) fn were_to_end(&self) -> bool {
         let asks = |signal: &Signal| !matches!(*signal, Signal::USR1 | Signal::USR2);
         self.ending.iter().filter(|signal| asks(signal)).any(|signal| self.received & mask(*signal) != 0)
     }
 
-    /// Whether a command that ended in this way was asked to. HUP and its like tell services something else, unless
-    /// they end by them; what is typed reaches the command alone while it has the terminal.
+    /// Returns whether a signal asked a command to end that ended in this way. HUP and similar
+    /// signals have another meaning for services, unless the service ends by the signal. While the
+    /// command has the terminal, a typed signal reaches the command alone.
     pub(crate) fn explain(&self, exit: Exit, had_terminal: bool) -> bool {
         let received = |signal: Signal| self.received & mask(signal) != 0;
         let ended_by = |signal: Signal| exit.code() == Exit::Signal(signal.as_raw()).code();
@@ -146,7 +151,8 @@ impl Signals {
             || had_terminal && [Signal::INT, Signal::QUIT].into_iter().any(ended_by)
     }
 
-    /// The next signal that ends a wait. A pause is only that, and other signals change nothing. Cancel safe.
+    /// The next signal that ends a wait. A stop signal only pauses this process, and other signals
+    /// change nothing. Cancel safe.
     pub(crate) async fn next_ending(&mut self) -> Signal {
         loop {
             match self.next().await {
@@ -158,29 +164,32 @@ impl Signals {
     }
 }
 
-/// What one descriptor gives in its order.
+/// The signals that one descriptor delivers in their order.
 fn queued() -> impl Iterator<Item = Signal> {
     CAUGHT.into_iter().chain(PAUSES)
 }
 
-/// Whether it begins or ends a pause, and is nothing else.
+/// Returns whether a signal begins or ends a pause, and does nothing else.
 pub(super) fn is_a_pause(signal: Signal) -> bool {
     matches!(signal, Signal::TSTP | Signal::TTIN | Signal::TTOU | Signal::CONT)
 }
 
 /// Stops this process until it is continued.
 fn stop() {
-    // To this very thread: sent to the process, another thread might take it while this one runs on.
+    // Sends the signal to this thread: another thread might take a signal to the process while this
+    // thread runs on.
     let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
 }
 
-/// Whether somebody is there to continue this process. The kernel asks the same before it stops one.
+/// Returns whether a process is there to continue this one. The kernel checks the same before it
+/// stops a process.
 fn can_pause() -> bool {
     own_group().is_some_and(|group| !processes::is_orphaned(group))
 }
 
-/// Stops this process and its whole group, such as the script around us, until they are continued. One step stops all,
-/// so that a shell that sees one of them stopped continues all of them. Whether somebody could continue them.
+/// Stops this process and its whole group, such as the script around `run`, until they are
+/// continued. One step stops all, so that a shell that sees one process stopped continues all of
+/// them. Returns whether a process could continue them.
 pub(super) fn pause_group() -> bool {
     let can = can_pause();
     if can {
@@ -189,8 +198,9 @@ pub(super) fn pause_group() -> bool {
     can
 }
 
-/// Prepares this thread, and each that it starts from then on, for [`Signals::catch`]. The parent of this process may
-/// have blocked what we live by. The command gets the mask as it was.
+/// Prepares this thread, and each thread that it starts from then on, for [`Signals::catch`]. The
+/// parent of this process may have blocked signals that `run` needs. The command gets the original
+/// mask.
 pub(crate) fn take_over() -> io::Result<()> {
     let given = SigSet::thread_get_mask()?;
     GIVEN.get_or_init(|| given);
@@ -198,13 +208,15 @@ pub(crate) fn take_over() -> io::Result<()> {
     Ok(set_of(PAUSES).thread_block()?)
 }
 
-/// Does something, such as the start of a thread, with all signals blocked that [`Signals::catch`] reads.
+/// Runs a closure, such as the start of a thread, with all signals blocked that [`Signals::catch`]
+/// reads.
 pub(crate) fn with_queued_blocked<T>(f: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     with_blocked(set_of(queued()), f)
 }
 
-/// Makes a file that has met its limit (`ulimit -f`) an error that can be told, where the kernel would end us without a
-/// word. The command has the signal as we were given it: a handler does not outlive the start of another program.
+/// Turns a file that has met its limit (`ulimit -f`) into an error with a message, where the kernel
+/// would end this process silently. The command gets the signal's original action: a handler does
+/// not outlive the execution of another program.
 pub(crate) fn outlive_a_file_limit() {
     if ignored() & mask(Signal::XFSZ) == 0 {
         drop(flag::register(Signal::XFSZ.as_raw(), Arc::default()));
@@ -216,7 +228,8 @@ pub(super) fn set_of(signals: impl IntoIterator<Item = Signal>) -> SigSet {
     signals.into_iter().filter_map(|it| nix::sys::signal::Signal::try_from(it.as_raw()).ok()).collect()
 }
 
-/// Does something with the mask that this process was started with: what is started by it begins with that.
+/// Runs a closure with the original mask of this process. A process that the closure starts begins
+/// with this mask.
 pub(super) fn with_given_mask<T>(f: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let Some(given) = GIVEN.get() else { return f() };
     let before = given.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
@@ -225,7 +238,8 @@ pub(super) fn with_given_mask<T>(f: impl FnOnce() -> io::Result<T>) -> io::Resul
     result
 }
 
-/// Does something with all signals blocked: for what is started by it they stay so.
+/// Runs a closure with all signals blocked. In a process that the closure starts, they stay
+/// blocked.
 pub(super) fn with_all_blocked<T>(f: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     with_blocked(SigSet::all(), f)
 }
@@ -237,7 +251,7 @@ fn with_blocked<T>(signals: SigSet, f: impl FnOnce() -> io::Result<T>) -> io::Re
     result
 }
 
-/// Its name without SIG.
+/// The name of a signal without SIG.
 pub(crate) fn name(signal: Signal) -> &'static str {
     match signal {
         Signal::TERM => "TERM",
@@ -252,8 +266,8 @@ fn mask(signal: Signal) -> u64 {
     1 << (signal.as_raw() - 1)
 }
 
-/// The set of ignored signals. There is no way to ask for it without unsafe code but this file; where it does not
-/// exist, none counts as ignored.
+/// The set of ignored signals. Only this file gives it without unsafe code; where the file does not
+/// exist, no signal counts as ignored.
 fn ignored() -> u64 {
     std::fs::read_to_string("/proc/self/status").ok().as_deref().and_then(ignored_in).unwrap_or(0)
 }
@@ -278,7 +292,7 @@ mod tests {
         }
         assert!(!explained(&[Signal::HUP, Signal::USR1], Exit::Child(1), false));
         assert!(explained(&[Signal::HUP], Exit::Signal(Signal::HUP.as_raw()), false));
-        // As a shell tells of it.
+        // A shell reports the signal as this code.
         assert!(explained(&[Signal::HUP], Exit::Child(129), false));
         assert!(!explained(&[Signal::USR1], Exit::Child(129), false));
         assert!(explained(&[], Exit::Signal(Signal::INT.as_raw()), true));

@@ -1,4 +1,5 @@
-//! Finding the command, and starting it in a process group of its own, beside a guard and under a lock that is held.
+//! Finds the command, and starts it in a process group of its own, beside a guard and under a held
+//! lock.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -29,9 +30,10 @@ use crate::event::Reporter;
 use crate::exit::{Exit, Failure};
 use crate::{random, runtime};
 
-/// How long a guard and a shim may take to stand up. A busy machine is slow, and the lock is renewed meanwhile.
+/// How long a guard and a shim may take to start. A busy machine is slow, and the lock is renewed
+/// meanwhile.
 const STAND_UP: Duration = Duration::from_secs(30);
-/// How long it is waited for the command to be executed before it counts as running.
+/// How long `run` waits for the execution of the command. After that the command counts as running.
 const EXECUTE: Duration = Duration::from_secs(1);
 /// Where shells look when PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -43,7 +45,8 @@ pub(crate) struct Program {
     argv: Vec<OsString>,
 }
 
-/// Looks the command up as execvp(3) does, so that a missing one is told before a place in line is taken.
+/// Looks the command up as execvp(3) does, so that a missing command is an error before the run
+/// takes a place in the queue.
 pub(crate) fn find(argv: &[OsString], search_path: Option<OsString>) -> Result<Program, Failure> {
     let Some(name) = argv.first() else { return Err(Failure::usage("a command is missing after --")) };
     let found = |path| Ok(Program { path, argv: argv.to_vec() });
@@ -103,24 +106,25 @@ fn cannot_start(name: &OsStr, error: &io::Error) -> Failure {
     Failure::new(Exit::NotExecutable, format!("{}: cannot execute: {error}. Try: {remedy}", shown(name)))
 }
 
-/// As it was typed, but that nothing at all is seen too.
+/// The name as typed; an empty name is made visible too.
 fn shown(name: &OsStr) -> String {
     if name.is_empty() { "\"\"".to_owned() } else { name.display().to_string() }
 }
 
-/// What a command starts with.
+/// The settings for the start of a command.
 #[derive(Debug)]
 pub(crate) struct Launch<'a> {
-    /// Variables for its environment.
+    /// The variables for the command.
     pub(crate) set: &'a [(&'a str, String)],
-    /// Variables that it must not see.
+    /// The variables that the command must not see.
     pub(crate) stripped: &'a [&'a str],
     pub(crate) policy: Policy,
-    /// What shows the store that this client lives: it does as long as the command does.
+    /// Shows the store that this client lives: the client lives as long as the command does.
     pub(crate) liveness: Option<File>,
-    /// Who tells that something is wrong while it runs.
+    /// Reports problems while the command runs.
     pub(crate) reporter: Arc<Reporter>,
-    /// This process starts nobody but commands and what they need: every other child is an orphan of one.
+    /// This process starts only commands and their helpers: every other child is an orphan of a
+    /// command.
     pub(crate) starts_nobody_else: bool,
 }
 
@@ -135,10 +139,11 @@ pub(crate) enum Started {
 }
 
 impl Program {
-    /// Starts it in a process group of its own, which it does not lead and which gets the foreground of the terminal if
-    /// we have it. It inherits stdin, stdout and stderr as they are, and the signals as we were given them.
+    /// Starts the command in a process group of its own, which it does not lead and which gets the
+    /// foreground of the terminal if `run` has it. The command inherits stdin, stdout, stderr and
+    /// the original signals.
     ///
-    /// It begins when its guard knows it, and only if the lock is held at that moment.
+    /// The command begins when its guard knows it, and only if the lock is held at that moment.
     pub(crate) async fn start(
         &self,
         launch: Launch<'_>,
@@ -156,7 +161,7 @@ impl Program {
             }
             ready = stand_up(&mut running, lease, policy) => match ready {
                 Ok(()) => lost_by_now(lease, policy),
-                // The guard may have ended it.
+                // The guard may have ended the shim.
                 Err(error) => match lost_by_now(lease, policy) {
                     Some(reason) => Some(reason),
                     None => {
@@ -173,7 +178,7 @@ impl Program {
         // From here on the guard kills in time, even if we are stopped before the next step.
         if let Err(error) = running.go() {
             running.give_up();
-            // The guard may have ended it just now.
+            // The guard may have ended the shim just now.
             return lost_by_now(lease, policy).map(Started::Lost).ok_or_else(|| self.internal(&error));
         }
         match timeout(EXECUTE.min(lease.remaining() / 6), running.refusal()).await {
@@ -181,7 +186,7 @@ impl Program {
                 running.give_up();
                 Err(self.refused(&error))
             }
-            // What takes longer, on a file system that hangs, is waited for like the command itself.
+            // A longer start, on a file system that hangs, is waited for like the command itself.
             _ => Ok(Started::Yes(Box::new(running))),
         }
     }
@@ -212,15 +217,15 @@ impl Program {
         runtime::refused(&shown(&self.argv[0]), error)
     }
 
-    /// Why it could not be executed.
+    /// Why the command could not be executed.
     pub(crate) fn refused(&self, error: &io::Error) -> Failure {
-        // It was there when it was looked up.
+        // The file was there at the look-up.
         let is_gone = is_absent(error) && !self.path.exists();
         if is_gone { not_found(&self.argv[0]) } else { cannot_start(&self.argv[0], error) }
     }
 }
 
-/// Waits for guard and shim. The guard hears of renewals meanwhile.
+/// Waits for guard and shim. Meanwhile it sends renewals to the guard.
 async fn stand_up(running: &mut Running, lease: &impl Lease, policy: Policy) -> io::Result<()> {
     let until = Instant::now() + STAND_UP;
     loop {

@@ -1,4 +1,4 @@
-//! The end of all that belongs to the command: a signal first, and KILL at its time.
+//! The end of all processes of the command: a signal first, and KILL at its time.
 
 use std::future::pending;
 use std::io;
@@ -17,16 +17,18 @@ use super::signals::{Signals, is_a_pause};
 use super::supervise::{falls_to, look_around, renew_guard};
 use crate::event::Reporter;
 
-/// How often what the command left behind is looked at. Nobody tells us of its end.
+/// How often `run` looks at the background processes of the command, whose end raises no event.
 const LOOK_BEHIND: Duration = Duration::from_millis(10);
-/// The same where nobody is shown, though somebody is left.
+/// The same interval if no process is visible, but a group has members.
 const LOOK_BEHIND_WHAT_IS_HIDDEN: Duration = Duration::from_millis(100);
-/// How long what was killed may take to vanish before somebody is told.
+/// How long killed processes may take to vanish before a warning.
 const VANISH: Duration = Duration::from_secs(1);
 
-/// Sends the first signal; where the command has heard TERM, to those who came since. Gives when KILL is due.
+/// Sends the first signal, or TERM to new processes if the command has got TERM before. Returns
+/// when KILL is due.
 ///
-/// Where that is the first one, nothing is sent here: whom KILL reaches before all others are found has orphans.
+/// If KILL is the first signal, nothing is sent here: a process that is killed before all others
+/// are found leaves orphans.
 pub(super) async fn begin(running: &mut Running, lease: &impl Lease, stop: &Stop, was_signalled: bool) -> Instant {
     orphans::adopt();
     let at = Instant::now() + stop.kill_after;
@@ -47,8 +49,8 @@ pub(super) async fn begin(running: &mut Running, lease: &impl Lease, stop: &Stop
     at
 }
 
-/// Waits until everything has ended, with KILL at its time. What cannot be killed is waited for, however long that
-/// takes: nobody else may have the lock beside it.
+/// Waits until all processes have ended, with KILL at its time. `run` waits for a process that
+/// cannot be killed, however long that takes: no other holder may have the lock beside it.
 pub(super) async fn finish(
     running: &mut Running,
     (lease, policy): (&impl Lease, Policy),
@@ -81,7 +83,8 @@ async fn end(
             biased;
             () = &mut kill => return None,
             status = all_ended(running, &mut around) => return Some(status),
-            // The lock is renewed meanwhile, and the guard must not end what has its time still.
+            // The lock is renewed meanwhile, and the guard must not end processes before their
+            // time.
             () = &mut renewal => renewal.as_mut().reset(Instant::now() + renew_guard(running, lease, policy)),
             signal = signals.next() => if !is_a_pause(signal) {
                 tokio::select! {
@@ -101,7 +104,8 @@ async fn kill_time(lease: &impl Lease, stop: &Stop, at: Instant) {
             None => pending().await,
         }
     };
-    // A renewal that comes too late for the command must not keep it alive either, hence all of them.
+    // A renewal that comes too late for the command must not keep the command alive either, hence
+    // all of these.
     tokio::select! {
         () = sleep_until(at) => {}
         () = margin => {}
@@ -125,7 +129,8 @@ async fn kill(running: &mut Running, (lease, policy): (&impl Lease, Policy), rep
     }
 }
 
-/// Completes when the command and all that belongs to it have ended. Meanwhile it may start others. Cancel safe.
+/// Completes when all processes of the command have ended. Meanwhile they may start others. Cancel
+/// safe.
 async fn all_ended(running: &mut Running, around: &mut Interval) -> io::Result<ExitStatus> {
     let status = loop {
         tokio::select! {
@@ -134,7 +139,7 @@ async fn all_ended(running: &mut Running, around: &mut Interval) -> io::Result<E
             _ = around.tick() => drop(running.is_alive()),
         }
     };
-    // To look at all processes costs by the size of the machine: not while one that is known lives.
+    // The cost of a full look grows with the machine: there is none while a known process lives.
     loop {
         let pause = match running.one_lives() {
             true => LOOK_BEHIND,

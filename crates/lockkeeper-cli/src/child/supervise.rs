@@ -1,5 +1,5 @@
-//! The command under its lock: signals are handed on, and a lost lock ends the command before the store can give the
-//! lock to somebody else.
+//! The command under its lock. Signals are passed on, and a lost lock ends the command before the
+//! store can grant the lock to another claim.
 //!
 //! ```text
 //! watch ── the command ends in order ─────────────────────────────────────> Ended
@@ -30,11 +30,13 @@ use crate::event::Reporter;
 use crate::exit::{Exit, Failure};
 use crate::runtime;
 
-/// The runtime's timers stand still while the machine is suspended, the lease does not: look at it this often.
+/// The runtime's timers stop while the machine is suspended, and the lease goes on. `run` looks at
+/// the lease this often.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often it is looked who belongs to the command: what has lost its parent is found if it was seen before.
+/// How often `run` looks who belongs to the command: an orphan is found only if a look saw it
+/// before.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
-/// How often the guard is told of what is left of the lease, as a part of that.
+/// The guard gets the remaining time of the lease after each such part of it.
 const RENEW: u32 = 6;
 /// The shortest time between two such messages.
 const RENEW_MIN: Duration = Duration::from_millis(10);
@@ -45,16 +47,17 @@ pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     /// The lock was lost before.
     pub(crate) lost: bool,
-    /// It ended in its own time, and what it left in the background lives on: nothing may be started after it.
+    /// The command ended in its own time, and its background processes live on: no further command
+    /// may be started.
     pub(crate) in_order: bool,
-    /// What was typed on the terminal reached the command and not us.
+    /// Signals typed on the terminal reached the command and not `run`.
     pub(crate) had_terminal: bool,
-    /// It was never executed, for this reason.
+    /// The command was never executed, for this reason.
     pub(crate) refusal: Option<io::Error>,
 }
 
-/// Waits for the end of the command, which is ended as the policy says when the lock is lost or its deadline is near.
-/// When this returns, the command is reaped.
+/// Waits for the end of the command. When the lock is lost or its deadline is near, the command is
+/// ended as the policy says. When this returns, the command is reaped.
 pub(crate) async fn supervise(
     mut running: Running,
     lease: &impl Lease,
@@ -69,7 +72,8 @@ pub(crate) async fn supervise(
         Watched::Ended { status, lost } => {
             let exit = status.into();
             let was_signalled = signals.has_term();
-            // Where somebody terminates both of us, the end of the command may be seen first.
+            // If another process terminates both `run` and the command, `run` may see the end of
+            // the command first.
             signals.take_the_rest();
             let stop = policy.clear_away(exit, signals.explain(exit, false));
             if let Some(stop) = stop {
@@ -127,23 +131,23 @@ fn report_loss(lease: &impl Lease, reason: &LostReason, signal: &str, reporter: 
     }
 }
 
-/// A machine that slept through the deadline sees the end of the command first, and so does a run that was stopped
-/// until the guard killed it.
+/// A machine that slept through the deadline sees the end of the command first, and so does a run
+/// that was stopped until the guard killed the command.
 fn unheard_loss(lease: &impl Lease, policy: Policy, status: ExitStatus, is_by_guard: bool) -> Option<LostReason> {
     let was_killed = status.signal() == Some(Signal::KILL.as_raw()) && (is_by_guard || policy.is_over(lease));
     lease.loss().or_else(|| was_killed.then(|| lease.silent_loss()))
 }
 
 enum Watched {
-    /// `lost`: the lock was, and that was to change nothing.
+    /// `lost`: the lock was lost, and the policy ignored the loss.
     Ended {
         status: ExitStatus,
         lost: bool,
     },
     Lost(Loss),
-    /// It waits for a terminal that nobody can give it, stopped by this signal.
+    /// This signal stopped the command: the command waits for a terminal that it cannot get.
     Stuck(&'static str),
-    /// There is nobody who would end the command in time if we were killed.
+    /// No guard would end the command in time if `run` were killed.
     Unguarded(io::Error),
 }
 
@@ -156,7 +160,8 @@ async fn watch(
 ) -> io::Result<Watched> {
     let mut loss = pin!(loss(lease, policy));
     let (mut asked_to_stop, mut lost) = (false, false);
-    // It goes on whatever else happens: signals that come all the time must not keep the guard from hearing of us.
+    // The renewal timer goes on whatever else happens: a stream of signals must not keep `run` from
+    // renewing the guard.
     let mut renewal = pin!(sleep(Duration::ZERO));
     let mut around = look_around();
     loop {
@@ -165,14 +170,16 @@ async fn watch(
             change = running.changed() => match change? {
                 Change::Ended(status) => return Ok(Watched::Ended { status, lost }),
                 Change::Unguarded(error) => return Ok(Watched::Unguarded(error)),
-                // The guard stops what it kills, and nobody meant us by that.
+                // The guard stops processes before it kills them; this stop was not meant for
+                // `run`.
                 Change::Stopped(_) if policy.is_over(lease) => {
                     let reason = lease.loss().unwrap_or_else(|| lease.silent_loss());
                     return Ok(Watched::Lost(Loss::while_stopped(reason)));
                 }
                 Change::Stopped(signal) => {
                     let next = after_stop(running, signal, mem::take(&mut asked_to_stop), signals).await;
-                    // First of all: the lock may be gone, and then it must not go on for a moment.
+                    // The loss comes first: the lock may be gone, and then the command must not go
+                    // on for a moment.
                     if let Some(reason) = lease.loss().filter(|_| !policy.ignores_losses()) {
                         return Ok(Watched::Lost(Loss::while_stopped(reason)));
                     }
@@ -191,14 +198,14 @@ async fn watch(
                 lost = true;
             }
             signal = requested(policy, reporter) => hand_on(running, signal, lease, policy).await,
-            // A command that may outlive its lock was given all its time at the start.
+            // A command that may outlive its lock got all its time at the start.
             () = &mut renewal, if !policy.ignores_losses() => {
                 renewal.as_mut().reset(Instant::now() + renew_guard(running, lease, policy));
             }
             _ = around.tick() => running.look_around(),
-            // After those: one signal may come upon the other for ever.
+            // The signals come after the other branches: one signal may follow the other for ever.
             signal = signals.next() => match signal {
-                // One that came before a stop is no answer to that.
+                // A CONT from before a stop does not answer this stop.
                 Signal::CONT if !signals.was_continued() => {}
                 // The command was sent the stop that this answers.
                 Signal::CONT if mem::take(&mut asked_to_stop) => running.resume(),
@@ -214,14 +221,15 @@ async fn watch(
     }
 }
 
-/// When to look who belongs to the command. To be kept by who looks: what begins again with each signal never comes.
+/// The interval of looks. The caller keeps it: an interval that starts again with each signal never
+/// elapses.
 pub(super) fn look_around() -> Interval {
     let mut around = interval_at(Instant::now() + LOOK_AROUND, LOOK_AROUND);
     around.set_missed_tick_behavior(MissedTickBehavior::Delay);
     around
 }
 
-/// Completes with what the command gets when somebody asks for its lock. Cancel safe.
+/// Completes with the signal for the command when a client requests its lock. Cancel safe.
 async fn requested(policy: Policy, reporter: &Reporter) -> Signal {
     match policy.signal_on_request() {
         Some(signal) => {
@@ -232,7 +240,8 @@ async fn requested(policy: Policy, reporter: &Reporter) -> Signal {
     }
 }
 
-/// Sends a signal that came for the command. A guard that does not answer must not make the end of the command late.
+/// Passes a signal on to the command. A guard that does not answer must not delay the end of the
+/// command.
 async fn hand_on(running: &mut Running, signal: Signal, lease: &impl Lease, policy: Policy) {
     let lost = async {
         match policy.ignores_losses() {
@@ -247,8 +256,8 @@ async fn hand_on(running: &mut Running, signal: Signal, lease: &impl Lease, poli
     }
 }
 
-/// Tells the guard up to when the command may live, and gives when it is to hear more. Of a lock that is lost it has
-/// heard enough.
+/// Sends the guard the time up to which the command may live, and returns when the next such order
+/// is due. For a lost lock the guard gets no more orders.
 pub(super) fn renew_guard(running: &mut Running, lease: &impl Lease, policy: Policy) -> Duration {
     if policy.ignores_losses() || lease.loss().is_some() {
         return LOOK;
@@ -257,15 +266,16 @@ pub(super) fn renew_guard(running: &mut Running, lease: &impl Lease, policy: Pol
     (lease.remaining() / RENEW).clamp(RENEW_MIN, LOOK)
 }
 
-/// What is to be done with a command that was stopped.
+/// The reaction to a command that was stopped.
 enum AfterStop {
     GoOn,
     StayStopped,
-    /// Nobody can continue it. In our own group the kernel would have refused it the terminal.
+    /// No process can continue the command. In the group of `run`, the kernel would have refused it
+    /// the terminal.
     End,
 }
 
-/// Stops this process with its command, where somebody at a terminal or by a signal meant both.
+/// Stops this process with its command, if a person at a terminal or a signal meant both.
 async fn after_stop(running: &mut Running, signal: Signal, asked: bool, signals: &mut Signals) -> AfterStop {
     let is_for_terminal = matches!(signal, Signal::TTIN | Signal::TTOU);
     if is_for_terminal {
@@ -278,7 +288,7 @@ async fn after_stop(running: &mut Running, signal: Signal, asked: bool, signals:
         return AfterStop::StayStopped;
     }
     running.leave_foreground();
-    // What the terminal sent to us it sent to our neighbours too.
+    // A stop signal from the terminal went to the whole group of `run`.
     match if asked { signals.pause().await } else { signals::pause_group() } {
         // A neighbour may have got the terminal back meanwhile.
         false if is_for_terminal && running.may_read_terminal() => AfterStop::GoOn,
@@ -288,7 +298,7 @@ async fn after_stop(running: &mut Running, signal: Signal, asked: bool, signals:
     }
 }
 
-/// Whether too little of the lease is left for a command, or nothing.
+/// Returns the loss if too little of the lease is left for a command, or nothing.
 pub(super) fn lost_by_now(lease: &impl Lease, policy: Policy) -> Option<LostReason> {
     lease.loss().or_else(|| (lease.remaining() <= policy.lead()).then(|| lease.silent_loss()))
 }

@@ -1,5 +1,6 @@
-//! The terminal. It stays with our own process group until the command asks for it by reading it or setting it, which
-//! stops a command in the background (TTIN, TTOU): until then Ctrl-C reaches the script around us as it does without us.
+//! The terminal. It stays with the process group of `run` until the command reads it or sets it;
+//! this stops a command in the background (TTIN, TTOU). Until then Ctrl-C reaches the script around
+//! `run` as it does without `run`.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,12 +18,13 @@ use crate::this_process::{own_group, stop_at_output};
 pub(crate) struct Terminal {
     device: File,
     own: Pid,
-    /// The command has asked for it.
+    /// The command has asked for the terminal.
     is_wanted: bool,
 }
 
 impl Terminal {
-    /// `None` where there is none, as under cron, or where it is of another PID namespace, and our group with it.
+    /// `None` if there is no terminal, as under cron, or if the terminal and the group of `run` are
+    /// of another PID namespace.
     pub(super) fn of_this_process() -> Option<Self> {
         let own = own_group()?;
         let flags = (OFlags::NOCTTY | OFlags::CLOEXEC).bits().cast_signed();
@@ -40,24 +42,25 @@ impl Terminal {
         tcgetpgrp(&self.device).is_ok_and(|foreground| foreground == group)
     }
 
-    /// Whether a neighbour in our own group, such as another `run` of a script, has given it away. The neighbour lets our
-    /// group go on when it gets the terminal back.
+    /// Returns whether another process in the group of `run`, such as another `run` of a script,
+    /// has lent the terminal. That process lets the group go on when it gets the terminal back.
     pub(super) fn is_lent_by_a_neighbour(&self) -> bool {
         let (Ok(foreground), Some(all)) = (tcgetpgrp(&self.device), processes::all()) else { return false };
         if is_gone(foreground) {
-            // The neighbour is about to take it back.
+            // The other process is about to take the terminal back.
             return true;
         }
         let is_neighbour = |pid| all.iter().any(|it| Some(it.pid) == pid && it.group == Some(self.own));
         all.iter().any(|it| it.group == Some(foreground) && is_neighbour(it.parent))
     }
 
-    /// The command was stopped because it has not got the terminal.
+    /// The command was stopped because it does not have the terminal.
     pub(super) fn ask(&mut self) {
         self.is_wanted = true;
     }
 
-    /// Puts the command's group into the foreground, if it has asked for that and ours is there.
+    /// Puts the command's group into the foreground, if the command has asked for that and the
+    /// group of `run` is there.
     ///
     /// From then on we are in the background, where a message to the terminal must not stop us.
     pub(super) fn give(&self, group: Pid) {
@@ -67,8 +70,8 @@ impl Terminal {
         }
     }
 
-    /// Takes the foreground back from the command, or from a process group that the command gave it to and that is
-    /// gone. Whether the foreground was there.
+    /// Takes the foreground back from the command, or from a process group that got it from the
+    /// command and is gone. Returns whether that group had the foreground.
     pub(super) fn take_back(&self, group: Pid) -> bool {
         let foreground = tcgetpgrp(&self.device);
         let is_theirs = foreground.is_ok_and(|it| it == group || (it != self.own && is_gone(it)));
@@ -81,8 +84,8 @@ impl Terminal {
         is_theirs
     }
 
-    /// Takes the foreground back for somebody in our own group, and lets that group go on. The command has to ask again.
-    /// `false` if the command has not got it.
+    /// Takes the foreground back for a process in the group of `run`, and lets that group go on.
+    /// The command has to ask again. `false` if the command does not have the terminal.
     pub(super) fn yield_to_neighbours(&mut self, group: Pid) -> bool {
         self.is_wanted = false;
         let is_taken = self.take_back(group);
@@ -92,9 +95,9 @@ impl Terminal {
         is_taken
     }
 
-    /// Takes the foreground back from a command that has ended. The rest of our own group hears of the signal that was
-    /// typed and ended the command, and goes on if it was stopped because the command had the terminal, as the pager
-    /// of a pipeline.
+    /// Takes the foreground back from a command that has ended. The other processes in the group of
+    /// `run` get the typed signal that ended the command. They go on if they were stopped because
+    /// the command had the terminal, like the pager of a pipeline.
     pub(super) fn retire(&self, group: Pid, ended_by: Option<Signal>) {
         if !self.take_back(group) {
             return;
@@ -106,7 +109,7 @@ impl Terminal {
     }
 }
 
-/// One that may not be signalled, as those of sudo, is there.
+/// A group that this user may not signal, like a group of sudo, exists.
 fn is_gone(group: Pid) -> bool {
     test_kill_process_group(group) == Err(Errno::SRCH)
 }

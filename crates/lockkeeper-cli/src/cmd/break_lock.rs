@@ -13,16 +13,16 @@ use crate::lock::{self, Terms};
 use crate::output::{Verbosity, answer, complain, json_line, printable};
 use crate::settings::Settings;
 
-/// Who is to lose the lock, or its place in line.
+/// The claim that loses the lock, or its place in the queue.
 struct Claim {
     id: IdHash,
     owner: String,
-    /// What only a holder has.
+    /// Only a holder has a token.
     token: Option<FencingToken>,
     reason: Option<String>,
     since: Option<Duration>,
     holds: bool,
-    /// Only its minimum hold is left, in which nobody believes.
+    /// Only the minimum hold of the claim is left; it has no holder.
     kept: bool,
 }
 
@@ -36,7 +36,7 @@ struct Report<'a> {
     free_in_ms: Option<u64>,
 }
 
-/// Marks or removes one claim, and prints which; none is a "no".
+/// Marks or removes one claim, and prints which one; without such a claim the answer is "no".
 pub(crate) async fn break_lock(args: &BreakArgs, settings: &Settings) -> Result<Exit, Failure> {
     LockName::new(&args.name)?;
     let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -59,7 +59,7 @@ pub(crate) async fn break_lock(args: &BreakArgs, settings: &Settings) -> Result<
         return Ok(Exit::No);
     }
     let how = if args.now { Break::Now } else { Break::Mark };
-    // By its id, which is used once: whoever has come since it was looked at is not meant.
+    // The id names one attempt, so a claim that came after the look is not affected.
     let target = Target::IdHash(claim.id);
     if !keeper.admin()?.break_lock(args.name.as_str(), target, &args.reason, how).await? {
         return Ok(nothing(args, settings));
@@ -81,7 +81,7 @@ fn nothing(args: &BreakArgs, settings: &Settings) -> Exit {
     Exit::No
 }
 
-/// Who has typed a name as the store has it has looked for another lock.
+/// A user who typed the store's full name has looked for another lock.
 fn what_else(name: &str, prefix: &str) -> String {
     match name.strip_prefix(prefix).filter(|rest| !prefix.is_empty() && !rest.is_empty()) {
         Some(rest) => format!(
@@ -138,7 +138,7 @@ fn question(name: &str, claim: &Claim) -> String {
     question + ". Break it? [y/N] "
 }
 
-/// Whether somebody says yes; all else is no.
+/// Returns whether the user says yes; every other answer is no.
 fn agreed(question: &str) -> bool {
     let mut stderr = io::stderr().lock();
     let mut line = String::new();
@@ -147,7 +147,7 @@ fn agreed(question: &str) -> bool {
     read.is_ok() && matches!(line.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
-/// How long the claim still stands; `None` when the store does not say.
+/// How long the claim still lasts; `None` if the store does not know.
 async fn free_in(keeper: &Keeper, args: &BreakArgs, claim: &Claim) -> Option<Duration> {
     let info = keeper.inspect(args.name.as_str()).await.ok()?;
     let holders = info.holders.iter().map(|holder| (holder.id, holder.expires_in));

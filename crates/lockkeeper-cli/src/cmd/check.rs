@@ -11,7 +11,7 @@ use crate::lock::{self, Terms};
 use crate::output::{answer, json_line};
 use crate::settings::Settings;
 
-/// Longer than any sequencer: a name of 255 bytes, each percent-encoded, and what stands before it.
+/// Longer than any sequencer: a name of 255 bytes, each percent-encoded, and the fields before it.
 const LONGEST: u64 = 1024;
 
 #[derive(Serialize)]
@@ -52,7 +52,7 @@ fn read(argument: &str) -> Result<Sequencer, Failure> {
     text.trim_end().parse().map_err(Failure::usage)
 }
 
-/// The token of who holds the lock now, the highest of several; `None` when nobody does.
+/// The token of the current holder, the highest of several; `None` without a holder.
 async fn current_token(keeper: &Keeper, sequencer: &Sequencer) -> Result<Option<String>, Failure> {
     let info = keeper.inspect(sequencer.name().clone()).await?;
     let current = info.holders.iter().filter_map(|holder| holder.token).max();

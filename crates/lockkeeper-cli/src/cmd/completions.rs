@@ -1,4 +1,4 @@
-//! `lockkeeper completions SHELL`: what a shell needs to complete our options.
+//! `lockkeeper completions SHELL`: the script with which a shell completes lockkeeper's options.
 
 use clap::CommandFactory;
 

@@ -1,4 +1,4 @@
-//! `lockkeeper doctor`: what is wrong with the store, or soon will be, and what to do about it.
+//! `lockkeeper doctor`: problems of the store, present or imminent, and their remedies.
 
 use std::path::Path;
 
@@ -54,7 +54,8 @@ fn json(findings: &[Finding]) -> Result<String, Failure> {
     lines.collect::<Result<_, _>>().map_err(|error| Failure::new(Exit::Internal, error.to_string()))
 }
 
-/// The finding and its remedy stand in one column, so that a long one does not push all others apart.
+/// The finding and its remedy share one column, so that a long finding does not widen all other
+/// columns.
 fn text(findings: &[Finding]) -> String {
     let rows: Vec<Vec<String>> = findings
         .iter()
@@ -67,7 +68,7 @@ fn text(findings: &[Finding]) -> String {
     table(&rows)
 }
 
-/// What else than to ask the doctor.
+/// The remedy, unless it is to run the doctor.
 fn remedy(found: &Finding) -> Option<&str> {
     let remedy = found.remedy.as_deref()?;
     let rest = remedy.strip_prefix("lockkeeper doctor").unwrap_or(remedy);

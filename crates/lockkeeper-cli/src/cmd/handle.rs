@@ -1,6 +1,7 @@
 //! `lockkeeper acquire`, `renew` and `release`: a lock over several steps, each a process of its own.
 //!
-//! Between the grant and the handle file nothing may be left behind: whatever fails there gives the lock back.
+//! Between the grant and the handle file, a failure releases the lock, so that no lock is left
+//! behind.
 
 use std::future::Future;
 use std::io;
@@ -46,7 +47,7 @@ struct Renewed<'a> {
     held: bool,
     token: String,
     ttl_ms: u64,
-    /// Why it was lost.
+    /// The reason of the loss.
     reason: Option<&'static str>,
 }
 
@@ -74,12 +75,13 @@ pub(crate) async fn acquire(args: &AcquireArgs, settings: &Settings) -> Result<E
     let wait = Wait { keeper: &keeper, args, settings, reporter: &reporter, positions };
     let ending = wait.acquire(file, &mut signals).await;
     reporter.flush();
-    // The place in line is given back before we go; if that takes too long, it ends by itself.
+    // The claim is withdrawn before the program ends; if that takes too long, the claim expires by
+    // itself.
     drop(keeper.shutdown(LEAVE).await);
     ending
 }
 
-/// What `acquire` waits with.
+/// The context of the wait of `acquire`.
 struct Wait<'a> {
     keeper: &'a Keeper,
     args: &'a AcquireArgs,
@@ -162,7 +164,7 @@ async fn unless_ended<T>(signals: &mut Signals, future: impl Future<Output = T>)
     }
 }
 
-/// What was asked for, and how it will be held.
+/// The requested attempt, and how the lock will be held.
 fn attempt(keeper: &Keeper, args: &AcquireArgs) -> Result<(Acquire<Guard>, Mode), Failure> {
     let name = args.name.as_str();
     Ok(match args.mode {
@@ -195,7 +197,7 @@ fn print_acquired(
     })
 }
 
-/// Nobody could use the lock, so nobody has it.
+/// Releases the lock, since nobody could use it.
 async fn give_back(keeper: &Keeper, handle: Handle, mut failure: Failure) -> Failure {
     let ttl = human(handle.ttl());
     let released = match keeper.adopt(handle) {
@@ -209,7 +211,7 @@ async fn give_back(keeper: &Keeper, handle: Handle, mut failure: Failure) -> Fai
     failure
 }
 
-/// Begins the life of the lock anew.
+/// Starts the lease of the lock again.
 pub(crate) async fn renew(args: &HandleArgs, settings: &Settings) -> Result<Exit, Failure> {
     let handle = handle_file::read(&args.handle_file, settings.verbosity)?;
     let (keeper, guard) = adopt(&handle, settings).await?;
@@ -237,7 +239,8 @@ pub(crate) async fn renew(args: &HandleArgs, settings: &Settings) -> Result<Exit
     }))
 }
 
-/// Releases the lock and deletes its handle. A handle whose lock may still be there is kept, for another try.
+/// Releases the lock and deletes its handle. The handle is kept for another try if the lock may
+/// still exist.
 pub(crate) async fn release(args: &HandleArgs, settings: &Settings) -> Result<Exit, Failure> {
     let handle = handle_file::read(&args.handle_file, settings.verbosity)?;
     let (keeper, guard) = adopt(&handle, settings).await?;
@@ -279,7 +282,8 @@ async fn adopt(handle: &Handle, settings: &Settings) -> Result<(Keeper, Guard), 
     Ok((keeper, guard))
 }
 
-/// A store that was reached, and then does not answer, keeps nobody for longer than one that is not reached.
+/// Limits the wait for an answer: a store that was reached and does not answer gets no more time
+/// than a store that is not reached.
 async fn answered<T>(settings: &Settings, future: impl Future<Output = T>) -> Result<T, Failure> {
     let limit = settings.connect_timeout;
     timeout(limit, future).await.map_err(|_| {

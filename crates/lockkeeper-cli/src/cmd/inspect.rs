@@ -31,7 +31,7 @@ struct Report<'a> {
     holders: Vec<HolderReport<'a>>,
     waiters: Vec<WaiterReport<'a>>,
     last_token: Option<String>,
-    /// Why nobody can tell more of it.
+    /// Why the line of the lock cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
@@ -47,12 +47,12 @@ struct HolderReport<'a> {
     token: Option<String>,
     held_ms: Option<u64>,
     expires_in_ms: Option<u64>,
-    /// Nobody has it any more: it is kept for the rest of its minimum hold.
+    /// The lock has no holder any more: the store keeps it for the rest of its minimum hold.
     kept: bool,
     broken: Option<BrokenReport<'a>>,
 }
 
-/// Who broke it, and why: its holder may not have heard of it yet.
+/// The operator and the reason of a break. The holder may not know of the break yet.
 #[derive(Serialize)]
 struct BrokenReport<'a> {
     by: &'a str,
@@ -116,7 +116,7 @@ fn state(info: &LockInfo) -> &'static str {
     }
 }
 
-/// What the store does not know is a dash.
+/// A value that the store does not know is shown as a dash.
 pub(crate) fn dash(d: Option<Duration>) -> String {
     d.map_or_else(|| "-".to_owned(), human)
 }
@@ -167,7 +167,8 @@ fn holders(info: &LockInfo) -> Vec<Vec<String>> {
     rows
 }
 
-/// How much of the lock somebody has or wants; and of how much, where that is not the number that counts.
+/// The share of the lock that a claim has or wants. It names the capacity too if that is not the
+/// capacity that counts.
 fn share(info: &LockInfo, weight: u32, capacity: Option<u32>) -> String {
     match (capacity, weight) {
         (Some(of), 1) if info.capacity == Some(of) => "1 permit".to_owned(),
@@ -177,7 +178,7 @@ fn share(info: &LockInfo, weight: u32, capacity: Option<u32>) -> String {
     }
 }
 
-/// How somebody has or wants the lock.
+/// The mode in which a claim has or wants the lock.
 fn mode(weight: u32, capacity: Option<u32>) -> Mode {
     match (capacity, weight) {
         (Some(_), permits) => Mode::Permits(permits),
@@ -186,7 +187,8 @@ fn mode(weight: u32, capacity: Option<u32>) -> Mode {
     }
 }
 
-/// Why it is held; that it was broken, which its holder may not have heard of yet; that nobody has it any more.
+/// The reason of the hold; that the lock was broken, which its holder may not know yet; that the
+/// lock has no holder any more.
 fn reason(holder: &HolderInfo) -> String {
     let mut reason = printable(holder.reason.as_deref().unwrap_or_default()).into_owned();
     let gap = if reason.is_empty() { "" } else { " " };

@@ -1,4 +1,4 @@
-//! `lockkeeper leader NAME`: who leads.
+//! `lockkeeper leader NAME`: shows the leader.
 
 use data_encoding::BASE64;
 use lockkeeper::{Leader, LockName};
@@ -15,7 +15,7 @@ use crate::settings::Settings;
 struct Report<'a> {
     lock: &'a str,
     value: Option<&'a str>,
-    /// The value, where it is not a text.
+    /// The value, if it is not a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     value_base64: Option<String>,
     owner: Option<&'a str>,
@@ -23,7 +23,7 @@ struct Report<'a> {
     since_ms: Option<u64>,
 }
 
-/// Prints the leader's value; nobody is a "no".
+/// Prints the leader's value; without a leader the answer is "no".
 pub(crate) async fn leader(args: &LeaderArgs, settings: &Settings) -> Result<Exit, Failure> {
     LockName::new(&args.name)?;
     let keeper = lock::look(settings, Terms::default()).await?;
@@ -57,7 +57,8 @@ fn report<'a>(lock: &'a str, leader: Option<&'a Leader>) -> Report<'a> {
     }
 }
 
-/// One line, whatever strangers wrote: control characters and bytes that are no text are escaped.
+/// The value in one line, whatever other clients wrote: control characters and bytes that are no
+/// text are escaped.
 fn text(value: &[u8]) -> String {
     let chunks = value.utf8_chunks().map(|chunk| {
         let bytes = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));

@@ -16,7 +16,7 @@ use crate::settings::Settings;
 pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, Failure> {
     let keeper = lock::look(settings, Terms::default()).await?;
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    // One more than is shown tells whether there are more.
+    // One lock more than shown says whether there are more.
     let mut locks = keeper.admin()?.list(&args.starting_with, limit.saturating_add(1)).await?;
     let are_more = locks.len() > limit;
     locks.truncate(limit);
@@ -39,7 +39,7 @@ fn text(locks: &[LockInfo]) -> String {
     titled_table(&rows)
 }
 
-/// OLDEST is the longest wait, HELD the longest hold, OWNER who holds it that long.
+/// OLDEST is the longest wait, HELD the longest hold, and OWNER the holder with the longest hold.
 fn row(info: &LockInfo) -> Vec<String> {
     let waited: Option<Duration> = info.waiters.iter().filter_map(|waiter| waiter.waited).max();
     let first = info.holders.iter().max_by_key(|holder| holder.held);

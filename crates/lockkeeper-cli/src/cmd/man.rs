@@ -1,4 +1,5 @@
-//! `lockkeeper man`: one page with everything, from the definition of the command line and what stands here.
+//! `lockkeeper man`: one page with everything, from the definition of the command line and the
+//! texts in this file.
 
 use std::io;
 
@@ -155,7 +156,7 @@ fn page(command: Command) -> io::Result<String> {
     Ok(with_one_preamble(&String::from_utf8_lossy(&page)))
 }
 
-/// Each part that was rendered defines anew what an apostrophe is.
+/// Each rendered part defines the apostrophe again.
 fn with_one_preamble(page: &str) -> String {
     let is_definition = |line: &str| line.starts_with(".ie \\n(.g .ds Aq") || line.starts_with(".el .ds Aq");
     let lines = page.lines().enumerate().filter(|(number, line)| *number < 2 || !is_definition(line));
@@ -182,7 +183,8 @@ fn synopsis(command: &Command) -> Roff {
     roff
 }
 
-/// A command with its own options, one level below the heading that they would have in a page of their own.
+/// A command with its own options, one level below the heading that they would have in a page of
+/// their own.
 fn section_of(subcommand: &Command) -> io::Result<String> {
     let mut text = Vec::new();
     Roff::new().control("SS", [usage(subcommand).as_str()]).to_writer(&mut text)?;
@@ -202,7 +204,8 @@ fn with_aliases(option: Arg) -> Arg {
     option.help(named)
 }
 
-/// Those of the help, where the code stands in the first columns and what it means may go on below itself.
+/// The exit codes of the help. There the code is in the first columns, and its meaning may continue
+/// in the lines below.
 fn exit_codes() -> Vec<(String, String)> {
     let (_, codes) = MANUAL.split_once("Exit codes:\n").unwrap_or_default();
     let mut terms: Vec<(String, String)> = Vec::new();

@@ -15,7 +15,7 @@ struct Report<'a> {
     asked: bool,
 }
 
-/// Asks, and prints that it has; nobody to ask is a "no".
+/// Requests the release, and prints the holders; without a holder the answer is "no".
 pub(crate) async fn request(args: &RequestArgs, settings: &Settings) -> Result<Exit, Failure> {
     LockName::new(&args.name)?;
     let keeper = lock::look(settings, Terms::default()).await?;

@@ -49,7 +49,7 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
 
 async fn print_changes(mut subject: Subject<'_>, settings: &Settings) -> Result<Exit, Failure> {
     let (mut known, mut problems, mut is_away) = (Known::default(), Problems::default(), false);
-    // The longest word that may stand in the second column.
+    // The longest word of the second column.
     let mut columns = Columns::new(colours(&io::stdout())).with_room_for(["", "queued"].into_iter());
     loop {
         match subject.look().await {
@@ -83,14 +83,14 @@ async fn write(text: String) -> Result<(), Failure> {
     written.unwrap_or_else(|error| Err(Failure::new(Exit::Internal, error.to_string())))
 }
 
-/// What is watched.
+/// The watched locks.
 enum Subject<'a> {
     One(LockWatch),
     Many { admin: Admin, prefix: &'a str, is_first: bool },
 }
 
 impl Subject<'_> {
-    /// All that there is of it now, when it may have changed. Cancel safe.
+    /// The current state of the watched locks, after a possible change. Cancel safe.
     async fn look(&mut self) -> Result<Vec<LockInfo>, Error> {
         match self {
             Self::One(watch) => Ok(vec![watch.changed().await?]),
@@ -104,7 +104,7 @@ impl Subject<'_> {
     }
 }
 
-/// Somebody in line, as far as events tell.
+/// A claim in the line, as far as events show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Claim {
     id: String,
@@ -113,7 +113,7 @@ struct Claim {
     holds: bool,
 }
 
-/// The locks that could not be read when they were seen last.
+/// The locks that could not be read at the last look.
 #[derive(Debug, Default)]
 struct Problems(BTreeSet<LockName>);
 
@@ -128,7 +128,7 @@ impl Problems {
     }
 }
 
-/// The locks as they were seen last.
+/// The locks at the last look.
 #[derive(Debug, Default)]
 struct Known(BTreeMap<String, Vec<Claim>>);
 
@@ -151,9 +151,9 @@ struct Change {
 }
 
 impl Known {
-    /// What is different from last time, lock by lock: who has gone, who holds, who waits.
+    /// The differences since the last look, lock by lock: claims that left, holders, and waiters.
     fn compare(&mut self, locks: Vec<LockInfo>) -> Vec<Change> {
-        // Of one that cannot be read nobody knows who has left it.
+        // If a line cannot be read, nobody knows which claims have left it.
         let claims = |info: &LockInfo| match info.problem {
             Some(_) => self.0.get(info.name.as_str()).cloned().unwrap_or_default(),
             None => claims(info),
@@ -197,7 +197,8 @@ fn claims(info: &LockInfo) -> Vec<Claim> {
     holders.chain(waiters).collect()
 }
 
-/// The events that lead from one line to the next. Every holder that was told of ends with one `left` or `free`.
+/// The events that lead from one line to the next. Every reported holder ends with one `left` or
+/// `free`.
 fn difference<'a>(was: &'a [Claim], is: &'a [Claim]) -> Vec<(Event, &'a Claim)> {
     let find = |line: &'a [Claim], claim: &Claim| line.iter().find(|other| other.id == claim.id);
     let gone = was.iter().filter(|claim| find(is, claim).is_none());

@@ -8,7 +8,7 @@ use lockkeeper::url::StoreUrl;
 use crate::exit::Failure;
 use crate::secrets::{self, Secrets};
 
-/// An entry of `[stores]`, checked as far as that is possible without opening anything.
+/// An entry of `[stores]`, checked as far as possible without opening the store.
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// File and line, for errors.
@@ -20,7 +20,7 @@ pub(crate) struct Entry {
 /// Where the store is.
 #[derive(Debug)]
 pub(crate) enum Address {
-    /// With what else the entry sets.
+    /// A URL with the other settings of the entry.
     Url(Box<StoreUrl>),
     /// The nodes of a Redlock.
     Nodes,
@@ -43,7 +43,7 @@ impl Source {
 }
 
 impl Entry {
-    /// The URL. Where the environment has given no secrets, they are those of the entry.
+    /// The URL. The entry's own secrets count unless the environment has given secrets.
     pub(crate) fn url(&self, secrets: &mut Secrets) -> Result<StoreUrl, Failure> {
         let Address::Url(url) = &self.address else {
             return Err(Failure::config(format!(
@@ -65,8 +65,8 @@ impl Entry {
     }
 }
 
-/// A path as the file has it: below the home for `~/`, else relative to the folder of the file, so that it means the
-/// same wherever the program is started.
+/// A path of the file: below the home for `~/`, else relative to the folder of the file. So the
+/// path means the same wherever the program is started.
 pub(super) fn path(text: &str, config: &Path, home: Option<&str>) -> PathBuf {
     match (text.strip_prefix("~/"), home) {
         (Some(below), Some(home)) => Path::new(home).join(below),

@@ -21,11 +21,11 @@ const ENTRY_KEYS: [&str; 4] = ["url", "nodes", "password", "password_file"];
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
-/// What the text says, and whether it contains a secret.
+/// The configuration in the text, and whether it contains a secret.
 pub(super) fn understand(path: &Path, text: &str) -> Result<(Config, bool), Failure> {
     let file = Text { path, text };
     let table = DeTable::parse(text).map_err(|error| {
-        // Not its Display, which shows the line.
+        // The error's Display would show the line.
         let problem = format!("{}. Try: KEY = \"VALUE\", each key once", error.message());
         file.wrong(error.span().unwrap_or(0..0), problem)
     })?;
@@ -52,7 +52,7 @@ pub(super) fn understand(path: &Path, text: &str) -> Result<(Config, bool), Fail
     Ok((config, has_secrets))
 }
 
-/// Whether one of them contains a secret.
+/// Returns whether a store contains a secret.
 fn stores(file: &Text<'_>, value: &Value<'_>, config: &mut Config) -> Result<bool, Failure> {
     let mut has_secrets = false;
     for (name, value) in file.table("stores", value)? {
@@ -73,7 +73,7 @@ fn stores(file: &Text<'_>, value: &Value<'_>, config: &mut Config) -> Result<boo
     Ok(has_secrets)
 }
 
-/// The keys of one store, as they come.
+/// The keys of one store, in any order.
 #[derive(Default)]
 struct Fields {
     url: Option<(Range<usize>, StoreUrl)>,
@@ -141,7 +141,7 @@ impl Fields {
     }
 }
 
-/// The text, and what is said when something in it is not as it should be.
+/// The text, and the error for a bad entry.
 struct Text<'a> {
     path: &'a Path,
     text: &'a str,
@@ -241,7 +241,7 @@ mod tests {
             Address::Url(url) => url.to_string(),
             Address::Nodes => "nodes".to_owned(),
         };
-        // What the URL says itself stands before the rest of the entry.
+        // The settings in the URL itself count before the rest of the entry.
         assert_eq!(url("prod"), "redis+sentinel://s1:26379,s2:26379/mymaster?prefix=billing/&epoch=4&ttl=20s");
         assert_eq!(url("quorum"), "nodes");
         assert_eq!(url("local"), "file:/var/lib/x.db?ttl=9s&max-waiters=7&unsafe=permissions");

@@ -1,4 +1,4 @@
-//! The configuration file: which one counts, and what it says.
+//! The configuration file: which file counts, and its contents.
 //!
 //! ```toml
 //! default_store = "prod"
@@ -28,12 +28,12 @@ use crate::variables::Environment;
 
 const OF_THE_HOST: &str = "/etc/lockkeeper/config.toml";
 const VARIABLE: &str = "LOCKKEEPER_CONFIG";
-/// As many names of stores are told to somebody who asks for another one.
+/// An error about an unknown store lists this many names.
 const NAMES_SHOWN: usize = 8;
 
 const A_URL: &str = "a URL such as redis://10.0.0.5 or file:/var/lib/app/locks.db";
 
-/// What the file says; nothing where there is none.
+/// The contents of the file; empty if there is no file.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     path: PathBuf,
@@ -45,7 +45,8 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Reads the file that `--config` or the variable names, else the first of the usual ones that is there.
+    /// Reads the file that `--config` or the variable names, else the first of the usual files that
+    /// exists.
     pub(crate) fn load(flag: Option<&Path>, environment: Environment<'_>) -> Result<Self, Failure> {
         let variable = environment(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(path) = flag {
@@ -64,17 +65,17 @@ impl Config {
         Ok(Self::default())
     }
 
-    /// Where it stands; `None` where there is none.
+    /// The path of the file; `None` if there is no file.
     pub(crate) fn path(&self) -> Option<&Path> {
         (!self.path.as_os_str().is_empty()).then_some(&self.path)
     }
 
-    /// The name of one of its stores, if it has any.
+    /// The name of one of the stores, if there is any.
     pub(crate) fn first_store(&self) -> Option<&str> {
         self.stores.keys().next().map(String::as_str)
     }
 
-    /// The entry of this name; `wanted_by` is who asks for it.
+    /// The entry of this name; `wanted_by` names the option or variable that asks for the store.
     pub(crate) fn store(&self, name: &str, wanted_by: &str) -> Result<&Entry, Failure> {
         if let Some(entry) = self.stores.get(name) {
             return Ok(entry);
@@ -98,7 +99,7 @@ impl Config {
     }
 }
 
-/// What was most likely meant by a path.
+/// The most likely intention behind a path.
 fn url_of_a_path(name: &str) -> Option<String> {
     let is_path = name.contains('/') && !name.contains("//") || name.ends_with(".db");
     is_path.then(|| format!("file:{name}"))
@@ -111,7 +112,7 @@ fn usual(environment: Environment<'_>) -> Vec<PathBuf> {
     of_the_user.into_iter().chain([OF_THE_HOST.into()]).collect()
 }
 
-/// The outer result is that of the reading, the inner one that of understanding.
+/// The outer result is of reading, the inner one of parsing.
 fn read(path: &Path) -> io::Result<Result<Config, Failure>> {
     let file = File::open(path)?;
     let meta = file.metadata()?;
@@ -124,7 +125,8 @@ fn read(path: &Path) -> io::Result<Result<Config, Failure>> {
     }))
 }
 
-/// As ssh has it for keys, but that a file of root's may be read by its group: that is how a service gets one.
+/// The rule of ssh for keys, except that the group may read a file of root: a service gets its file
+/// in this way.
 fn is_open_to_others(meta: &Metadata) -> bool {
     let allowed = if meta.uid() == 0 { 0o040 } else { 0 };
     meta.mode() & 0o044 & !allowed != 0
@@ -137,7 +139,7 @@ fn too_open(path: &Path) -> Failure {
     ))
 }
 
-/// Who may choose the store may also be sent its password.
+/// A user who can choose the store could make the program send its password there.
 fn writable(path: &Path) -> Failure {
     let path = path.display();
     Failure::config(format!(

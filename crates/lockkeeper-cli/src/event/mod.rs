@@ -1,5 +1,5 @@
-//! What happens during a run: as JSON Lines for machines, on stderr or where `--events` says, and as short warnings for
-//! people on stderr.
+//! The events of a run: as JSON Lines for programs, on stderr or where `--events` says, and as
+//! short warnings for people on stderr.
 
 mod reporter;
 mod sink;
@@ -15,7 +15,7 @@ pub(crate) use reporter::{QueuePosition, Reporter};
 pub(crate) use sink::{LAST_LINES, Log, Sink, Sinks};
 pub(crate) use target::Target;
 
-/// An event with the fields that the manual gives it.
+/// An event with the fields that the manual describes.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Event<'a> {
@@ -41,13 +41,13 @@ pub(crate) enum Event<'a> {
     Lost {
         reason: &'a str,
         signal: Option<&'a str>,
-        /// Who broke it, and why they did.
+        /// The operator of the break, and the reason.
         #[serde(skip_serializing_if = "Option::is_none")]
         by: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         why: Option<&'a str>,
     },
-    /// Somebody asks for the lock.
+    /// A client requests the lock.
     ReleaseRequested {
         by: &'a str,
         why: &'a str,
@@ -68,7 +68,7 @@ pub(crate) enum Event<'a> {
         code: u8,
         cause: &'a str,
     },
-    /// Of the stream rather than of a lock: a reader was too slow.
+    /// The event is about the stream rather than a lock: a reader was too slow.
     LinesLost {
         lines: u64,
     },
@@ -109,7 +109,7 @@ fn line(lock: &str, event: &Event<'_>, now: Timestamp) -> String {
     json
 }
 
-/// As machines read it.
+/// The form for programs.
 pub(crate) fn reason_word(reason: &LostReason) -> &'static str {
     match reason {
         LostReason::Broken { .. } | LostReason::Removed { .. } => "broken",

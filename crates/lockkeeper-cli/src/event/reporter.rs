@@ -1,4 +1,4 @@
-//! Who is told what of a run.
+//! Reports the events of a run to people and programs.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,38 +23,38 @@ use crate::waiting::in_the_way;
 /// A place in the line for a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuePosition {
-    /// The name as it was typed.
+    /// The name as typed.
     pub(crate) lock: String,
     pub(crate) ahead: u32,
 }
 
-/// Tells what happens to one run, once for each thing.
+/// Reports each event of one run once.
 #[derive(Debug)]
 pub(crate) struct Reporter {
-    /// The first name typed, which stands for the run.
+    /// The first typed name, which the events of the whole run have.
     lock: String,
     sinks: Sinks,
     verbosity: Verbosity,
     status: Status,
-    /// What the library's names are as they were typed.
+    /// The library's names, and the same names as typed.
     typed: OnceLock<Vec<(LockName, String)>>,
     holds: AtomicBool,
     in_jeopardy: AtomicBool,
-    /// It is lost, and the command is being ended.
+    /// The lock is lost, and the command is being ended.
     is_over: AtomicBool,
     outage: Outage,
     away: Away,
-    /// Somebody asks for a lock that is held now, and nobody has heard of it.
+    /// A client requests a lock that is held now, and this was not reported yet.
     requested: AtomicBool,
     on_request: Notify,
 }
 
-/// What was told of an outage: the remedies, if there were any, and nothing where nothing was told.
+/// The reported outage: its remedies, if there were any; `None` if nothing was reported.
 #[derive(Debug, Default)]
 struct Outage(Mutex<Option<BTreeSet<String>>>);
 
 impl Outage {
-    /// Whether nothing was told of it yet, or not this remedy. Errors of several locks come in turn.
+    /// Returns whether the outage or this remedy is new. Errors of several locks come in turn.
     fn is_news(&self, error: &Error) -> bool {
         let mut printed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = printed.is_none();
@@ -76,7 +76,7 @@ impl Reporter {
     pub(crate) fn new(names: &[String], sinks: Sinks, verbosity: Verbosity) -> Self {
         let lock = names.first().cloned().unwrap_or_default();
         let (holds, in_jeopardy, is_over) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
-        // With more than warnings, the lines of the log would mix with it.
+        // With more than warnings, the lines of the log would mix with the status line.
         let status = Status::new(!sinks.json && verbosity == Verbosity::Warnings);
         let (typed, outage, away) = (OnceLock::new(), Outage::default(), Away::default());
         let (requested, on_request) = (AtomicBool::new(false), Notify::new());
@@ -110,7 +110,7 @@ impl Reporter {
         }
     }
 
-    /// A warning that no event stands for.
+    /// A warning without an event.
     pub(crate) fn warn(&self, message: &str) {
         if self.verbosity >= Verbosity::Warnings {
             self.complain(message);
@@ -123,17 +123,17 @@ impl Reporter {
         self.sinks.stderr.write(format!("{clear}{}", complaint(message)));
     }
 
-    /// Whether people who wait are shown a line that changes.
+    /// Returns whether a line that changes shows people the wait.
     pub(crate) fn shows_status(&self) -> bool {
         self.status.is_possible()
     }
 
-    /// Whether people are told of a wait at all, rather than machines.
+    /// Returns whether people see messages about a wait at all.
     pub(crate) fn prints(&self) -> bool {
         !self.sinks.json && self.verbosity >= Verbosity::Warnings
     }
 
-    /// Whether they want to hear of each place in line.
+    /// Returns whether people want to see each place in the queue.
     pub(crate) fn is_verbose(&self) -> bool {
         self.verbosity >= Verbosity::Info
     }
@@ -143,13 +143,13 @@ impl Reporter {
         self.status.show(&self.sinks.stderr, text);
     }
 
-    /// Leaves nothing of it.
+    /// Removes the status line.
     pub(crate) fn wipe_status(&self) {
         self.status.wipe(&self.sinks.stderr);
     }
 
-    /// Takes what the library tells of a keeper. Places in line are handed on, for somebody who can ask the store who
-    /// is ahead.
+    /// Takes an event that the library reports for a keeper. Places in the queue go to the task
+    /// that can ask the store for the claims ahead.
     pub(crate) fn observe(&self, event: &LibraryEvent<'_>, positions: &UnboundedSender<QueuePosition>) {
         self.away.observe(event);
         match event {
@@ -176,14 +176,14 @@ impl Reporter {
         self.on_request.notify_one();
     }
 
-    /// Completes when somebody has asked for a lock since the last time. Cancel safe.
+    /// Completes when a client has requested a lock since the last call. Cancel safe.
     pub(crate) async fn requested(&self) {
         while !self.requested.swap(false, Ordering::AcqRel) {
             self.on_request.notified().await;
         }
     }
 
-    /// Who asked for what has ended meanwhile has it: no later command hears of that.
+    /// The client that requested the lock has got it: a later command does not get the request.
     pub(crate) fn forget_requests(&self) {
         self.requested.store(false, Ordering::Release);
     }
@@ -198,7 +198,7 @@ impl Reporter {
         known.map_or(name.as_str(), |(_, typed)| typed)
     }
 
-    /// People hear of an outage once, and again when there is something else that they can do about it.
+    /// People see an outage once, and again when there is another remedy.
     fn waits_without_store(&self, lock: &str, error: &Error) {
         if self.outage.is_news(error) {
             let (why, remedy) = (error.message(), remedy_of(error));
@@ -212,8 +212,9 @@ impl Reporter {
         self.event(lock, &Event::Queued { ahead: *ahead, holder });
     }
 
-    /// The lock was not acquired, and `line` has its holders and waiters. `limit` is how long the attempt was to wait. With
-    /// `is_fine` the user has said that this is no failure, and stderr gets no message.
+    /// The lock was not acquired, and `line` has its holders and waiters. `limit` is how long the
+    /// attempt was to wait. `is_fine` says that the user takes this for no failure; stderr gets no
+    /// message then.
     pub(crate) fn busy(
         &self,
         lock: &str,
@@ -236,7 +237,7 @@ impl Reporter {
         });
     }
 
-    /// The same; machines hear of every try.
+    /// The same for a renewal; programs get every try.
     fn renewal_failed(&self, lock: &str, error: &Error, remaining: Duration) {
         self.in_jeopardy.store(true, Ordering::Relaxed);
         let (why, left, remedy) = (error.message(), human(remaining), remedy_of(error));
@@ -249,7 +250,7 @@ impl Reporter {
         });
     }
 
-    /// After a loss that ends the command it helps nobody.
+    /// After a loss that ends the command, a recovery is of no use.
     fn recovered(&self) {
         self.outage.end();
         if self.is_over.load(Ordering::Relaxed) {
@@ -260,12 +261,13 @@ impl Reporter {
         }
     }
 
-    /// The lock is lost; `signal` is what the command gets for it now, if it still runs.
+    /// The lock is lost; the command gets `signal` for it now, if the command still runs.
     pub(crate) fn lost(&self, lock: &str, reason: &LostReason, signal: Option<&str>) {
         self.report_lost(lock, reason, &printable(&reason.to_string()), signal);
     }
 
-    /// The same of a lock whose lease has this much left: too little for the command to end in while nobody renews it.
+    /// The same for a lock whose lease has this much left: too little time to end the command if no
+    /// renewal comes.
     pub(crate) fn unrenewed(&self, lock: &str, left: Duration, signal: &str) {
         let why = format!("no renewal was answered in time, and the lease expires in {}", human(left));
         self.report_lost(lock, &LostReason::Expired, &why, Some(signal));
@@ -300,7 +302,7 @@ impl Reporter {
         self.event(&self.lock, &Event::Started { pid });
     }
 
-    /// After this pause it begins anew, with another wait in line.
+    /// After this pause the next round begins, with another wait in the queue.
     pub(crate) fn restarting(&self, exit: Exit, pause: Duration, why: &str) {
         self.holds.store(false, Ordering::Relaxed);
         self.in_jeopardy.store(false, Ordering::Relaxed);
@@ -311,13 +313,13 @@ impl Reporter {
         self.report(&self.lock, &event, || format!("campaigning again in {}: {why}", human(pause)));
     }
 
-    /// The last that is heard of the run.
+    /// The last event of the run.
     pub(crate) fn exited(&self, exit: Exit) {
         self.event(&self.lock, &Event::Exited { code: exit.code(), cause: exit.cause() });
         self.flush();
     }
 
-    /// Waits until what was told is written, but not for ever.
+    /// Waits until all reports are written, but not for ever.
     pub(crate) fn flush(&self) {
         self.sinks.flush(LAST_LINES);
     }

@@ -1,5 +1,5 @@
-//! Where lines go. A thread writes them, so that a reader that is slow or stuck keeps nobody from renewing a lock, or
-//! from ending a command in time.
+//! The targets of lines. A thread writes the lines, so that a slow or stuck reader cannot delay a
+//! renewal or the end of a command.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,9 +20,9 @@ use crate::output::complaint;
 use crate::runtime;
 use crate::this_process::stop_at_output;
 
-/// How many lines a stuck reader may be behind; what comes then is lost to it, and counted.
+/// How many lines a stuck reader may be behind; further lines are lost to this reader, and counted.
 const BACKLOG: usize = 4096;
-/// How long the last lines may take to be written when somebody is slow to read them.
+/// How long the last lines may take to be written for a slow reader.
 pub(crate) const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// One file that lines are written to.
@@ -31,14 +31,14 @@ pub(crate) struct Sink {
     tasks: SyncSender<Task>,
     /// How many lines were lost since the last one that was taken.
     missing: Arc<AtomicU64>,
-    /// Whether machines read it.
+    /// Whether programs read the lines.
     json: bool,
 }
 
 #[derive(Debug)]
 enum Task {
     Write(String),
-    /// Says when all before it is written.
+    /// Reports that all lines before it are written.
     Flush(SyncSender<()>),
 }
 
@@ -49,7 +49,7 @@ impl Sink {
         Ok(Self { tasks, missing: Arc::default(), json })
     }
 
-    /// Stderr. Nobody can be told of what goes wrong there.
+    /// Stderr. An error on stderr cannot be reported anywhere.
     pub(crate) fn stderr(json: bool) -> Result<Self, Failure> {
         let file = io::stderr().as_fd().try_clone_to_owned().map_err(|error| runtime::refused("stderr", &error))?;
         Self::to(file, json, |_| {})
@@ -64,7 +64,7 @@ impl Sink {
         }
     }
 
-    /// The line that stands where lines are missing.
+    /// The line in the place of missing lines.
     fn gap(&self, lines: u64) -> String {
         if self.json {
             return line("", &Event::LinesLost { lines }, Timestamp::now());
@@ -84,7 +84,7 @@ impl Sink {
     }
 }
 
-/// What the library logs, a line at a time.
+/// The library's log, a line at a time.
 #[derive(Debug)]
 pub(crate) struct Log(pub(crate) Sink);
 
@@ -99,8 +99,8 @@ impl io::Write for Log {
     }
 }
 
-/// A reader that has gone away is no reason to fail, still less to leave a lock behind; `on_error` hears of the first
-/// thing that goes wrong otherwise.
+/// A reader that has gone away is no reason to fail, still less to leave a lock behind; `on_error`
+/// gets the first other error.
 fn work(file: &OwnedFd, todo: &Receiver<Task>, mut on_error: impl FnMut(Errno)) {
     // The command may have the terminal, which is no reason to stop.
     stop_at_output(false);
@@ -113,7 +113,7 @@ fn work(file: &OwnedFd, todo: &Receiver<Task>, mut on_error: impl FnMut(Errno)) 
                 continue;
             }
         };
-        // What stands behind a line that was not written to its end must not be glued to it.
+        // A line that was not written to its end must not be joined with the next line.
         let text = if is_torn { format!("\n{text}") } else { text };
         match write_all(file, text.as_bytes()) {
             Ok(()) => is_torn = false,
@@ -128,7 +128,7 @@ fn work(file: &OwnedFd, todo: &Receiver<Task>, mut on_error: impl FnMut(Errno)) 
     }
 }
 
-/// Others may have made the file one that does not block.
+/// Another process may have made the file non-blocking.
 ///
 /// # Errors
 /// With how much was written.
@@ -197,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// How many lines are missing where this one stands.
+    /// How many lines are missing at this line.
     fn missing(line: &str, json: bool) -> usize {
         if json {
             let event: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -230,7 +230,7 @@ mod tests {
                 } else {
                     next += missing(&line, json);
                 }
-                // There is room again by now: the queue was full once, and half of it has been read.
+                // The queue has room again: it was full once, and half of it has been read.
                 if read == BACKLOG / 2 {
                     sink.write(String::new());
                 }

@@ -1,4 +1,4 @@
-//! One line at the bottom of a terminal that is drawn anew and leaves no trace.
+//! One line at the bottom of a terminal; it is redrawn, and leaves no trace.
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use super::sink::Sink;
 use crate::this_process::own_group;
 
-/// To the first column, and nothing from there on.
+/// Moves to the first column, and erases the line.
 const WIPE: &str = "\r\x1b[K";
 /// How long a terminal that is held (Ctrl-S) may keep us.
 const HELD: Duration = Duration::from_millis(200);
@@ -39,7 +39,8 @@ impl Status {
         stderr.write(format!("{WIPE}{}", fitting(text, width())));
     }
 
-    /// Returns only when the terminal has it, so that what others write next stands on a clean line.
+    /// Returns only when the terminal has erased the line, so that the next output begins on a
+    /// clean line.
     pub(super) fn wipe(&self, stderr: &Sink) {
         if self.is_drawn.swap(false, Ordering::Relaxed) {
             stderr.write(WIPE.to_owned());
@@ -47,13 +48,14 @@ impl Status {
         }
     }
 
-    /// What has to stand before another line on stderr.
+    /// The characters that have to come before another line on stderr.
     pub(super) fn before_a_line(&self) -> &'static str {
         if self.is_drawn.swap(false, Ordering::Relaxed) { WIPE } else { "" }
     }
 }
 
-/// Somebody else has the terminal, as when a shell has put us into the background.
+/// Returns whether another group has the terminal, for example after a shell has put this process
+/// into the background.
 fn is_in_background() -> bool {
     tcgetpgrp(io::stderr()).is_ok_and(|foreground| Some(foreground) != own_group())
 }
@@ -63,8 +65,8 @@ fn width() -> usize {
     if columns == 0 { USUAL_WIDTH } else { columns }
 }
 
-/// As much as fits into one line without its last column: a line that wraps could not be wiped. Whatever is not ASCII
-/// may be two columns wide.
+/// As much text as fits into one line without its last column: a line that wraps could not be
+/// erased. A character outside of ASCII may be two columns wide.
 fn fitting(text: &str, width: usize) -> String {
     let mut left = width.saturating_sub(1);
     let fits = |c: &char| {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::exit::Failure;
 
-/// As it was typed.
+/// The target as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Descriptor(i32),
@@ -31,9 +31,10 @@ impl Target {
         })
     }
 
-    /// Opens it for us alone: what is opened here does not reach the command.
+    /// Opens the target for this process alone: the command does not inherit it.
     ///
-    /// Call it before anything else is opened, so that a number that nobody has opened is not one of our own files.
+    /// Call it before any other file is opened: the number of a closed descriptor must not become
+    /// one of lockkeeper's own files.
     pub(crate) fn open(&self) -> Result<OwnedFd, Failure> {
         let opened = match self {
             Self::Descriptor(number) => inherited(*number),
@@ -62,7 +63,8 @@ impl fmt::Display for Target {
     }
 }
 
-/// Appended, so that runs can share one. A named pipe that nobody reads must not keep us, hence without blocking.
+/// Opens the file for appending, so that runs can share it. A named pipe without a reader must not
+/// block `run`, hence `NONBLOCK`.
 fn file(path: &PathBuf) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     openat(CWD, path, flags, Mode::from_raw_mode(0o666))
@@ -82,14 +84,15 @@ fn inherited(number: i32) -> io::Result<OwnedFd> {
     Ok(own)
 }
 
-/// A number is no proof of a descriptor, so only the kernel can be asked for it. It gives the very same open file,
-/// where it may be asked; opening it anew through /proc works for files and pipes.
+/// A number is no proof of a descriptor, so only the kernel can be asked for it. The kernel gives
+/// the very same open file where that is allowed; opening it again through /proc works for files
+/// and pipes.
 #[cfg(target_os = "linux")]
 fn duplicate(number: i32) -> io::Result<OwnedFd> {
     use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
     let Ok(this) = pidfd_open(getpid(), PidfdFlags::empty()) else { return reopen(number) };
     if this.as_raw_fd() == number {
-        // Nobody had it, or we would have been given another.
+        // No file had this number: otherwise the kernel would have given another number.
         return Err(Errno::BADF.into());
     }
     match pidfd_getfd(&this, number, PidfdGetfdFlags::empty()) {

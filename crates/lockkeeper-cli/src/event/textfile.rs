@@ -1,7 +1,8 @@
-//! `--metrics-textfile`: what became of the locks of this run, as gauges for node exporter's textfile collector.
+//! `--metrics-textfile`: the state of the locks of this run, as gauges for node exporter's textfile
+//! collector.
 //!
-//! The file is that of the last run that got its locks: a start that finds them held leaves the figures of the run that
-//! holds them as they are.
+//! The file belongs to the last run that got its locks: a start that finds them held leaves the
+//! figures of the holding run as they are.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,7 +32,7 @@ const GAUGES: [(&str, &str); 7] = [
     ("lockkeeper_run_end_timestamp_seconds", "When the run ended"),
     ("lockkeeper_run_exit_code", "The exit code of the run"),
 ];
-/// Their places.
+/// The indices of the gauges.
 const HELD: usize = 0;
 const ACQUIRED: usize = 1;
 const WAITED: usize = 2;
@@ -40,7 +41,7 @@ const LOST: usize = 4;
 const END: usize = 5;
 const CODE: usize = 6;
 
-/// The file, written by a thread of its own: a slow disk must keep nobody from renewing a lock.
+/// The file. A thread of its own writes it: a slow disk must not delay a renewal.
 #[derive(Clone, Debug)]
 pub(crate) struct Textfile {
     locks: Arc<Mutex<Locks>>,
@@ -52,13 +53,13 @@ type Locks = BTreeMap<String, [Option<f64>; GAUGES.len()]>;
 
 enum Task {
     Write(String),
-    /// Says when all before it is written.
+    /// Reports that all changes before it are written.
     Flush(SyncSender<()>),
 }
 
 impl Textfile {
     /// # Errors
-    /// Where the file cannot be written now: later nobody may be there to hear of it.
+    /// Fails if the file cannot be written now: later nobody may be there to see the error.
     pub(super) fn open(path: PathBuf, stderr: Sink) -> Result<Self, Failure> {
         let (tasks, todo) = channel();
         try_to_write(&path).map_err(|error| {
@@ -69,7 +70,7 @@ impl Textfile {
         Ok(Self { locks: Arc::default(), tasks })
     }
 
-    /// Takes an event of a lock. Nothing is written before the first lock is acquired.
+    /// Takes an event of a lock. The file is not written before the first lock is acquired.
     pub(super) fn note(&self, lock: &str, event: &Event<'_>, now: Timestamp) {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
         if locks.is_empty() && !matches!(event, Event::Acquired { .. }) {
@@ -154,7 +155,7 @@ fn work(path: &Path, todo: &Receiver<Task>, stderr: &Sink) {
     }
 }
 
-/// As a whole: the collector never reads a part. Others may read it.
+/// Writes the file as a whole: the collector never reads a part. Other users may read the file.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = beside(path)?;
     file.write_all(text.as_bytes())?;
@@ -163,7 +164,8 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether it can be written, as far as can be known without writing it: it may be that of a run that holds the lock.
+/// Checks whether the file can be written, without writing it: the file may belong to a run that
+/// holds the lock.
 fn try_to_write(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -172,7 +174,7 @@ fn try_to_write(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A file that is to take its place.
+/// A file that will replace it.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     NamedTempFile::new_in(folder)

@@ -31,7 +31,7 @@ fn bench_measures_pairs_times_commands_and_fairness() {
         let times = ["p50", "p99", "p99.9", "max"].map(|quantile| number(&format!("/{what}/{quantile}")));
         assert!(times[0] > 0.0 && times.is_sorted(), "{what}: {times:?}");
     }
-    // With four tasks in line the next one waits for more than its own claim takes.
+    // With four tasks in the queue, a task waits for longer than its own claim takes.
     assert!(number("/acquire_us/p50") > number("/release_us/p50"));
     // Each pair is at least a claim and a withdrawal.
     assert!(number("/store_commands_per_pair/claim") >= 0.99, "{report}");
@@ -65,7 +65,7 @@ fn a_bench_leaves_nothing_behind_and_meets_no_real_lock() {
 fn a_bench_that_is_interrupted_tells_what_it_has() {
     let store = Store::new();
     let mut bench = store.start(&["bench", "--seconds", "1h", "--tasks", "2", "--prefix", "p/"]);
-    // The first lock that is seen may be the one that is not measured yet.
+    // The first lock that the test sees may be the lock of the warm-up.
     let mut tokens = BTreeSet::new();
     crate::support::eventually("the bench", || {
         let lock = stdout(&store.output(&["list", "--json", "p/lockkeeper-bench/"]));

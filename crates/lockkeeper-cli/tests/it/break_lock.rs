@@ -28,11 +28,12 @@ fn break_tells_the_holder_who_and_why_before_the_lock_is_free() {
         "{output:?}"
     );
     let marked = stdout(&store.output(&["inspect", "a"]));
-    // Where the holder hears of it at once it may have let go by now.
+    // If the store reports the loss at once, the holder may have released the lock by now.
     assert!(REPORTS_LOSSES || marked.contains("(broken by ops: runner is stuck)"), "{marked}");
     let broken = &store.inspect("a")["holders"][0]["broken"];
     assert!(REPORTS_LOSSES || *broken == serde_json::json!({"by": "ops", "reason": "runner is stuck"}), "{broken}");
-    // Its command gets TERM while the lock is still its own: the next one comes after its end.
+    // Its command gets TERM while the lock is still its own: the next holder gets the lock after
+    // the command's end.
     assert_eq!(holder.line(), "ended");
     assert_eq!(holder.finish(), 79);
     let printed = holder.rest();
@@ -84,7 +85,8 @@ fn break_now_gives_the_lock_away_at_once_and_says_what_that_means() {
     assert_eq!(printed.lines().count(), 1, "{printed}");
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 0);
     holder.signal(rustix::process::Signal::TERM);
-    // It hears who removed it: at its release, or at once from a store that tells it, whose word may come too late.
+    // The run learns who removed it: at its release, or at once from a store that reports losses.
+    // Such a report may come too late.
     assert_eq!(holder.finish(), 79);
     let reason = &holder.event("lost")["reason"];
     assert!(reason == "broken" || (REPORTS_LOSSES && reason == "forgotten"), "{reason}");
@@ -105,7 +107,8 @@ fn break_now_tells_the_holder_who_and_why() {
     assert_eq!(holder.finish(), 79);
 }
 
-/// The command of another one whose lock was marked no later shows that it is not the end of `--kill-after`.
+/// The command of another run, whose lock was marked no later, shows that the cause is not the end
+/// of `--kill-after`.
 #[test]
 fn break_now_kills_the_command_to_which_a_mark_has_left_its_time() {
     let store = Store::new();
@@ -123,7 +126,7 @@ fn break_now_kills_the_command_to_which_a_mark_has_left_its_time() {
     eventually("TERM for both", || signalled().lines().count() == 2);
     let (first, later, token) = if signalled().starts_with('a') { ("a", "b", token_b) } else { ("b", "a", token_a) };
     assert_eq!(store.code(&["break", later, "--token", &token, "--reason", "r", "--yes", "--now"]), 0);
-    // The next holder has the lock at once, and here it waits for the end of the command before it.
+    // The next holder has the lock at once; here it waits for the end of the command before it.
     assert_eq!(store.code(&["run", later, "--", "flock", &format!("held.{later}"), "true"]), 0);
     let is_held = store.code(&["run", "c", "--", "flock", "-n", &format!("held.{first}"), "true"]);
     assert_eq!(is_held, 1, "the command went on beside the next holder, for as long as one that was only marked");
@@ -170,7 +173,7 @@ fn break_without_a_terminal_needs_yes() {
     assert_eq!(store.inspect("a")["state"], "held");
 }
 
-/// What a terminal shows after this was typed at it, and the exit code.
+/// The screen of a terminal after this text was typed, and the exit code.
 fn on_a_terminal(store: &Store, typed: &str, args: &[&str]) -> (String, Option<i32>) {
     let (mut command, terminal) = (store.command(args), Terminal::new());
     command.stdin(terminal.side()).stdout(terminal.side()).stderr(terminal.side());

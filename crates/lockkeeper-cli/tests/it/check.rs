@@ -31,7 +31,7 @@ fn check_says_valid_while_the_grant_holds_and_stale_afterwards() {
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "stale\n"), "{}", stderr(&output));
     let report = json_of(&store, &["check", "--json", &sequencer]);
     assert_eq!(report, json!({"valid": false, "current_token": null}));
-    // Whoever has it now is named by token.
+    // The answer names the current holder by token.
     let (_next, _, newer) = hold(&store, "stock/42");
     let output = store.output(&["check", "--json", &sequencer]);
     assert_eq!(output.status.code(), Some(1));
@@ -79,6 +79,6 @@ fn a_bad_sequencer_is_a_matter_of_usage() {
         assert!(stderr(&output).starts_with("lockkeeper: ") && stderr(&output).lines().count() == 1, "{output:?}");
     }
     assert_eq!(store.code(&["check"]), 64);
-    // It was not worth opening the store for.
+    // The command did not open the store.
     assert!(!store.database().exists());
 }

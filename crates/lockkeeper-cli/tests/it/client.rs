@@ -1,6 +1,7 @@
-//! Starting the program on any store and watching what it does. Nothing sleeps for a guessed time; everything has a limit.
+//! Starts the program on any store and watches it. Nothing sleeps for a guessed time; every wait
+//! has a limit.
 //!
-//! The tests of other crates have this too, with their own program and their own stores.
+//! The tests of other crates use this file too, with their own program and their own stores.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,10 +23,10 @@ use super::binary;
 #[path = "schema.rs"]
 pub(crate) mod schema;
 
-/// No test may wait longer for anything. Far more than is ever needed, since machines are slow.
+/// No test waits longer for anything. Far more than is ever needed, since machines are slow.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// The program, without what the environment of the tests and the configuration of the machine may say to it.
+/// The program, without the environment of the tests and the configuration of the machine.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(binary());
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOCKKEEPER_")) {
@@ -39,7 +40,7 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// As a shell shows it: 128 + n for an end by signal n.
+/// The exit code as a shell shows it: 128 + n for an end by signal n.
 pub(crate) fn code_of(status: ExitStatus) -> i32 {
     status.code().or_else(|| Some(128 + status.signal()?)).unwrap()
 }
@@ -48,7 +49,7 @@ pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A store, and a directory for those who use it.
+/// A store, and a directory for its users.
 pub(crate) struct Client {
     url: String,
     dir: TempDir,
@@ -84,7 +85,7 @@ impl Client {
         code_of(self.output(args).status)
     }
 
-    /// Starts it with pipes.
+    /// Starts the program with pipes.
     pub(crate) fn start(&self, args: &[&str]) -> Process {
         Process::start(&mut self.command(args))
     }
@@ -96,7 +97,7 @@ impl Client {
         holder
     }
 
-    /// Waits in line behind as many others.
+    /// Waits in the queue behind this number of others.
     pub(crate) fn queue(&self, args: &[&str], name: &str, others: usize) -> Process {
         let waiter = self.start(args);
         self.inspect_until(name, |lock| waiters(lock) == others + 1);
@@ -145,12 +146,12 @@ impl Terminal {
         (&self.ours).write_all(format!("{text}\n").as_bytes()).unwrap();
     }
 
-    /// All that is on it, once the programs on it have ended.
+    /// The whole screen, once the programs on it have ended.
     pub(crate) fn screen(self) -> String {
         let Self { mut ours, side } = self;
         drop(side);
         let mut bytes = Vec::new();
-        // It ends with EIO when nobody has the other side any more.
+        // The read ends with EIO when no process has the other side any more.
         let _ = ours.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }
@@ -160,7 +161,7 @@ pub(crate) fn waiters(lock: &Value) -> usize {
     lock["waiters"].as_array().unwrap().len()
 }
 
-/// Looks until it is so. What is looked at has no way to tell us.
+/// Polls until the condition is true: the condition raises no event.
 pub(crate) fn eventually(what: &str, mut good: impl FnMut() -> bool) {
     let start = Instant::now();
     while !good() {
@@ -169,7 +170,7 @@ pub(crate) fn eventually(what: &str, mut good: impl FnMut() -> bool) {
     }
 }
 
-/// A program that runs, with its output as it comes.
+/// A running program, with its output as it comes.
 pub(crate) struct Process {
     child: Child,
     out: Receiver<String>,
@@ -195,7 +196,7 @@ impl Process {
         self.err.recv_timeout(LIMIT).unwrap()
     }
 
-    /// The next event of this name on stderr; what comes before is in `seen`.
+    /// The next event of this name on stderr; earlier events are in `seen`.
     pub(crate) fn event(&mut self, name: &str) -> Value {
         loop {
             let line = self.err.recv_timeout(LIMIT).unwrap_or_else(|e| panic!("no {name}: {e}; seen {:#?}", self.seen));
@@ -208,7 +209,7 @@ impl Process {
         }
     }
 
-    /// Whether its command started, rather than that it ended before.
+    /// Whether the command started; `false` if the program ended before.
     pub(crate) fn wait_for_start(&mut self) -> bool {
         while let Ok(line) = self.err.recv_timeout(LIMIT) {
             if line.contains("\"started\"") {
@@ -218,7 +219,7 @@ impl Process {
         false
     }
 
-    /// All lines on stdout that were not asked for yet, once it has ended.
+    /// All lines on stdout that were not read yet, once the program has ended.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.out.iter().collect()
     }
@@ -244,20 +245,20 @@ impl Process {
         status.unwrap()
     }
 
-    /// Its exit code, stdin closed.
+    /// The exit code, after stdin was closed.
     pub(crate) fn finish(&mut self) -> i32 {
         self.close_stdin();
         code_of(self.wait())
     }
 
-    /// All the rest that it wrote to stderr, up to its end.
+    /// The rest of stderr, up to the end of the program.
     pub(crate) fn rest(&mut self) -> String {
         let rest: Vec<String> = self.err.iter().collect();
         self.seen.extend(rest.clone());
         rest.join("\n")
     }
 
-    /// The names of all events, once it has ended.
+    /// The names of all events, once the program has ended.
     pub(crate) fn events(&mut self) -> Vec<String> {
         self.rest();
         event_names(&self.seen.join("\n"))
@@ -300,7 +301,7 @@ pub(crate) fn script(path: &Path, text: &str) {
 }
 
 pub(crate) fn is_alive(pid: &str) -> bool {
-    // A zombie is as good as dead; nobody but its parent can do anything about it.
+    // A zombie counts as dead; only its parent can remove it.
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.contains(") Z") && !stat.contains(") X"))
 }
@@ -309,12 +310,12 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// The numbers of all processes, and what else has a name in `/proc`.
+/// The ids of all processes, and the other names in `/proc`.
 pub(crate) fn processes() -> Vec<String> {
     std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok()).collect()
 }
 
-/// The processes whose parent this is.
+/// The children of this process.
 pub(crate) fn children(parent: u32) -> Vec<String> {
     let is_child = |pid: &String| {
         let stat = text(format!("/proc/{pid}/stat"));
@@ -323,7 +324,7 @@ pub(crate) fn children(parent: u32) -> Vec<String> {
     processes().into_iter().filter(is_child).collect()
 }
 
-/// Waits until a process is not even a zombie any more: somebody has reaped it.
+/// Waits until a process is reaped: it is not even a zombie any more.
 pub(crate) fn reaped(pid: &str) {
     eventually("the end of the command", || !Path::new("/proc").join(pid).exists());
 }
@@ -337,7 +338,7 @@ pub(crate) fn catches(pid: &str, signal: Signal) {
     });
 }
 
-/// Whether the tests were started with this signal ignored, as programs inherit it.
+/// Whether the tests were started with this signal ignored, which programs inherit.
 pub(crate) fn is_ignored(signal: Signal) -> bool {
     let status = text("/proc/self/status");
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0");

@@ -1,4 +1,4 @@
-//! The configuration file: which one counts, before and behind what, and what is said when it is wrong.
+//! The configuration file: which file counts, its precedence, and the errors of a wrong file.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::{Store, eventually, program, stderr, stdout};
 
-/// Its lines, by their check.
+/// The lines of a report, by their check.
 struct Report {
     code: i32,
     lines: Vec<Value>,
@@ -40,7 +40,7 @@ impl Report {
 }
 
 fn report(store: &Store) -> Report {
-    // On a busy machine it takes longer than most people would wait.
+    // On a busy machine the examination takes longer than most users would wait.
     Report::of(&store.output(&["doctor", "--json", "--connect-timeout", "60s"]))
 }
 
@@ -170,7 +170,7 @@ fn a_process_that_was_stopped_in_the_gate_is_named() {
     assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
     let gate = store.path("locks.db.gate");
     let ready = store.path("ready");
-    // flock(1) holds the gate, as somebody does who is stopped while writing.
+    // flock(1) holds the gate, like a process that was stopped while writing.
     let mut inside = Command::new("flock");
     let script = format!("touch {}; exec sleep 60", ready.display());
     let mut inside = inside.arg(&gate).args(["sh", "-c", &script]).process_group(0).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! What the documents tell people to type, read from the documents themselves.
+//! Commands from the documents, read from the documents themselves.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The options, flags and variables that no other file of tests is about, each by its name.
+//! The options, flags and variables without another file of tests, each by its name.
 
 use std::time::{Duration, Instant};
 

@@ -14,12 +14,12 @@ use crate::support::{
     stdout, text, waiters,
 };
 
-/// A candidate whose command ends when its stdin does.
+/// A candidate whose command ends when stdin ends.
 fn candidate(store: &Store, owner: &str, more: &[&str]) -> Process {
     store.start(&[&["--owner", owner, "elect", "a", "--json"], more, &["--", "cat"]].concat())
 }
 
-/// Takes a number from a file and exits with what stands behind it there.
+/// Takes a number from a file and exits with the code after the number.
 const COUNTED: &str = "n=$(cat number); echo $((n + 1)) > number; exit $(eval echo \\$$n)";
 
 /// Runs a command that exits with these codes, one after the other.
@@ -33,7 +33,7 @@ fn pause(restarting: &Value) -> u64 {
     restarting["after_ms"].as_u64().unwrap()
 }
 
-/// The next leader that the library tells of.
+/// The next leader that the library reports.
 async fn observed(observer: &mut lockkeeper::Observer) -> Leader {
     loop {
         // A vacancy may be seen in between, or not.
@@ -119,7 +119,7 @@ fn event_restarting_tells_of_a_command_that_failed_and_is_run_again_after_anothe
         assert!(pauses.contains(&pause(&restarting)), "{restarting}");
         let printed = Instant::now();
         tokens.push(elect.event("acquired")["token"].as_str().unwrap().parse().unwrap());
-        // We may hear of the one late, and of the other in time.
+        // The test may read the first line late and the second in time.
         assert!(printed.elapsed() + Duration::from_millis(500) >= Duration::from_millis(*pauses.start()));
     }
     assert_eq!(elect.finish(), 0);
@@ -180,7 +180,7 @@ fn while_one_candidate_pauses_another_leads() {
     second.event("queued");
     first.close_stdin();
     first.event("restarting");
-    // Well before the first one's pause is over, since it has given the leadership up.
+    // Well before the end of the first candidate's pause, since that candidate has resigned.
     second.event("started");
     let lock = store.inspect_until("a", |lock| waiters(lock) == 1);
     assert_eq!(lock["holders"][0]["owner"], "two");
@@ -245,7 +245,7 @@ fn a_command_that_is_away_in_a_later_round_is_run_when_it_is_back() {
 #[test]
 fn nothing_that_was_killed_stays_a_zombie() {
     let store = Store::new();
-    // The second time there is nobody who would stay.
+    // The second time, no command stays.
     let script = "test -e again && exec cat; touch again; \
                   sh -c 'trap \"\" TERM; while :; do sleep 0.02; done' & setsid sleep 1000 & echo ready; cat; wait";
     let mut elect = store.start(&sh(&["elect", "a", "--json", "-t", "3s", "-k", "100ms"], script));
@@ -255,7 +255,7 @@ fn nothing_that_was_killed_stays_a_zombie() {
     elect.event("restarting");
     let pid = elect.pid();
     eventually("all is reaped", || children(pid).is_empty());
-    // Of the next command, nobody's orphans become ours.
+    // PID 1 gets the orphans of the next command again, and not `elect`.
     elect.event("started");
     elect.signal(Signal::TERM);
     elect.wait();
@@ -286,7 +286,7 @@ fn hup_is_a_word_to_the_command_unless_it_ends_by_it() {
     assert_eq!(elect.line(), "ready");
     elect.signal(Signal::HUP);
     assert_eq!(elect.line(), "reloaded");
-    // It failed later, for a reason of its own.
+    // The command failed later, for a reason of its own.
     assert_eq!(elect.event("restarting")["code"], 1);
     assert_eq!(elect.finish(), 0);
     let mut elect = candidate(&store, "me", &[]);
@@ -310,7 +310,7 @@ fn r3_a_signal_in_a_pause_or_in_line_ends_it_at_once() {
         let mut elect = in_a_long_pause(&store);
         elect.signal(signal);
         assert_eq!(elect.wait().signal(), Some(signal.as_raw()));
-        // After the pause it would have begun another round.
+        // After the pause another round would have begun.
         assert_eq!(elect.events().last().unwrap(), "exited");
         assert_eq!(text(store.path("number")), "4\n");
     }
@@ -396,7 +396,7 @@ fn leader_prints_the_value_and_nothing_for_nobody() {
         let output = store.output(&[&["leader", "a"], args].concat());
         (output.status.code(), stdout(&output), stderr(&output))
     };
-    // A store that is not there yet is told about.
+    // A missing store is reported.
     assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
     assert_eq!(asked(&[]), (Some(1), String::new(), String::new()));
     let nobody = json!({"lock": "a", "value": null, "owner": null, "token": null, "since_ms": null});
@@ -454,7 +454,7 @@ fn leader_takes_the_prefix_and_nobody_who_shares_leads() {
     let printed: Value = stdout(&store.output(&["leader", "a", "--prefix", "p/", "--json"])).parse().unwrap();
     assert_eq!((&printed["lock"], &printed["value"]), (&"a".into(), &"me".into()));
     assert_eq!(store.code(&["leader", "a"]), 1);
-    // The leadership is the lock of its name.
+    // The leadership is the lock with its name.
     assert_eq!(store.code(&["run", "p/a", "-n", "--", "true"]), 75);
     assert_eq!(elect.finish(), 0);
     let mut reader = store.start(&["run", "r", "--shared", "--json", "--", "cat"]);
@@ -465,8 +465,8 @@ fn leader_takes_the_prefix_and_nobody_who_shares_leads() {
     }
 }
 
-/// `elect` stands still meanwhile, and so hears of the end first. What the command left in the background goes on: no
-/// other round may begin beside that.
+/// `elect` is stopped meanwhile, and so sees the end of the command first. The command's background
+/// processes go on: no other round may begin beside them.
 #[test]
 fn exit_code_0_is_the_end_though_the_leadership_turns_out_to_be_lost() {
     let store = Store::new();

@@ -1,4 +1,5 @@
-//! R13: whatever ends the command, nobody else has the lock beside what is left of it.
+//! R13: whatever ends the command, no other holder has the lock while processes of the command are
+//! left.
 
 use std::fs;
 use std::process::Command;
@@ -9,14 +10,16 @@ use rustix::process::Signal;
 
 use crate::support::{self, LIMIT, Process, Store, binary, eventually, is_alive, reaped, sh, stdout, text};
 
-/// A job that prints its number, and TERM when it hears that, and then goes on until there is a file `go`.
+/// A job that prints its process id, prints TERM when it gets that signal, and goes on until there
+/// is a file `go`.
 const JOB: &str = "trap \"echo TERM\" TERM; echo $PPID $$; until test -e go; do sleep 0.02; done; echo job done";
 
 fn kill(pid: &str, signal: Signal) {
     support::signal(pid.parse().unwrap(), signal);
 }
 
-/// Starts a shell that waits for the job, which some program may start in its own way. The shell and the job.
+/// Starts a shell that waits for the job; a given program starts the job. Returns the ids of shell
+/// and job.
 fn start(store: &Store, args: &[&str], by: &str) -> (Process, String, String) {
     let mut run = store.start(&sh(args, &format!("echo $$; {by} sh -c '{JOB}'; echo shell done")));
     run.event("started");
@@ -62,7 +65,7 @@ fn r13_a_job_whose_shell_was_killed_is_asked_to_end_and_keeps_the_lock() {
     }
 }
 
-/// Who belongs to the command is looked at twice a second. Nobody is told when that has happened.
+/// `run` looks twice a second who belongs to the command. No event shows that a look has happened.
 fn wait_for_a_look() {
     thread::sleep(Duration::from_secs(4));
 }
@@ -84,7 +87,7 @@ fn r13_a_job_of_another_user_keeps_the_lock_though_it_cannot_be_killed() {
         return;
     }
     let store = Store::new();
-    // A folder of somebody who is not root, and a program that makes them root, as sudo does.
+    // A folder of another user than root, and a program that switches to root, like sudo.
     let dir = store.path("theirs");
     fs::create_dir(&dir).unwrap();
     std::os::unix::fs::chown(&dir, Some(65534), Some(65534)).unwrap();
@@ -99,11 +102,11 @@ fn r13_a_job_of_another_user_keeps_the_lock_though_it_cannot_be_killed() {
     let mut holder = Process::start(run(&sh(&args, &script)).current_dir(&dir));
     let (shell, job) = (holder.line(), holder.line());
     kill(&shell, Signal::KILL);
-    // What the job has started that moment may be named beside it.
+    // A process that the job has started at that moment may be named too.
     let printed =
         std::iter::repeat_with(|| holder.error_line()).find(|line| line.contains("go on after KILL")).unwrap();
     assert!(printed.contains("another user's") && printed.contains(&job), "{job}: {printed}");
-    // The lock is renewed, and the guard hears of that: nothing is lost.
+    // The lock is renewed, and the guard gets the new deadline: the lock is not lost.
     thread::sleep(Duration::from_secs(7));
     assert!(is_alive(&job));
     assert_eq!(run(&["run", "a", "-n", "--", "true"]).status().unwrap().code(), Some(75));
@@ -125,7 +128,7 @@ fn r13_a_loss_while_the_rest_of_the_command_ends_kills_that_in_time() {
 
 #[test]
 fn r13_no_round_of_elect_begins_beside_what_is_left_of_the_one_before() {
-    // However the round ended: killed, or of its own will with a job in the background.
+    // The round may end in two ways: killed, or of its own will with a job in the background.
     for (end, is_killed) in [("wait", true), ("echo $! >/dev/null; exit 1", false)] {
         let store = Store::new();
         let job = "trap \"\" TERM; echo $$ > job; echo job; sleep 1000; true";
@@ -148,7 +151,8 @@ fn r13_no_round_of_elect_begins_beside_what_is_left_of_the_one_before() {
     }
 }
 
-/// Loses its lock after some seconds; TERM ends the shell alone, and KILL would come five seconds later.
+/// This run loses its lock after some seconds. TERM ends the shell alone, and KILL would come five
+/// seconds later.
 const LOSES: [&str; 9] = ["run", "a", "--json", "-t", "18s", "--max-hold", "6s", "-k", "5s"];
 
 #[test]
@@ -200,7 +204,7 @@ fn r4_signals_that_were_blocked_change_nothing_and_stay_blocked_for_the_command(
         command.args(["--", "sh", "-c", script]).env("LOCKKEEPER_CONFIG", "/dev/null");
         Process::start(&mut command)
     };
-    // Its end is heard of, though there is nothing else that would wake anybody.
+    // `run` notices the end, though no other event would wake it.
     let mut run = blocked(&["run", "a", "--on-lost", "ignore"], "exit 3");
     let start = Instant::now();
     assert_eq!(run.finish(), 3);

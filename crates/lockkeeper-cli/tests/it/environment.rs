@@ -1,4 +1,4 @@
-//! What the command finds in its environment.
+//! The environment of the command.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -68,7 +68,7 @@ fn the_command_is_found_in_path_and_keeps_its_name() {
 
 #[test]
 fn the_default_store_is_reported_once() {
-    // Of a user, since the default of root is a file of this machine.
+    // Run as a user, since root's default is a file of this machine.
     let store = Store::new();
     let home = store.path("home");
     std::fs::create_dir(&home).unwrap();
@@ -79,7 +79,7 @@ fn the_default_store_is_reported_once() {
         "lockkeeper: no store configured; this lock holds on this host only (file:{}/.local/state/lockkeeper/locks.db)\n",
         home.display()
     );
-    // Where the tests run in a container, it says so.
+    // In a container, the message says so.
     let printed = stderr(&output).replace("in this container only", "on this host only");
     assert_eq!((output.status.code(), printed), (Some(0), notice));
     assert_eq!(stderr(&run(&["-q", "run", "a", "--", "true"])), "");

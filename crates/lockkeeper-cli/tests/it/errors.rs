@@ -1,4 +1,4 @@
-//! What is wrong is said in one line that names it and ends with what to do, whatever was wrong.
+//! Every error is one line that names the problem and ends with a remedy.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -76,7 +76,7 @@ fn error_of_a_ttl_that_no_option_has_set_is_of_the_configuration() {
         for args in [&["run", "a", "--", "true"][..], &["acquire", "a", "--handle-file", "h"], &["list"]] {
             assert_refused(&on(&[&["-S", of], args].concat()), 78, &["a ttl of 1ms", "Try: 100ms to 8760h"]);
         }
-        // The option that is fine is not to blame, and the option stands before what is wrong.
+        // The valid option is not to blame, and the message names the option before the problem.
         let output = on(&["-S", of, "run", "a", "--lock-delay", "1s", "--", "true"]);
         assert_refused(&output, 78, &["a ttl of 1ms"]);
         assert_eq!(on(&["-S", of, "run", "a", "-t", "1s", "--", "true"]).status.code(), Some(0));
@@ -105,7 +105,7 @@ fn error_of_a_store_that_stays_away_says_for_how_long_it_was_tried() {
     };
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert_refused(&list(free), 69, &["refused", "; tried for 6s. Try: "]);
-    // Somebody who accepts and says nothing: each try is over before the time that all of them have.
+    // A server that accepts and sends nothing: each try ends before the time of all tries together.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     assert_refused(&list(silent.local_addr().unwrap()), 69, &["did not answer within 3s; tried for 6s. Try: "]);
 }
@@ -134,7 +134,7 @@ fn error_whose_remedy_is_doctor_names_the_store_that_was_typed() {
     assert_eq!(remedy(&["-S", &quoted], &[]), format!("lockkeeper doctor -S '{quoted}'"));
     assert_eq!(remedy(&["-S", "prod"], &set), "lockkeeper doctor -S prod");
     assert_eq!(remedy(&["--config", file], &[]), format!("lockkeeper doctor --config {file}"));
-    // What the next command has as well is not repeated.
+    // The remedy does not repeat variables that the next command has too.
     assert_eq!(remedy(&[], &set), "lockkeeper doctor");
     assert_eq!(remedy(&[], &[("LOCKKEEPER_STORE", &url)]), "lockkeeper doctor");
 }
@@ -297,7 +297,7 @@ fn error_of_a_command_that_cannot_start_says_why() {
     ] {
         assert_refused(&store.output(&["run", "a", "--", command]), code, pieces);
     }
-    // Whatever went wrong, nothing is left held.
+    // Whatever the error was, no lock is left held.
     assert_eq!(store.inspect("a")["state"], "free");
 }
 
@@ -333,7 +333,7 @@ fn error_of_a_file_that_may_not_grow_names_the_store() {
         command.args(["-c", &line]).env("LOCKKEEPER_CONFIG", "/dev/null").stdin(Stdio::null()).output().unwrap();
     let remedy = "Try: look for a full disk, or a limit of file size (ulimit -f); if the file was deleted, ";
     assert_refused(&output, 69, &[&store.url(), remedy]);
-    // The command has the signal as we were given it.
+    // The command has the signal with its original action.
     assert_eq!(store.code(&["run", "a", "--", "sh", "-c", "kill -XFSZ $$"]), 128 + 25);
 }
 
@@ -357,11 +357,11 @@ fn what_is_most_likely_a_mistake_of_a_name_is_said() {
 #[test]
 fn error_of_what_can_be_no_store_says_what_to_do_about_it() {
     let on = |args: &[&str]| program().args(args).args(["run", "a", "--", "true"]).output().unwrap();
-    // Nobody is to change the rights of a device for it.
+    // The remedy must not ask the user to change the rights of a device.
     assert_refused(&on(&["-S", "file:/dev/null"]), 78, &["file:/dev/null is not a file. Try: the path of a file"]);
     let output = on(&["--create", "-S", "file:/proc/none/l.db"]);
     assert_refused(&output, 78, &["cannot create the folder", "Try: mkdir -p of the folder, or another path"]);
-    // What stands there may be a part of a password, and is not repeated.
+    // This text may be a part of a password, so the error does not repeat it.
     let pieces = ["a port that is not a number from 1 to 65535. Try: HOST:PORT, or HOST for the usual port"];
     let output = on(&["-S", "redis://h:hunter2"]);
     assert_refused(&output, 78, &pieces);

@@ -1,4 +1,5 @@
-//! R7: nothing of a command escapes its end, however short before that it was started and however little is seen of it.
+//! R7: no process of a command escapes its end, however late it was started and however little of
+//! it is visible.
 
 use std::fs;
 use std::process::Command;
@@ -20,7 +21,7 @@ pub(crate) fn with_environment(variable: &str) -> Vec<String> {
     pids.filter(has).filter(|pid| is_alive(pid)).collect()
 }
 
-/// What is left of the command of a run that has acquired, as numbers. It is killed.
+/// The processes that are left of the command of an acquired run, as numbers. The run is killed.
 fn left(run: &mut Process, code: i32) -> Vec<String> {
     let token = run.event("acquired")["token"].as_str().unwrap().to_owned();
     left_of(run, &token, code)
@@ -37,7 +38,7 @@ fn kill(pid: &str, signal: Signal) {
     support::signal(pid.parse().unwrap(), signal);
 }
 
-/// `run` kills by itself here, and the guard does not.
+/// Here `run` itself kills, and the guard does not.
 #[test]
 fn r7_a_loss_that_kills_reaches_what_was_started_since_the_last_look() {
     let store = Store::new();
@@ -46,7 +47,7 @@ fn r7_a_loss_that_kills_reaches_what_was_started_since_the_last_look() {
     assert_eq!(left(&mut run, 79), Vec::<String>::new());
 }
 
-/// Each job makes itself the leader of a group, and has lost its parent when that has heard TERM.
+/// Each job makes itself the leader of a group, and its parent ends when it gets TERM.
 #[test]
 fn r7_a_loss_reaches_what_is_started_between_the_look_and_the_signal() {
     let store = Store::new();
@@ -58,7 +59,8 @@ fn r7_a_loss_reaches_what_is_started_between_the_look_and_the_signal() {
     }
 }
 
-/// In a session of its own: nobody has looked since it was started when its parent has ended.
+/// The process is in a session of its own: no look happened between its start and the end of its
+/// parent.
 #[test]
 fn r7_a_loss_reaches_what_is_started_in_a_session_of_its_own_after_the_signal() {
     let store = Store::new();
@@ -69,8 +71,8 @@ fn r7_a_loss_reaches_what_is_started_in_a_session_of_its_own_after_the_signal() 
     assert_eq!(left(&mut run, 79), Vec::<String>::new());
 }
 
-/// Its environment says nothing, and so only a look while its parent lives can find it. Meanwhile the guard is told of
-/// the deadline more often than that.
+/// The environment of the process is cleared, so only a look while its parent lives can find it.
+/// Meanwhile the guard gets the deadline more often than that.
 #[test]
 fn r7_a_command_that_is_being_ended_is_looked_at_however_near_its_deadline_is() {
     let store = Store::new();
@@ -98,7 +100,7 @@ fn r13_another_round_begins_when_nothing_of_the_last_one_is_left() {
     assert!(!lives);
 }
 
-/// What the command starts when it has heard TERM itself, and leaves.
+/// The command starts this process when it gets TERM, and leaves.
 #[test]
 fn r13_what_is_started_after_term_hears_it_too() {
     let store = Store::new();
@@ -130,7 +132,8 @@ fn r13_a_signal_to_both_that_is_seen_after_the_end_of_the_command_is_one_that_as
     assert_eq!(left_of(&mut run, &token, 0), Vec::<String>::new());
 }
 
-/// The command goes on after TERM, and what loses its parent from then on is a child of `run`.
+/// The command goes on after TERM, and a process that loses its parent from then on is a child of
+/// `run`.
 #[test]
 fn r7_orphans_of_a_command_that_outlives_a_signal_are_reaped() {
     let store = Store::new();
@@ -145,7 +148,7 @@ fn r7_orphans_of_a_command_that_outlives_a_signal_are_reaped() {
     run.signal(Signal::KILL);
 }
 
-/// Its shell and `run` end at once, before anybody has looked.
+/// Its shell and `run` end at once, before any look.
 #[test]
 fn r8_a_job_that_nobody_has_seen_dies_with_its_shell_and_run() {
     let store = Store::new();
@@ -164,7 +167,8 @@ fn r8_a_job_that_nobody_has_seen_dies_with_its_shell_and_run() {
     }
 }
 
-/// Nobody looks before these: the job was just started, in a group of its own, when its shell ends.
+/// No look happens before these: the job was just started, in a group of its own, when its shell
+/// ends.
 #[test]
 fn r13_a_job_that_nobody_has_seen_keeps_the_lock_when_its_shell_ends_by_a_signal() {
     let store = Store::new();
@@ -182,7 +186,7 @@ fn r13_a_job_that_nobody_has_seen_keeps_the_lock_when_its_shell_ends_by_a_signal
     }
 }
 
-/// A shell that sees the end of its job before TERM reaches itself would go on.
+/// A shell that sees the end of its job before its own TERM would go on.
 #[test]
 fn r4_a_shell_takes_no_next_step_when_its_job_is_terminated() {
     let store = Store::new();
@@ -196,7 +200,7 @@ fn r4_a_shell_takes_no_next_step_when_its_job_is_terminated() {
     }
 }
 
-/// The guard is stopped, and does not say that it has looked.
+/// The guard is stopped, and does not answer that it has looked.
 #[test]
 fn r7_a_guard_that_does_not_answer_makes_no_kill_late() {
     let store = Store::new();
@@ -211,8 +215,8 @@ fn r7_a_guard_that_does_not_answer_makes_no_kill_late() {
     assert!(!store.path("heard").exists());
 }
 
-/// It has lost its parent by the signal, and is in another session than the command, which goes on; and it has cleared its
-/// environment.
+/// The process has lost its parent by the signal, is in another session than the command, which
+/// goes on, and has cleared its environment.
 #[test]
 fn r7_a_guard_that_stands_in_knows_that_the_command_is_being_ended() {
     let store = Store::new();
@@ -237,13 +241,14 @@ fn r7_a_guard_that_stands_in_knows_that_the_command_is_being_ended() {
     assert!(!lives);
 }
 
-/// Where `/proc` shows only who may be read, what executes a program that may only be executed is hidden.
+/// If `/proc` shows only readable processes, a process of an execute-only program is hidden.
 #[test]
 fn r7_what_proc_hides_is_not_dead() {
     nothing_hidden_is_left(&["-m"]);
 }
 
-/// The first process of a container is shown to who has started it, and so does not tell that others are hidden.
+/// The first process of a container is visible to the process that started it, so its visibility
+/// does not show that others are hidden.
 #[test]
 fn r7_what_proc_hides_beside_a_first_process_that_it_shows_is_not_dead() {
     nothing_hidden_is_left(&["-m", "--pid", "--fork", "--kill-child"]);
@@ -275,7 +280,7 @@ fn nothing_hidden_is_left(namespaces: &[&str]) {
         let token = shell.event("acquired")["token"].as_str().unwrap().to_owned();
         eventually("run has ended", || text(dir.join("code")).ends_with('\n'));
         let left = with_environment(&format!("LOCKKEEPER_FENCING_TOKEN={token}\0"));
-        // Of the namespace, that is, if it has one of its own.
+        // Of the namespace, if the shell has one of its own.
         children(shell.pid()).iter().for_each(|first| kill(first, Signal::KILL));
         shell.signal(Signal::KILL);
         left.iter().for_each(|pid| kill(pid, Signal::KILL));
@@ -296,11 +301,11 @@ fn r7_a_daemon_that_is_started_after_a_reload_is_left_alone() {
     let mut run = store.start(&sh(&["run", "a", "--json"], &script));
     let shell = run.line();
     run.signal(Signal::HUP);
-    // Nobody tells when a HUP counts as one that changed nothing.
+    // No event shows that a HUP counts as one that changed nothing.
     thread::sleep(Duration::from_secs(8));
     fs::write(store.path("go"), "").unwrap();
     let daemon = run.line();
-    // Once setsid(1) has made its session.
+    // True once setsid(1) has made its session.
     eventually("it is a daemon", || text(format!("/proc/{daemon}/comm")).starts_with("sleep"));
     assert!(!children(run.pid()).contains(&daemon), "it has got another parent than init");
     // Nor of a look: one that has just been started may be a job.

@@ -107,7 +107,7 @@ fn what_is_opened_for_events_does_not_reach_the_command() {
     let bare = Command::new("ls").arg("/proc/self/fd").stdin(std::process::Stdio::null()).output().unwrap();
     let under_lock = store.output(&["run", "a", "--events", "log", "--", "ls", "/proc/self/fd"]);
     assert_eq!(stdout(&under_lock), stdout(&bare));
-    // What the command has without us it has with us.
+    // The command has the same descriptors with and without `run`.
     let listed = |args: &str| {
         let output = redirected(&store, &format!("run a {args} -- {list}"), "5>log </dev/null").output().unwrap();
         stdout(&output)

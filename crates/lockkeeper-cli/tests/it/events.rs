@@ -74,7 +74,7 @@ fn event_busy_has_the_holder() {
 #[test]
 fn event_renewal_failed_and_recovered_tell_of_an_outage() {
     let store = Store::new();
-    // A renewal is due at 2 s and told to hang 1 s later; TERM would come at 5.5 s.
+    // A renewal is due at 2 s and is reported to hang 1 s later; TERM would come at 5.5 s.
     let mut run = store.start(&["run", "a", "--json", "-t", "6s", "-k", "500ms", "--", "cat"]);
     run.event("started");
     let outage = store.outage();

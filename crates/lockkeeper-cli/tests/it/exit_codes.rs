@@ -120,7 +120,7 @@ fn exit_69_is_a_store_that_was_deleted() {
     store.inspect_until("a", |lock| lock["state"] == "held");
     let mut waiter = store.queue(&["run", "a", "-t", "6s", "--", "true"], "a", 0);
     std::fs::remove_file(store.database()).unwrap();
-    // Nobody waits for it in vain, and with the old file gone a new one can be used.
+    // The waiter does not wait in vain: with the old file gone, a new file can be used.
     assert_eq!(waiter.finish(), 69);
     assert_eq!(holder.finish(), 79);
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 0);
@@ -154,7 +154,7 @@ fn exit_75_is_a_busy_lock() {
         let output = store.output(&[&["run", "a", "--owner", "me"], args, &["--", "true"]].concat());
         assert_eq!(output.status.code(), Some(75), "{args:?}: {}", stderr(&output));
         let printed = stderr(&output);
-        // Who waits says so first, if there is time for it.
+        // The waiter reports its wait first, if there is time.
         assert!(printed.lines().count() <= if args.contains(&"50ms") { 2 } else { 1 }, "{printed}");
         let holder = store.inspect("a")["holders"][0]["owner"].as_str().unwrap().to_owned();
         assert!(printed.contains("lockkeeper: lock \"a\": not acquired") && printed.contains(&holder), "{printed}");
@@ -227,7 +227,7 @@ fn exit_1_is_every_no() {
 #[test]
 fn exit_79_is_a_lock_that_was_lost_while_the_command_ran() {
     let store = Store::new();
-    // The command's own code says nothing any more.
+    // The command's own code does not count any more.
     let script = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done";
     let mut run = store.start(&sh(&["run", "a", "--max-hold", "500ms"], script));
     assert_eq!(run.line(), "ready");
@@ -253,7 +253,7 @@ fn exit_127_is_a_command_that_is_not_there() {
     fs::set_permissions(store.path("once"), fs::Permissions::from_mode(0o755)).unwrap();
     let mut holder = store.hold("a");
     let mut waiter = store.queue(&["run", "a", "--", "./once"], "a", 0);
-    // It was there when the wait began.
+    // The store was there when the wait began.
     fs::remove_file(store.path("once")).unwrap();
     assert_eq!(holder.finish(), 0);
     assert_eq!(waiter.finish(), 127);

@@ -1,4 +1,5 @@
-//! The lines of the documents that send a fencing token along: each ends with a failure where its write was refused.
+//! The lines of the documents that send a fencing token along: each line ends with a failure if its
+//! write was refused.
 
 use std::process::Command;
 
@@ -9,11 +10,12 @@ use crate::support::{Store, code_of, script, stdout, text};
 
 /// Programs that write with a token in a shell.
 const CLIENTS: [&str; 3] = ["psql", "mysql", "redis-cli"];
-/// Those whose server no test starts yet: their SQL runs on SQLite here, and what they print is put into their mouth.
-/// `redis-cli` runs on a real server, in the tests that start one.
+/// The clients of servers that no test starts yet: their SQL runs on SQLite here, and stand-ins
+/// print the results. `redis-cli` runs on a real server, in the tests that start one.
 const SERVER_NOT_THERE_YET: [&str; 2] = ["psql", "mysql"];
 
-/// A database, and stand-ins for the clients in `PATH` that write down their SQL and print what they are told to.
+/// A database, and stand-ins for the clients in `PATH`. A stand-in records its SQL and prints a
+/// given answer.
 struct Database {
     store: Store,
     connection: Connection,
@@ -36,7 +38,7 @@ impl Database {
         self.connection.execute_batch(&ddl).unwrap();
     }
 
-    /// The exit code of the line, typed by somebody with this token.
+    /// The exit code of the line for a user with this token.
     fn exit_code(&self, line: &str, token: &str) -> i32 {
         let run = |answer: &str| {
             std::fs::write(self.store.path("answer"), answer).unwrap();
@@ -50,7 +52,7 @@ impl Database {
         run(&self.answer(&sql).unwrap_or_default())
     }
 
-    /// The rows of all statements, as clients print them without a frame.
+    /// The rows of all statements, in the form that clients print without a frame.
     fn answer(&self, sql: &str) -> rusqlite::Result<String> {
         let mut answer = String::new();
         for statement in sql.split(';') {
@@ -99,7 +101,7 @@ fn a_refused_write_is_the_exit_code_of_run() {
     let command = written.trim().strip_prefix("lockkeeper run cfg -- sh -c '").unwrap().strip_suffix('\'').unwrap();
     assert_eq!(database.exit_code(command, "5"), 0);
     assert_eq!(database.exit_code(command, "4"), 1);
-    // What it prints then is nothing, of which `run` makes the code of its command.
+    // The client prints nothing then, and `run` turns that into the code of its command.
     let path = format!("{}:/usr/bin:/bin", database.store.path("").display());
     std::fs::write(database.store.path("answer"), "").unwrap();
     let refused =

@@ -1,4 +1,4 @@
-//! R7 and R8: nothing of a command outlives its lock, whatever happens to `run`.
+//! R7 and R8: no process of a command outlives its lock, whatever happens to `run`.
 
 use std::fs;
 use std::process::Command;
@@ -10,9 +10,9 @@ use rustix::process::Signal;
 use crate::escaping::with_environment;
 use crate::support::{self, Process, Store, binary, children, eventually, is_alive, script, sh, text};
 
-/// Runs under the lock `a` with a long lease, so that nothing ends by time.
+/// A run under the lock `a` with a long lease, so that no time-out ends it.
 const LONG: [&str; 3] = ["run", "a", "--json"];
-/// What a loaded machine may take for what is done at once, and far less than the lease.
+/// A loaded machine may take this long for an immediate action. It is far less than the lease.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 fn kill(pid: &str, signal: Signal) {
@@ -38,7 +38,7 @@ fn start(store: &Store, args: &[&str], script: &str) -> (Process, Vec<String>) {
     (run, pids)
 }
 
-/// Kills `run`, and gives how long the others took to die.
+/// Kills `run`, and returns how long the other processes took to die.
 fn kill_run(mut run: Process, pids: &[String]) -> Duration {
     assert!(pids.iter().all(|pid| is_alive(pid)), "{pids:?}");
     let killed = Instant::now();
@@ -77,7 +77,7 @@ fn r8_kill_9_of_run_kills_a_command_that_stopped_itself() {
 #[test]
 fn r8_kill_9_of_run_kills_a_double_fork() {
     let store = Store::new();
-    // The one in between is gone at once, so that the sleeper has lost its parent.
+    // The process in between ends at once, so the sleeper has lost its parent.
     let (run, pids) = start(&store, &LONG, "pid=$(sh -c 'sleep 1000 >/dev/null & echo $!'); echo $pid; sleep 1000");
     let took = kill_run(run, &pids);
     assert!(took < AT_ONCE, "{took:?}");
@@ -103,7 +103,8 @@ fn r7_kill_reaches_grandchildren_in_groups_of_their_own() {
 fn r7_kill_reaches_what_is_started_while_it_looks() {
     let store = Store::new();
     for limit in ["", "ulimit -n 64; "] {
-        // Each makes itself the leader of a group at some moment after its start; there are more than descriptors.
+        // Each process makes itself the leader of a group some time after its start; there are more
+        // processes than descriptors.
         let script = "while :; do timeout 1000 sleep 1000 >/dev/null 2>&1 & i=$((i + 1)); \
                       [ $i = 100 ] && echo many; sleep 0.002; done";
         let shell = format!("{limit}exec {} -S {} run a --json -- sh -c '{script}'", binary().display(), store.url());
@@ -112,7 +113,7 @@ fn r7_kill_reaches_what_is_started_while_it_looks() {
         assert_eq!(run.line(), "many");
         run.signal(Signal::KILL);
         run.wait();
-        // Whoever gets the lock now finds nobody.
+        // The next holder finds no process.
         assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
         let left = with_environment(&format!("LOCKKEEPER_FENCING_TOKEN={token}\0"));
         left.iter().for_each(|pid| kill(pid, Signal::KILL));
@@ -148,7 +149,7 @@ fn r7_a_proc_of_another_namespace_is_not_believed() {
 #[test]
 fn r7_a_loss_kills_grandchildren_in_groups_of_their_own() {
     let store = Store::new();
-    // Of the second, TERM reaches only the parent, which ends at once.
+    // In the second case TERM reaches only the parent, which ends at once.
     for script in [
         "exec bash -mc 'trap : TERM; sleep 1000 & echo $$ $!; wait; wait'",
         "trap 'exit 3' TERM; timeout 1000 sh -c 'echo $PPID $$; sleep 1000; true' & wait",
@@ -166,10 +167,11 @@ fn r7_a_loss_kills_grandchildren_in_groups_of_their_own() {
 fn r7_a_daemon_that_left_group_and_parents_is_left_alone() {
     let store = Store::new();
     let (mut run, pids) = start(&store, &LONG, "echo $(sh -c 'setsid sleep 1000 >/dev/null & echo $!'); sleep 1000");
-    // Once setsid(1) has made its session.
+    // True once setsid(1) has made its session.
     eventually("it is a daemon", || text(format!("/proc/{}/comm", pids[0])).starts_with("sleep"));
     assert!(!children(run.pid()).contains(&pids[0]), "it has lost its parent, and got another one than init");
-    // Nobody tells of a look, and there are two a second: one that has just been started may be a job.
+    // No event shows a look, and there are two a second: a process that has just been started may
+    // be a job.
     thread::sleep(Duration::from_secs(3));
     run.signal(Signal::KILL);
     run.wait();
@@ -178,7 +180,7 @@ fn r7_a_daemon_that_left_group_and_parents_is_left_alone() {
     kill(&pids[0], Signal::KILL);
 }
 
-/// A daemon starts others all the time, of which nobody has seen the last ones.
+/// A daemon starts others all the time, and no look saw the last ones.
 #[test]
 fn r7_what_a_daemon_starts_makes_it_no_job() {
     let store = Store::new();
@@ -188,7 +190,7 @@ fn r7_what_a_daemon_starts_makes_it_no_job() {
         let start_it = format!("echo $(sh -c 'setsid {} >/dev/null & echo $!'); sleep 1000", daemon.display());
         let (mut run, pids) = start(&store, &LONG, &start_it);
         eventually("it is a daemon", || text(format!("/proc/{}/comm", pids[0])).starts_with("daemon"));
-        // Nobody tells of a look, and there are two a second.
+        // No event shows a look, and there are two a second.
         thread::sleep(Duration::from_secs(3));
         run.signal(signal);
         run.wait();
@@ -261,7 +263,8 @@ fn r8_a_run_that_is_stopped_for_less_than_its_lease_goes_on() {
     assert_eq!(run.finish(), 4);
 }
 
-/// One that is there as soon as the one before was handed on, and one of those before which the guard looks.
+/// Two streams of signals: WINCH comes as soon as the last one was passed on, and the guard looks
+/// before each TERM.
 #[test]
 fn r8_the_guard_hears_of_renewals_however_many_signals_come() {
     let store = Store::new();
@@ -292,7 +295,7 @@ fn r8_a_kill_in_the_moment_of_the_start_leaves_no_command() {
         thread::sleep(Duration::from_micros(100) * step);
         run.signal(Signal::KILL);
         run.wait();
-        // Whoever gets the lock now finds nobody.
+        // The next holder finds no process.
         assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
         let mark = format!("LOCKKEEPER_FENCING_TOKEN={token}\0");
         assert_eq!(with_environment(&mark), Vec::<String>::new(), "killed after {step} steps");
@@ -352,7 +355,7 @@ fn r8_a_guard_that_was_stopped_reads_all_its_orders_before_it_kills() {
     assert_eq!(run.line(), "ready");
     let guard = guard(&run);
     kill(&guard, Signal::STOP);
-    // Long enough for what it was told first to be over.
+    // Long enough for the first deadline to pass.
     thread::sleep(Duration::from_millis(7500));
     kill(&guard, Signal::CONT);
     thread::sleep(Duration::from_millis(500));
@@ -382,12 +385,13 @@ fn r8_a_guard_is_left_in_peace_when_the_loss_changes_nothing() {
 fn r8_the_guard_has_no_credential_and_says_nothing() {
     let store = Store::new();
     let mut command = store.command(&["run", "a", "--json", "--", "cat"]);
-    // The guard keeps what the loader needs to start it, which a test runner may have set.
+    // The guard keeps the variables that the loader needs to start it; a test runner may have set
+    // them.
     let mut run = Process::start(command.env("LOCKKEEPER_PASSWORD", "hunter2").env_remove("LD_LIBRARY_PATH"));
     run.event("started");
     let environment = text(format!("/proc/{}/environ", guard(&run)));
     assert_eq!(environment, "");
-    // Not even when it is started by somebody who does not know what it is.
+    // Not even when a process starts it by mistake.
     for role in ["__guard", "__start"] {
         let output = Command::new(binary()).arg(role).output().unwrap();
         assert!(output.stdout.is_empty() && output.stderr.is_empty());

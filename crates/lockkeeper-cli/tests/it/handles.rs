@@ -26,7 +26,7 @@ fn with_handle(store: &Store, command: &str) -> Output {
     store.output(&[command, "--handle-file", "h"])
 }
 
-/// Nobody holds the lock, and no file is left beside the store but its own.
+/// Nobody holds the lock, and beside the store there is no file but the store's own.
 fn assert_nothing_is_left(store: &Store) {
     assert_eq!(store.inspect("a")["holders"], json!([]));
     let files = fs::read_dir(store.path("")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
@@ -62,7 +62,7 @@ fn two_releases_at_once_are_one() {
     let outage = store.outage();
     let mut releases = [0, 1].map(|_| store.start(&["release", "--handle-file", "h"]));
     for release in &releases {
-        // It has read the handle, and waits for the store.
+        // The command has read the handle, and waits for the store.
         eventually("the gate", || {
             let files = fs::read_dir(format!("/proc/{}/fd", release.pid())).unwrap();
             files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|to| to.ends_with("locks.db.gate")))
@@ -154,7 +154,7 @@ fn a_signal_while_it_waits_leaves_the_line() {
     waiter.signal(Signal::TERM);
     assert_eq!(waiter.finish(), 143);
     assert!(signalled.elapsed() < Duration::from_secs(3), "{:?}", signalled.elapsed());
-    // Sooner than a waiter that vanished would have lost its place.
+    // Sooner than the lease of a vanished waiter would have ended.
     store.inspect_until("a", |lock| lock["waiters"] == json!([]));
     assert!(signalled.elapsed() < Duration::from_millis(4500), "{:?}", signalled.elapsed());
     assert_eq!(holder.finish(), 0);
@@ -171,7 +171,7 @@ fn a_handle_file_that_is_there_is_left_alone() {
     assert!(stderr(&output).contains("exists already") && stderr(&output).contains("Try: "), "{}", stderr(&output));
     assert_eq!(text(store.path("h")), handle);
     assert_eq!(store.code(&["inspect", "b"]), 1);
-    // A link to nowhere is a file too: what it points at may be anybody's.
+    // A broken link is a file too: its target may belong to any user.
     std::os::unix::fs::symlink("nowhere", store.path("link")).unwrap();
     assert_eq!(store.code(&["acquire", "b", "--handle-file", "link"]), 78);
     assert!(!store.path("nowhere").exists());
@@ -183,9 +183,9 @@ fn where_no_handle_can_be_written_nothing_is_locked() {
     let output = store.output(&["acquire", "a", "--handle-file", "missing/h"]);
     assert_eq!(output.status.code(), Some(78));
     assert!(stderr(&output).contains("missing/h"), "{}", stderr(&output));
-    // It had no reason to make the store.
+    // The command had no reason to make the store.
     assert!(!store.database().exists());
-    // One that appears while it waits in line.
+    // A file that appears during the wait in the queue.
     let mut holder = store.hold("a");
     let mut waiter = store.queue(&["acquire", "a", "--handle-file", "h"], "a", 0);
     fs::write(store.path("h"), "mine").unwrap();
@@ -272,7 +272,7 @@ fn another_store_than_the_handles_is_78_and_names_both() {
         assert!(file.exists());
     }
     assert_eq!(store.inspect("a")["state"], "held");
-    // The handle has the whole name; a prefix changes nothing.
+    // The handle has the full name; a prefix changes nothing.
     let output = store.command(&["release", "--handle-file", "h"]).env("LOCKKEEPER_PREFIX", "x/").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }

@@ -19,7 +19,7 @@ fn max_hold_that_is_over_before_the_lock_is_confirmed_is_the_end() {
     assert_eq!(store.inspect("a")["state"], "free");
 }
 
-/// Runs `true` under the lock, and tells how long after that moment it had it.
+/// Runs `true` under the lock, and returns how long after `then` it got the lock.
 fn next_after(store: &Store, then: Instant) -> Duration {
     assert_eq!(store.code(&["run", "a", "-w", "2m", "--", "true"]), 0);
     then.elapsed()
@@ -60,7 +60,7 @@ fn min_hold_outlives_a_run_that_is_killed() {
     run.event("started");
     run.signal(Signal::KILL);
     assert_eq!(run.wait().signal(), Some(9));
-    // Where nothing tells of the kill, its lease has to end first.
+    // If the store does not see the kill, the lease has to end first.
     store.inspect_until("a", |lock| lock["state"] == "kept");
     let busy = store.output(&["run", "a", "-n", "--", "true"]);
     assert_eq!(busy.status.code(), Some(75));
@@ -104,7 +104,7 @@ fn run_token(run: &Process) -> u64 {
 #[test]
 fn min_hold_hides_no_loss_while_the_command_ran() {
     let store = Store::new();
-    // No renewal tells of it before the command ends.
+    // No renewal reports the loss before the command ends.
     let mut run = store.start(&["run", "a", "--json", "-t", "5m", "--min-hold", "10m", "--", "cat"]);
     run.event("started");
     store.break_lock("a", run_token(&run), Evict::Now);
@@ -127,7 +127,7 @@ fn min_hold_is_over_when_the_lock_is_lost() {
 fn max_hold_ends_the_command() {
     let store = Store::new();
     let began = Instant::now();
-    // It outlives its ttl, so it is renewed, and is lost all the same.
+    // The lock outlives its ttl, so it is renewed, and is lost all the same.
     let script = "trap 'echo ending; exit 0' TERM; while :; do sleep 0.02; done";
     let mut run = store.start(&sh(&["run", "a", "--json", "-t", "3s", "--max-hold", "4s"], script));
     let lost = run.event("lost");
@@ -135,7 +135,7 @@ fn max_hold_ends_the_command() {
     assert_eq!((&lost["reason"], &lost["signal"]), (&"max_hold".into(), &"TERM".into()));
     assert_eq!(run.line(), "ending");
     assert_eq!(run.finish(), 79);
-    // It was given back while it could still be believed in.
+    // The lock was released while it was still valid.
     assert_eq!(run.events(), ["acquired", "started", "lost", "released", "exited"]);
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 0);
 }
@@ -231,7 +231,7 @@ fn exit_64_is_once_per_beside_an_option_that_says_otherwise() {
     assert!(stderr(&too_long).contains("min_hold"), "{}", stderr(&too_long));
 }
 
-/// Nobody is left who could believe in it.
+/// The lock has no holder any more.
 #[test]
 fn break_now_warns_of_no_holder_where_only_a_minimum_hold_is_left() {
     let store = Store::new();
@@ -242,7 +242,7 @@ fn break_now_warns_of_no_holder_where_only_a_minimum_hold_is_left() {
     assert_eq!(store.inspect("a")["state"], "free");
 }
 
-/// The number of permits that who has let go knew is kept with the permits.
+/// The store keeps the permits together with the capacity that the last holder named.
 #[test]
 fn permits_that_are_kept_keep_their_number_too() {
     let store = Store::new();
@@ -250,7 +250,7 @@ fn permits_that_are_kept_keep_their_number_too() {
     assert_eq!(store.code(&["run", "a", "-n", "--permits", "1/5", "--", "true"]), 75);
 }
 
-/// Who interrupts the release hears how long others may have to wait.
+/// A user who interrupts the release learns how long other clients may have to wait.
 #[test]
 fn min_hold_is_reported_where_the_release_is_interrupted() {
     let store = Store::new();
@@ -275,7 +275,8 @@ fn min_hold_is_reported_where_the_release_is_interrupted() {
     }
 }
 
-/// A run that is stopped at any of its steps, and loses the lock by that, runs its command or says that it has not.
+/// A run that is stopped at any of its steps, and so loses the lock, runs its command or reports
+/// that it has not.
 #[test]
 fn once_per_does_not_take_what_it_has_kept_itself_for_the_lock_of_another() {
     let Ok(_) = std::process::Command::new("strace").arg("-V").output() else {
@@ -291,12 +292,12 @@ fn once_per_does_not_take_what_it_has_kept_itself_for_the_lock_of_another() {
         traced.args(["-f", "-e", "trace=flock", "-e", &inject, "-o", "/dev/null"]).arg(run.get_program());
         traced.args(run.get_args()).current_dir(store.path("")).env("LOCKKEEPER_CONFIG", "/dev/null");
         let mut traced = Process::start(&mut traced);
-        // For longer than its lease, if it is stopped by then.
+        // For longer than the lease, if the run is stopped by then.
         std::thread::sleep(Duration::from_millis(2500));
         eventually("the end of the run", || {
             let left = children(traced.pid());
             for pid in &left {
-                // It may have ended since the look.
+                // The process may have ended since the look.
                 let _ = kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::CONT);
             }
             left.is_empty()

@@ -34,8 +34,8 @@ fn start_with(args: &[&str], store: &Store, script: &str) -> Process {
 #[test]
 fn r11_as_pid_1_it_reaps_orphans() {
     let store = Store::new();
-    // Each orphan's parent ends at once, and the orphan after it, in the command's group or outside of it. What nobody
-    // reaps stays a zombie.
+    // Each orphan's parent ends at once, and then the orphan, in the command's group or outside of
+    // it. A process that is not reaped stays a zombie.
     let script = "for i in 1 2 3 4 5; do sh -c 'sleep 0.1 & setsid sleep 0.1 & true'; done; echo orphans; cat; exit 4";
     let mut run = start(&store, script);
     assert_eq!(run.line(), "orphans");
@@ -72,7 +72,8 @@ fn r11_the_end_of_pid_1_is_the_end_of_its_command_and_frees_the_lock() {
 #[test]
 fn r11_as_pid_1_elect_reaps_orphans_while_there_is_no_command() {
     let store = Store::new();
-    // The first command fails, and leaves behind what ends only later; then somebody else leads for a while.
+    // The first command fails, and leaves a process that ends only later; then another candidate
+    // leads for a while.
     let script =
         "test -e again && exec cat; touch again; sh -c 'setsid sh -c \"cat fifo\" & true'; echo left; cat; exit 3";
     let made = Command::new("mkfifo").arg(store.path("fifo")).status().unwrap();
@@ -80,7 +81,8 @@ fn r11_as_pid_1_elect_reaps_orphans_while_there_is_no_command() {
     let mut elect = start_as("elect", &store, script);
     assert_eq!(elect.line(), "left");
     let first = first_process(&elect);
-    // Nobody tells of a look, and there are two a second: one that has just been started may be a job.
+    // No event shows a look, and there are two a second: a process that has just been started may
+    // be a job.
     thread::sleep(Duration::from_secs(3));
     elect.close_stdin();
     elect.event("restarting");

@@ -93,7 +93,7 @@ fn the_help_of_list_explains_its_columns() {
 fn what_strangers_write_cannot_forge_lines() {
     let store = Store::new();
     let mut holder = store.start(&["run", "a", "--json", "--owner", "x\ny", "--reason", "\u{1b}[2J", "--", "cat"]);
-    // The library may refuse such an owner; what it takes is shown escaped.
+    // The library may refuse such an owner; an accepted owner is shown escaped.
     if holder.wait_for_start() {
         let text = stdout(&store.output(&["inspect", "a"]));
         assert!(!text.contains('\u{1b}') && !text.contains("\ny"), "{text}");

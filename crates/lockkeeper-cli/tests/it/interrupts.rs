@@ -1,4 +1,4 @@
-//! R12 and R3: what Ctrl-C ends, in the scripts and loops that people put around a run.
+//! R12 and R3: the effect of Ctrl-C in the scripts and loops that people put around a run.
 
 use std::process::Command;
 
@@ -15,7 +15,7 @@ fn r12_ctrl_c_ends_the_script_around_a_run() {
     let store = Store::new();
     let runs = [
         "lockkeeper run a -- sh -c 'echo ready; exec sleep 1000'",
-        // The command asked for the terminal, so that only its own group gets what is typed.
+        // The command asked for the terminal, so that only its own group gets typed signals.
         "lockkeeper run a -- sh -c 'echo ready; read x; echo read'",
         "while :; do lockkeeper run a -- sh -c 'echo ready; exec sleep 1000'; done",
     ];

@@ -1,4 +1,4 @@
-//! What each command prints with `--json`, and the page about it.
+//! The output of each command with `--json`, and its page in the documents.
 
 use std::path::Path;
 use std::process::Output;
@@ -83,7 +83,7 @@ fn elections_and_watches_are_what_the_schemas_say() {
     assert!(events(&stderr(&lost)).iter().any(|event| event["event"] == "lost"), "{lost:?}");
 }
 
-/// The names of all properties, wherever they are.
+/// The names of all properties, at any depth.
 fn fields(schema: &Value, found: &mut Vec<String>) {
     match schema {
         Value::Object(parts) => {

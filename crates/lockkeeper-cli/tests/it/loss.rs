@@ -7,7 +7,7 @@ use lockkeeper::store::Evict;
 
 use crate::support::{Store, sh};
 
-/// Runs under a ttl of 3 s, so that TERM comes when 1 s of it is left.
+/// A run with a ttl of 3 s, so that TERM comes when 1 s of it is left.
 const SHORT: [&str; 5] = ["run", "a", "--json", "-t", "3s"];
 
 #[test]
@@ -37,7 +37,8 @@ fn r6_silence_kills_what_ignores_term_before_the_deadline() {
     run.event("lost");
     let lost = Instant::now();
     assert_eq!(run.finish(), 79);
-    // TERM at 3 s before the deadline, KILL at 0.1 s before it; then the store is asked to release for a while.
+    // TERM comes 3 s before the deadline, and KILL 0.1 s before it. Then `run` asks the store for
+    // the release for a while.
     assert!(lost.elapsed() > Duration::from_millis(1400), "{:?}", lost.elapsed());
     assert!(outage_began.elapsed() < Duration::from_secs(20), "{:?}", outage_began.elapsed());
 }
@@ -64,7 +65,8 @@ fn r6_whoever_comes_next_finds_the_command_dead() {
     assert!(last < granted, "beat at {last}, granted at {granted}");
 }
 
-/// The lease has not run out when TERM comes. A renewal that is answered afterwards gives nothing back.
+/// The lease has not run out when TERM comes. A renewal that is answered afterwards changes
+/// nothing.
 #[test]
 fn r6_people_learn_of_the_loss() {
     let store = Store::new();
@@ -114,7 +116,7 @@ fn r14_an_outage_that_ends_in_time_changes_nothing_but_events() {
     let outage = store.outage();
     thread::sleep(Duration::from_secs(5));
     drop(outage);
-    // By now it would have been lost.
+    // By now the lock would have been lost.
     thread::sleep(Duration::from_secs(4));
     assert_eq!(run.finish(), 4);
     let mut events = run.events();

@@ -1,4 +1,4 @@
-//! Black-box tests of the program, written from its manual. Each has a store of its own.
+//! Black-box tests of the program, written from its manual. Each test has a store of its own.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod bench;

@@ -22,7 +22,7 @@ fn shared_runs_run_together_and_meet_those_who_want_the_lock_alone() {
     assert_eq!(tries(&store, &["a", "-s"]), 0);
     assert_eq!(tries(&store, &["a"]), 75);
     let mut writer = store.queue(&["run", "a", "--", "true"], "a", 0);
-    // First come, first served: nobody overtakes the one who waits.
+    // First come, first served: no claim overtakes the waiter.
     assert_eq!(tries(&store, &["a", "-s"]), 75);
     for reader in &mut readers {
         assert_eq!(reader.finish(), 0);
@@ -83,7 +83,7 @@ fn several_names_are_all_held_in_the_same_way() {
     assert_eq!(permits.finish(), 0);
     assert!(permits.lines().contains(&"LOCKKEEPER_MODE=permits".to_owned()));
     assert_eq!(shared.finish(), 0);
-    // Typed twice, a name counts once, and takes its permits once.
+    // A name that is typed twice counts once, and takes its permits once.
     assert_eq!(tries(&store, &["c", "c", "--permits", "2/3"]), 0);
 }
 
@@ -106,7 +106,7 @@ fn exit_78_is_another_kind_of_lock_than_others_use() {
         }
     }
     assert_eq!(holder.finish(), 0);
-    // When nobody uses it any more, it is what the next one says.
+    // When the lock is unused, the next claim sets its kind.
     let mut mutex = hold(&store, &["a"]);
     let output = store.output(&["run", "a", "--permits", "2", "--", "true"]);
     assert_eq!(output.status.code(), Some(78));

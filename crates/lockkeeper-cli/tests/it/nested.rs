@@ -1,10 +1,11 @@
-//! A run inside a run: what would wait for itself is refused, and nothing else.
+//! A run inside a run: only a run that would wait for itself is refused.
 
 use std::process::Output;
 
 use crate::support::{Store, binary, code_of, sh, stderr, stdout};
 
-/// `OUTER -- lockkeeper INNER -- true` on one store. `PROGRAM` stands for the program where more is to be nested.
+/// `OUTER -- lockkeeper INNER -- true` on one store. `PROGRAM` is replaced by the program, for
+/// deeper nestings.
 fn nested(store: &Store, outer: &[&str], inner: &str) -> Output {
     let inner = format!("PROGRAM {inner}").replace("PROGRAM", binary().to_str().unwrap());
     store.command(&sh(outer, &inner)).output().unwrap()
@@ -26,7 +27,7 @@ fn assert_runs(output: &Output) {
 #[test]
 fn a_run_inside_a_run_of_the_same_lock_is_64_at_once() {
     let store = Store::new();
-    // It would wait for ever, or for as long as it may.
+    // The run would wait for ever, or up to its limit.
     assert_refused(&nested(&store, &["run", "m"], "run m -w 5s -- echo ran"), "m");
     assert_refused(&nested(&store, &["run", "m"], "run -w forever m -- echo ran"), "m");
     assert_refused(&nested(&store, &["run", "a", "m"], "run -w 5s b m a -- echo ran"), "m");
@@ -104,7 +105,8 @@ fn what_was_left_behind_by_a_run_that_has_ended_waits_as_others_do() {
     assert_eq!(waiter.finish(), 0);
 }
 
-/// The run that has ended holds nothing; only the store keeps the lock for what is left of its minimum hold.
+/// The run that has ended holds nothing; only the store keeps the lock for the rest of its minimum
+/// hold.
 #[test]
 fn what_a_run_that_has_ended_has_left_to_the_store_waits_as_others_do() {
     let store = Store::new();
@@ -147,7 +149,7 @@ fn a_limited_wait_behind_somebody_who_waits_for_the_run_around_ends_by_itself() 
     assert_eq!(waiter.finish(), 0);
 }
 
-/// A holder that is not around, and what it names, leaves: it makes no wait endless.
+/// A holder that is not around this run leaves, and its capacity with it: it makes no wait endless.
 #[test]
 fn a_smaller_number_of_permits_of_another_holder_is_no_reason_to_refuse() {
     let store = Store::new();
@@ -162,7 +164,7 @@ fn a_smaller_number_of_permits_of_another_holder_is_no_reason_to_refuse() {
     assert_eq!(run.finish(), 0, "{}", run.rest());
 }
 
-/// Whoever is ahead waits for others too, or for nobody: that ends by itself.
+/// The waiter ahead waits for other claims, or for none: that wait ends by itself.
 #[test]
 fn a_wait_behind_somebody_who_waits_for_others_is_no_error() {
     let store = Store::new();

@@ -1,4 +1,4 @@
-//! The options of `run` that say what a lost lock means, and for how long one is held.
+//! The options of `run` for the loss of a lock and for the length of a hold.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ fn on_lost_ignore_leaves_the_command_alone_when_the_lock_is_broken() {
     assert_eq!(run.line(), "ready");
     store.break_lock("a", token, Evict::Now);
     run.event("lost");
-    // Others have it while the command goes on.
+    // Another client has the lock while the command goes on.
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 0);
     assert_eq!(run.finish(), 4);
 }
@@ -64,7 +64,7 @@ fn on_lost_kill_asks_nobody() {
 #[test]
 fn kill_after_is_the_time_that_the_command_has_for_its_end() {
     let store = Store::new();
-    // The lock is broken, so the lease says nothing of the time.
+    // The lock is broken, so the lease does not determine the time.
     let mut run = store.start(&sh(
         &["run", "a", "--json", "-t", "15s", "-k", "2s"],
         "trap '' TERM; echo ready; while :; do sleep 0.02; done",
@@ -76,7 +76,7 @@ fn kill_after_is_the_time_that_the_command_has_for_its_end() {
     let lost = Instant::now();
     assert_eq!(run.finish(), 79);
     let took = lost.elapsed();
-    // By default it would be 5 s; and the event may be read late.
+    // The default would be 5 s; and the test may read the event late.
     assert!(took >= Duration::from_millis(500) && took < Duration::from_millis(4500), "{took:?}");
 }
 

@@ -1,12 +1,13 @@
-//! The pages that lead a reader through something: what they tell people to type is run as it is printed.
+//! The pages that guide a reader through steps: the tests run their commands as printed.
 //!
-//! All blocks of a page run in one folder, in their order, on a file store. `redis://10.0.0.5` in a page stands for that
-//! store, and [`PROGRAMS`] for the programs of the reader. A block runs by its language:
+//! All blocks of a page run in one folder, in their order, on a file store. `redis://10.0.0.5` in a
+//! page means that store, and [`PROGRAMS`] replaces the programs of the reader. A block runs by its
+//! language:
 //!
 //! - `sh`: a script, of which each line has to succeed.
-//! - `console`: commands after `$ ` and what they print. Times, tokens and ids are examples; `…` is any text. A command
-//!   that fails is followed by `$ echo $?`.
-//! - `yaml`, `ini`: the lines of lockkeeper in them, as a script.
+//! - `console`: commands after `$ ` and their output. Times, tokens and ids are examples; `…` is
+//!   any text. A command that fails is followed by `$ echo $?`.
+//! - `yaml`, `ini`: the lockkeeper lines of the block, as a script.
 //! - `toml`, `json`: read by a parser.
 //!
 //! `<!-- not run here: WHY -->` before a block leaves it out; the test of the page lists each WHY. `<!-- goes on -->`
@@ -24,7 +25,7 @@ use self::block::{Block, blocks};
 use self::console::{Console, same};
 use self::stage::Stage;
 
-/// Runs all of this page but what is left out for these reasons.
+/// Runs the whole page except the blocks that are left out for these reasons.
 fn page(name: &str, left_out: &[&str]) {
     let blocks = blocks(name);
     assert!(!blocks.is_empty(), "{name} has no blocks");
@@ -39,7 +40,7 @@ fn page(name: &str, left_out: &[&str]) {
     }
 }
 
-/// Runs a block; the terminal, if it goes on.
+/// Runs a block. Returns the terminal, if its last command goes on.
 fn run(stage: &Stage, block: &Block) -> Option<Console> {
     if block.left_out().is_some() {
         return None;

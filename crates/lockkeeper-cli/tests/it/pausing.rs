@@ -1,7 +1,7 @@
 //! R5, on a terminal and without one.
 //!
-//! A shell that is stopped in the middle of a vfork cannot stop before its child goes on, so what is stopped here
-//! forks nothing.
+//! A shell that is stopped in the middle of a vfork cannot stop before its child goes on, so a
+//! process that these tests stop forks nothing.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn r5_ctrl_z_stops_both_and_fg_continues_both() {
     let store = Store::new();
     pipe(&store, "go");
     let mut shell = Shell::new(&store);
-    // One that has the terminal when it is stopped, and one that does not.
+    // One command has the terminal when it is stopped, and one does not.
     for asks in [true, false] {
         let from = if asks { "" } else { "< go" };
         shell.keys(&format!("lockkeeper run a -- sh -c 'echo ready; read x {from}; echo got $x; exit 4'\n"));
@@ -100,7 +100,7 @@ fn r5_a_command_that_lost_its_lock_while_stopped_is_killed_and_not_continued() {
     let command = children(run).into_iter().find(|pid| text(format!("/proc/{pid}/cmdline")).starts_with("sh")).unwrap();
     shell.keys(CTRL_Z);
     shell.sees("Stopped");
-    // Not only when somebody remembers the job: nothing of it may be left when the next one starts.
+    // No process of the job may be left when the next one starts, even if nobody continues the job.
     assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
     assert!(!is_alive(&command));
     assert!(is_stopped(run));
@@ -133,7 +133,8 @@ fn r5_a_stop_right_after_a_continuation_is_a_stop() {
     let child = run.event("started")["pid"].as_u64().unwrap().try_into().unwrap();
     run.line();
     run.signal(Signal::TSTP);
-    // Two threads may hear the two at once, and tell of them in the other order. That is rare.
+    // Two threads may get the two signals at once, and report them in the other order. That is
+    // rare.
     let mut missed = 0;
     let mut both_stop = || {
         let mut sent = Instant::now();

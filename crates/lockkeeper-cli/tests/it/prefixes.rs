@@ -1,10 +1,10 @@
-//! Names behind a prefix: what is printed can be typed.
+//! Names with a prefix: a printed name can be typed.
 
 use serde_json::Value;
 
 use crate::support::{Client, Process, event_names, stderr, stdout};
 
-/// A store with the locks of others in it, and what says the prefix: an option, or the URL.
+/// A store with the locks of other users, and the source of the prefix: an option, or the URL.
 fn stores() -> [(Client, &'static [&'static str]); 2] {
     [("", &["--prefix", "p/"][..]), ("?prefix=p/", &[])].map(|(params, flags)| {
         let dir = tempfile::tempdir().unwrap();
@@ -17,7 +17,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Somebody who holds the lock `n` behind the prefix, and its token.
+/// A holder of the lock `n` with the prefix, and its token.
 fn hold(store: &Client, flags: &[&str]) -> (Process, String) {
     let mut holder = store.start(&[flags, &["run", "n", "-t", "12s", "--json", "--", "cat"]].concat());
     let acquired = holder.event("acquired");
@@ -30,7 +30,7 @@ fn hold(store: &Client, flags: &[&str]) -> (Process, String) {
 #[test]
 fn what_list_prints_can_be_inspected_and_broken() {
     for (store, flags) in stores() {
-        // Outside of the prefix, and the prefix itself.
+        // Names outside of the prefix, and the prefix itself.
         let others = ["p", "p/", "q/n"].map(|name| {
             let mut other = store.start(&["--prefix", "", "run", name, "--json", "--", "cat"]);
             other.event("started");
@@ -69,7 +69,7 @@ fn what_watch_leader_and_errors_print_can_be_typed() {
         assert_eq!(json(&stdout(&with(&["leader", "n", "--json"])))["lock"], "n");
         let busy = with(&["run", "n", "-n", "--", "true"]);
         assert!(stderr(&busy).contains("lock \"n\"") && !stderr(&busy).contains("p/n"), "{}", stderr(&busy));
-        // The store itself refuses this one, and names the lock.
+        // The store itself refuses this attempt, and names the lock.
         let refused = with(&["run", "n", "--permits", "1/2", "--", "true"]);
         assert_eq!(refused.status.code(), Some(78));
         assert!(stderr(&refused).contains("lock \"n\"") && !stderr(&refused).contains("p/n"), "{}", stderr(&refused));
@@ -78,7 +78,7 @@ fn what_watch_leader_and_errors_print_can_be_typed() {
     }
 }
 
-/// A handle has the full name, and is good for whoever has it.
+/// A handle has the full name, and works for every process that has it.
 #[test]
 fn a_handle_is_shown_by_the_name_that_can_be_typed_here() {
     for (store, flags) in stores() {

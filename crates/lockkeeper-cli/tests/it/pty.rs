@@ -1,4 +1,4 @@
-//! A pseudo-terminal with an interactive shell on it, as a person has it.
+//! A pseudo-terminal with an interactive shell, as a person has it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -51,7 +51,7 @@ impl Shell {
             }
         });
         let mut shell = Self { shell, keys, screen, seen: String::new() };
-        // What is typed is not echoed, so that it is not taken for an answer.
+        // Typed text is not echoed, so that it is not taken for an answer.
         shell.keys("stty -echo; echo rea''dy\n");
         shell.sees("ready");
         shell
@@ -61,7 +61,7 @@ impl Shell {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until the text is on the screen, and forgets all up to it.
+    /// Waits until the text is on the screen, and forgets the screen up to the text.
     pub(crate) fn sees(&mut self, text: &str) -> String {
         loop {
             if let Some(at) = self.seen.find(text) {
@@ -80,7 +80,8 @@ impl Shell {
         stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(5)).unwrap().parse().unwrap()
     }
 
-    /// Waits until a command that asks for the terminal has it. Its group may have no leader.
+    /// Waits until a command that asks for the terminal has it. The group of the command may have
+    /// no leader.
     pub(crate) fn is_given_away(&self) {
         eventually("the command has the terminal", || {
             let foreground = self.foreground().to_string();
@@ -94,16 +95,18 @@ impl Shell {
         });
     }
 
-    /// Types Ctrl-C, and waits until a program has ended by it. What was on the screen until then.
+    /// Types Ctrl-C, and waits until it has ended a program. Returns the screen until then.
     pub(crate) fn ctrl_c_ends_it(&mut self) -> String {
         self.keys(CTRL_C);
         self.code_is(130)
     }
 
-    /// Waits for the end of the job in the foreground, and for its code. What was on the screen until then.
+    /// Waits for the end of the job in the foreground, and for its code. Returns the screen until
+    /// then.
     pub(crate) fn code_is(&mut self, code: i32) -> String {
         eventually("the end of the job", || !self.has_given_the_terminal());
-        // An interactive shell forgets the rest of a line that was interrupted, so that this is a line of its own.
+        // An interactive shell forgets the rest of an interrupted line, so this is a line of its
+        // own.
         self.keys("echo co''de $?\n");
         self.sees(&format!("code {code}"))
     }
@@ -113,7 +116,7 @@ impl Shell {
         self.foreground() != self.shell.id()
     }
 
-    /// The `lockkeeper run` that the shell, or a script in it, has started.
+    /// The `lockkeeper run` of the shell, or of a script in the shell.
     pub(crate) fn run(&self) -> u32 {
         let mut found = None;
         eventually("the run", || {
@@ -134,7 +137,7 @@ impl Drop for Shell {
     }
 }
 
-/// A named pipe beside the store: to wait for it needs neither a fork nor the terminal.
+/// A named pipe beside the store: waiting for it needs neither a fork nor the terminal.
 pub(crate) fn pipe(store: &Store, name: &str) {
     assert!(Command::new("mkfifo").arg(store.path(name)).status().unwrap().success());
 }

@@ -1,4 +1,4 @@
-//! The recipes of the manual. What stands in each test is what stands there, but for the names of the programs.
+//! The recipes of the manual. Each test has the text of the manual, with other names of programs.
 
 use std::process::{Command, Output};
 use std::thread;
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::documents::{block, blocks};
 use crate::support::{Process, Store, code_of, event_names, eventually, script, sh, stderr, stdout, text, waiters};
 
-/// A line as somebody types it into a shell, or into a crontab.
+/// A line as typed into a shell, or into a crontab.
 fn shell(store: &Store, line: &str) -> Command {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper"));
     let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
@@ -37,13 +37,14 @@ fn recipe_cron_on_five_hosts_makes_one_report() {
     assert_eq!(text(store.path("reports")), "report\n");
     for output in everywhere(&store, 4, "lockkeeper run -n -E 0 --min-hold 60s report -- ./report.sh") {
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        // Of which cron would send a mail.
+        // Cron would send such output by mail.
         assert_eq!(stderr(&output), "");
     }
     assert_eq!(text(store.path("reports")), "report\n");
 }
 
-/// The crontab of the document, as cron on a host with these programs runs its line: nothing of a login shell is there.
+/// The crontab of the document, as cron on a host with these programs runs its line: without the
+/// settings of a login shell.
 fn cron(store: &Store) -> Command {
     let crontab = block("docs/recipes.md", "* * * *  ");
     let line = crontab.lines().find(|line| line.starts_with('*')).unwrap();
@@ -73,12 +74,12 @@ fn recipe_cron_runs_as_it_is_printed_in_the_environment_of_cron() {
     script(&store.path("report.sh"), "#!/bin/sh\necho report >> reports\n");
     for _host in 0..2 {
         let output = cron(&store).output().unwrap();
-        // Of anything else cron would send a mail.
+        // Cron would send other output by mail.
         assert_eq!((output.status.code(), stdout(&output).as_str(), stderr(&output).as_str()), (Some(0), "", ""));
         assert_eq!(text(store.path("reports")), "report\n");
         assert_eq!(store.inspect("report")["state"], "kept");
     }
-    // A host whose store is not configured says so, and does not report for itself.
+    // A host without a configured store reports that error, and does not write the report.
     let output = cron(&store).env_remove("LOCKKEEPER_STORE").output().unwrap();
     assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
     assert_eq!(text(store.path("reports")), "report\n");
@@ -101,7 +102,7 @@ fn a_conflict_that_is_no_failure_is_reported_to_machines_only() {
 #[test]
 fn recipe_one_deploy_at_a_time() {
     let store = Store::new();
-    // A second one beside it would find the folder.
+    // A second deployment beside it would find the folder.
     let deploy = "#!/bin/sh\nmkdir deploying || exit 9\nlockkeeper inspect deploy/web --json > seen\nrmdir deploying\n";
     script(&store.path("deploy.sh"), deploy);
     let line = "CI_JOB_URL=https://ci/jobs/4711; \
@@ -109,7 +110,7 @@ fn recipe_one_deploy_at_a_time() {
     for output in everywhere(&store, 4, line) {
         let printed = stderr(&output);
         assert_eq!(output.status.code(), Some(0), "{printed}");
-        // They see whom they wait for.
+        // The message names the holder.
         assert!(
             printed.lines().all(|line| line.contains("waiting, ") && line.ends_with(" (https://ci/jobs/4711)")),
             "{printed}"
@@ -145,7 +146,7 @@ fn recipe_one_of_three_replicas_leads() {
     for led in 1..=3 {
         eventually("another leader", || leaders().len() == led);
         let name = stdout(&shell(&store, "lockkeeper leader scheduler").output().unwrap());
-        // By default the leader shows its owner, which ends with the number of its process.
+        // By default the leader shows its owner, which ends with its process id.
         let location = replicas.iter().position(|replica| name.trim_end().ends_with(&format!(":{}", replica.pid())));
         let mut leader = replicas.remove(location.unwrap_or_else(|| panic!("{name}")));
         leader.signal(Signal::KILL);
@@ -154,7 +155,8 @@ fn recipe_one_of_three_replicas_leads() {
     assert!(leaders().is_sorted_by(|a, b| a < b), "{:?}", leaders());
 }
 
-/// A statement is on its way when its sender is stopped; the lock goes to somebody else, and then it arrives.
+/// A statement is under way when its sender is stopped. Another client gets the lock, and then the
+/// statement arrives.
 #[test]
 fn a_late_write_of_a_stopped_holder_is_refused() {
     let store = Store::new();

@@ -1,4 +1,4 @@
-//! `request`, and what `run` and `elect` make of it.
+//! `request`, and the reaction of `run` and `elect`.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -18,7 +18,7 @@ fn request_tells_the_holder_who_asks_and_why() {
     let event = holder.event("release_requested");
     assert_eq!((&event["lock"], &event["by"]), (&json!("a"), &json!("ops@here")));
     assert_eq!(event["why"], "a hot fix waits");
-    // It goes on: nothing was taken from it.
+    // The command goes on, and its lock is still held.
     assert_eq!(store.inspect("a")["state"], "held");
     holder.close_stdin();
     assert_eq!((holder.line(), holder.finish()), ("done".to_owned(), 0));

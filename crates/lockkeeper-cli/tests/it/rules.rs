@@ -1,4 +1,4 @@
-//! The rules of `run`, by their numbers. What concerns a lost lock is in `loss`.
+//! The rules of `run`, by their numbers. The rules of a lost lock are in `loss`.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -25,7 +25,7 @@ fn r1_stdin_is_inherited_unread() {
     let stdin = || fs::File::open(store.path("in")).unwrap();
     let output = store.command(&["run", "a", "--", "cat"]).stdin(stdin()).output().unwrap();
     assert_eq!(stdout(&output), "one\ntwo\n");
-    // What the command leaves is there for the next one: nobody else read ahead.
+    // The next command reads the rest of stdin: `run` does not read ahead.
     let shell = format!("{} run a -S {} -- true; cat", binary().display(), store.url());
     let output = std::process::Command::new("sh").arg("-c").arg(shell).stdin(stdin()).output().unwrap();
     assert_eq!(stdout(&output), "one\ntwo\n");
@@ -48,7 +48,7 @@ fn r2_a_command_that_cannot_start_takes_no_place_in_line() {
     let _holder = store.hold("a");
     fs::write(store.path("plain"), "").unwrap();
     fs::create_dir(store.path("directory")).unwrap();
-    // They would wait for ever.
+    // These runs would wait for ever.
     assert_eq!(store.code(&["run", "a", "--", "no-such-command"]), 127);
     assert_eq!(store.code(&["run", "a", "--", "./no-such-command"]), 127);
     assert_eq!(store.code(&["run", "a", "--", "./plain"]), 126);
@@ -62,10 +62,10 @@ fn r3_a_signal_while_waiting_leaves_the_queue() {
     let _holder = store.hold("a");
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2] {
         let mut waiter = store.queue(&["run", "a", "--json", "--", "touch", "started"], "a", 0);
-        // The store knows of its place before it does itself.
+        // The store knows the place of the waiter before the waiter does.
         waiter.event("queued");
         waiter.signal(signal);
-        // Nothing else ends its wait, and the holder stays.
+        // No other event ends the wait, and the holder stays.
         assert_eq!(waiter.wait().signal(), Some(signal.as_raw()), "{signal:?}");
         assert_eq!(waiters(&store.inspect("a")), 0, "{signal:?}");
         assert_eq!(waiter.events(), ["queued", "exited"]);
@@ -104,10 +104,10 @@ fn r4_signals_go_to_the_commands_group() {
         (Signal::WINCH, "WINCH"),
     ];
     for (signal, name) in forwarded {
-        // Under nohup the command ignores HUP as we do, and would never say that it came.
+        // Under nohup the command ignores HUP as `run` does, and would never report it.
         assert!(!is_ignored(signal), "{name} is ignored. Try: cargo xtask test, which resets that");
         process.signal(signal);
-        // The shell may be told twice when a signal interrupts what it waits for.
+        // The shell may report twice when a signal interrupts its wait.
         let mut line = process.line();
         while line != format!("inner {name}") {
             line = process.line();

@@ -1,4 +1,4 @@
-//! What the program prints as JSON, held against the schemas of the documents.
+//! Compares the JSON output of the program with the schemas of the documents.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ fn compiled() -> (Schemas, HashMap<&'static str, SchemaIndex>) {
     (schemas, indices.into())
 }
 
-/// Asserts that this is what the schema of this name describes.
+/// Asserts that the value matches the schema of this name.
 pub(crate) fn check(name: &str, value: &Value) {
     COMPILED.with(|(schemas, indices)| {
         let valid = schemas.validate(value, indices[name]);
@@ -43,7 +43,7 @@ pub(crate) fn check(name: &str, value: &Value) {
     });
 }
 
-/// The same for what may be a line of `run`, `elect` or `watch`.
+/// The same for a value that may be a line of `run`, `elect` or `watch`.
 pub(crate) fn check_event(value: &Value) {
     if value["event"].is_string() && value["time"].is_string() {
         let is_change = value.get("owner").is_some();

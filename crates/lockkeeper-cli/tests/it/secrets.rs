@@ -1,5 +1,5 @@
-//! Where secrets come from, and that none of them is ever shown. The password of these tests is one that the task which
-//! runs all tests looks for in everything that they print.
+//! The sources of secrets; no secret is ever shown. `cargo xtask test` searches the output of all
+//! tests for the password of these tests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ const SECRET: &str = "hunter2";
 const VARIABLE: &str = "LOCKKEEPER_PASSWORD";
 const OF_FILE: &str = "LOCKKEEPER_PASSWORD_FILE";
 
-/// The output, looked through and printed, so that whoever collects the output of tests can look too.
+/// The output, checked for the password, and printed so that `cargo xtask test` can check it too.
 fn output(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     let shown = format!("{}{}", stdout(&output), stderr(&output));
@@ -22,7 +22,7 @@ fn output(command: &mut Command) -> Output {
     output
 }
 
-/// A file with the secret, and its name.
+/// The name of a file with the secret.
 fn secret_file(store: &Store) -> String {
     let path = store.path("secret");
     fs::write(&path, format!("{SECRET}\n")).unwrap();
@@ -223,7 +223,7 @@ fn pass_credentials_or_they_do_not_reach_the_command() {
         assert_eq!((env["OTHER"].as_str(), env["LOCKKEEPER_REQUIRE_STORE"].as_str()), ("x", "1"));
         let env = with_secrets(name, value, &["run", "a", "--pass-credentials", "--", "env"]);
         assert_eq!(env[name], value);
-        // The flag stands before the variable inside, too.
+        // Inside, the flag takes precedence over the variable too.
         assert_eq!(env["LOCKKEEPER_STORE"], store.url());
         assert!(!env.contains_key("LOCKKEEPER_REQUIRE_STORE"));
     }

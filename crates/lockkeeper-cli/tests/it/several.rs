@@ -40,7 +40,7 @@ fn exit_126_is_a_command_that_does_not_fit_with_its_names_and_is_reported_before
         let shell = format!("{before}; exec {} -S {} run -n {names} -- true", binary().display(), store.url());
         Command::new("sh").args(["-c", &shell]).env("LOCKKEEPER_CONFIG", "/dev/null").output().unwrap()
     };
-    // It would wait for the first of them.
+    // The run would wait for the first of them.
     let output = run(260, "ulimit -s 512");
     assert_eq!(output.status.code(), Some(126), "{}", stderr(&output));
     let printed = stderr(&output);
@@ -62,7 +62,7 @@ fn run_of_several_names_holds_all_and_tells_in_the_order_typed() {
     assert_eq!(printed(&all)[7..], ["exited b"]);
     let sequencers: Vec<String> =
         events(&all)[..3].iter().map(|event| event["sequencer"].as_str().unwrap().to_owned()).collect();
-    // A value of several lines stands in several lines.
+    // A value of several lines takes several lines.
     let env = stdout(&output);
     assert!(env.contains("\nLOCKKEEPER_LOCKS=b\nc\na\n") || env.starts_with("LOCKKEEPER_LOCKS=b\nc\na\n"), "{env}");
     assert!(env.contains(&format!("LOCKKEEPER_SEQUENCERS={}\n", sequencers.join("\n"))), "{env}");
@@ -118,7 +118,7 @@ fn one_wait_is_for_all_of_them() {
     let mut first = store.hold("a");
     let _second = store.hold("b");
     let mut run = store.queue(&["run", "--json", "-w", "8s", "a", "b", "--", "true"], "a", 0);
-    // For the second one alone it would wait as long again.
+    // For the second lock alone the run would wait as long again.
     thread::sleep(Duration::from_secs(4));
     assert_eq!(first.finish(), 0);
     let busy = run.event("busy");

@@ -12,7 +12,7 @@ fn printed(args: &[&str]) -> String {
     stdout(&output)
 }
 
-/// What a program says of a text on its stdin, if that program is there.
+/// The output of a program for a text on its stdin, if that program is installed.
 fn fed(command: &[&str], text: &str) -> Option<std::process::Output> {
     let mut started = Command::new(command[0]);
     started.args(&command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -55,7 +55,7 @@ fn man_has_its_sections_and_renders() {
     assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{sections:?}");
     assert!(page.lines().any(|line| line.starts_with(".TH LOCKKEEPER 1")), "{page}");
     assert!(page.contains("LOCKKEEPER_REQUIRE_STORE"));
-    // Where there is a formatter, it has nothing to complain about.
+    // If a formatter is installed, it accepts the page without a warning.
     if let Some(formatted) = fed(&["groff", "-man", "-Tutf8", "-ww", "-rLL=100n"], &page) {
         assert!(formatted.status.success() && formatted.stderr.is_empty(), "{}", stderr(&formatted));
         assert!(stdout(&formatted).contains("LOCKKEEPER_PASSWORD_FILE"), "{}", stdout(&formatted));

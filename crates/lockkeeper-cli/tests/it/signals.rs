@@ -1,4 +1,4 @@
-//! R3 and R4 at every moment of a run. What concerns waiting in line and the command itself is in `rules`.
+//! R3 and R4 at every moment of a run. The wait in the queue and the command itself are in `rules`.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ fn r3_a_signal_while_connecting_ends_the_run() {
     for signal in ENDING {
         let mut run = connecting(&store);
         run.signal(signal);
-        // It had minutes left to connect, and the store is still away.
+        // The run had minutes left to connect, and the store is still away.
         assert_eq!(run.wait().signal(), Some(signal.as_raw()), "{signal:?}");
         assert_eq!(run.events(), ["exited"]);
     }
@@ -59,7 +59,8 @@ fn r3_a_signal_while_the_store_is_away_leaves_the_line() {
         drop(outage);
         store.inspect_until("a", |lock| lock["waiters"].as_array().unwrap().is_empty());
     }
-    // A release that is not of somebody who leaves is tried for 3 s, each time; a busy machine is slow now and then.
+    // A release that does not end the program is tried for 3 s each time; a busy machine is slow
+    // now and then.
     assert!(took.iter().min().is_some_and(|took| *took < Duration::from_millis(2800)), "{took:?}");
     assert_eq!(holder.finish(), 0);
     assert!(!store.path("started").exists());

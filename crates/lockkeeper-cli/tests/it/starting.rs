@@ -1,4 +1,5 @@
-//! How the command is started: only beside a guard that stands and under a lock that is held, and as what `run` was.
+//! The start of the command: only beside a ready guard and under a held lock, and as the same
+//! program that `run` was.
 
 use std::fs;
 use std::io::Write;
@@ -15,7 +16,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use crate::support::{Process, Store, binary, children, eventually, is_alive, sh, signal, stderr, stdout, text};
 
-/// The guard process of a run, however it is shown; not this one.
+/// The guard process of a run, under any name; not `other`.
 fn guard_but(run: &Process, other: &str) -> String {
     let mut found = None;
     eventually("the guard", || {
@@ -30,7 +31,7 @@ fn kill(pid: &str) {
     signal(pid.parse().unwrap(), Signal::KILL);
 }
 
-/// Kills `run`; the next holder finds none of these.
+/// Kills `run`; the next holder finds none of these processes.
 fn next_finds_nobody(store: &Store, mut run: Process, pids: &str) {
     let look = format!("for p in {pids}; do cat /proc/$p/stat 2>/dev/null; done; echo done");
     let mut next = store.queue(&sh(&["run", "a"], &look), "a", 0);
@@ -45,7 +46,7 @@ fn next_finds_nobody(store: &Store, mut run: Process, pids: &str) {
 #[test]
 fn r8_a_guard_that_is_killed_is_replaced_by_another_one() {
     let store = Store::new();
-    // The second has lost its parent, and is in a group of its own.
+    // The second process has lost its parent, and is in a group of its own.
     let script = "trap '' TERM; timeout 1000 sh -c 'echo $PPID $$ $(sleep 1000 >&2 & echo $!); sleep 1000; true' & \
                   wait";
     let mut run = store.start(&sh(&["run", "a", "--json", "-t", "3m"], script));
@@ -61,7 +62,7 @@ fn r8_a_guard_that_is_killed_is_replaced_by_another_one() {
     next_finds_nobody(&store, run, &pids);
 }
 
-/// The command has made a session of its own, and left one of its group behind that has lost its parent.
+/// The command has made a session of its own. A process of its old group stays, without its parent.
 #[test]
 fn r8_a_guard_that_stands_in_knows_the_group_that_the_command_was_started_in() {
     let store = Store::new();
@@ -70,7 +71,7 @@ fn r8_a_guard_that_stands_in_knows_the_group_that_the_command_was_started_in() {
     run.event("started");
     let left = run.line();
     assert_eq!(run.line(), "out");
-    // Nobody tells of looks, of which there are two a second.
+    // No event shows a look, and there are two a second.
     let looks = Duration::from_secs(2);
     thread::sleep(looks);
     let guard = guard_but(&run, "");
@@ -114,7 +115,7 @@ fn r8_a_guard_that_ends_while_it_is_to_look_is_missed_too() {
     leave_too_few_descriptors(&run);
     signal(guard.parse().unwrap(), Signal::STOP);
     run.signal(Signal::HUP);
-    // It is asked to look, and does not answer.
+    // The guard is asked to look, and does not answer.
     thread::sleep(Duration::from_millis(100));
     kill(&guard);
     assert_eq!(run.finish(), 71);
@@ -149,7 +150,7 @@ fn r8_a_run_that_is_stopped_before_the_start_for_longer_than_its_lease_starts_no
         assert_eq!(store.code(&sh(&["run", "a"], "date +%s%N > next")), 0);
         run.signal(Signal::CONT);
         let code = run.finish();
-        // It was faster than we were, or did not run at all.
+        // The command was faster than the test, or did not run at all.
         let (ran, next) = (time("ran"), time("next").unwrap());
         assert!(ran.is_none_or(|ran| ran < next), "the command ran at {ran:?}, the next one at {next}");
         assert!(ran.is_some() || code == 79, "{code}: {}", run.rest());
@@ -163,7 +164,8 @@ fn r4_the_command_starts_with_the_signals_that_run_was_given() {
     let list = "grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status";
     for given in ["", "trap '' HUP USR1; "] {
         let shell = format!("{given}{list}; exec {} -S {} run a -- {list}", binary().display(), store.url());
-        // With a PATH the standard library forks: what it spawns otherwise ignores signals that nobody ignored.
+        // With a PATH the standard library forks; a spawned process would ignore signals that
+        // nobody ignored.
         let mut command = Command::new("sh");
         let output = command.args(["-c", &shell]).env("PATH", std::env::var("PATH").unwrap()).output().unwrap();
         let lines: Vec<_> = stdout(&output).lines().map(str::to_owned).collect();
@@ -180,14 +182,14 @@ fn a_session_of_its_own_keeps_the_lock() {
     assert_eq!(run.line(), pid);
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 75);
     assert_eq!(run.finish(), 3);
-    // It is ended with its lock like any other.
+    // The command is ended with its lock like any other command.
     let mut run = store.start(&["run", "a", "--json", "--", "setsid", "sh", "-c", "sleep 1000 & echo $$ $!; wait"]);
     run.event("started");
     let pids = run.line();
     next_finds_nobody(&store, run, &pids);
 }
 
-/// A guard that hears from us, and what it tells us.
+/// A guard that gets orders from the test, and the socket with its answers.
 fn guard_alone(orders: &[(u8, u64)]) -> (Child, UnixStream) {
     let (mut line, far) = UnixStream::pair().unwrap();
     for (kind, number) in orders {
@@ -224,7 +226,7 @@ fn loader() -> PathBuf {
     paths.clone().find(is_loader).unwrap_or_else(|| panic!("no loader in {maps}")).into()
 }
 
-/// A run of a script that prints processes, and is ended with its lock.
+/// A run of a script that prints processes. The script is ended with its lock.
 fn is_guarded(store: &Store, command: &mut Command) {
     let script = "trap '' TERM; sleep 1000 & echo $$ $!; wait";
     command.args(["-S", &store.url(), "run", "a", "--json", "--", "sh", "-c", script]);
@@ -245,7 +247,7 @@ fn r8_a_program_that_is_started_by_its_loader_has_a_guard() {
 #[test]
 fn r8_a_program_that_finds_its_libraries_by_a_variable_has_a_guard() {
     let store = Store::new();
-    // The same program, but that a library has a name under which only the variable finds it.
+    // The same program with a renamed library, which only the variable finds.
     let mut program = fs::read(binary()).unwrap();
     let (name, other) = (b"libgcc_s.so.1\0", b"libgcc_x.so.1\0");
     let at = program.windows(name.len()).position(|bytes| bytes == name).expect("a program with libgcc");
@@ -254,7 +256,7 @@ fn r8_a_program_that_finds_its_libraries_by_a_variable_has_a_guard() {
     let library = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| path.contains("libgcc_s"));
     fs::copy(library.unwrap(), store.path("libgcc_x.so.1")).unwrap();
     fs::write(store.path("program"), program).unwrap();
-    // Copied by another process: what somebody may still write to cannot be executed.
+    // Another process copies the file: a file that is open for writing cannot be executed.
     let copied = Command::new("cp").arg(store.path("program")).arg(store.path("copy")).status().unwrap();
     assert!(copied.success());
     fs::set_permissions(store.path("copy"), fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,4 +1,4 @@
-//! Settings that come with the URL of the store, and a store that is not there.
+//! Settings in the URL of the store, and a missing store.
 
 use crate::support::{Store, events, program, stderr, stdout};
 
@@ -54,7 +54,8 @@ fn exit_78_is_an_election_without_a_configured_store() {
     assert_eq!(output.status.code(), Some(78), "{output:?}");
     let printed = stderr(&output);
     assert!(printed.contains("no store configured; an election") && printed.contains("Try: --store"), "{printed}");
-    // That nobody else shares its locks is why it is refused, and no news beside that.
+    // The store is refused because no other client shares its locks, so no second message says
+    // that.
     assert_eq!(printed.lines().count(), 1, "{printed}");
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
     let url = format!("file:{}/locks.db?unsafe=permissions", home.path().display());
@@ -64,7 +65,7 @@ fn exit_78_is_an_election_without_a_configured_store() {
     );
 }
 
-/// A handle, with the store that it is of.
+/// A handle, with its store.
 #[test]
 fn who_holds_a_handle_makes_no_store() {
     let store = Store::new();
@@ -90,7 +91,7 @@ fn watch_makes_no_store_and_waits_for_it() {
     assert!(watch.line().contains("\"event\":\"held\""));
 }
 
-/// A path that was mistyped is told, and nothing is put there.
+/// A mistyped path is an error, and nothing is made there.
 #[test]
 fn who_only_looks_makes_no_store() {
     let store = Store::new();
@@ -139,12 +140,12 @@ fn exit_78_is_a_file_store_whose_folder_is_not_there() {
         );
         assert_eq!(std::fs::read_dir(store.path("")).unwrap().count(), 0, "{args:?}");
     }
-    // Who only looks makes nothing all the same.
+    // A command that only looks makes nothing all the same.
     assert_eq!(run(&["--create", "list"]).status.code(), Some(0));
     assert_eq!(std::fs::read_dir(store.path("")).unwrap().count(), 0);
     assert_eq!(run(&["run", "a", "--create", "--", "true"]).status.code(), Some(0));
     assert_eq!(run(&["run", "a", "--", "true"]).status.code(), Some(0));
-    // Beside the working directory there is nothing to make.
+    // Beside the working directory, `--create` has nothing to make.
     let relative =
         program().args(["-S", "file:here.db", "run", "a", "--", "true"]).current_dir(store.path("")).output().unwrap();
     assert_eq!(relative.status.code(), Some(0), "{relative:?}");
@@ -165,7 +166,7 @@ fn exit_78_is_a_store_that_was_to_be_configured_and_is_not() {
     for args in [&["run", "a", "--", "true"][..], &["elect", "a", "--", "true"], &["list"], &["doctor"]] {
         let mut empty = without_store(args, &home, &store);
         refused(empty.env("LOCKKEEPER_STORE", ""), "LOCKKEEPER_STORE is empty, as where a secret is missing. Try: ");
-        // Not even the configuration stands in for it.
+        // Not even the configuration replaces it.
         let text = format!("default_store = \"{}\"", store.url());
         std::fs::write(store.path("default.toml"), text).unwrap();
         refused(empty.env("LOCKKEEPER_CONFIG", store.path("default.toml")), "LOCKKEEPER_STORE is empty");

@@ -16,11 +16,11 @@ mod client;
 
 pub(crate) use self::client::*;
 
-/// How long a killed holder's lock may stay its own: far less than the ttl of 30 s, for which a store that does not see
-/// the end of a process waits.
+/// How long a killed holder may keep its lock: far less than the ttl of 30 s, after which a store
+/// frees the lock if it does not see the end of a process.
 pub(crate) const FREE_AFTER_DEATH: Duration = Duration::from_secs(3);
 
-/// Whether a holder hears at once that its lock was broken, and not only with its next renewal.
+/// Whether a holder learns at once that its lock was broken, and not only with its next renewal.
 pub(crate) const REPORTS_LOSSES: bool = false;
 
 /// The program.
@@ -50,13 +50,14 @@ impl Store {
         self.path("locks.db")
     }
 
-    /// The program as somebody who is not root, with an environment of almost nothing and no store. Others may look
-    /// into the directory of this store from now on.
+    /// The program as another user than root, with an almost empty environment and without a store.
+    /// Other users may look into the directory of this store from now on.
     pub(crate) fn as_user(&self, args: &[&str]) -> Command {
         let copy = self.path("lockkeeper");
         if !copy.exists() {
-            // Not by ourselves: a test beside us that starts a process would hand it our descriptor of the copy, and
-            // what somebody may still write to cannot be executed.
+            // Another process copies the file: a test that starts a process at the same time would
+            // pass on our descriptor of the copy, and a file that is open for writing cannot be
+            // executed.
             let copied = Command::new("cp").arg(binary()).arg(&copy).status().unwrap();
             assert!(copied.success());
             std::fs::set_permissions(self.path(""), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -87,7 +88,8 @@ impl Store {
         assert_eq!(evicted, Evicted::Done);
     }
 
-    /// Keeps the store from answering anybody until the result is dropped: every writer has to pass this gate.
+    /// Keeps the store from answering until the result is dropped: every writer has to pass this
+    /// gate.
     pub(crate) fn outage(&self) -> File {
         let gate = File::options().write(true).open(self.path("locks.db.gate")).unwrap();
         gate.lock().unwrap();

@@ -20,7 +20,7 @@ fn r12_a_command_reads_the_terminal() {
 fn r12_a_command_sets_the_terminal() {
     let store = Store::new();
     let mut shell = Shell::new(&store);
-    // Whoever sets it from the background is stopped.
+    // A process that sets the terminal from the background is stopped.
     shell.keys("lockkeeper run a -- sh -c 'stty raw && stty -raw && stty -echo && echo it is set'; echo code $?\n");
     shell.sees("it is set");
     shell.sees("code 0");
@@ -34,7 +34,7 @@ fn r12_an_interactive_shell_runs_under_the_lock() {
     shell.keys("echo token=$LOCKKEEPER_FENCING_TOKEN. under the lock\n");
     shell.sees(". under the lock");
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 75);
-    // Its jobs have the terminal in turn.
+    // The jobs have the terminal in turn.
     shell.keys("sh -c 'echo a job; exec sleep 1000'\n");
     shell.sees("a job");
     shell.keys(CTRL_C);
@@ -53,7 +53,7 @@ fn r12_the_terminal_is_given_back() {
     shell.keys("bash -c 'lockkeeper run a -- true; read x; echo then $x'\n");
     shell.keys("this\n");
     shell.sees("then this");
-    // Even if the command was killed while it had it.
+    // Even if the command was killed while it had the terminal.
     shell.keys("bash -c 'lockkeeper run a -- sh -c \"kill -9 \\$\\$\"; read x; echo then $x'\n");
     shell.keys("that\n");
     shell.sees("then that");
@@ -141,7 +141,8 @@ fn r12_a_run_in_the_background_takes_no_terminal_from_another_user() {
 fn r12_a_message_from_the_background_stops_nobody() {
     let store = Store::new();
     let mut shell = Shell::new(&store);
-    // The terminal stops whoever writes to it from the background, and the command has the foreground.
+    // The terminal stops a process that writes from the background, and the command has the
+    // foreground.
     shell.keys("stty tostop; lockkeeper run --json a -- sh -c 'echo ready; read x; exit 4'; echo code $?\n");
     shell.sees("ready");
     shell.keys("this\n");
@@ -156,7 +157,8 @@ fn r12_a_background_run_that_reads_is_stopped_and_goes_on_in_the_foreground() {
     shell.keys("lockkeeper run a -- sh -c 'read x; echo i read $x' &\n");
     let run = shell.run();
     eventually("it is stopped", || is_stopped(run));
-    // The shell must have heard of it, or it takes the job for a running one and does not continue it.
+    // The shell must have noticed the stop: otherwise it takes the job for a running one and does
+    // not continue it.
     shell.keys("until jobs | grep Stopped; do :; done\n");
     shell.sees("Stopped");
     shell.keys("fg\n");
@@ -220,7 +222,7 @@ fn r12_the_terminal_is_the_scripts_until_the_command_asks_for_it() {
     shell.sees("end");
 }
 
-/// In our own group the kernel would have refused it the terminal.
+/// In the group of `run`, the kernel would have refused it the terminal.
 #[test]
 fn r12_a_command_that_waits_for_a_terminal_that_nobody_can_give_it_is_ended() {
     let store = Store::new();
@@ -231,7 +233,8 @@ fn r12_a_command_that_waits_for_a_terminal_that_nobody_can_give_it_is_ended() {
     assert!(store.path("begun").exists());
 }
 
-/// Both are in the group of a script that nobody controls. The first has the terminal, and gives it back.
+/// Both runs are in the group of a script that no terminal controls. The first run has the
+/// terminal, and gives it back.
 #[test]
 fn r12_a_command_waits_for_the_terminal_that_another_run_of_its_script_has() {
     let store = Store::new();

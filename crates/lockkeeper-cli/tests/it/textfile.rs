@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use crate::support::{Store, sh, stderr, text};
 
-/// The gauges of a lock, by name without what they have in common.
+/// The gauges of a lock, by name without the common prefix.
 fn gauge(text: &str, name: &str) -> Option<f64> {
     let start = format!("lockkeeper_run_{name}{{lock=\"nightly\"}} ");
     text.lines().find_map(|line| line.strip_prefix(&start)).map(|value| value.parse().unwrap())
@@ -23,7 +23,7 @@ fn the_figures_of_a_run_are_there_while_it_holds_the_lock_and_after_its_end() {
     assert_eq!(gauge(&held, "held"), Some(1.0), "{held}");
     assert!(gauge(&held, "acquired_timestamp_seconds").unwrap() > 1.7e9);
     assert_eq!((gauge(&held, "lost"), gauge(&held, "exit_code")), (Some(0.0), None));
-    // Whoever runs node exporter may read it.
+    // The user of node exporter may read the file.
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o644);
     assert_eq!(run.finish(), 3);
     let over = text(&file);

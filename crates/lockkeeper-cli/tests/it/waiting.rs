@@ -1,4 +1,4 @@
-//! What people at a terminal see of a wait, and `--unfair`.
+//! The view of a wait for people at a terminal, and `--unfair`.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,7 +14,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::support::{Process, Store, event_names, events, eventually, sh, stderr, text, waiters};
 
-/// A program with a pseudo-terminal as its stderr, and all that was written there so far.
+/// A program with a pseudo-terminal as its stderr, and all its output so far.
 struct OnTerminal {
     child: Child,
     written: Arc<Mutex<Vec<u8>>>,
@@ -34,7 +34,7 @@ impl OnTerminal {
             command.env("TERM", "xterm");
         }
         let child = command.stderr(slave).spawn().unwrap();
-        // The command keeps a copy of the slave; without it the reader sees the end.
+        // The command has a copy of the slave; without this copy the reader sees the end.
         command.stderr(std::process::Stdio::null());
         let written = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&written);
@@ -70,7 +70,7 @@ impl OnTerminal {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Its status, once all that it wrote is read.
+    /// The exit status, once all output is read.
     fn finish(&mut self) -> ExitStatus {
         let status = self.child.wait().unwrap();
         self.reader.take().unwrap().join().unwrap();
@@ -78,7 +78,8 @@ impl OnTerminal {
     }
 }
 
-/// What a terminal shows of it: carriage return, line feed and the erasing of a line are all that may be used.
+/// The screen after this output. The program may use only carriage return, line feed and the
+/// erasing of a line.
 fn screen(written: &str) -> String {
     let (mut lines, mut column) = (vec![Vec::new()], 0);
     let mut rest = written;
@@ -116,7 +117,7 @@ fn a_wait_shows_place_holder_and_time_and_leaves_no_trace() {
     assert!(seen.starts_with("lockkeeper: lock \"a\": waiting for "), "{seen}");
     assert!(seen.ends_with("; held by boss@home"), "{seen}");
     assert!(!seen.contains('\n'), "{seen}");
-    // It is drawn anew, and the time goes on.
+    // The line is redrawn, and the time goes on.
     eventually("another time", || waiter.screen() != seen && waiter.screen().contains("; held by"));
     assert_eq!(holder.finish(), 0);
     assert!(waiter.finish().success());

@@ -16,7 +16,7 @@ fn printed(watch: &Process) -> [String; 3] {
     ["event", "lock", "owner"].map(|key| change[key].as_str().unwrap().to_owned())
 }
 
-/// A watch that has begun: it has told of a holder that is there.
+/// A watch that has begun: it has reported a present holder.
 fn watching(store: &Store, args: &[&str]) -> Process {
     let watch = store.start(&[&["watch", "--json"], args].concat());
     assert_eq!(printed(&watch)[0], "held");

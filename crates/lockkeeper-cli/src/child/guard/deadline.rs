@@ -1,5 +1,5 @@
-//! When the guard kills: told by the clock that all processes share, and counted by the one by which the holder
-//! believes in its lock.
+//! When the guard kills. The order names a time of the clock that all processes share. The guard
+//! counts with the same clock as the holder's deadline.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use lockkeeper::time::{Clock, Instant};
 
 use super::order::now;
 
-/// What the shared clock says, and how long the holder's had run here just before and just after that: a pause in
-/// between may make a kill early, and never late.
+/// The time of the shared clock, and the time of the holder's clock just before and just after this
+/// reading. A pause between the readings may make a kill early, and never late.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     before: Duration,
@@ -36,7 +36,7 @@ impl Clocks {
     }
 }
 
-/// By the holder's clock, on which a time daemon that slows the other one down has no effect.
+/// A deadline on the holder's clock. A time daemon that slows the shared clock has no effect on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline(Duration);
 
@@ -72,7 +72,7 @@ mod tests {
         // A pause between the readings is taken off.
         let deadline = Deadline::new(130 * S, Reading { before: 7 * S, shared: 103 * S, after: 10 * S });
         assert_eq!(deadline.left(Reading { before: 8 * S, shared: 104 * S, after: 12 * S }), 22 * S);
-        // One that was over before it was heard.
+        // This deadline had passed before the order was read.
         let deadline = Deadline::new(99 * S, reading(100, 7));
         assert_eq!(deadline.left(reading(100, 7)), Duration::ZERO);
     }

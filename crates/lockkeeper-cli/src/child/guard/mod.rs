@@ -1,13 +1,14 @@
-//! The guard process: it ends the command when we cannot, because we were killed, or stopped for longer than the lock
-//! lasts.
+//! The guard process. It ends the command when `run` cannot: `run` was killed, or was stopped for
+//! longer than the lock lasts.
 //!
-//! It is this program once more, in a process group of its own and with all signals blocked. Its stdin is a socket
-//! through which it hears up to when the command may live; the end of that socket means that we are gone. It is told
-//! the number of the command before that begins, and the command begins when it has answered. If the guard ends before
-//! we do, another one takes its place.
+//! The guard is this program again, in a process group of its own and with all signals blocked. Its
+//! stdin is a socket. Through the socket `run` sends the time up to which the command may live; the
+//! end of the socket means that `run` is gone. `run` sends the process id of the command before the
+//! command begins, and the command begins after the guard's answer. If the guard ends before `run`
+//! does, `run` starts another guard.
 //!
-//! On stdout it has what shows the store that this client lives, where there is such a thing, so that a killed
-//! client's lock is free only when its command is dead.
+//! The guard's stdout is the liveness file, if the store has such a file. So the lock of a killed
+//! client is free only when its command is dead.
 
 mod deadline;
 mod order;
@@ -37,22 +38,22 @@ use order::Order;
 pub(super) use order::now;
 pub(crate) use process::keep;
 
-/// What makes this program a guard, as its only argument.
+/// The only argument of this program when it is a guard.
 pub(crate) const ROLE: &str = "__guard";
-/// Under which name `ps` shows it.
+/// The name of a guard in `ps`.
 const NAME: &str = "lockkeeper-guard";
-/// With which code a guard ends that has killed its command.
+/// The exit code of a guard that has killed its command.
 const HAS_KILLED: u8 = 3;
 /// How long a guard that was dismissed may take to go.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// How long a signal to the command waits for the guard to have looked; one that is stopped does not look.
 const LOOK: Duration = Duration::from_millis(250);
-/// After how many guards in a row that have ended without a word there is none.
+/// `run` gives up after this many guards in a row that ended without an answer.
 const TRIES: usize = 3;
-/// How the variables begin by which the dynamic loader finds what this program needs.
+/// The prefix of the variables by which the dynamic loader finds the libraries of this program.
 const OF_LOADER: &str = "LD_";
 
-/// The other end of a guard process. Dropping it kills the command.
+/// The handle of a guard process. Dropping it kills the command.
 #[derive(Debug)]
 pub(crate) struct Guardian {
     process: Child,
@@ -60,18 +61,19 @@ pub(crate) struct Guardian {
     liveness: Option<File>,
     starts_nobody_else: bool,
     mark: u64,
-    /// What it was told last.
+    /// The last deadline that the guard got.
     kill_at: Option<Duration>,
-    /// How many answers it owes us.
+    /// How many answers of the guard are outstanding.
     owed: usize,
     /// How many in a row, this one included, have not answered yet.
     silent: usize,
-    /// There was no room for what it was to be told: it is stopped, and would act on old orders when it goes on.
+    /// The socket had no room for an order: the guard is stopped, and would act on old orders when
+    /// it goes on.
     is_full: bool,
 }
 
 impl Guardian {
-    /// Starts a guard. Until it is told of a command it waits for that, or for our end.
+    /// Starts a guard. The guard waits for a command, or for the end of `run`.
     pub(super) fn start(liveness: Option<File>, starts_nobody_else: bool, mark: u64) -> io::Result<Self> {
         let (line, far) = Line::pair()?;
         line.set_nonblocking(true)?;
@@ -82,7 +84,8 @@ impl Guardian {
         command.env_clear().envs(of_loader).process_group(0);
         let sign = liveness.as_ref().map(File::try_clone).transpose()?;
         command.stdin(OwnedFd::from(far)).stdout(sign.map_or_else(Stdio::null, Stdio::from)).stderr(Stdio::null());
-        // The mask is inherited, so that no signal comes between its start and its first line.
+        // The guard inherits the signal mask, so that no signal comes between its start and its
+        // first line.
         let process = signals::with_all_blocked(|| command.spawn())?;
         let (kill_at, owed, silent, is_full) = (None, 0, 1, false);
         let mut guard = Self { process, line, liveness, starts_nobody_else, mark, kill_at, owed, silent, is_full };
@@ -98,7 +101,7 @@ impl Guardian {
         self.starts_nobody_else
     }
 
-    /// What the environment of the command carries.
+    /// The mark in the environment of the command.
     pub(super) fn mark(&self) -> u64 {
         self.mark
     }
@@ -113,7 +116,7 @@ impl Guardian {
         self.owed += 1;
     }
 
-    /// Completes when it has answered all that was asked. Cancel safe.
+    /// Completes when the guard has answered all requests. Cancel safe.
     pub(super) async fn stands(&mut self) -> io::Result<()> {
         while self.owed > 0 {
             self.line.readable().await?;
@@ -124,14 +127,15 @@ impl Guardian {
         Ok(())
     }
 
-    /// Completes when there may be something new to know of it. Cancel safe.
+    /// Completes when the state of the guard may have changed. Cancel safe.
     pub(super) async fn stirs(&self) {
         if self.line.readable().await.is_err() {
             pending().await
         }
     }
 
-    /// Whether it has gone before it was dismissed, or is of no use any more. Takes the answers that are there.
+    /// Returns whether the guard has ended before its dismissal, or is of no use any more. Reads
+    /// the pending answers.
     pub(super) fn has_ended(&mut self) -> bool {
         if self.is_full {
             return true;
@@ -149,20 +153,20 @@ impl Guardian {
         }
     }
 
-    /// The runtime may not have heard of it yet.
+    /// The runtime may not have noticed the end of the socket yet.
     fn has_hung_up(&self) -> bool {
         let mut line = [PollFd::new(&self.line, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut line, Some(&at_once)).is_ok() && line[0].revents().contains(PollFlags::HUP)
     }
 
-    /// Starts another one in place of a guard that has ended, and tells it the same. `false` if the guard has done its
-    /// work, and nothing is left of the command.
+    /// Starts another guard after one has ended, and sends the new guard the same orders. Returns
+    /// `false` if the guard has done its work and nothing is left of the command.
     pub(super) fn replace(&mut self, command: Option<Pid>, known: &KillSet) -> io::Result<bool> {
         if self.is_full {
             let _ = self.process.kill();
         }
-        // It may have been reaped with others.
+        // The guard may have been reaped with other children.
         let status = self.process.wait().ok();
         if status.is_some_and(has_killed) {
             return Ok(false);
@@ -183,18 +187,20 @@ impl Guardian {
         Ok(true)
     }
 
-    /// What is known of the command here, and that it is being ended if it is.
+    /// Sends the new guard the known facts about the command, also whether the command is being
+    /// ended.
     fn pass_on(&mut self, command: Option<Pid>, known: &KillSet) {
         known.living().filter(|pid| Some(*pid) != command).for_each(|pid| self.send(&Order::Know(pid)));
         known.groups().for_each(|group| self.send(&Order::KnowGroup(group)));
         known.own().into_iter().for_each(|group| self.send(&Order::Own(group)));
-        // A command that has ended itself is being ended.
+        // A command that has ended by itself is being ended too.
         if known.is_ending() || command.is_none() {
             self.ask_to_look();
         }
     }
 
-    /// Has it seen who belongs to the command, before some of them lose their parents.
+    /// Makes the guard look who belongs to the command, before processes of the command lose their
+    /// parents.
     pub(super) async fn look(&mut self) {
         self.ask_to_look();
         let _ = timeout(LOOK, self.stands()).await;
@@ -205,7 +211,7 @@ impl Guardian {
         self.owed += 1;
     }
 
-    /// The command has outlived a signal that ends others.
+    /// The command has outlived a signal that normally ends a process.
     pub(super) fn go_on(&mut self) {
         self.send(&Order::GoOn);
     }
@@ -221,18 +227,20 @@ impl Guardian {
         self.kill_at.map_or(Duration::MAX, |kill_at| kill_at.saturating_sub(now()))
     }
 
-    /// The command has ended: what it left in the background in order lives on. Whether the guard has killed it.
+    /// The command has ended; its background processes may live on. Returns whether the guard has
+    /// killed the command.
     pub(super) fn dismiss(mut self) -> bool {
         if self.is_full {
             let _ = self.process.kill();
         } else if !self.has_ended() {
             self.send(&Order::Leave);
             let _ = shutdown(&self.line, Shutdown::Write);
-            // Somebody may have stopped it. Its number is its own until we ask how it ended.
+            // Another process may have stopped the guard. The guard keeps its process id until
+            // `run` reaps it.
             let _ = kill_process(self.pid(), Signal::CONT);
             if let Ok(guard) = pidfd_open(self.pid(), PidfdFlags::empty()) {
-                // It has nothing left to do, and ends at once, unless its time has come to kill: what it cannot kill
-                // must not keep us too.
+                // The guard has no work left and ends at once, unless it has begun to kill: a
+                // process that the guard cannot kill must not delay `run`.
                 if !has_ended(&guard, TIME_LIMIT) {
                     return self.kill_at.is_some_and(|kill_at| now() >= kill_at);
                 }
@@ -241,7 +249,7 @@ impl Guardian {
         self.process.wait().is_ok_and(has_killed)
     }
 
-    /// A guard that was killed is not there to hear it, but the next one will be.
+    /// A guard that was killed does not read the order, but its successor gets the order.
     fn send(&mut self, order: &Order) {
         let written = rustix::io::write(&self.line, &order.bytes());
         self.is_full |= written == Err(Errno::AGAIN);
@@ -258,7 +266,8 @@ mod tests {
 
     use super::*;
 
-    /// It would find a deadline of long ago when it goes on, and none of those that there was no room for.
+    /// A guard that goes on late would find an old deadline; the orders for which the socket had no
+    /// room are lost.
     #[tokio::test]
     async fn r8_a_guard_that_was_stopped_for_too_long_is_replaced() {
         let mut guard = Guardian::start(None, false, 1).unwrap();

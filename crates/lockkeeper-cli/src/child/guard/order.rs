@@ -1,4 +1,4 @@
-//! What a guard process is told, and by which clock.
+//! The orders to a guard process, and the clock of their times.
 
 use std::time::Duration;
 
@@ -10,25 +10,27 @@ pub(super) const LENGTH: usize = 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// What the command was started with carries this number in its environment.
+    /// The processes of the command have this number in their environment.
     Mark(u64),
-    /// Orphans of the command that is being ended become children of who gives the orders and starts nobody else.
+    /// Orphans of the command that is being ended become children of `run`, which starts no other
+    /// processes.
     Adopted,
-    /// This is the command, or is about to become it. To be answered.
+    /// This process is the command, or is about to become the command. The guard answers.
     Watch(Pid),
-    /// This belongs to the command too, which somebody has watched before.
+    /// This process belongs to the command too: `run` or an earlier guard has seen it.
     Know(Pid),
     /// All members of this group belong to the command.
     KnowGroup(Pid),
     /// This is the group that the command was started in.
     Own(Pid),
-    /// Kill it at this time of [`now`]'s clock.
+    /// Kill the command at this time of [`now`]'s clock.
     KillAt(Duration),
-    /// Look who belongs to it now, and answer: some of them are about to lose their parents.
+    /// Look who belongs to the command now, and answer: some of its processes are about to lose
+    /// their parents.
     Look,
-    /// The command goes on after all: who loses its parent now does that of its own will.
+    /// The command goes on after all: a process that leaves its parent now does so of its own will.
     GoOn,
-    /// Leave it alone, and go.
+    /// Leave the command alone, and end.
     Leave,
 }
 

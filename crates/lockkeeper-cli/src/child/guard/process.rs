@@ -1,4 +1,4 @@
-//! The guard's own life.
+//! The guard's main loop.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,17 +21,18 @@ use crate::child::kill_set::KillSet;
 
 /// How long the last steps of a process may take.
 const LEAVING: Duration = Duration::from_millis(50);
-/// How often it is looked who belongs to the command: of those who lose their parents when somebody kills more than
-/// `run`, only who was seen before is found.
+/// How often the guard looks who belongs to the command. If a third process kills `run` and
+/// processes of the command, the guard finds only the orphans that it saw before.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
-/// Between two looks whether everything is dead: at first, and at last, when something cannot be killed.
+/// The pause between two checks whether all processes are dead: the first pause, and the last
+/// pause, when a process cannot be killed.
 const LOOK: Duration = Duration::from_millis(5);
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// Waits for orders, for the time to kill, or for the end of who gives the orders.
+/// Waits for orders, for the time to kill, or for the end of `run`.
 pub(crate) fn keep() -> ExitCode {
     let Ok(mut post) = Post::new() else { return ExitCode::FAILURE };
-    // Before it is told of a command, there is none.
+    // Before the order that names the command, there is none.
     match (post.stand(), post.command.take()) {
         (Ending::Kill, Some(command)) => {
             kill(command);
@@ -48,12 +49,12 @@ enum Ending {
 
 struct Post {
     orders: UnixStream,
-    /// Who gives them.
+    /// The process that gives the orders.
     parent: Option<Pid>,
     mark: Option<u64>,
-    /// Whose children orphans of a command become that is being ended.
+    /// The process whose children the orphans of an ending command become.
     adopter: Option<Pid>,
-    /// Goes off at its time even if the machine was suspended meanwhile.
+    /// The alarm fires at its time even if the machine was suspended meanwhile.
     alarm: OwnedFd,
     clocks: Clocks,
     deadline: Option<Deadline>,
@@ -64,11 +65,11 @@ struct Post {
 
 impl Post {
     fn new() -> io::Result<Self> {
-        // Not through std's stdin, whose buffer poll knows nothing of.
+        // std's stdin has a buffer that poll does not see, so this reads the descriptor itself.
         Self::at(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
     }
 
-    /// That hears its orders here.
+    /// Makes a post that reads its orders from this socket.
     fn at(orders: UnixStream) -> io::Result<Self> {
         let alarm = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?;
         Ok(Self {
@@ -87,7 +88,8 @@ impl Post {
     fn stand(&mut self) -> Ending {
         loop {
             let mut events = [PollFd::new(&self.orders, PollFlags::IN), PollFd::new(&self.alarm, PollFlags::IN)];
-            // Without a command there is nothing to kill, however late it is: it may be told of one that is to begin.
+            // Without a command there is nothing to kill, however late it is: an order may still
+            // name a command that is about to begin.
             let has_command = self.command.is_some();
             let (awaited, limit) = if has_command { (2, Timespec::try_from(LOOK_AROUND).ok()) } else { (1, None) };
             if let Err(error) = poll(&mut events[..awaited], limit.as_ref())
@@ -95,7 +97,7 @@ impl Post {
             {
                 return Ending::Kill;
             }
-            // All orders first: whoever was kept from reading them finds old ones before the last.
+            // All orders come first: after a pause, the guard finds old orders before the last one.
             if !events[0].revents().is_empty() {
                 if let Some(ending) = self.obey() {
                     return ending;
@@ -110,7 +112,7 @@ impl Post {
         }
     }
 
-    /// Reads one order; whoever writes it writes it whole.
+    /// Reads one order. The writer writes an order as a whole.
     fn obey(&mut self) -> Option<Ending> {
         let mut order = [0; LENGTH];
         match self.orders.read_exact(&mut order) {
@@ -125,7 +127,7 @@ impl Post {
                     Some(command) => command.know(pid),
                     None => self.command = Some(self.watch(pid)),
                 },
-                // Where nobody is shown, its number stands for the command.
+                // If `/proc` shows no process, the set has only the number of the group.
                 Order::KnowGroup(group) => {
                     let mut command = self.command.take().unwrap_or_else(|| self.watch(group));
                     command.know_group(group);
@@ -149,7 +151,7 @@ impl Post {
         None
     }
 
-    /// While the command is being ended its orphans are our neighbours.
+    /// While the command is being ended, its orphans become siblings of the guard.
     fn watch(&self, command: Pid) -> KillSet {
         let mut command = KillSet::of(command);
         if let Some(mark) = self.mark {
@@ -169,11 +171,11 @@ impl Post {
     }
 
     fn answer(&mut self) {
-        // Nobody may be there any more to read it.
+        // `run` may have ended, so that no process reads the answer.
         let _ = self.orders.write_all(&[0]);
     }
 
-    /// If it is time for that, whatever else happens.
+    /// Looks who belongs to the command, if a look is due, whatever else happens.
     fn look_around(&mut self) {
         let left = self.deadline.map_or(Duration::MAX, |deadline| deadline.left(self.clocks.read()));
         if let Some(command) = &mut self.command
@@ -184,8 +186,8 @@ impl Post {
         }
     }
 
-    /// Waits until who gave the orders has ended, rather than closed its descriptors on the way there. In between the
-    /// kernel continues the command's group, and sends it HUP, if that is stopped.
+    /// Waits until `run` has ended, and has not only closed its descriptors. Between the two, the
+    /// kernel continues a stopped group of the command and sends HUP to it.
     fn see_parent_out(&self) {
         let until = now() + LEAVING;
         while getppid() == self.parent && now() < until {
@@ -193,14 +195,16 @@ impl Post {
         }
     }
 
-    /// Whether the time to kill has come, and no order says otherwise that came since it was looked for some.
+    /// Returns whether the time to kill has come, and no order that arrived meanwhile says
+    /// otherwise.
     fn is_due(&self) -> bool {
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut orders = [PollFd::new(&self.orders, PollFlags::IN)];
         self.set_alarm() && !poll(&mut orders, Some(&at_once)).is_ok_and(|ready| ready > 0)
     }
 
-    /// Lays the alarm, which goes by another clock than the deadline, over that again. Whether the time has come.
+    /// Sets the alarm for the deadline again, since the two use different clocks. Returns whether
+    /// the time has come.
     fn set_alarm(&self) -> bool {
         let Some(deadline) = self.deadline else { return false };
         let reading = self.clocks.read();
@@ -213,7 +217,7 @@ impl Post {
     }
 }
 
-/// Kills until nothing is left; only then the store may hear that this client is gone.
+/// Kills until no process is left; only then may the store learn that this client is gone.
 fn kill(mut command: KillSet) {
     let mut pause = LOOK;
     while command.kill() {
@@ -226,7 +230,7 @@ fn kill(mut command: KillSet) {
 mod tests {
     use super::*;
 
-    /// It was kept from running between its look for orders and its look at the clock.
+    /// The guard did not run between its look for orders and its look at the clock.
     #[test]
     fn a_longer_life_that_was_ordered_since_the_last_look_counts() {
         let (mut parent, orders) = UnixStream::pair().unwrap();

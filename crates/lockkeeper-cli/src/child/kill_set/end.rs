@@ -9,22 +9,24 @@ use super::KillSet;
 use crate::child::processes::{Process, group_of};
 use crate::child::seen::has_ended;
 
-/// How often those that were just found are stopped, and others looked for, before all are killed. A process
-/// that is started faster than that meets the next kill, if it can.
+/// How many rounds stop the new processes and look for others, before all are killed. A process
+/// that starts others faster than this meets the next kill.
 const ROUNDS: usize = 4;
 
 impl KillSet {
-    /// Kills all that is left, and what is found on the way. Whether anything lived.
+    /// Kills all remaining processes, and those found on the way. Returns whether any process
+    /// lived.
     pub(in crate::child) fn kill(&mut self) -> bool {
         self.forget_strangers();
         self.is_ending = true;
         if !self.seen.get(&self.leader).is_some_and(|it| it.is_alive(self.leader)) {
-            // Its group may have ended too, and the number be somebody else's. To look takes a while on a busy machine,
-            // and those who are known for sure are not to go on until then.
+            // The group of the command may have ended too, and its number may belong to another
+            // group. The look takes a while on a busy machine, so the certain members are stopped
+            // first.
             self.stop_those_who_are_known();
             self.search();
         }
-        // A process that is stopped starts nobody who leaves the group unseen, and leaves no children without a parent.
+        // A stopped process starts no process that leaves the group unseen, and leaves no orphans.
         self.signal(Signal::STOP);
         let mut grew = self.search();
         let alive = self.lives(grew);
@@ -59,7 +61,8 @@ impl KillSet {
         }
     }
 
-    /// The command may have made itself the leader of a group. Asked for also where nobody can be seen.
+    /// The command may have made itself the leader of a group. Follows it also if `/proc` shows no
+    /// process.
     fn follow(&mut self) {
         if self.seen.get(&self.leader).is_some_and(|it| it.is_alive(self.leader))
             && group_of(self.leader) == Some(self.leader)
@@ -68,8 +71,8 @@ impl KillSet {
         }
     }
 
-    /// The command's own first, and the older ones before the younger: a shell that saw the end of its job before the
-    /// signal reached itself would take its next step.
+    /// The command's own group first, and then the older groups before the younger: a shell that
+    /// saw the end of its job before its own signal would take its next step.
     fn groups_in_order(&self) -> Vec<Pid> {
         let own = group_of(self.leader);
         let mut groups: Vec<Pid> = self.groups().collect();
@@ -77,7 +80,7 @@ impl KillSet {
         groups
     }
 
-    /// Sends a signal, once, to each of those who were there at the last look.
+    /// Sends a signal once to each process that the last look saw.
     pub(in crate::child) fn signal_once(&mut self, signal: Signal) {
         self.follow();
         for group in self.groups_in_order() {
@@ -94,7 +97,7 @@ impl KillSet {
         }
     }
 
-    /// Sends TERM to each of those who were there at the last look and were not when it was sent before.
+    /// Sends TERM to each process that the last look saw and that did not get it before.
     pub(in crate::child) fn terminate_the_new(&mut self) {
         for (pid, seen) in self.seen.iter_mut().filter(|(_, seen)| !seen.was_signalled) {
             seen.signal(*pid, Signal::TERM);
@@ -103,17 +106,17 @@ impl KillSet {
         }
     }
 
-    /// Those who were there at the last look.
+    /// The processes that the last look saw.
     pub(in crate::child) fn pids(&self) -> impl Iterator<Item = Pid> {
         self.seen.keys().copied()
     }
 
-    /// Those of them who live.
+    /// The living processes that the last look saw.
     pub(in crate::child) fn living(&self) -> impl Iterator<Item = Pid> {
         self.seen.iter().filter(|(pid, seen)| seen.is_alive(**pid)).map(|(pid, _)| *pid)
     }
 
-    /// Waits a moment for the end of what was seen.
+    /// Waits a moment for the end of the known processes.
     pub(in crate::child) fn pause(&self, limit: Duration) {
         match self.seen.values().find_map(|seen| seen.process.as_ref()) {
             Some(process) => drop(has_ended(process, limit)),

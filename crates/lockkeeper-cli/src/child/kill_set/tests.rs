@@ -1,4 +1,4 @@
-//! What is known of a command's processes, tried on real ones.
+//! The set of a command's processes, with real processes.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -73,8 +73,8 @@ fn a_group_whose_leader_has_ended_keeps_its_members() {
     assert!(!is_alive());
 }
 
-/// A command whose group has a member that had lost its parent before anybody looked, and the child of that, in a session
-/// of its own.
+/// A command whose group has a member that lost its parent before any look. A child of that member
+/// is in a session of its own.
 fn with_a_member_that_nobody_has_seen() -> (Child, Pid) {
     let member = "setsid sleep 1000 >/dev/null & echo $!; exec sleep 1000 >/dev/null";
     let script = format!("(sh -c '{member}' &); exec sleep 1000 >/dev/null");
@@ -96,7 +96,7 @@ fn who_is_started_by_a_member_that_lost_its_parent_unseen_dies_with_the_command(
     assert!(has_ended(&process, Duration::from_secs(60)));
 }
 
-/// A shell that leads a group, with what it says and hears.
+/// A shell that leads a group, with its input and output.
 fn shell(script: &str) -> (Child, ChildStdin, BufReader<ChildStdout>) {
     let mut command = Command::new("sh");
     command.args(["-c", script]).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -128,7 +128,7 @@ fn outlives(daemon: Pid, mut kill_set: KillSet, mut command: Child) -> bool {
     lives
 }
 
-/// Its starter waits until it is up, and leaves then.
+/// The starter waits until the daemon is up, and then leaves.
 #[test]
 fn a_daemon_that_was_seen_beside_its_starter_is_left_alone_when_that_has_left() {
     let script = "(setsid sleep 1000 >/dev/null & echo $!; read leave); exec sleep 1000 >/dev/null";
@@ -144,7 +144,7 @@ fn a_daemon_that_was_seen_beside_its_starter_is_left_alone_when_that_has_left() 
     assert!(outlives(daemon, kill_set, command));
 }
 
-/// The starter leads the session, and starts it after a look and before the next.
+/// The starter leads the session, and starts the daemon after a look and before the next one.
 #[test]
 fn a_daemon_in_the_group_of_a_starter_that_was_seen_is_left_alone_when_that_has_left() {
     let script = "setsid sh -c 'echo $$; read go; sleep 1000 >/dev/null & echo $!'; exec sleep 1000 >/dev/null";
@@ -159,7 +159,7 @@ fn a_daemon_in_the_group_of_a_starter_that_was_seen_is_left_alone_when_that_has_
     assert!(outlives(daemon, kill_set, command));
 }
 
-/// As where it was built without `CONFIG_PROC_CHILDREN`: looks at all processes are the only ones.
+/// A kernel without `CONFIG_PROC_CHILDREN`: full looks at all processes are the only looks.
 #[test]
 fn where_the_kernel_lists_no_children_they_are_found_among_all_processes() {
     let (mut command, job) = with_a_member_that_nobody_has_seen();
@@ -174,7 +174,7 @@ fn where_the_kernel_lists_no_children_they_are_found_among_all_processes() {
     command.wait().unwrap();
 }
 
-/// The number of a group that has lost its last member while nobody looked.
+/// The number of a group that lost its last member while no look happened.
 #[test]
 fn a_group_is_taken_for_a_strangers_after_a_long_pause_if_nobody_known_is_in_it() {
     let ((mut command, leader), (mut stranger, theirs)) = (sleeper(), sleeper());
@@ -192,7 +192,7 @@ fn a_group_is_taken_for_a_strangers_after_a_long_pause_if_nobody_known_is_in_it(
     stranger.wait().unwrap();
 }
 
-/// Its number is its own until somebody asks how it ended, and so is that of its group.
+/// The command keeps its number until it is reaped, and its group does too.
 #[test]
 fn the_group_of_a_command_that_nobody_has_asked_for_is_its_own_after_any_pause() {
     let (mut command, leader) = sleeper();
@@ -208,7 +208,7 @@ fn the_group_of_a_command_that_nobody_has_asked_for_is_its_own_after_any_pause()
     assert_eq!(groups(&kill_set), HashSet::from([leader]), "the pause was over before");
 }
 
-/// The number of the group that the command has left may be somebody else's by now.
+/// Another group may have the number of the group that the command has left.
 #[test]
 fn a_group_that_the_command_was_started_in_is_its_own_while_somebody_is_in_it() {
     let ((mut command, leader), (mut first, own)) = (sleeper(), sleeper());
@@ -235,7 +235,7 @@ fn only_what_has_the_number_of_this_start_is_the_commands() {
     let mut kill_set = KillSet::of(leader).marked(7);
     let mut ours = run_by(&[environment::mark(7)]);
     let mut strangers = [run_by(&[environment::mark(8)]), run_by(&[("OTHER", environment::mark(7).1)]), run_by(&[])];
-    // Once they execute sleep(1), with the environment that it got.
+    // True once the child executes sleep(1) with its environment.
     let is_ready = |child: &Child| {
         let name = format!("/proc/{}/comm", child.id());
         std::fs::read_to_string(name).unwrap().starts_with("sleep")
@@ -254,7 +254,8 @@ fn only_what_has_the_number_of_this_start_is_the_commands() {
     }
 }
 
-/// It was seen as a child, and nobody has looked since it became a daemon, or a job whose parent was killed.
+/// A look saw the process as a child. No look happened since it became a daemon, or a job whose
+/// parent was killed.
 #[test]
 fn who_has_made_a_session_since_the_last_look_is_killed_and_not_left_stopped() {
     let ((mut command, leader), (mut left, pid)) = (sleeper(), sleeper());

@@ -1,9 +1,9 @@
-//! The start of the command. What is started first is this program once more, as a shim: it waits until it hears that
-//! the command may begin, and becomes the command then. So the guard knows the command's number before there is a
-//! command, and nothing is started under a lock that was lost meanwhile.
+//! The start of the command. `run` first starts this program again as a shim. The shim waits for
+//! the order to begin, and then becomes the command. So the guard knows the process id before there
+//! is a command, and no command starts under a lock that was lost meanwhile.
 //!
-//! The shim's stdin is a socket; the command's stdin comes through it with the word to begin. The end of the socket
-//! before that word is the end of the shim.
+//! The shim's stdin is a socket. The order to begin carries the command's stdin. If the socket ends
+//! before the order, the shim ends.
 
 mod process;
 
@@ -25,17 +25,18 @@ use super::signals;
 use super::this_program::ThisProgram;
 pub(crate) use process::begin;
 
-/// What makes this program a shim. Its further arguments: PATH of the command, if it has one, behind a sign; the
-/// command's file; its arguments, with its name as the first.
+/// The first argument of this program when it is a shim. Its further arguments are the PATH of the
+/// command after a sign, if there is a PATH; the command's file; and the command's arguments, with
+/// its name first.
 pub(crate) const ROLE: &str = "__start";
-/// Under which name `ps` shows it.
+/// The name of a shim in `ps`.
 const NAME: &str = "lockkeeper-start";
-/// What the shim says when it waits.
+/// The shim sends this when it waits.
 const READY: u8 = b'r';
-/// What it waits for.
+/// The order that the shim waits for.
 const GO: u8 = b'g';
 
-/// The other end of a shim. Dropping it before [`go`](Self::go) ends the shim.
+/// The handle of a shim. Dropping it before [`go`](Self::go) ends the shim.
 #[derive(Debug)]
 pub(super) struct Shim {
     process: Child,
@@ -43,7 +44,8 @@ pub(super) struct Shim {
 }
 
 impl Shim {
-    /// Starts one in a process group that it does not lead. `environment` gives it the command's.
+    /// Starts a shim in a process group that the shim does not lead. `environment` gives the shim
+    /// the command's environment.
     pub(super) fn start(path: &Path, argv: &[OsString], environment: impl Fn(&mut Command)) -> io::Result<Self> {
         let (line, far) = Line::pair()?;
         line.set_nonblocking(true)?;
@@ -53,8 +55,8 @@ impl Shim {
         let mut command = ThisProgram { exe: name.map(Into::into).unwrap_or_default(), ..this }.command(NAME, ROLE);
         environment(&mut command);
         command.arg(sign(std::env::var_os("PATH"))).arg(path).args(argv);
-        // Where it is looked up like that, the standard library forks. What is spawned otherwise ignores two signals of
-        // the C library, and whatever it executes does too.
+        // With this PATH, the standard library forks. Otherwise it spawns; a spawned process
+        // ignores two signals of the C library, and so does every program that it executes.
         command.env("PATH", dir.unwrap_or_default());
         command.stdin(OwnedFd::from(far));
         let group = Group::new()?;
@@ -62,12 +64,12 @@ impl Shim {
         Ok(Self { process, line })
     }
 
-    /// What the command's number will be.
+    /// The process id that the command will have.
     pub(super) fn pid(&self) -> Pid {
         Pid::from_child(&self.process)
     }
 
-    /// Completes when it waits for the word to begin. Cancel safe.
+    /// Completes when the shim waits for the order to begin. Cancel safe.
     pub(super) async fn ready(&self) -> io::Result<()> {
         match self.read(&mut [0]).await? {
             0 => Err(io::Error::other("the process that starts it has ended")),
@@ -86,7 +88,8 @@ impl Shim {
         Ok(())
     }
 
-    /// Why the command could not be executed; `None` when it was, or was killed on the way. Cancel safe.
+    /// Why the command could not be executed; `None` if it was executed, or was killed on the way.
+    /// Cancel safe.
     pub(super) async fn refusal(&self) -> Option<io::Error> {
         let mut errno = [0; 4];
         let length = self.read(&mut errno).await;
@@ -121,7 +124,7 @@ fn refusal(errno: [u8; 4], length: Option<usize>) -> Option<io::Error> {
     (length == Some(errno.len())).then(|| io::Error::from_raw_os_error(i32::from_le_bytes(errno)))
 }
 
-/// The sign tells an empty PATH from none.
+/// The sign distinguishes an empty PATH from no PATH.
 fn sign(path: Option<OsString>) -> OsString {
     path.map_or_else(OsString::new, |path| {
         let mut signed = OsString::from("=");
@@ -130,8 +133,8 @@ fn sign(path: Option<OsString>) -> OsString {
     })
 }
 
-/// A process group whose leader is nobody that is needed. Whoever leads its group cannot make a session of its own:
-/// `setsid` would leave the work to a child, and end.
+/// A process group whose leader does no other work. The leader of a group cannot make a session of
+/// its own: `setsid` would leave the work to a child, and end.
 struct Group(Child);
 
 impl Group {

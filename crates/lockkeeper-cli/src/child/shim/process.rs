@@ -1,4 +1,4 @@
-//! The shim's own life.
+//! The main function of the shim.
 
 use std::convert::Infallible;
 use std::ffi::{CString, OsStr, OsString};
@@ -24,13 +24,13 @@ use crate::exit::Exit;
 pub(crate) fn begin() -> ExitCode {
     let Ok(Some(line)) = wait() else { return ExitCode::FAILURE };
     let Err(error) = become_command();
-    // For the parent of this process; the code is for nobody else.
+    // The parent of this process reads the error from the socket; the exit code has no reader.
     let errno = error.raw_os_error().unwrap_or_default();
     let _ = (&line).write_all(&errno.to_le_bytes());
     ExitCode::from(Exit::NotExecutable.code())
 }
 
-/// Through where the refusal can be told; `None` if there is to be no command.
+/// The socket for the refusal; `None` if there is to be no command.
 fn wait() -> io::Result<Option<UnixStream>> {
     let line = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     (&line).write_all(&[READY])?;
@@ -58,7 +58,8 @@ fn become_command() -> io::Result<Infallible> {
     let file = string(&args.next().unwrap_or_default())?;
     let argv = args.map(|arg| string(&arg)).collect::<io::Result<Vec<_>>>()?;
     let environment = environment(&search_path).collect::<io::Result<Vec<_>>>()?;
-    // The runtime of this language ignores it. What is caught has its default action again for whoever is executed.
+    // Rust's runtime ignores SIGPIPE. A signal with a handler gets its default action again in the
+    // executed program.
     flag::register(Signal::PIPE.as_raw(), Arc::new(AtomicBool::new(false)))?;
     Ok(execve(&file, &argv, &environment)?)
 }

@@ -13,7 +13,7 @@ use crate::child::spawn::{Launch, Started, find};
 use crate::event::Sinks;
 use crate::output::Verbosity;
 
-/// A lease that nobody renews.
+/// A lease without renewals.
 struct Silent {
     until: Instant,
 }
@@ -67,8 +67,8 @@ impl Lease for Broken {
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What remains of the lease when all has to be dead. Outside of tests it is 100 ms (`policy`); on a busy machine to
-/// look through all processes, whether it is, takes longer than the kill itself.
+/// The remaining lease at which all processes have to be dead. Outside of tests it is 100 ms
+/// (`policy`). On a busy machine, the check of all processes takes longer than the kill itself.
 const MARGIN: Duration = Duration::from_secs(4);
 
 fn silent(life: Duration) -> Silent {
@@ -79,13 +79,14 @@ fn policy(on_lost: OnLost, kill_after: Duration) -> Policy {
     Policy::new(on_lost, kill_after, Duration::from_secs(30), Restart::Never).with_margin(MARGIN)
 }
 
-/// Runs a script under a lease that begins when the script was started; gives its end and what then remained of the lease.
+/// Runs a script under a lease that begins when the script was started. Returns the end, and the
+/// remaining lease at the end.
 async fn run<L: Lease>(script: &str, lease: impl FnOnce() -> L, policy: Policy) -> (Ended, Duration) {
     let argv = ["/bin/sh", "-c", script].map(Into::into);
     let reporter = Arc::new(Reporter::new(&["a".into()], Sinks::stderr(false).unwrap(), Verbosity::Errors));
     let mut signals = Signals::catch(signals::END_A_RUN).unwrap();
     let (liveness, of_run) = (None, Arc::clone(&reporter));
-    // Other tests in this process start others.
+    // Other tests of this program start other processes.
     let launch = Launch { set: &[], stripped: &[], policy, liveness, reporter: of_run, starts_nobody_else: false };
     let program = find(&argv, None).unwrap();
     let Started::Yes(running) = program.start(launch, &Broken(None), &mut signals).await.unwrap() else {
@@ -95,7 +96,7 @@ async fn run<L: Lease>(script: &str, lease: impl FnOnce() -> L, policy: Policy) 
     let lease = lease();
     let ended = supervise(*running, &lease, &mut signals, policy, &reporter).await.unwrap();
     let remaining = lease.remaining();
-    // A zombie counts as dead: it may still wait for being reaped.
+    // A zombie counts as dead: it may not have been reaped yet.
     let mut left =
         crate::child::processes::all().unwrap().into_iter().filter(|it| it.group == Some(group) && !it.has_ended);
     assert!(!ended.lost || policy.ignores_losses() || left.next().is_none());
@@ -113,7 +114,7 @@ async fn r6_silence_terminates_before_the_deadline() {
 
 #[tokio::test]
 async fn r6_silence_kills_the_whole_group_before_the_deadline() {
-    // The shell ends at TERM, its child ignores it.
+    // The shell ends at TERM, and its child ignores TERM.
     let script = "(trap '' TERM; sleep 60) & trap 'exit 3' TERM; wait";
     let (ended, remaining) = run(script, || silent(9000 * MS), policy(OnLost::Term, 4500 * MS)).await;
     assert_eq!((ended.lost, ended.status.code()), (true, Some(3)));
@@ -124,7 +125,7 @@ async fn r6_silence_kills_the_whole_group_before_the_deadline() {
 async fn r6_a_definite_loss_terminates_now_and_kills_after_the_grace() {
     let script = "trap '' TERM; while :; do sleep 0.01; done";
     let broken = || Broken(Some(Instant::now() + 3000 * MS));
-    // It would go on for ever.
+    // The script would go on for ever.
     let (ended, _) = run(script, broken, policy(OnLost::Term, 300 * MS)).await;
     assert!(ended.lost);
     assert_eq!(ended.status.signal(), Some(9));
@@ -166,7 +167,7 @@ async fn r6_a_loss_that_is_ignored_changes_nothing() {
     assert!(took >= 990 * MS, "{took:?}");
 }
 
-/// A lease that is lost between two looks at it. At the first one the guard's time has come.
+/// A lease that is lost between two looks at it. At the first look the guard's time has come.
 struct Overtaken {
     looks: Cell<u32>,
 }
@@ -194,7 +195,7 @@ impl Lease for Overtaken {
     }
 }
 
-/// Kills what waits for the word to become this script, as its guard would.
+/// Kills the shim of this script, as its guard would.
 fn kill_shim(script: &str) {
     let command = |pid: Pid| std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
     let line = |pid: Pid| String::from_utf8_lossy(&command(pid)).into_owned();

@@ -1,4 +1,4 @@
-//! A store that counts what it is asked.
+//! A store that counts the requests to it.
 
 use std::fmt;
 use std::sync::Arc;

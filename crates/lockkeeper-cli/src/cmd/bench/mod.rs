@@ -27,7 +27,7 @@ use crate::settings::Settings;
 /// How long the last releases may take.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Measures, and prints what it measured.
+/// Measures, and prints the results.
 pub(crate) async fn bench(args: &BenchArgs, settings: &Settings) -> Result<Exit, Failure> {
     let mut signals = Signals::catch_only(&[Signal::INT, Signal::TERM])
         .map_err(|error| Failure::new(Exit::Internal, format!("signals cannot be caught: {error}")))?;
@@ -41,7 +41,7 @@ pub(crate) async fn bench(args: &BenchArgs, settings: &Settings) -> Result<Exit,
         connection = connecting => connection?.keeper,
     };
     let ended = measure(args, &keeper, &counts, &mut signals).await;
-    // Nothing is left behind, however it ended.
+    // The session is closed, however the measurement ended.
     let closed = keeper.shutdown(DRAIN).await;
     let report = ended?;
     closed?;
@@ -67,7 +67,7 @@ async fn measure(args: &BenchArgs, keeper: &Keeper, counts: &Counts, signals: &m
         biased;
         _ = signals.next() => true,
         () = sleep(args.seconds) => false,
-        // None ends before it is told to, but by an error.
+        // A task ends before the stop only by an error.
         early = tasks.join_next() => {
             if let Some(early) = early {
                 measured.add(early.map_err(broken)??);
@@ -83,13 +83,13 @@ async fn measure(args: &BenchArgs, keeper: &Keeper, counts: &Counts, signals: &m
     Ok(Report::new(args, &measured, calls, took, interrupted))
 }
 
-/// Names that meet nobody else's.
+/// Names that no other client uses.
 fn names(count: u32) -> Result<Vec<String>, Failure> {
     let run = random::number()?;
     Ok((0..count).map(|number| format!("lockkeeper-bench/{run:016x}/{number}")).collect())
 }
 
-/// Opens the session, which is not what is measured.
+/// Opens the session; its opening is not measured.
 async fn warm_up(keeper: &Keeper, name: &str) -> Result<(), Failure> {
     keeper.mutex(name)?.lock().await?.release().await?;
     Ok(())

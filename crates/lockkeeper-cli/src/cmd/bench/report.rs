@@ -1,4 +1,4 @@
-//! What was measured, for people and for machines.
+//! The results, for people and for programs.
 
 use std::time::Duration;
 
@@ -127,7 +127,7 @@ impl Report {
     }
 }
 
-/// Nothing was measured.
+/// A dash: there are no results.
 fn none() -> String {
     "-".to_owned()
 }
@@ -150,7 +150,7 @@ fn quantiles(times: &Times) -> String {
     format!("p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}")
 }
 
-/// Microseconds as people read them: three digits or so.
+/// Microseconds in a readable form, with about three digits.
 fn shown(micros: f64) -> String {
     match micros {
         m if m < 1000.0 => format!("{m:.1} µs"),

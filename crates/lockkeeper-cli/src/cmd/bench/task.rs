@@ -1,4 +1,4 @@
-//! One of the tasks that are measured, and what they measure together.
+//! One of the measured tasks, and the results of all tasks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 /// Times from 1 ns to ten minutes, to three digits.
 type Times = Histogram<u64>;
 
-/// What all tasks have measured.
+/// The results of all tasks.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     pub(super) acquire: Option<Times>,
@@ -33,7 +33,7 @@ pub(super) struct Task {
     pub(super) hold: Duration,
 }
 
-/// What one task has measured.
+/// The results of one task.
 #[derive(Debug)]
 pub(super) struct Own {
     number: usize,
@@ -49,7 +49,7 @@ impl LetGo {
 }
 
 impl Task {
-    /// Takes the lock and releases it until it is told to stop. Who waits in line then leaves it.
+    /// Takes the lock and releases it until the stop. A waiter then leaves the queue.
     pub(super) async fn run(self, mut stop: watch::Receiver<bool>) -> Result<Own, Error> {
         let mut own = Own { number: self.number, acquire: times(), release: times(), handoff: times() };
         while !*stop.borrow_and_update() {
@@ -62,7 +62,7 @@ impl Task {
             let granted = Instant::now();
             own.acquire.saturating_record(nanos(granted - asked));
             let latest = *self.let_go.latest();
-            // Only somebody else's release that came while we waited was handed to us.
+            // Only a release of another task during our wait was handed to us.
             if let Some((at, by)) = latest
                 && at > asked
                 && by != self.number
@@ -82,8 +82,8 @@ impl Task {
         Ok(own)
     }
 
-    /// Even where no time is to pass the others get to run: they would not come to the line of a store that always
-    /// answers at once.
+    /// Yields even if no time is to pass: otherwise the other tasks would not reach the queue of a
+    /// store that always answers at once.
     async fn hold(&self) {
         if self.hold.is_zero() {
             tokio::task::yield_now().await;

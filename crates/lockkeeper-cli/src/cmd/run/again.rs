@@ -1,4 +1,4 @@
-//! Once, or again and again: one round under the lock, and what comes after it.
+//! One round under the lock, or several: the round, and what comes after it.
 
 use std::time::Duration;
 
@@ -16,22 +16,22 @@ use crate::random;
 /// How far a round came.
 enum Round {
     Ran(Ran),
-    /// Not to the command, and it is not to be tried again.
+    /// A signal ended the wait; there is no further round.
     Stopped(Exit),
 }
 
-/// How a command under its lock ended.
+/// The end of a command under its lock.
 pub(super) struct Ran {
     pub(super) exit: Exit,
-    /// Somebody wanted that, or it ended in order, and what it left in the background goes on: another round would run
-    /// beside that.
+    /// A user asked for the end, or the command ended in order and left processes in the
+    /// background: another round would run beside them.
     pub(super) is_last: bool,
     /// How long the command ran.
     pub(super) lasted: Duration,
 }
 
 impl Run<'_> {
-    /// Runs the command under the lock, until it is not to be run again.
+    /// Runs the command under the lock, until no further round is due.
     pub(super) async fn until_done(&mut self, connection: &Connection) -> Result<Exit, Failure> {
         let locks = Locks::of(&connection.keeper, self.task.names, self.task.wanted, &self.settings.owner)?;
         self.reporter.know(locks.names().to_vec());
@@ -45,8 +45,9 @@ impl Run<'_> {
                 Ok(Round::Stopped(exit)) => return Ok(exit),
                 Ok(Round::Ran(ran)) if ran.is_last || !self.task.restart.follows(ran.exit) => return Ok(ran.exit),
                 Ok(Round::Ran(ran)) => (ran.exit, ran.lasted, why(ran.exit)),
-                // What fails at the start may never work. Later it may pass, as the outage of a store or a deployment
-                // that replaces the command, and a candidate that went away would not be there to lead afterwards.
+                // A failure at the start may be permanent. A later failure may pass, like an outage
+                // of a store or a deployment that replaces the command, and a candidate that went
+                // away could not lead afterwards.
                 Err(failure) if is_first || self.task.restart == Restart::Never => return Err(failure),
                 Err(failure) => (failure.exit, Duration::ZERO, failure.message),
             };
@@ -59,7 +60,7 @@ impl Run<'_> {
         }
     }
 
-    /// Fails if the runs around this one keep it from its locks. The signal that came first.
+    /// Fails if the runs around this one keep it from its locks. Returns the first signal.
     async fn refuse_own(&mut self, keeper: &Keeper, locks: &Locks) -> Result<Option<Signal>, Failure> {
         let refused = self.around.refuse(keeper, locks.names(), self.task.mode(), self.task.wait);
         tokio::select! {

@@ -42,14 +42,14 @@ const KILL_AFTER: Duration = Duration::from_secs(5);
 /// How long leaving the line may take. Below a second, so that a signal ends a wait within one.
 const LEAVE: Duration = Duration::from_millis(700);
 
-/// What is to be done.
+/// The task of a `run` or `elect`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task<'a> {
     pub(crate) names: &'a [String],
     wanted: Wanted<'a>,
     wait: Option<Limit>,
     restart: Restart,
-    /// The time in which the command begins once, as far as that is wanted.
+    /// The time in which the command begins at most once, if that is wanted.
     once_per: Option<Duration>,
     pub(crate) under: &'a CommandArgs,
 }
@@ -74,7 +74,7 @@ impl<'a> From<&'a ElectArgs> for Task<'a> {
 }
 
 impl Task<'_> {
-    /// How much of its locks it wants.
+    /// The mode in which the task wants its locks.
     fn mode(&self) -> ModeArgs {
         match self.wanted {
             Wanted::Locks(mode) => mode,
@@ -82,31 +82,32 @@ impl Task<'_> {
         }
     }
 
-    /// The exit code when others have the lock.
+    /// The exit code when other claims have the lock.
     fn conflict_exit_code(&self) -> u8 {
         if self.once_per.is_some() { 0 } else { self.under.conflict_exit_code }
     }
 
-    /// How long the store is to keep the lock, where it can. Where it cannot, `--min-hold` is for the run to keep, and
-    /// `--once-per` is refused.
+    /// How long the store has to keep the lock, if the store can. If it cannot, `run` itself keeps
+    /// the `--min-hold`, and `--once-per` is refused.
     fn kept_by_store(&self, keeper: &Keeper) -> Duration {
         let can_keep = !keeper.capabilities().min_hold_max.is_zero();
         self.once_per.unwrap_or(if can_keep { self.under.min_hold } else { Duration::ZERO })
     }
 
-    /// Whether an option asks the store to keep the lock for longer than it can, where it keeps locks at all.
+    /// Returns whether an option asks a store that keeps locks to keep the lock for longer than the
+    /// store can.
     fn holds_too_long(&self, keeper: &Keeper) -> bool {
         let can = keeper.capabilities();
         !can.min_hold_max.is_zero() && can.keeps(self.kept_by_store(keeper)).is_err()
     }
 
-    /// How its wait is told to people.
+    /// How people see the wait.
     fn manner(&self) -> Manner {
         let repeats = matches!(self.wanted, Wanted::Locks(_));
         Manner { is_silent: self.conflict_exit_code() == 0, repeats }
     }
 
-    /// The signals that end it while it waits.
+    /// The signals that end the wait.
     fn ended_by(&self) -> &'static [Signal] {
         match self.wanted {
             Wanted::Locks(_) => END_A_RUN,
@@ -138,18 +139,20 @@ struct Run<'a> {
     around: Around,
 }
 
-/// What became of waiting in line.
+/// The outcome of the wait in the queue.
 enum Waited {
     Acquired(Box<Holding>),
-    /// It was lost before the command could start, and the store keeps it for the rest of its minimum hold.
+    /// The lock was lost before the command could start, and the store keeps the lock for the rest
+    /// of its minimum hold.
     Lost(Box<Holding>, LostReason),
-    /// The name as it was typed.
+    /// The name as typed.
     Busy(String),
     Interrupted(Signal),
 }
 
 impl<'a> Run<'a> {
-    /// All that can fail without a store: nothing of it may take a place in line first.
+    /// All steps that can fail without a store: none of these failures may come after the run has a
+    /// place in the queue.
     fn prepare(task: Task<'a>, settings: &'a Settings, reporter: Arc<Reporter>) -> Result<Self, Failure> {
         for name in task.names {
             LockName::new(name).map_err(Failure::usage)?;
@@ -192,12 +195,13 @@ impl<'a> Run<'a> {
             connection = connecting => connection?,
         };
         let ending = self.until_done(&connection).await;
-        // The place in line is given back before we go; if that takes too long, it ends by itself.
+        // The claim is withdrawn before the program ends; if that takes too long, the claim expires
+        // by itself.
         drop(connection.keeper.shutdown(self.time_to_leave()).await);
         ending
     }
 
-    /// What is left of the time that leaving may take, be it for a release or for the rest after it.
+    /// The remaining time for the withdrawal, for a release or for the steps after it.
     fn time_to_leave(&self) -> Duration {
         LEAVE.saturating_sub(self.leaving.map_or(Duration::ZERO, |since| since.elapsed()))
     }

@@ -1,5 +1,5 @@
-//! Whether CMD can be executed with all that it is given. What does not fit is said before a place in line is taken, and
-//! not after the grant.
+//! Checks whether CMD can be executed with its arguments and variables. CMD fails before the run
+//! has a place in the queue, and not after the grant.
 
 use std::ffi::OsString;
 
@@ -13,17 +13,18 @@ use crate::settings::Settings;
 
 /// The longest variable, with its name and its end.
 const VARIABLE_MAX: usize = 128 << 10;
-/// The kernel gives arguments and variables together at least so much, and at most that, whatever the stack may have.
+/// The kernel gives arguments and variables together at least `LEAST` and at most `MOST`, whatever
+/// the size of the stack.
 const LEAST: usize = 128 << 10;
 const MOST: usize = 6 << 20;
-/// What the kernel counts beside each argument and variable.
+/// The kernel counts a pointer for each argument and variable.
 const POINTER: usize = size_of::<usize>();
-/// What else our own start of CMD takes: PATH a second time, CMD's file, and less than this.
+/// The other needs of our own start of CMD: PATH a second time, CMD's file, and less than this.
 const START: usize = 1024;
 
 /// Checks that CMD fits with the longest tokens that its locks can have.
 pub(super) fn check(names: &[String], argv: &[OsString], outer: &[String], settings: &Settings) -> Result<(), Failure> {
-    // One that is too long with its prefix is refused by the store.
+    // The store refuses a name that is too long with its prefix.
     let held: Vec<_> = names.iter().filter_map(|name| longest(name, settings)).collect();
     let set = environment::set(&held, outer);
     let count = names.len();
@@ -62,7 +63,7 @@ fn longest(name: &str, settings: &Settings) -> Option<Held> {
     Some(Held { name: name.to_owned(), token: token.to_string(), sequencer, mode: "exclusive" })
 }
 
-/// A quarter of what the stack may have.
+/// A quarter of the limit of the stack.
 fn limit() -> usize {
     let stack = getrlimit(Resource::Stack).current.and_then(|stack| usize::try_from(stack).ok());
     stack.map_or(MOST, |stack| (stack / 4).clamp(LEAST, MOST))

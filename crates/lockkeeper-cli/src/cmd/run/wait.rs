@@ -14,12 +14,12 @@ use crate::lock;
 use crate::locks::{Attempt, Holding, Locks};
 use crate::waiting::WaitReporter;
 
-/// How often a granted lock is looked at until its first renewal is acknowledged.
+/// How often `run` looks at a granted lock until the first renewal is acknowledged.
 const FIRM_LOOK: Duration = Duration::from_millis(5);
 
 impl Run<'_> {
-    /// Waits in line until the lock is held for as long as a command needs to be ended; what is lost before is
-    /// waited for again, unless the store keeps it.
+    /// Waits in the queue until the lock is held for long enough to end a command. If the lock is
+    /// lost before, the run waits again, unless the store keeps the lock.
     pub(super) async fn acquire(&mut self, keeper: &Keeper, locks: &Locks, began: Instant) -> Result<Waited, Failure> {
         let lead = self.policy.lead();
         loop {
@@ -33,11 +33,12 @@ impl Run<'_> {
                 }
                 firm = firm(&holding, lead) => match firm {
                     Firm::Yes => return Ok(Waited::Acquired(holding)),
-                    // Another wait would be for the claim that the store keeps for this run. After a break the store keeps nothing.
+                    // Another wait would be for the claim that the store keeps for this run. After
+                    // a break the store keeps nothing.
                     Firm::Lost(reason) if !holding.kept().is_zero() && !is_broken(&reason) => {
                         return Ok(Waited::Lost(holding, reason));
                     }
-                    // Who asked for it has it.
+                    // The client that requested the lock has got it.
                     Firm::Lost(_) => self.reporter.forget_requests(),
                     Firm::Over(max_hold) => {
                         drop(timeout(LEAVE, holding.release()).await);
@@ -91,21 +92,22 @@ fn is_broken(reason: &LostReason) -> bool {
     matches!(reason, LostReason::Broken { .. } | LostReason::Removed { .. })
 }
 
-/// Which of them others hold, as it was typed.
+/// The locks that other claims hold, as typed.
 fn busy(locks: &Locks, error: &Error) -> String {
     let first = || locks.names()[0].1.clone();
     error.name().map_or_else(first, |name| locks.typed(name).to_owned())
 }
 
-/// What became of a lock whose grant was pushed.
+/// The outcome for a lock whose grant was pushed.
 enum Firm {
     Yes,
     Lost(LostReason),
-    /// It was held for as long as `--max-hold` says before the command could start.
+    /// The lock was held for as long as `--max-hold` says before the command could start.
     Over(Duration),
 }
 
-/// Waits until more than `lead` remains: a grant that was pushed gives no time of its own, its first renewal does.
+/// Waits until more than `lead` remains: a pushed grant starts no lease of its own, and its first
+/// renewal does.
 async fn firm(holding: &Holding, lead: Duration) -> Firm {
     while holding.remaining() <= lead {
         if let Some(max_hold) = holding.max_hold().filter(|max_hold| holding.held() >= *max_hold) {

@@ -1,4 +1,4 @@
-//! What happens under the lock: the command, holding on after its end, the release.
+//! The work under the lock: the command, the rest of the minimum hold, the release.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,21 @@ use crate::lock::Connection;
 use crate::locks::{Holding, Losses};
 use crate::runtime;
 
-/// How long a store may take to acknowledge the release; the lock ends by its ttl without it.
+/// How long a store may take to acknowledge the release; without it the lock ends by its ttl.
 const RELEASE: Duration = Duration::from_secs(3);
 
 /// How holding on after the command's end went.
 enum HeldOn {
     /// There was no reason to.
     No,
-    /// The lock was held for long enough, or lost when nobody needed it any more.
+    /// The lock was held for long enough, or was lost after the command had ended.
     Yes {
         lost: bool,
     },
     Interrupted(Signal),
 }
 
-/// What became of the command under the lock.
+/// The outcome of the command under the lock.
 enum Under {
     Ended(Ended),
     /// The lock was lost before the command began.
@@ -42,9 +42,10 @@ enum Under {
 }
 
 impl Run<'_> {
-    /// Runs the command and releases. Nothing is released before the command is reaped.
+    /// Runs the command and releases the lock. The lock is not released before the command is
+    /// reaped.
     pub(super) async fn work(&mut self, connection: &Connection, holding: Holding) -> Result<Ran, Failure> {
-        // What came since the last look at the signals must not start a command only to end it.
+        // A signal that came since the last look must not start a command only to end it.
         if let Some(signal) = self.signals.pending().await {
             return Ok(self.interrupted(holding, signal).await);
         }
@@ -70,7 +71,7 @@ impl Run<'_> {
         Ran { exit: Exit::Signal(signal.as_raw()), is_last: true, lasted: Duration::ZERO }
     }
 
-    /// Nothing was started under a lock that was lost by then.
+    /// Reports a lock that was lost before the command started.
     pub(super) async fn lost_before(&mut self, holding: Holding, reason: &LostReason) -> Ran {
         self.reporter.lost(holding.weakest(), reason, None);
         let kept = Some(holding.kept()).filter(|kept| !kept.is_zero());
@@ -80,7 +81,8 @@ impl Run<'_> {
         Ran { exit: Exit::Lost, is_last: false, lasted: Duration::ZERO }
     }
 
-    /// Releases when it is time for that. What the command's end, and all that came after it, is for us.
+    /// Releases the lock when its time has come. Returns how the end of the command, and all later
+    /// events, count for `run`.
     async fn let_go(&mut self, connection: &Connection, holding: Holding, ended: Ended) -> Exit {
         match self.hold_on(&connection.keeper, &holding, &ended).await {
             HeldOn::No => {
@@ -128,15 +130,16 @@ impl Run<'_> {
         }
     }
 
-    /// Holds the lock until it was held for as long as `--min-hold` says, where the store does not keep it. A command that was asked to end, or that
-    /// has lost its lock, is a reason to go.
+    /// Holds the lock for as long as `--min-hold` says, if the store does not keep it. A signal
+    /// that asks the command to end, or a lost lock, ends the hold.
     async fn hold_on(&mut self, keeper: &Keeper, holding: &Holding, ended: &Ended) -> HeldOn {
         let left = self.args.min_hold.saturating_sub(holding.held());
         let is_kept = !self.task.kept_by_store(keeper).is_zero();
         if left.is_zero() || is_kept || ended.lost || self.signals.were_to_end() {
             return HeldOn::No;
         }
-        // Only the store knows whether it was lost while the command still ran; the release tells then.
+        // Only the store knows whether the lock was lost while the command still ran; the release
+        // returns that.
         let resting = async {
             holding.is_held(keeper).await && {
                 sleep(left).await;
@@ -155,14 +158,14 @@ impl Run<'_> {
         }
     }
 
-    /// Gives the lock back because of a signal, for which nobody waits for long.
+    /// Releases the lock because of a signal; the release has only a short time.
     pub(super) async fn leave(&mut self, holding: Holding) {
         self.leaving = Some(Instant::now());
         self.release(holding, LEAVE, true).await;
     }
 
-    /// Gives the lock back. `settled` says that how the run ends is clear already, so that nobody hears of what goes
-    /// wrong. Whether the lock turns out to have been lost before.
+    /// Releases the lock. `settled` says that the outcome of the run is already decided, so that
+    /// failures are not reported. Returns whether the lock turns out to have been lost before.
     async fn release(&mut self, holding: Holding, limit: Duration, settled: bool) -> bool {
         let (held, kept, losses) = (holding.held(), holding.kept(), holding.losses());
         let released = tokio::select! {
@@ -187,7 +190,7 @@ impl Run<'_> {
         false
     }
 
-    /// Whether one was lost before, and nobody has heard of it.
+    /// Returns whether a lock was lost before, and that loss was not reported.
     async fn report_released(&self, losses: Losses, held: Duration, settled: bool) -> bool {
         let mut was_lost = false;
         for (name, loss) in losses.outcomes().await {

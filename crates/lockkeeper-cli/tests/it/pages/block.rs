@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// A block of code, and where it stands.
+/// A block of code, and its position.
 #[derive(Default)]
 pub(super) struct Block {
     pub(super) language: String,
@@ -11,7 +11,7 @@ pub(super) struct Block {
     pub(super) location: String,
     /// How many headings came before.
     pub(super) section: usize,
-    /// The comment before it.
+    /// The comment before the block.
     pub(super) marker: String,
 }
 
@@ -45,12 +45,12 @@ pub(super) fn blocks(page: &str) -> Vec<Block> {
 }
 
 impl Block {
-    /// Why it is not run, if it is not.
+    /// Why the block is not run, if it is left out.
     pub(super) fn left_out(&self) -> Option<&str> {
         self.marker.strip_prefix("<!-- not run here: ")?.strip_suffix(" -->")
     }
 
-    /// Whether its last command goes on beside the following blocks.
+    /// Whether the last command of the block goes on beside the following blocks.
     pub(super) fn goes_on(&self) -> bool {
         self.marker == "<!-- goes on -->"
     }

@@ -1,4 +1,4 @@
-//! A terminal of a page: what is typed, and what is printed.
+//! A terminal of a page: its commands and their output.
 
 use std::path::PathBuf;
 
@@ -6,11 +6,11 @@ use super::block::Block;
 use super::stage::Stage;
 use crate::support::{Process, eventually, text};
 
-/// Who types, in all pages; the number is another one in each terminal that goes on.
+/// The owner in all pages; the number differs in each terminal that goes on.
 const OWNER: &str = "anna@web1:";
 const FIRST: u32 = 4710;
 
-/// A command, and what the page says that it prints.
+/// A command, and its output according to the page.
 struct Typed {
     command: String,
     expected: String,
@@ -26,11 +26,12 @@ pub(super) struct Console {
 }
 
 impl Console {
-    /// Runs them, or, where the last one goes on, runs them until that has printed its first line.
+    /// Runs the commands. If the last command goes on, runs them until it has printed its first
+    /// line.
     pub(super) fn start(stage: &Stage, block: &Block) -> Self {
         let typed = typed(stage, block);
         let script = script(&typed);
-        // Enter, when its input ends.
+        // Enter, when the input ends.
         let script = if block.goes_on() { format!("{{ cat; echo; }} | {{\n{script}}}") } else { script };
         let mut shell = stage.shell(&script);
         let owner = format!("{OWNER}{}", if block.goes_on() { stage.terminal() } else { 0 } + FIRST);
@@ -52,7 +53,7 @@ impl Console {
         });
     }
 
-    /// Presses Enter, waits for its end, and compares what it has printed.
+    /// Presses Enter, waits for the end of the last command, and compares its output.
     pub(super) fn finish(mut self) {
         self.shell.finish();
         let location = &self.location;
@@ -70,7 +71,7 @@ impl Console {
     }
 }
 
-/// What the block says.
+/// The commands of the block.
 fn typed(stage: &Stage, block: &Block) -> Vec<Typed> {
     let mut typed: Vec<Typed> = Vec::new();
     for line in block.code.lines() {
@@ -89,7 +90,8 @@ fn typed(stage: &Stage, block: &Block) -> Vec<Typed> {
     typed
 }
 
-/// All commands in one shell, each with its output in a file, and `$?` as it is when somebody types them.
+/// All commands in one shell, each with its output in a file, and with `$?` as in an interactive
+/// shell.
 fn script(typed: &[Typed]) -> String {
     let mut script = "result=0\n".to_owned();
     for Typed { command, printed, code, .. } in typed {

@@ -10,7 +10,7 @@ use crate::support::{Store, binary, script, stderr, stdout};
 const PROGRAMS: &[&str] =
     &["deploy.sh", "backup.sh", "migrate", "nightly.sh", "report.sh", "scheduler", "step1", "step2"];
 
-/// The store that a page names where it speaks of several hosts.
+/// The store that a page names for several hosts.
 const SERVER: &str = "redis://10.0.0.5";
 
 /// A folder with a file store and the programs of the reader.
