@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::test::{cargo, exit_code, say};
 
-/// The table goes to stdout, what cargo has to say to stderr.
+/// The table goes to stdout, cargo's output to stderr.
 pub(crate) fn run(root: &Path, goals: &[String]) -> Result<ExitCode> {
     let mut bench = cargo(root);
     bench.args(["bench", "--quiet", "--locked", "--package", "lockkeeper-cli", "--bench", "goals", "--"]).args(goals);

@@ -1,4 +1,4 @@
-//! What each step of CI and each test program may take.
+//! The time budget of each step of CI and of each test program.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// A line for each name, which may have spaces, and its seconds.
+/// Each line has a name, which may have spaces, and its seconds.
 pub(crate) const FILE: &str = ".ci/budgets";
 
-/// What takes so many times its budget has failed.
+/// A step that takes this many times its budget has failed.
 const FACTOR: u32 = 2;
 
 /// The budgets, by name.
@@ -43,7 +43,7 @@ impl Budgets {
         self.0.get(name).copied()
     }
 
-    /// What is wrong with a step that took so long.
+    /// The complaint about a step that took too long.
     pub(crate) fn complaint(&self, name: &str, took: Duration) -> Option<String> {
         let Some(budget) = self.of(name) else {
             let line = format!("{name} {}", took.as_secs() + 1);
@@ -56,7 +56,7 @@ impl Budgets {
     }
 }
 
-/// The steps with their times, and the budgets that they have.
+/// The steps with their times and budgets.
 pub(crate) fn table(steps: &[(String, Duration)], budgets: &Budgets) -> Vec<String> {
     let mut lines = vec![format!("{:>8}  {:>8}", "took", "budget")];
     for (name, took) in steps {

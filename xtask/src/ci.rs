@@ -9,11 +9,11 @@ use anyhow::{Context, Result, bail};
 use crate::budgets::{self, Budgets};
 use crate::test::without_own_variables;
 
-/// Name, and the line of a shell, in the order of what fails fastest.
+/// The name of each step, and its line for a shell. Steps that fail fast come first.
 const STEPS: [(&str, &str); 7] = [
     ("formatting", "cargo fmt --all --check"),
     ("tidy", "cargo xtask tidy"),
-    // The same as --all-targets, and the test programs that cargo does not run by itself.
+    // The same as --all-targets, and the test programs that cargo does not run by default.
     (
         "clippy",
         "cargo clippy --workspace --lib --bins --tests --benches --examples --test '*' --all-features --locked -- \
@@ -28,7 +28,7 @@ const STEPS: [(&str, &str); 7] = [
 /// The components of the toolchain that the steps need.
 const COMPONENTS: [&str; 2] = ["fmt", "clippy"];
 
-/// Does every step, whatever becomes of the others, and says at the end how long each took and what failed.
+/// Runs every step, even after a failure. Prints the time of each step and the failures at the end.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     COMPONENTS.into_iter().try_for_each(need)?;
     let budgets = Budgets::read(root)?;
@@ -55,7 +55,7 @@ fn need(component: &str) -> Result<()> {
     Ok(())
 }
 
-/// Before anything is done: a missing line needs no half an hour to be seen.
+/// Before any step: the missing line is reported at once, and not after half an hour.
 fn has_all(budgets: &Budgets, steps: &[(&str, &str)]) -> Result<()> {
     let missing: Vec<_> = steps.iter().map(|(name, _)| *name).filter(|name| budgets.of(name).is_none()).collect();
     if !missing.is_empty() {
@@ -74,7 +74,7 @@ fn command(root: &Path, line: &str) -> Command {
     command
 }
 
-/// What became of the steps.
+/// The outcome of the steps.
 #[derive(Debug, Default)]
 struct Report {
     took: Vec<(String, Duration)>,
@@ -90,7 +90,7 @@ impl Report {
         self.took.push((name.to_owned(), took));
     }
 
-    /// The times, what failed, and in the last line whether anything did.
+    /// The times, the failures, and in the last line whether any step failed.
     fn lines(&self, budgets: &Budgets) -> Vec<String> {
         let mut lines = budgets::table(&self.took, budgets);
         lines.extend(self.failures.iter().cloned());

@@ -1,4 +1,4 @@
-//! Runs every example of the workspace. Each shows something, asserts it, and ends by itself.
+//! Runs every example of the workspace. Each example asserts its result, and ends by itself.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::secrets;
 use crate::test::Outcome;
 
-/// Many times what any of them takes, for a busy machine.
+/// Many times the duration of any example, for a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// An example that was built.
@@ -26,7 +26,7 @@ impl Example {
     }
 }
 
-/// Runs them one after the other, whatever becomes of one.
+/// Runs the examples one after the other, even after a failure.
 pub(crate) fn run(root: &Path, examples: &[Example]) -> Result<Outcome> {
     if examples.is_empty() {
         bail!("cargo has built no example. Try: cargo build --workspace --examples --all-features");

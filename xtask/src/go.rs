@@ -19,13 +19,14 @@ const GO: Program = Program { binary: "go", package: "golang-go", variable: None
 /// Where Go's own archive is unpacked to.
 const ITS_PLACE: &str = "/usr/local/go/bin/go";
 
-/// From this one on Go gets itself the version that a module asks for.
+/// From this version on, Go fetches the version that a module asks for.
 const GETS_OTHERS: (u32, u32) = (1, 21);
 
-/// What Go takes its own version from; who sets it knows what he wants.
+/// Go takes its own version from this variable; a user who sets the variable keeps the choice.
 const TOOLCHAIN: &str = "GOTOOLCHAIN";
 
-/// Builds those that are missing or older than what they are made of, into `interop/bin` of cargo's target folder.
+/// Builds the programs that are missing or older than their sources, into `interop/bin` of cargo's
+/// target folder.
 pub(crate) fn build(root: &Path) -> Result<()> {
     let bin = target(root)?.join("interop/bin");
     MODULES.iter().try_for_each(|module| build_one(&root.join(module), &bin))
@@ -47,7 +48,7 @@ fn build_one(module: &Path, bin: &Path) -> Result<()> {
         let at = module.display();
         bail!("the programs of {at} do not build. To repeat it: cd {at} && go build ./cmd/...");
     }
-    // What Go finds unchanged it leaves as it is.
+    // Go does not write a program that is unchanged.
     programs(module)?.iter().try_for_each(|name| touch(&bin.join(name)))
 }
 
@@ -89,7 +90,7 @@ fn touch(program: &Path) -> Result<()> {
     file.set_modified(SystemTime::now()).with_context(|| program.display().to_string())
 }
 
-/// Whether Go has to get itself another version; an error when it cannot.
+/// Returns whether Go has to fetch another version; an error if Go cannot.
 fn must_get_another(has: (u32, u32), needs: (u32, u32)) -> Result<bool> {
     if has < needs && has < GETS_OTHERS {
         bail!(
@@ -104,7 +105,7 @@ fn must_get_another(has: (u32, u32), needs: (u32, u32)) -> Result<bool> {
     Ok(has < needs)
 }
 
-/// Go's own archive comes first: who has unpacked it wanted it.
+/// Go's own archive comes first: a user who has unpacked it wanted it.
 fn find() -> Result<PathBuf> {
     if Path::new(ITS_PLACE).is_file() {
         return Ok(ITS_PLACE.into());
@@ -116,7 +117,7 @@ fn find() -> Result<PathBuf> {
 }
 
 fn version(go: &Path) -> Result<(u32, u32)> {
-    // `go env GOVERSION` asks a newer one where a module names it.
+    // In a module that names a newer Go, `go env GOVERSION` would ask that version.
     let output = Command::new(go).args(["env", "GOVERSION"]).env(TOOLCHAIN, "local").current_dir("/").output();
     let output = output.with_context(|| format!("cannot run {}", go.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -139,7 +140,7 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-/// Where cargo puts what it builds.
+/// The folder in which cargo puts its builds.
 pub(crate) fn target(root: &Path) -> Result<PathBuf> {
     let output = cargo(root).args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).output();
     let told: Value = serde_json::from_slice(&output.context("cannot run cargo")?.stdout).context("cargo metadata")?;

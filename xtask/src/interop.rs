@@ -1,4 +1,5 @@
-//! `cargo xtask interop`: builds the foreign clients of `interop/`, and runs the tests that put them beside lockkeeper.
+//! `cargo xtask interop`: builds the foreign clients of `interop/`, and runs their tests beside
+//! lockkeeper.
 
 use std::fs;
 use std::path::Path;
@@ -10,13 +11,13 @@ use crate::go;
 use crate::packages::{Program, install_missing, is_installed, say_and_run};
 use crate::test::{Total, cargo, run_tests};
 
-/// What the Rust etcd-client is built with. Debian has the second in a package of its own.
+/// The tools that build the Rust etcd-client. Debian has the second one in a package of its own.
 const PROTOBUF: &[Program] = &[
     Program { binary: "protoc", package: "protobuf-compiler", variable: None },
     Program { binary: "/usr/include/google/protobuf/any.proto", package: "libprotobuf-dev", variable: None },
 ];
 
-/// What is too large to be installed without being asked.
+/// Java is too large to be installed without a question.
 const JAVA: [&str; 2] = ["javac", "mvn"];
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
@@ -26,7 +27,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     install_missing(PROTOBUF)?;
     let mut total = Total::default();
     total.time("foreign clients", || build_clients(root))?;
-    // As `test` has built it: for one package alone cargo would build most of it again.
+    // With the same options as `test`: for one package alone, cargo would build most of it again.
     run_tests(root, &["--workspace", "--test", "interop"], args, total)
 }
 

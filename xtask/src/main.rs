@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-/// Name, arguments, what it does.
+/// The name, the arguments and the description of each task.
 const TASKS: [(&str, &str, &str); 8] = [
     ("bench", "[GOAL…]", "measure the goals, and print the table of docs/benchmarks.md"),
     ("ci", "", "do all that a change has to pass, as .ci/run does"),
@@ -84,7 +84,7 @@ fn run() -> Result<ExitCode> {
     }
 }
 
-/// The root of the repository, whatever the working directory is.
+/// The root of the repository, in any working directory.
 fn root() -> Result<PathBuf> {
     let parent = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     Ok(parent.context("the directory of xtask has no parent")?.to_owned())

@@ -1,7 +1,7 @@
 //! `cargo xtask mutants`: changes one place of a file after the other, and runs the tests on each change.
 //!
-//! A mutant that survives is a line that no test protects: it gets a test, or a reason why the program is the same
-//! with it.
+//! A mutant that survives shows a line that no test protects. The line gets a test, or a reason why
+//! the program is the same with the mutant.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -16,11 +16,11 @@ use crate::test::{cargo, exit_code};
 const TOOL: &str = "cargo-mutants";
 const VERSION: &str = "27.1.0";
 
-/// A mutant that makes the tests take this many times as long as without it counts as found.
+/// A mutant counts as found if it makes the tests take this many times as long.
 const TIME_LIMIT: &str = "4";
 
-/// What the tests of the library are that look at files which begin so: the programs, and the names of the tests. To
-/// build all for each mutant takes minutes. Of other files it is all tests of their package.
+/// The programs and the names of the tests that matter for files with this prefix. To build all
+/// tests for each mutant takes minutes. For other files, all tests of their package run.
 const THAT_MATTER: [(&str, &[&str]); 7] = [
     (
         "crates/lockkeeper/src/engine/",
@@ -34,8 +34,8 @@ const THAT_MATTER: [(&str, &[&str]); 7] = [
     ("crates/lockkeeper/src/backend/", &["--lib", "--", "backend::"]),
 ];
 
-/// Runs the tests that look at the files, or the tests of servers with `--live`, on each mutant of the files. What
-/// stands behind `--` goes to `cargo test`, instead of the choice of tests here.
+/// Runs the tests that matter, or the live tests with `--live`, on each mutant of the files.
+/// Arguments after `--` go to `cargo test`, and replace the choice of tests here.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     let (options, tests) = split(args);
     let (live, files): (Vec<_>, Vec<_>) = options.iter().partition(|option| *option == "--live");
@@ -60,7 +60,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     Ok(exit_code(say_and_run(&mut mutants)?))
 }
 
-/// The tests that look at all of these files; all there are, where they do not have the same.
+/// The tests that matter for all of these files; all tests, if the files have different ones.
 fn that_matter(files: &[&String]) -> &'static [&'static str] {
     let of = |file: &String| THAT_MATTER.iter().find(|(place, _)| file.starts_with(place)).map(|(_, tests)| *tests);
     let all: Vec<_> = files.iter().map(|file| of(file)).collect();
@@ -74,8 +74,8 @@ fn split(args: &[String]) -> (&[String], &[String]) {
     }
 }
 
-/// The tool copies the tree, so that a mutant never stands in this checkout. What is built of the dependencies stays from
-/// one run to the next, and nothing is built for a debugger.
+/// The tool copies the tree, so that a mutant is never in this checkout. The built dependencies
+/// stay from one run to the next, and the builds have no debug information.
 fn command(root: &Path, files: &[&String], live: bool) -> Command {
     let mut mutants = cargo(root);
     mutants.env("CARGO_TARGET_DIR", root.join("target/mutants")).env("CARGO_PROFILE_DEV_DEBUG", "0");

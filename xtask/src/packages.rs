@@ -8,18 +8,18 @@ use crate::test::say;
 
 /// A program that has to be there.
 pub(crate) struct Program {
-    /// Its name, or the whole path of what is no program.
+    /// The name of a program, or the whole path of a file that is no program.
     pub(crate) binary: &'static str,
-    /// Debian's package that has it.
+    /// Debian's package with this file.
     pub(crate) package: &'static str,
-    /// The variable by which the tests are told of another one.
+    /// The variable that names another program for the tests.
     pub(crate) variable: Option<&'static str>,
 }
 
 /// Where Debian puts servers that are not on the `PATH` of a user.
 const SBIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Installs what is not there.
+/// Installs the missing packages.
 pub(crate) fn install_missing(programs: &[Program]) -> Result<()> {
     let packages = missing(programs, |program| {
         program.variable.is_some_and(|variable| std::env::var_os(variable).is_some()) || is_installed(program.binary)
@@ -58,7 +58,8 @@ fn install(packages: &[&str]) -> Result<()> {
             bail!("apt-get failed; {}", remedy());
         }
     }
-    // The tests start servers of their own, on other ports; what else runs on this machine is its owner's matter.
+    // The tests start servers of their own, on other ports. The other servers of this machine are
+    // its owner's concern.
     let packages = packages.join(" ");
     eprintln!(
         "xtask: the tests need no service. To stop what Debian may have started: systemctl disable --now {packages}"

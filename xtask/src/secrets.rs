@@ -1,5 +1,5 @@
-//! Passes the output of tests and examples on, line by line, and looks for secrets in all of it, also in what the passing tests
-//! printed.
+//! Passes the output of tests and examples on, line by line, and looks for secrets in the whole
+//! output, also in the output of passing tests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// The passwords that the tests use. None of them may ever be printed.
+/// The passwords of the tests. No password may ever be printed.
 const SECRETS: [&str; 2] = ["hunter2", "hush@"];
 
 /// How often a command is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Gets each line, without secrets, and whether it is to be shown.
+/// Gets each line without secrets, and whether the line is shown.
 pub(crate) type See<'a> = &'a (dyn Fn(&str, bool) + Sync);
 
-/// Runs a command, one that runs tests with `--show-output`. `see` gets its lines, `look` is called now and then
-/// while it runs. Returns how it ended (`None` when it had to be killed at its limit), and how many lines showed a
-/// secret.
+/// Runs a command; a command that runs tests has `--show-output`. `see` gets its lines, and `look`
+/// is called now and then while it runs. Returns the exit status (`None` if the command was killed
+/// at its limit), and the number of lines with a secret.
 pub(crate) fn watch(
     command: &mut Command,
     limit: Option<Duration>,
@@ -28,7 +28,8 @@ pub(crate) fn watch(
     look: &dyn Fn(),
 ) -> Result<(Option<ExitStatus>, usize)> {
     if limit.is_some() {
-        // Whatever it starts belongs to it: the output ends only when they all have ended.
+        // The processes that the command starts belong to it: the output ends only when all of them
+        // have ended.
         command.process_group(0);
     }
     let mut child: Child =
@@ -43,7 +44,7 @@ pub(crate) fn watch(
     Ok((ended?, found.into_inner()))
 }
 
-/// Shows what is to be shown at once.
+/// Shows a line at once, if it is to be shown.
 pub(crate) fn show(line: &str, is_to_be_shown: bool) {
     if is_to_be_shown {
         let _ = writeln!(std::io::stdout(), "{line}");
@@ -59,7 +60,7 @@ fn end(child: &mut Child, limit: Option<Duration>, look: &dyn Fn()) -> Result<Op
         look();
         std::thread::sleep(LOOK);
     }
-    // Not reaped yet, so the number is still its own.
+    // The child is not reaped yet, so it still has this process id.
     let group = format!("-{}", child.id());
     Command::new("kill").args(["-KILL", "--", &group]).status().context("kill")?;
     child.wait()?;
@@ -82,14 +83,14 @@ fn pass_on(from: impl Read, see: See<'_>, found: &AtomicUsize) {
     }
 }
 
-/// Where in the output of a test binary a line stands.
+/// The part of a test program's output that a line belongs to.
 #[derive(Default)]
 struct Section {
     of_successes: bool,
 }
 
 impl Section {
-    /// What passing tests printed is looked at, but not shown.
+    /// The output of passing tests is checked, but not shown.
     fn is_to_be_shown(&mut self, line: &str) -> bool {
         match line {
             "successes:" => self.of_successes = true,

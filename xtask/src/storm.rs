@@ -10,7 +10,7 @@ use crate::test::{cargo, exit_code, install, say};
 /// The storms: the modules of `crates/live/tests/storms` that have one.
 const STORMS: [&str; 5] = ["cluster", "cluster_kills", "etcd", "file", "sentinel"];
 
-/// What a storm is told, by the option that the user says.
+/// The variables of a storm, by the options of the user.
 const OPTIONS: [(&str, &str); 2] = [("--seconds", "LOCKKEEPER_STORM_SECONDS"), ("--seed", "LOCKKEEPER_SEED")];
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
@@ -23,7 +23,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     Ok(exit_code(test.status().context("cargo cannot be run")?))
 }
 
-/// The storm, and the variables that it reads.
+/// The storm, and its variables.
 fn read(args: &[String]) -> Result<(&str, Vec<(&'static str, &str)>)> {
     let usage = || format!("Try: cargo xtask storm NAME --seconds N --seed S, with a NAME of {}", STORMS.join(", "));
     let mut args = args.iter().map(String::as_str);

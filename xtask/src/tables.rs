@@ -1,5 +1,6 @@
-//! `cargo xtask tables`: has the generated part of `docs/stores.md` written. A test of the library does it, which knows what
-//! the stores can do, and compares when it is run as a test.
+//! `cargo xtask tables`: writes the generated part of `docs/stores.md`. A test of the library does
+//! the work, since the library knows what the stores can do. In a normal test run the test only
+//! compares.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,10 +9,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::test::{cargo, exit_code, say};
 
-/// Where the data is, and the tests of it.
+/// The module with the data and their tests.
 const TESTS: &str = "backend::promises::";
 
-/// Tells the test to write what it would compare.
+/// Makes the test write the table instead of comparing it.
 const WRITE: &str = "LOCKKEEPER_TABLES";
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {

@@ -1,4 +1,5 @@
-//! Makes the messages of etcd's API that are committed, so that nobody who builds lockkeeper needs `protoc`.
+//! Makes the messages of etcd's API. They are committed, so that a build of lockkeeper needs no
+//! `protoc`.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! What the user says after `cargo xtask test`, sorted by its reader.
+//! The user's arguments of `cargo xtask test`, sorted by the program that reads them.
 
-/// Options of cargo that are followed by a value of their own.
+/// Options of cargo with a value.
 const WITH_VALUE: [&str; 14] = [
     "-p",
     "--package",
@@ -18,23 +18,23 @@ const WITH_VALUE: [&str; 14] = [
     "--config",
 ];
 
-/// Runs what is left out otherwise. To cargo it would be an old name of `--workspace`.
+/// Runs the tests that are left out by default. To cargo it would be an old name of `--workspace`.
 pub(crate) const ALL: &str = "--all";
 
 /// Arguments for cargo, and for the test programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Args {
-    /// Options that choose what is built.
+    /// Options that choose the packages and targets.
     pub(crate) cargo: Vec<String>,
     /// Names of tests, and options of a test program.
     pub(crate) program: Vec<String>,
-    /// Whether the programs that are left out otherwise are run too: `--all`, which is ours.
+    /// `--all`, an option of xtask: also run the programs that are left out by default.
     pub(crate) all: bool,
 }
 
 impl Args {
-    /// Bare words before `--` are names of tests, as for `cargo test`; what follows `--` is for the
-    /// test programs.
+    /// Bare words before `--` are names of tests, as for `cargo test`; arguments after `--` are for
+    /// the test programs.
     pub(crate) fn new(args: &[String]) -> Self {
         let mut sorted = Self::default();
         let mut args = args.iter();
@@ -60,12 +60,12 @@ impl Args {
         self.cargo.iter().any(|arg| arg.starts_with("-p") || arg.starts_with("--package"))
     }
 
-    /// Whether test programs are named, of which cargo builds no others then.
+    /// Returns whether the options name test programs; cargo builds no others then.
     pub(crate) fn name_programs(&self) -> bool {
         self.cargo.iter().any(|arg| arg == "--test" || arg.starts_with("--test="))
     }
 
-    /// Whether nothing is chosen; `--all` chooses nothing.
+    /// Returns whether the options choose nothing; `--all` chooses nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.cargo.is_empty() && self.program.is_empty()
     }
@@ -85,7 +85,8 @@ mod tests {
         assert!(sorted.all && !sorted.is_empty());
         assert_eq!((sorted.cargo, sorted.program), (args("-p lockkeeper").cargo, args("mutex").program));
         assert!(args("--all").is_empty() && args("--all").all && !args("").all);
-        // Behind the dashes it is one of the programs', and no value of another option is ours.
+        // After the dashes `--all` belongs to the test programs, and the value of another option is
+        // never ours.
         assert!(!args("-- --all").all && !args("--test --all").all);
     }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: installs what is missing, builds every test program, runs one after the
+//! `cargo xtask test`: installs the missing programs, builds every test program, runs one after the
 //! other, and then every example.
 
 mod args;
@@ -18,8 +18,9 @@ use crate::budgets::Budgets;
 use crate::packages::Program;
 use crate::{examples, go, packages};
 
-/// What the live tests start, and the tracer that stops a command at a step of a test. The memory and the file store need no server. A Sentinel is `redis-server --sentinel`.
-/// The current etcd is built from its Go module.
+/// The servers of the live tests, and the tracer that stops a command at a step of a test. The
+/// memory and the file store need no server. A Sentinel is `redis-server --sentinel`. The current
+/// etcd is built from its Go module.
 const SERVERS: &[Program] = &[
     Program { binary: "etcd", package: "etcd-server", variable: Some("LOCKKEEPER_LIVE_ETCD_DEBIAN") },
     Program { binary: "redis-server", package: "redis-server", variable: Some("LOCKKEEPER_LIVE_REDIS_SERVER") },
@@ -45,8 +46,9 @@ pub(crate) fn install(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs some of the tests, with all features. Without `args`, the documentation's and the examples
-/// are among them where `which` names whole packages, and the times are judged. `total` has the steps that were done before.
+/// Runs some of the tests, with all features. Without `args`, and if `which` names whole packages,
+/// the documentation tests and the examples run too, and the times are judged. `total` has the
+/// steps so far.
 pub(crate) fn run_tests(root: &Path, which: &[&str], args: &[String], mut total: Total) -> Result<ExitCode> {
     let args = Args::new(args);
     // Beside `--workspace` cargo would pass over the packages that the user names.
@@ -68,14 +70,15 @@ pub(crate) fn run_tests(root: &Path, which: &[&str], args: &[String], mut total:
     Ok(summary(&total))
 }
 
-/// What is to be run. What is left out is noted, with how to run it.
+/// The programs to run. A program that is left out is noted, with the command that runs it.
 fn choose(programs: Vec<TestProgram>, args: &Args, total: &mut Total) -> Vec<TestProgram> {
     let (left_out, programs): (Vec<_>, Vec<_>) = programs.into_iter().partition(|program| program.is_left_out(args));
     left_out.iter().for_each(|program| total.leave_out(program.note()));
     programs
 }
 
-/// Prints the times, what failed and how to repeat it, and in the last line how many tests there were.
+/// Prints the times, the failures with the commands that repeat them, and the number of tests in
+/// the last line.
 fn summary(total: &Total) -> ExitCode {
     for line in total.times().into_iter().chain(total.lines()) {
         println!("xtask: {line}");
@@ -90,8 +93,9 @@ pub(crate) fn cargo(root: &Path) -> Command {
     cargo
 }
 
-/// Takes from a command what cargo has set for xtask. The build script of ring looks at some of these variables: cargo would
-/// build ring, and all that needs it, again after each command that the user gives to cargo directly.
+/// Removes the variables that cargo has set for xtask from a command. The build script of ring
+/// reads some of them: cargo would build ring and its dependents again after each command that the
+/// user gives to cargo directly.
 pub(crate) fn without_own_variables(command: &mut Command) -> &mut Command {
     let is_own = |name: &str| ["CARGO_MANIFEST_", "CARGO_PKG_"].iter().any(|prefix| name.starts_with(prefix));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_own)) {
@@ -108,7 +112,7 @@ pub(crate) fn say(command: &Command) -> String {
     line
 }
 
-/// The code of the command; 1 when a signal ended it.
+/// The exit code of the command; 1 if a signal ended it.
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     ExitCode::from(code)

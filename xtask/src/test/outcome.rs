@@ -1,39 +1,39 @@
-//! What became of the tests, read from what their programs print.
+//! The outcome of the tests, read from the output of their programs.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use crate::budgets::{self, Budgets};
 
-/// What a line begins with by which a test says that it cannot show what it shows, or how many cases
-/// a suite has made no tests of.
+/// The prefix of a line by which a test says that it cannot run here, or a suite how many cases it
+/// has left out.
 const NOTE: &str = "left out: ";
 
 /// How many of the slowest tests are listed.
 const SLOWEST: usize = 20;
 
-/// Of one program.
+/// The results of one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     pub(crate) secrets: usize,
-    /// Cases that stores cannot do, of which no test was made.
+    /// Cases that stores cannot do, so that there is no test of them.
     pub(crate) left_out: usize,
     /// Tests that could not test here, and why.
     pub(crate) skipped: Vec<String>,
-    /// The names of those that failed.
+    /// The names of the failed tests.
     pub(crate) failures: Vec<String>,
-    /// How long each test took, where its program says so.
+    /// How long each test took, if its program reports that.
     pub(crate) times: Vec<(String, Duration)>,
-    /// How long they all took.
+    /// How long all tests took.
     pub(crate) took: Duration,
-    /// What went wrong with the program, and how to repeat it.
+    /// The problem of the program, and the command that repeats it.
     pub(crate) complaint: Option<String>,
 }
 
 impl Outcome {
-    /// Takes from a line what it says of tests.
+    /// Takes the facts about tests from a line.
     pub(crate) fn read(&mut self, line: &str) {
         if let Some(result) = line.strip_prefix("test result: ") {
             self.passed += number_before(result, " passed");
@@ -48,7 +48,7 @@ impl Outcome {
         }
     }
 
-    /// Takes how the program has ended; `to_repeat` is told which tests failed.
+    /// Takes the end of the program; `to_repeat` gets the names of the failed tests.
     pub(crate) fn end(&mut self, name: &str, status: ExitStatus, to_repeat: impl Fn(&[String]) -> String) {
         if !status.success() {
             let line = to_repeat(&self.failures);
@@ -57,7 +57,7 @@ impl Outcome {
     }
 }
 
-/// What a line says of one test: `test a::b ... ok`, or `test a::b ... FAILED <0.123s>`.
+/// The result of one test in a line: `test a::b ... ok`, or `test a::b ... FAILED <0.123s>`.
 struct Test<'a> {
     name: &'a str,
     has_failed: bool,
@@ -65,7 +65,7 @@ struct Test<'a> {
 }
 
 impl<'a> Test<'a> {
-    /// The test that a line speaks of, if it has ended.
+    /// The test in a line, if it has ended.
     fn new(line: &'a str) -> Option<Self> {
         let (name, result) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
         let (result, took) = match result.split_once(" <") {
@@ -81,20 +81,20 @@ fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
-/// The number at the end of what stands before `word`, or 0.
+/// The number just before `word`, or 0.
 fn number_before(text: &str, word: &str) -> usize {
     let before = text.split(word).next().filter(|before| before.len() < text.len());
     before.and_then(|before| before.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Of all programs.
+/// The results of all programs.
 #[derive(Debug, Default)]
 pub(crate) struct Total {
     sum: Outcome,
     complaints: Vec<String>,
-    /// How long each step took, in their order.
+    /// How long each step took, in order.
     steps: Vec<(String, Duration)>,
-    /// What each program may take, where that is judged.
+    /// The budget of each program, if the times are judged.
     budgets: Option<Budgets>,
 }
 
@@ -104,7 +104,7 @@ impl Total {
         self.budgets = Some(budgets);
     }
 
-    /// Does a step that runs no tests, and notes how long it takes.
+    /// Runs a step without tests, and notes how long it takes.
     pub(crate) fn time<T>(&mut self, name: &str, step: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let done = step();
@@ -132,7 +132,7 @@ impl Total {
         self.complaints.is_empty() && self.sum.failed == 0
     }
 
-    /// Notes a program that is not run, and how to run it.
+    /// Notes a program that is left out, and the command that runs it.
     pub(crate) fn leave_out(&mut self, note: String) {
         self.sum.skipped.push(note);
     }
@@ -154,7 +154,7 @@ impl Total {
         lines
     }
 
-    /// What failed, and how many there were.
+    /// The failures, and the number of tests.
     pub(crate) fn lines(&self) -> Vec<String> {
         let Outcome { passed, failed, left_out, skipped, .. } = &self.sum;
         let mut lines: Vec<_> = skipped.iter().map(|test| format!("left out: {test}")).collect();

@@ -10,14 +10,14 @@ use super::args::{ALL, Args};
 use super::{cargo, say};
 use crate::examples::Example;
 
-/// What the tests of a program do most of the time.
+/// How the tests of a program spend most of their time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// They wait for a server on real time.
+    /// The tests wait for a server in real time.
     Sleep,
-    /// They start processes.
+    /// The tests start processes.
     Spawn,
-    /// They compute most of the time.
+    /// The tests compute.
     Compute,
     /// Each takes all that the machine has.
     Storm,
@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// By package and program. All others compute.
+/// By package and program. All other programs compute.
 const KINDS: [(&str, &str, Kind); 5] = [
     ("lockkeeper-live", "contract", Kind::Sleep),
     ("lockkeeper-live", "it", Kind::Spawn),
@@ -44,14 +44,15 @@ const KINDS: [(&str, &str, Kind); 5] = [
     ("lockkeeper-live", "storms", Kind::Storm),
 ];
 
-/// What makes a test program say how long each test took. The option is not stable: the program takes it only with the
-/// variable in its environment, whatever its value. This value leaves a compiler that a test might start as it is: for that
-/// it is the name of the crate that may use what is not stable.
+/// Makes a test program report how long each test took. The option is not stable, so the program
+/// accepts it only with this variable in its environment, whatever the value. To a compiler that a
+/// test might start, the value is the name of the crate that may use unstable features, so this
+/// value changes nothing there.
 const TIMES: [&str; 2] = ["--report-time", "-Zunstable-options"];
 const UNSTABLE: (&str, &str) = ("RUSTC_BOOTSTRAP", "libtest");
 
-/// By package and program, what is run only with `--all` or by its name: other ways to the same stores, other versions of
-/// the servers, long histories.
+/// The programs that run only with `--all` or by their name: other ways to the same stores, other
+/// versions of the servers, long histories.
 const ONLY_WITH_ALL: [(&str, &str, Kind); 1] = [("lockkeeper-live", "matrix", Kind::Sleep)];
 
 /// All that is known of programs, the longest first.
@@ -59,26 +60,26 @@ fn known() -> impl Iterator<Item = (&'static str, &'static str, Kind)> {
     KINDS.into_iter().chain(ONLY_WITH_ALL)
 }
 
-/// A program whose tests are run.
+/// A program with tests.
 #[derive(Debug)]
 pub(crate) struct TestProgram {
     /// `lockkeeper-live contract`
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// What cargo is told to run it.
+    /// The options that make cargo run it.
     choice: Vec<String>,
     command: Command,
-    /// Whether it can say how long each test took.
+    /// Whether the program can report how long each test took.
     tells_times: bool,
 }
 
 impl TestProgram {
-    /// The place among those that are known, or behind them.
+    /// The place among the known programs, or after them.
     pub(crate) fn rank(&self) -> usize {
         known().position(|known| self.is(known)).unwrap_or(usize::MAX)
     }
 
-    /// Whether it is run only with `--all` or by its name, and neither is given.
+    /// Returns whether the program needs `--all` or its name, and neither is given.
     pub(crate) fn is_left_out(&self, args: &Args) -> bool {
         !args.all && !args.name_programs() && ONLY_WITH_ALL.into_iter().any(|known| self.is(known))
     }
@@ -87,10 +88,10 @@ impl TestProgram {
         self.name == format!("{package} {name}")
     }
 
-    /// With the options of the user, and ours beside them.
+    /// The command with the user's options and xtask's own.
     pub(crate) fn command(&mut self, given: &[String]) -> &mut Command {
         let ours = ["--show-output"].into_iter().chain(TIMES.into_iter().filter(|_| self.tells_times));
-        // A program refuses an option that it gets twice.
+        // A program refuses an option that is given twice.
         let ours: Vec<_> = ours.filter(|option| !given.iter().any(|given| is_same(given, option))).collect();
         if self.tells_times {
             self.command.env(UNSTABLE.0, UNSTABLE.1);
@@ -98,7 +99,7 @@ impl TestProgram {
         self.command.args(given).args(ours)
     }
 
-    /// The line that says how to run what is left out.
+    /// The line with the command that runs the left out program.
     pub(crate) fn note(&self) -> String {
         format!(
             "{}. To run it: cargo xtask test {}; with all others: cargo xtask test {ALL}",
@@ -107,7 +108,7 @@ impl TestProgram {
         )
     }
 
-    /// The line that runs these tests of it again.
+    /// The line with the command that runs these tests again.
     pub(crate) fn to_repeat(&self, tests: &[String]) -> String {
         let mut line = format!("cargo test --all-features --locked {}", self.choice.join(" "));
         if !tests.is_empty() {
@@ -119,18 +120,18 @@ impl TestProgram {
     }
 }
 
-/// `-Z` is one option, whatever stands behind it.
+/// `-Z` is one option, whatever its value.
 fn is_same(given: &str, option: &str) -> bool {
     given == option || given.starts_with("-Z") && option.starts_with("-Z")
 }
 
-/// What there is to run.
+/// The built programs.
 pub(crate) struct Built {
     pub(crate) programs: Vec<TestProgram>,
     pub(crate) examples: Vec<Example>,
 }
 
-/// Builds all at once, and takes from cargo's messages what there is.
+/// Builds all at once, and takes the programs from cargo's messages.
 pub(crate) fn build(root: &Path, which: &[&str], args: &Args) -> Result<Built> {
     let mut build = cargo(root);
     build.arg("test").args(which).args(["--all-features", "--locked", "--no-run"]).args(&args.cargo);
@@ -156,12 +157,12 @@ pub(crate) fn build(root: &Path, which: &[&str], args: &Args) -> Result<Built> {
     Ok(Built { programs, examples })
 }
 
-/// The tests in the documentation, which cargo builds and runs itself.
+/// The documentation tests, which cargo builds and runs itself.
 pub(crate) fn documentation(root: &Path) -> TestProgram {
     let mut command = cargo(root);
     command.args(["test", "--doc", "--workspace", "--all-features", "--locked", "--"]);
     let choice = vec!["--workspace".to_owned(), "--doc".to_owned()];
-    // With the variable cargo would build the dependencies again that look at it.
+    // With the variable, cargo would build the dependencies that read it again.
     TestProgram { name: "documentation".to_owned(), kind: Kind::Compute, choice, command, tells_times: false }
 }
 
@@ -176,7 +177,7 @@ struct Artifact {
 }
 
 impl Artifact {
-    /// The program that a message speaks of, if it does.
+    /// The program in a message, if there is one.
     fn new(message: &str) -> Option<Self> {
         let message: Value = serde_json::from_str(message).ok()?;
         if message["reason"] != "compiler-artifact" {
@@ -193,11 +194,11 @@ impl Artifact {
         })
     }
 
-    /// In the folder of its package, as cargo runs it.
+    /// The command runs in the folder of its package, like under cargo.
     fn test(self) -> TestProgram {
         let mut command = Command::new("env");
-        // Whoever starts the tests in the background of a script has these ignored, which programs
-        // inherit and commands keep: the tests that send them would wait in vain.
+        // In the background of a script, these signals are ignored. Programs inherit that, and
+        // commands keep it: tests that send these signals would wait in vain.
         command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(&self.program);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         let target = match self.kind.as_str() {

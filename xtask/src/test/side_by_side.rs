@@ -1,4 +1,5 @@
-//! Runs so many test programs at a time, and prints the output of each as a whole when it has ended.
+//! Runs this many test programs at a time, and prints the output of each program as a whole after
+//! its end.
 
 use std::collections::VecDeque;
 use std::io::{Write, stdout};
@@ -13,20 +14,21 @@ use super::outcome::{Outcome, Total};
 use super::programs::TestProgram;
 use crate::secrets;
 
-/// How many programs run at a time. With four of them Redis and etcd left tests without an answer for seconds. With two of
-/// them on two cores about one test of 9000 met a pause that it did not expect, and five minutes were saved.
+/// How many programs run at a time. With four programs, Redis and etcd left tests without an answer
+/// for seconds. With two programs on two cores, about one test of 9000 met a pause that it did not
+/// expect, and five minutes were saved.
 const AT_ONCE: usize = 1;
 
 /// How often a program that is still running says so.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 
-/// How many tests of a program run at a time, if the user sets it.
+/// The user's variable for the number of tests that a program runs at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-/// Tells the tests that they may take long.
+/// Allows the tests to take long.
 const ALL: &str = "LOCKKEEPER_ALL";
 
-/// Runs all of them, whatever becomes of one, in this order.
+/// Runs all programs in this order, even after a failure.
 pub(super) fn run(programs: Vec<TestProgram>, args: &Args, total: &mut Total) -> Result<()> {
     let (queue, total) = (Mutex::new(VecDeque::from(programs)), Mutex::new(total));
     let worker = || -> Result<()> {
@@ -49,7 +51,7 @@ fn take(queue: &Mutex<VecDeque<TestProgram>>) -> Option<TestProgram> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
-/// What a program has printed, and what that says.
+/// The output of a program, and the results in it.
 #[derive(Default)]
 struct Seen {
     shown: Vec<u8>,
@@ -96,11 +98,11 @@ fn run_one(program: &mut TestProgram, args: &Args) -> Result<Outcome> {
     Ok(seen.outcome)
 }
 
-/// As a whole, so that nothing of another program comes between.
+/// Prints the output as a whole, so that no output of another program comes between.
 fn print(name: &str, seen: &Seen) {
     let outcome = &seen.outcome;
     let mut out = stdout().lock();
-    // Nobody is left to whom a failure could be told.
+    // A closed stdout leaves no way to report a failure.
     let _ = writeln!(out, "\n==== {name} ====");
     let _ = out.write_all(&seen.shown);
     let _ = writeln!(

@@ -1,14 +1,15 @@
-//! What the documentation claims: each test that it names is there.
+//! The claims of the documentation: each named test exists.
 
 use std::collections::HashMap;
 
 use super::Finding;
 use super::source::Source;
 
-/// A name of so many words is a sentence, and a test's. Shorter ones may be anything.
+/// A name of this many words is a sentence, and so the name of a test. A shorter name may be
+/// anything.
 const WORDS: usize = 4;
 
-/// What else begins like that: figures, and a field of JSON.
+/// Other names with such a beginning: metrics, and a field of JSON.
 const FIGURES: [&str; 2] = ["lockkeeper_", "store_commands_per_pair"];
 
 pub(crate) fn check(files: &[(String, String)], sources: &[Source]) -> Vec<Finding> {
@@ -28,7 +29,7 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2).flat_map(str::split_whitespace).filter(|name| is_test(name))
 }
 
-/// The names of functions that could be tests, and the files in which they are.
+/// The names of functions that could be tests, and the files that have them.
 fn tests(sources: &[Source]) -> HashMap<&str, Vec<&Source>> {
     let mut tests: HashMap<&str, Vec<&Source>> = HashMap::new();
     for source in sources {
@@ -51,7 +52,7 @@ fn is_test(name: &str) -> bool {
         && !FIGURES.iter().any(|figure| sentence.starts_with(figure))
 }
 
-/// Whether there is such a function, in a module of the name that is given before it.
+/// Returns whether there is such a function, in a module of the given name.
 fn is_there(name: &str, tests: &HashMap<&str, Vec<&Source>>) -> bool {
     let mut path = name.rsplit("::");
     let places = path.next().and_then(|sentence| tests.get(sentence));

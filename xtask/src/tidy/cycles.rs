@@ -1,7 +1,8 @@
 //! Cycles of files: files of one crate that use each other in a circle cannot be read, tested or moved one by one.
 //!
-//! A file uses another one if it names an item that the other one defines. A re-export counts as the file behind it. So a
-//! `mod.rs` that only declares and re-exports is in no cycle.
+//! A file uses another file if it names an item that the other file defines. A re-export counts as
+//! the file with the definition. So a `mod.rs` with only declarations and re-exports is in no
+//! cycle.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,7 +20,7 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
     against(LARGEST, &cycles(sources))
 }
 
-/// The findings about these cycles if the largest may have so many files.
+/// The findings about these cycles if the largest cycle may have this many files.
 pub(super) fn against(largest: usize, cycles: &[Vec<&str>]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for cycle in cycles.iter().filter(|cycle| cycle.len() > largest) {
@@ -63,12 +64,13 @@ struct Crate<'a> {
 
 struct File<'a> {
     path: &'a str,
-    /// The words of its code, without `use` and `mod`.
+    /// The words of the code, without `use` and `mod`.
     words: BTreeSet<&'a str>,
     paths: Vec<CodePath<'a>>,
 }
 
-/// The names that `use` gives to paths from the root of the crate, for one file; `None` for what another crate defines.
+/// The names that `use` gives to paths from the root of the crate, for one file; `None` for items
+/// of another crate.
 type Names<'a> = HashMap<&'a str, Option<Vec<&'a str>>>;
 
 impl<'a> Crate<'a> {
@@ -89,7 +91,7 @@ impl<'a> Crate<'a> {
         strongly_connected(&self.files.iter().map(uses).collect())
     }
 
-    /// What the `use`s of a file name, and the modules that it declares.
+    /// The names from the `use` items of a file, and the modules that the file declares.
     fn names(&self, module: &[&'a str], file: &File<'a>) -> Names<'a> {
         let mut names = Names::new();
         for child in self.files.keys().filter(|child| child.len() == module.len() + 1 && child.starts_with(module)) {
@@ -104,7 +106,8 @@ impl<'a> Crate<'a> {
         names
     }
 
-    /// The file that defines what is at a path from the root. A module alone is not yet an item of it.
+    /// The file that defines the item at a path from the root. A module alone is not an item of the
+    /// file.
     fn defining(&self, mut path: Vec<&'a str>, names: &BTreeMap<&Vec<&'a str>, Names<'a>>) -> Option<&'a str> {
         // A chain of re-exports is short; one in a circle does not compile.
         for _ in 0..8 {
@@ -124,7 +127,7 @@ impl<'a> Crate<'a> {
 }
 
 impl<'a> File<'a> {
-    /// The paths from the root of all that the file uses. What it only re-exports it does not use.
+    /// The paths from the root of all items that the file uses. A re-export alone is no use.
     fn used(&self, module: &[&'a str], names: &Names<'a>) -> Vec<Vec<&'a str>> {
         let is_used = |path: &&CodePath<'a>| {
             let name = path.alias.or(path.segments.last().copied());
@@ -182,7 +185,7 @@ fn strongly_connected<'a>(edges: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> Vec<V
 
 struct Search<'e, 'a> {
     edges: &'e BTreeMap<&'a str, BTreeSet<&'a str>>,
-    /// The number of each visited node, and whether it still is on the stack.
+    /// The number of each visited node, and whether the node still is on the stack.
     seen: HashMap<&'a str, (usize, bool)>,
     stack: Vec<&'a str>,
     found: Vec<Vec<&'a str>>,

@@ -9,7 +9,7 @@ use super::tokens::{CodePath, paths};
 const LIBRARY: &str = "crates/lockkeeper/src/";
 const CORE: &str = "crates/lockkeeper-core/src/";
 
-/// A directory of the library, and what it must not know of.
+/// A directory of the library, and the modules that it must not use.
 struct Room {
     /// The sources of its crate.
     home: &'static str,
@@ -62,7 +62,7 @@ const ROOMS: &[Room] = &[
 const ABOVE_A_STORE: &[&str] =
     &["lockkeeper", "lockkeeper_server", "lockkeeper_cli", "lockkeeper_live", "lockkeeper_testing"];
 
-/// Crates, and the crates that they must not know.
+/// Crates, and the crates that they must not use.
 const CRATES: [(&str, &[&str]); 9] = [
     ("crates/lockkeeper-etcd/src/", ABOVE_A_STORE),
     ("crates/lockkeeper-file/src/", ABOVE_A_STORE),
@@ -72,7 +72,7 @@ const CRATES: [(&str, &[&str]); 9] = [
     ("crates/lockkeeper-testing/src/", &["lockkeeper_server", "lockkeeper_cli", "lockkeeper_live"]),
     ("crates/lockkeeper-server/src/", &["lockkeeper_cli", "lockkeeper_live"]),
     ("crates/lockkeeper-cli/src/", &["lockkeeper_live"]),
-    // It starts servers, and knows nothing of locks; its tests do.
+    // The servers of the tests know nothing of locks; the tests do.
     ("crates/live/src/", &["lockkeeper", "lockkeeper_server", "lockkeeper_cli"]),
 ];
 
@@ -81,7 +81,7 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
     sources.iter().flat_map(|source| file(source, &exports)).collect()
 }
 
-/// What stands at the root of the library, and the room that it comes from.
+/// The items at the root of the library, and the room of each item.
 fn exports(sources: &[Source]) -> HashMap<String, String> {
     let Some(root) = sources.iter().find(|source| source.path == format!("{LIBRARY}lib.rs")) else {
         return HashMap::new();
@@ -124,7 +124,7 @@ fn file(source: &Source, exports: &HashMap<String, String>) -> Vec<Finding> {
     findings
 }
 
-/// Why this path must not stand in this room, if it must not.
+/// Why this room must not have this path, if that is so.
 fn problem(room: &Room, path: &CodePath<'_>, module: &[&str], exports: &HashMap<String, String>) -> Option<String> {
     let Some(inside) = resolve(path, module) else {
         let outside = path.segments.join("::");
@@ -143,10 +143,11 @@ fn problem(room: &Room, path: &CodePath<'_>, module: &[&str], exports: &HashMap<
     closed.then(|| format!("{}/ must not import {target} ({})", room.name, path.segments.join("::")))
 }
 
-/// The path from the root of the library; `None` for one that leads outside it or below its own module.
+/// The path from the root of the library; `None` for a path that leads outside it or below its own
+/// module.
 fn resolve<'a>(path: &CodePath<'a>, module: &[&'a str]) -> Option<Vec<&'a str>> {
     let mut base: Vec<&str> = module.to_vec();
-    // Modules inside the file: their names do not matter, since `super` takes them off again.
+    // Modules inside the file: their names do not matter, since `super` removes them again.
     base.extend(std::iter::repeat_n("", path.nested));
     let mut segments = path.segments.iter().copied().peekable();
     match segments.next()? {
@@ -162,7 +163,7 @@ fn resolve<'a>(path: &CodePath<'a>, module: &[&'a str]) -> Option<Vec<&'a str>> 
     Some(base)
 }
 
-/// The module of a file of a crate; empty for its root.
+/// The module of a file in a crate; empty for the root.
 fn module<'a>(path: &'a str, home: &str) -> Option<Vec<&'a str>> {
     let inside = path.strip_prefix(home)?.strip_suffix(".rs")?;
     let mut module: Vec<&str> = inside.split('/').collect();

@@ -1,10 +1,10 @@
-//! What was left lying about: unfinished code, tests that do not run, paths of somebody's machine.
+//! Leftovers: unfinished code, tests that do not run, paths of a developer's machine.
 
 use super::Finding;
 use super::source::Source;
 use super::tokens::tokens;
 
-/// Directories of machines on which the project was built. Written in two halves, so that this file passes.
+/// Directories of machines that built the project. Written in two halves, so that this file passes.
 const WORDS: [&str; 4] =
     [concat!("/wo", "rk/"), concat!("../sh", "ared"), concat!("/tmp/w", "t/"), concat!("/tmp/t", "gt/")];
 

@@ -1,5 +1,6 @@
-//! `cargo xtask tidy`: what the compiler does not check. Text is scanned, not parsed: comments and strings are blanked
-//! first, and what a scan cannot see (a method call on a value of unknown type) is left to the reviewer.
+//! `cargo xtask tidy`: checks beyond the compiler. It scans text and does not parse: it first
+//! blanks comments and strings. A scan cannot see everything, such as a method call on a value of
+//! unknown type; the reviewer has to.
 
 mod claims;
 mod cycles;
@@ -23,10 +24,10 @@ use anyhow::{Context, Result};
 
 use self::source::Source;
 
-/// Directories that hold nothing of ours.
+/// Directories without files of the project.
 const SKIPPED: [&str; 3] = [".git", "target", "node_modules"];
 
-/// Something found, at a line.
+/// A finding, at a line.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     path: String,
@@ -62,7 +63,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What may be better, and everything that must not be, in the order of the files.
+/// The notes, and all findings in the order of the files.
 fn check(files: &[(String, String)], sources: &[Source]) -> (Vec<String>, Vec<Finding>) {
     let (mut notes, mut findings) = (Vec::new(), leftovers::words(files));
     findings.extend(words::check(files, &mut notes));
@@ -74,7 +75,7 @@ fn check(files: &[(String, String)], sources: &[Source]) -> (Vec<String>, Vec<Fi
     (notes, findings)
 }
 
-/// What there is today and may only become less.
+/// Numbers that may only fall.
 fn ratchets(sources: &[Source]) -> Vec<Finding> {
     let mut findings = cycles::check(sources);
     findings.extend(names::check(sources));
@@ -85,7 +86,7 @@ fn ratchets(sources: &[Source]) -> Vec<Finding> {
 fn read_all(root: &Path) -> Result<Vec<(String, String)>> {
     let mut files = Vec::new();
     walk(root, &mut |path| {
-        // What is not UTF-8 is no text of ours.
+        // A file that is not UTF-8 is no text.
         if let Ok(text) = fs::read_to_string(path) {
             let name = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/");
             files.push((name, text));

@@ -1,19 +1,19 @@
-//! What has one place: the clock, the source of randomness, the start of tasks and threads.
+//! Features with one place: the clock, the source of randomness, the start of tasks and threads.
 
 use super::Finding;
 use super::source::Source;
 use super::tokens::{Token, paths};
 
-/// Something that only one file of a crate may do.
+/// A feature that only one file of a crate may use.
 struct Place {
     /// The file below `src/`.
     file: &'static str,
     what: &'static str,
     /// Neighbouring segments of a path.
     paths: &'static [&'static [&'static str]],
-    /// Words that say it by themselves.
+    /// Words that prove a use by themselves.
     words: &'static [&'static str],
-    /// A method, and the names of the values on which it is meant.
+    /// A method, and the names of the values of this type.
     method: Option<(&'static str, &'static [&'static str])>,
 }
 
@@ -55,7 +55,7 @@ const PLACES: [Place; 3] = [
     },
 ];
 
-/// Exceptions: where, what (the file whose right it is), and why.
+/// Exceptions: the file, the feature (by the file that owns it), and the reason.
 const ALLOWED: &[(&str, &str, &str)] = &[
     ("crates/lockkeeper-testing/src/", "time.rs", "the suite runs a store on virtual time"),
     ("crates/lockkeeper-testing/src/", "runtime.rs", "the suite starts contenders"),

@@ -1,4 +1,5 @@
-//! What has grown long. Reported, not refused: a long list of cases may be the clearest way to say it.
+//! Long functions and files. They are reported, not refused: a long list of cases may be the
+//! clearest form.
 
 use super::Finding;
 use super::source::Source;

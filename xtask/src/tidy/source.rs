@@ -1,13 +1,14 @@
-//! A Rust file with comments, strings and, apart, its tests blanked. Lines stay where they are.
+//! A Rust file with comments and strings blanked, and, separately, its tests. Lines keep their
+//! numbers.
 
 use super::tokens::{Token, tokens};
 
-/// A Rust file, as the checks see it.
+/// A Rust file for the checks.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Its path from the root of the repository.
+    /// The path from the root of the repository.
     pub(crate) path: String,
-    /// Everything but comments and the contents of strings.
+    /// The text without comments and without the contents of strings.
     pub(crate) code: String,
     /// The same without tests; empty if the whole file is a test, an example or a benchmark.
     pub(crate) shipped: String,
@@ -16,7 +17,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// `None` for what is not Rust.
+    /// `None` for a file that is not Rust.
     pub(crate) fn new(path: &str, text: &str) -> Option<Self> {
         if !path.ends_with(".rs") {
             return None;
@@ -27,7 +28,7 @@ impl Source {
         Some(Self { path: path.to_owned(), code, shipped, shipped_lines })
     }
 
-    /// All Rust files, with those blanked that another one declares as `#[cfg(test)] mod x;`.
+    /// All Rust files. A file that another file declares as `#[cfg(test)] mod x;` is blanked.
     pub(crate) fn all(files: &[(String, String)]) -> Vec<Self> {
         let mut sources: Vec<_> = files.iter().filter_map(|(path, text)| Self::new(path, text)).collect();
         let declared: Vec<String> = sources.iter().flat_map(Self::test_modules).collect();
@@ -40,7 +41,7 @@ impl Source {
         sources
     }
 
-    /// Where the files of its `#[cfg(test)] mod x;` are, without `.rs`.
+    /// The files of the `#[cfg(test)] mod x;` items, without `.rs`.
     fn test_modules(&self) -> Vec<String> {
         let stem = self.path.trim_end_matches(".rs");
         let (parent, last) = stem.rsplit_once('/').unwrap_or(("", stem));
@@ -83,7 +84,7 @@ pub(crate) fn blank_text(text: &str) -> String {
     blanked
 }
 
-/// How long the comment or literal is that the text begins with; 0 if it begins with neither.
+/// The length of the comment or literal at the begin of the text; 0 if there is neither.
 fn literal(text: &str, after_word: bool) -> usize {
     if text.starts_with("//") {
         return text.find('\n').unwrap_or(text.len());
@@ -97,7 +98,7 @@ fn literal(text: &str, after_word: bool) -> usize {
     if text.starts_with('\'') {
         return character(text);
     }
-    // r"…", r#"…"#, br"…", cr"…"; the r of `for"` is none.
+    // r"…", r#"…"#, br"…", cr"…"; the r of `for"` begins no string.
     let prefix = ["r", "br", "cr"].into_iter().find(|p| !after_word && text.starts_with(p));
     prefix.and_then(|prefix| raw_string(&text[prefix.len()..]).map(|length| prefix.len() + length)).unwrap_or(0)
 }
@@ -150,7 +151,7 @@ fn raw_string(text: &str) -> Option<usize> {
     Some(hashes + 1 + length)
 }
 
-/// Blanks every item behind `#[cfg(test)]`; also returns how many lines those have.
+/// Blanks every item after `#[cfg(test)]`; also returns the number of their lines.
 fn blank_tests(code: &str) -> (String, usize) {
     let (mut shipped, mut lines, mut rest) = (String::new(), 0, code);
     while let Some(at) = rest.find("#[cfg(test)]").or_else(|| rest.find("#[cfg(all(test")) {
@@ -165,7 +166,7 @@ fn blank_tests(code: &str) -> (String, usize) {
     (shipped, lines)
 }
 
-/// Where the item that begins the text ends: at its `;` or its closing brace.
+/// The end of the item at the begin of the text: its `;` or its closing brace.
 fn item_end(item: &str) -> usize {
     let (mut braces, mut others) = (0_usize, 0_usize);
     for (at, c) in item.char_indices() {

@@ -1,4 +1,4 @@
-//! Each check finds what it is for, and passes what only looks like it.
+//! Each check finds its errors, and accepts text that only looks similar.
 
 use super::*;
 
@@ -7,7 +7,7 @@ const LIB: (&str, &str) = (
     "pub mod engine;\npub use backend::memory::MemoryStore;\npub use engine::{Session as EngineSession, Waiter};",
 );
 
-/// The lines with findings of one file of the library, or of its core.
+/// The lines with findings of one file of the library or its core.
 fn lines(path: &str, text: &str) -> Vec<usize> {
     let home = if path.starts_with("store/") { "lockkeeper-core" } else { "lockkeeper" };
     findings(&format!("crates/{home}/src/{path}"), text).iter().map(|finding| finding.line).collect()

@@ -17,10 +17,10 @@ impl Token<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CodePath<'a> {
     pub(crate) segments: Vec<&'a str>,
-    /// The name that it goes by, if it has another (`as`).
+    /// The name after `as`, if there is one.
     pub(crate) alias: Option<&'a str>,
     pub(crate) line: usize,
-    /// How many `mod x {` it stands in.
+    /// The number of `mod x {` around the path.
     pub(crate) nested: usize,
     pub(crate) stands: Stands,
 }
@@ -67,7 +67,7 @@ struct Walk<'t, 'a> {
     tokens: &'t [Token<'a>],
     at: usize,
     found: Vec<CodePath<'a>>,
-    /// How many braces are open, and at which of them a module began.
+    /// The number of open braces, and the depths at which modules began.
     depth: usize,
     modules: Vec<usize>,
     stands: Stands,
@@ -94,7 +94,7 @@ impl<'a> Walk<'_, 'a> {
         self.at += 1;
     }
 
-    /// Whether the `use` that stands here has a `pub` or a `pub(…)` before it.
+    /// Returns whether the `use` here has a `pub` or a `pub(…)` before it.
     fn import(&self) -> Stands {
         match self.at.checked_sub(1).map(|before| self.tokens[before].text) {
             Some("pub" | ")") => Stands::Export,
@@ -102,7 +102,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Reads the tree that begins here, and stands behind it afterwards.
+    /// Reads the tree that begins here, and moves past it.
     fn tree(&mut self, prefix: &[&'a str]) {
         let (mut segments, line) = (prefix.to_vec(), self.tokens[self.at].line);
         loop {

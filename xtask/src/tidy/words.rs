@@ -1,17 +1,17 @@
-//! Private words: metaphors that the code once had for what the field has a term for (`docs/glossary.md`).
+//! Private words: metaphors of the old code, where the field has a term (`docs/glossary.md`).
 
 use std::collections::BTreeMap;
 
 use super::Finding;
 use super::tokens::tokens;
 
-/// A word, and what to write in its place.
+/// A word, and its replacement.
 struct Word {
     word: &'static str,
     instead: &'static str,
-    /// Whether a sentence that is the name of a test may still have it.
+    /// Whether the sentence in the name of a test may still have the word.
     in_names: bool,
-    /// How many times comments have it. This number may only fall.
+    /// The number of uses in comments. This number may only fall.
     in_comments: usize,
 }
 
@@ -68,7 +68,7 @@ const WORDS: &[Word] = &[
     Word { word: "whom", instead: "the claim, the client", in_names: true, in_comments: 25 },
 ];
 
-/// The words of identifiers that are refused, and the words of comments of which there are too many. `notes` gets the
+/// The refused words in identifiers, and the words that comments use too often. `notes` gets the
 /// numbers that may be lowered.
 pub(crate) fn check(files: &[(String, String)], notes: &mut Vec<String>) -> Vec<Finding> {
     let (mut findings, mut comments) = (Vec::new(), BTreeMap::<&str, Vec<(&str, usize)>>::new());
