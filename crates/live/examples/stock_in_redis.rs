@@ -1,7 +1,8 @@
-//! The lock is in etcd, the data in Redis: four shops sell from one stock. Each change is checked at the data with the
-//! fencing token, so that a shop which stood still and believes that it holds the lock sells nothing.
+//! The lock is in etcd, the data in Redis: four shops sell from one stock. Redis checks each change
+//! with the fencing token. So a shop that was stopped, and still takes itself for the holder, sells
+//! nothing.
 //!
-//! It starts an etcd and a Redis server of its own, and ends them.
+//! The example starts an etcd and a Redis server of its own, and ends them.
 //!
 //! ```sh
 //! cargo run -p lockkeeper-live --example stock_in_redis
@@ -14,7 +15,7 @@ use lockkeeper::{EtcdStore, Keeper, Sequencer};
 use lockkeeper_live::{Etcd, Redis};
 use tokio::task::JoinSet;
 
-/// The stock, and what says which holder was there last.
+/// The stock, and the key with the last holder's token.
 const STOCK: &str = "stock:chairs";
 const CHAIRS: u32 = 40;
 
@@ -25,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut shops = JoinSet::new();
     for shop in ["north", "south", "east", "west"] {
         let (url, server) = (etcd.url(), redis.url());
-        // Each is a client of its own, as if in a process of its own.
+        // Each shop is a client of its own, as if in a process of its own.
         shops.spawn(async move { sell(shop, &url, &server).await.map_err(|error| error.to_string()) });
     }
     let mut sold = 0;
@@ -37,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     refused(&etcd, &redis).await
 }
 
-/// Sells until nothing is left: read, and write what is left, under the lock.
+/// Sells until the stock is empty: reads the stock and writes the rest, under the lock.
 async fn sell(shop: &str, etcd: &str, redis: &str) -> Result<u32, Box<dyn Error>> {
     let keeper = keeper(etcd).await?;
     let (lock, stock) = (keeper.mutex("chairs")?, FencedKey::new(STOCK)?);
@@ -45,7 +46,8 @@ async fn sell(shop: &str, etcd: &str, redis: &str) -> Result<u32, Box<dyn Error>
     let mut sold = 0;
     loop {
         let guard = lock.lock().await?;
-        // The first access with a token shuts out whoever held the lock before, so reads carry it too.
+        // The first access with a token shuts out all earlier holders, so a read sends the token
+        // too.
         let left: u32 = asked(&mut data, &stock.read(&guard.sequencer(), &["GET"])?)?;
         if left == 0 {
             guard.release().await?;
@@ -58,8 +60,9 @@ async fn sell(shop: &str, etcd: &str, redis: &str) -> Result<u32, Box<dyn Error>
     }
 }
 
-/// Somebody deletes the lock of a holder that does not know of it yet, and the next one begins: what the first one sends
-/// now is refused, by Redis with the token, and by etcd in its own transactions.
+/// An operator deletes the lock of a holder that does not know it yet, and the next holder begins.
+/// From now on Redis refuses the requests of the first holder by its token, and etcd refuses its
+/// transactions.
 async fn refused(etcd: &Etcd, redis: &Redis) -> Result<(), Box<dyn Error>> {
     let keeper = keeper(&etcd.url()).await?;
     let (lock, stock) = (keeper.mutex("chairs")?, FencedKey::new(STOCK)?);
@@ -86,7 +89,7 @@ async fn keeper(url: &str) -> lockkeeper::Result<Keeper> {
     Keeper::builder(EtcdStore::from_url(&url.parse()?)?.connect().await?).connect().await
 }
 
-/// What the command answered; an error if the holder is one no more.
+/// The answer of the command; an error if the holder has lost the lock.
 fn asked<T: redis::FromRedisValue>(data: &mut redis::Connection, call: &Call) -> Result<T, Box<dyn Error>> {
     let (passed, answer): (u32, T) = send(data, call)?;
     match passed {

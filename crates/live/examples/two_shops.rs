@@ -1,8 +1,8 @@
-//! Two shops sell from one stock that is kept in Redis: what is left, and the list of orders, are changed in one step, and
-//! nothing is sold twice, though nobody holds a lock. Then an inventory, under a lock, counts the stock anew; its token
-//! keeps an inventory that was overtaken from writing.
+//! Two shops sell from one stock in Redis. The stock and the list of orders change in one step. So
+//! nothing is sold twice, though no shop holds a lock. Then an inventory counts the stock again
+//! under a lock; its token keeps an inventory that was overtaken from writing.
 //!
-//! It starts a Redis server of its own, and ends it.
+//! The example starts a Redis server of its own, and ends it.
 //!
 //! ```sh
 //! cargo run -p lockkeeper-live --example two_shops
@@ -68,7 +68,7 @@ async fn sell_one(transactions: &Transactions, shop: &'static str) -> Result<boo
     Ok(!done.await?.is_empty())
 }
 
-/// An inventory whose lock goes to another one before it writes.
+/// An inventory whose lock goes to another client before it writes.
 async fn count(server: &Redis, store: &RedisStore) -> Result<(), Box<dyn Error>> {
     let keeper = Keeper::builder(store.clone()).connect().await?;
     let (lock, stock) = (keeper.mutex("inventory")?, FencedKey::new(STOCK)?);

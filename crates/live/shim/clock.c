@@ -1,9 +1,9 @@
-/* Moves the wall clock of the process that it is preloaded into: by the microseconds that stand, as a 64-bit number of
- * this machine, at the beginning of the file $LOCKKEEPER_LIVE_CLOCK. Clocks that only measure how long something took
- * stay as they are, as they do when the time of a machine is set.
+/* Moves the wall clock of the process that preloads it. The offset is in microseconds, a 64-bit
+ * number of this machine at the beginning of the file $LOCKKEEPER_LIVE_CLOCK. Monotonic clocks stay
+ * as they are, as they do when the time of a machine is set.
  *
- * The kernel is asked directly: what looks up the library's own function allocates memory, and an allocator that asks
- * for the time itself (jemalloc does) would come here again. */
+ * The functions ask the kernel directly: a look-up of the library's own function allocates memory,
+ * and an allocator that asks for the time itself (like jemalloc) would come here again. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-//! An authority of a server's own, and what it has certified.
+//! A server's own authority, and its certificates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Those of a new authority, which nobody trusts yet.
+    /// The certificates of a new authority, which no client trusts yet.
     ///
     /// # Errors
     /// When the files cannot be written.
@@ -23,7 +23,7 @@ impl Certificates {
         Self::with_server(&IsCa::NoCa)
     }
 
-    /// The same, but for the server's certificate, which says that it is one of an authority.
+    /// The same, but the server's certificate claims to be the certificate of an authority.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -53,7 +53,7 @@ impl Certificates {
         Ok(Self { folder })
     }
 
-    /// Whom to trust.
+    /// The certificate of the authority to trust.
     pub fn authority(&self) -> PathBuf {
         self.folder.join("authority.pem")
     }

@@ -1,4 +1,4 @@
-//! The wall clock of a server, moved without moving anybody else's.
+//! The wall clock of a server; moving it moves no other clock.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -14,7 +14,8 @@ use crate::program::Program;
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/shim/clock.c");
 const COMPILER: Program = Program { binary: "cc", packages: "gcc libc6-dev", variable: None };
 
-/// The clock of one server: the library that is preloaded into it reads the offset from a file.
+/// The clock of one server: the library that is preloaded into the server reads the offset from a
+/// file.
 #[derive(Debug)]
 pub(crate) struct Clock {
     library: &'static Path,
@@ -22,19 +23,19 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// One that tells the time as it is.
+    /// A clock without an offset.
     pub(crate) fn new(folder: &Path) -> Result<Self> {
         let clock = Self { library: library()?, file: folder.join("clock") };
         fs::write(&clock.file, 0_i64.to_ne_bytes()).context("cannot make a clock")?;
         Ok(clock)
     }
 
-    /// Lets what this command starts look at this clock.
+    /// Makes the process that this command starts read this clock.
     pub(crate) fn wind(&self, command: &mut Command) {
         command.env("LD_PRELOAD", self.library).env("LOCKKEEPER_LIVE_CLOCK", &self.file);
     }
 
-    /// Moves it to so many seconds after the time as it is, or before.
+    /// Moves the clock to this many seconds after the real time, or before.
     pub(crate) fn set(&self, seconds: i64) -> Result<()> {
         let micros = seconds.checked_mul(1_000_000).context("no clock goes that far")?;
         // In one write of eight aligned bytes, in place: the server has the file mapped.

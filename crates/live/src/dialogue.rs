@@ -1,4 +1,4 @@
-//! A program that is told lines and answers lines.
+//! A program that reads lines and answers with lines.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -11,7 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::nursery::nursery;
 use crate::process::TIME_LIMIT;
 
-/// A running program that one speaks with. Dropping it kills it. What it says on stderr is shown.
+/// A running program with which a test exchanges lines. Dropping it kills the program. Its stderr
+/// is shown.
 #[derive(Debug)]
 pub struct Dialogue {
     child: Child,
@@ -20,34 +21,34 @@ pub struct Dialogue {
 }
 
 impl Dialogue {
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If the program cannot be started.
     pub fn start(command: &mut Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = nursery()?.adopt(command).spawn().with_context(|| format!("cannot start {command:?}"))?;
         let (input, output) = (child.stdin.take().context("no input")?, child.stdout.take().context("no output")?);
         let (sender, answers) = channel();
-        // It ends with the output.
+        // The thread ends with the output.
         thread::spawn(move || {
             BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         Ok(Self { child, input, answers })
     }
 
-    /// Tells it a line.
+    /// Sends the program a line.
     ///
     /// # Errors
-    /// When it does not listen any more.
+    /// If the program does not read any more.
     pub fn send(&mut self, line: &str) -> Result<()> {
         writeln!(self.input, "{line}").with_context(|| format!("nobody listens to {line:?}"))
     }
 
-    /// Waits for its next line.
+    /// Waits for the program's next line.
     ///
     /// # Errors
-    /// After 180 s, and when there will be none.
+    /// After 180 s, and if the program has ended its output.
     pub fn answer(&mut self) -> Result<String> {
         self.answers.recv_timeout(TIME_LIMIT).map_err(|error| match error {
             RecvTimeoutError::Timeout => anyhow!("a program did not answer within {TIME_LIMIT:?}"),
@@ -55,10 +56,10 @@ impl Dialogue {
         })
     }
 
-    /// Its next line, if it is there.
+    /// The program's next line, if it is there.
     ///
     /// # Errors
-    /// When there will be none.
+    /// If the program has ended its output.
     pub fn answer_now(&mut self) -> Result<Option<String>> {
         match self.answers.try_recv() {
             Ok(line) => Ok(Some(line)),
@@ -67,12 +68,12 @@ impl Dialogue {
         }
     }
 
-    /// Asks it to end by a signal, and waits for that.
+    /// Asks the program to end by a signal, and waits for the end.
     ///
     /// # Errors
     /// When the system does not let us.
     pub fn terminate(mut self) -> Result<ExitStatus> {
-        // Not yet waited for, so the number is its own.
+        // The child is not reaped yet, so it still has this process id.
         kill_process(Pid::from_child(&self.child), Signal::TERM).context("cannot send TERM")?;
         self.child.wait().context("cannot wait for a program")
     }
@@ -90,7 +91,7 @@ impl Dialogue {
 
 impl Drop for Dialogue {
     fn drop(&mut self) {
-        // It has ended already, or cannot be helped: the watchdog is left.
+        // The process has ended already, or only the watchdog can end it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

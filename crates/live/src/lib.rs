@@ -1,11 +1,15 @@
-//! What the tests of lockkeeper run against: real servers, a proxy between them and their clients that makes faults, and
-//! clocks that can be moved.
+//! The environment of lockkeeper's live tests: real servers, a proxy that makes faults between the
+//! servers and their clients, and clocks that can be moved.
 //!
-//! - A server is started by the test process and ends with it, however it ends: [`Redis`], [`Etcd`], ….
-//! - One server per kind is shared by the tests of a process, for those that do it no harm: [`redis()`], [`etcd()`], …. Whoever
-//!   stops, kills or sets up a server starts one of his own; a shared one cannot be stopped, since that takes `&mut`.
-//! - What is not installed is an error with the line that installs it, never a reason to skip a test.
-//! - A [`Proxy`] loses, delays, doubles and cuts what goes through it, and tells what came, so that no test has to sleep.
+//! - The test process starts a server, and the server ends with this process, however the process
+//!   ends: [`Redis`], [`Etcd`], ….
+//! - The tests of a process share one server per kind, if they do it no harm: [`redis()`],
+//!   [`etcd()`], …. A test that stops, kills or configures a server starts a server of its own. A
+//!   shared server cannot be stopped, since that takes `&mut`.
+//! - A missing program is an error with the command that installs it, never a reason to skip a
+//!   test.
+//! - A [`Proxy`] loses, delays, doubles and cuts the traffic through it, and reports the traffic,
+//!   so that no test has to sleep.
 
 mod certificates;
 mod clock;

@@ -1,9 +1,10 @@
-//! What the test process starts and writes ends with it, however it ends.
+//! The processes and files of the test process end with it, however it ends.
 //!
-//! All servers are members of one process group, that of a watchdog: a shell that reads from a pipe whose other end
-//! only the test process has. At the end of the pipe it kills the group and removes the folder. A signal at the
-//! parent's death (`PR_SET_PDEATHSIG`) would not do: it comes at the end of the *thread* that started the child, and
-//! every test is a thread.
+//! All servers are members of one process group, the group of a watchdog: a shell that reads from a
+//! pipe. Only the test process has the other end of the pipe. At the end of the pipe the shell
+//! kills the group and removes the folder. A signal at the parent's death (`PR_SET_PDEATHSIG`)
+//! would come too early: it comes at the end of the *thread* that started the child, and every test
+//! is a thread.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -14,9 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, anyhow};
 
-/// Waits for the end of the test process. The kernel sends HUP to a group whose last parent ends while one of it is
-/// stopped. What ends the group must not be in it, hence the session of its own; it repeats itself because a server may
-/// be about to join.
+/// Waits for the end of the test process. The kernel sends HUP to a group whose last parent ends
+/// while a member of the group is stopped. The process that ends the group must not be in the
+/// group, hence its own session. The kill is repeated because a server may be about to join.
 const WATCHDOG: &str = r#"
 trap '' HUP INT QUIT TERM
 while read -r _; do :; done
@@ -65,11 +66,12 @@ impl Nursery {
             .context("cannot start the shell that ends the servers with the test")?;
         let group = i32::try_from(watchdog.id()).context("a process id is a positive number")?;
         let alive = watchdog.stdin.take().context("the watchdog has no input")?;
-        // From here the watchdog removes it.
+        // From here on, the watchdog removes the folder.
         Ok(Self { folder: folder.keep(), group, folders: AtomicU32::new(0), _alive: alive })
     }
 
-    /// A new folder, removed with the process at the latest. Its path is short: it will hold a socket.
+    /// A new folder, removed with the process at the latest. Its path is short: the folder will
+    /// contain a socket.
     pub(crate) fn folder(&self, what: &str) -> Result<PathBuf> {
         let number = self.folders.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(format!("{what}-{number}"));
@@ -77,7 +79,7 @@ impl Nursery {
         Ok(folder)
     }
 
-    /// Lets what this command starts end with this process.
+    /// Makes the process that this command starts end with this process.
     pub(crate) fn adopt<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.process_group(self.group)
     }

@@ -1,4 +1,4 @@
-//! Ports that nobody listens on.
+//! Ports without a listener.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -9,8 +9,8 @@ use anyhow::{Result, bail};
 
 const FIRST: u32 = 10_000;
 
-/// The connections between the nodes of a cluster have a port so far above that of its clients. Before Redis 7 no other
-/// one can be set.
+/// The port for the cluster bus of a node is this much above its port for clients. Before Redis 7
+/// this distance is fixed.
 const BUS: u16 = 10_000;
 
 /// The port between nodes that goes with one for clients.
@@ -23,19 +23,21 @@ pub(crate) fn of_bus(port: u16) -> Option<u16> {
     port.checked_sub(BUS)
 }
 
-/// A free port of 127.0.0.1, below those of outgoing connections: a client that tries to reach a server that is down
-/// could get the server's own port, connect to itself, and keep the server from coming back. Its [`bus`] is free too.
+/// A free port of 127.0.0.1, below the ports of outgoing connections. Otherwise a client that tries
+/// to reach a server that is down could get the server's own port, connect to itself, and keep the
+/// server from coming back. The [`bus`] of the port is free too.
 ///
-/// Somebody may take it before it is used: who uses it looks whether he got it, and asks again.
+/// Another process may take the port before it is used: the caller checks whether it got the port,
+/// and asks again if not.
 ///
 /// # Errors
-/// When there is none.
+/// If there is no free port.
 pub(crate) fn free() -> Result<u16> {
     static ASKED: AtomicU32 = AtomicU32::new(0);
-    // Nobody's port is the bus of another.
+    // No port is the bus of another port.
     let range = (first_outgoing().saturating_sub(FIRST) / 2).clamp(1, BUS.into());
     for _ in 0..range {
-        // Each process begins elsewhere, and never gives a port twice before it has been once round.
+        // Each process begins at another port, and gives a port again only after a full round.
         let number = process::id().wrapping_mul(101).wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
         let Ok(port) = u16::try_from(FIRST + number % range) else { continue };
         let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();

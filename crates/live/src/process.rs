@@ -11,20 +11,21 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::nursery::nursery;
 
-/// Many times what anything here takes, for a busy machine. A Sentinel that finds that time has jumped, because the machine
-/// stood still for 2 s, chooses nobody for 30 s, and that may happen again.
+/// Many times the duration of any step here, for a busy machine. A Sentinel that notices a jump of
+/// the time, because the machine was stopped for 2 s, elects nobody for 30 s, and that may happen
+/// again.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(180);
 
 /// After so long a failover that was asked for was given up, and is asked for again.
 pub(crate) const GIVEN_UP: Duration = Duration::from_secs(8);
 
-/// How often is looked whether something has come true that nobody tells.
+/// How often a condition without an event is checked.
 const PACE: Duration = Duration::from_millis(2);
 
 /// Asks until there is an answer.
 ///
 /// # Errors
-/// When it says so itself, and after 180 s.
+/// If the condition itself fails, and after 180 s.
 pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     loop {
@@ -46,7 +47,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it. What it says goes to the end of `log`.
+    /// Starts the server. Its output is appended to `log`.
     pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(log).context("cannot write a log")?;
         let other = file.try_clone().context("cannot write a log")?;
@@ -59,18 +60,18 @@ impl Process {
         self.child.id()
     }
 
-    /// Whether it has neither ended nor been stopped.
+    /// Returns whether the server has neither ended nor been stopped.
     pub(crate) fn is_going(&self) -> bool {
         !matches!(state(Path::new(&format!("/proc/{}", self.id()))), None | Some('Z' | 'T'))
     }
 
-    /// What it has said.
+    /// The output of the server.
     pub(crate) fn log(&self) -> String {
         fs::read(&self.log).map_or_else(|error| error.to_string(), |text| String::from_utf8_lossy(&text).into_owned())
     }
 
     /// # Errors
-    /// When it has ended, with what it said.
+    /// If the server has ended, with its output.
     pub(crate) fn must_run(&mut self) -> Result<()> {
         match self.child.try_wait().context("cannot look after a server")? {
             None => Ok(()),
@@ -78,7 +79,7 @@ impl Process {
         }
     }
 
-    /// Stops it, and waits until each of its threads stands.
+    /// Stops the server, and waits until each of its threads is stopped.
     pub(crate) fn pause(&mut self) -> Result<()> {
         self.signal(Signal::STOP)?;
         let tasks = format!("/proc/{}/task", self.id());
@@ -93,14 +94,14 @@ impl Process {
         self.signal(Signal::CONT)
     }
 
-    /// `kill -9`, even when it is stopped.
+    /// `kill -9`, even when the server is stopped.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.child.kill().context("cannot kill a server")?;
         self.child.wait().context("cannot wait for a server")?;
         Ok(())
     }
 
-    /// Asks it to end, and waits for that.
+    /// Asks the server to end, and waits for that.
     pub(crate) fn terminate(&mut self) -> Result<()> {
         self.signal(Signal::TERM)?;
         eventually("a server ends when it is asked to", || {
@@ -109,7 +110,7 @@ impl Process {
     }
 
     fn signal(&mut self, signal: Signal) -> Result<()> {
-        // Not yet waited for, so the number is its own.
+        // The child is not reaped yet, so it still has this process id.
         self.must_run()?;
         kill_process(Pid::from_child(&self.child), signal).with_context(|| format!("cannot send {signal:?}"))
     }
@@ -117,7 +118,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has ended already, or cannot be helped: the watchdog is left.
+        // The process has ended already, or only the watchdog can end it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -126,6 +127,6 @@ impl Drop for Process {
 /// The letter that `ps` shows for a process or a thread.
 fn state(folder: &Path) -> Option<char> {
     let stat = fs::read_to_string(folder.join("stat")).ok()?;
-    // Behind the name, which may have parentheses in it.
+    // After the name, which may contain parentheses.
     stat.rsplit(") ").next()?.chars().next()
 }

@@ -11,19 +11,20 @@ const SBIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// A program of Debian's packages.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// Its name.
+    /// The name of the program.
     pub binary: &'static str,
-    /// The packages that are installed for it, and for what goes with it.
+    /// The packages with the program, and with its companions.
     pub packages: &'static str,
     /// The variable that names another one: `LOCKKEEPER_LIVE_REDIS_SERVER=/opt/valkey/bin/valkey-server`.
     pub variable: Option<&'static str>,
 }
 
 impl Program {
-    /// Where it is.
+    /// The path of the program.
     ///
     /// # Errors
-    /// When it is not there, with the line that installs it, or the variable that names what is not there.
+    /// If the program is missing, with the command that installs it, or with the variable that
+    /// names a missing program.
     pub fn find(self) -> Result<PathBuf> {
         if let Some(named) = self.variable.and_then(named) {
             return named;
@@ -37,24 +38,25 @@ impl Program {
     }
 }
 
-/// The etcd that `cargo xtask test` builds, or the one that `LOCKKEEPER_LIVE_ETCD` names.
+/// The etcd that `cargo xtask test` builds, or the etcd that `LOCKKEEPER_LIVE_ETCD` names.
 pub(crate) fn etcd_binary() -> Result<PathBuf> {
     named("LOCKKEEPER_LIVE_ETCD").unwrap_or_else(|| interop_binary("bin/etcd"))
 }
 
-/// What is built from `interop/`, by its path: `bin/etcdctl`. `cargo xtask test` builds the servers of etcd and
-/// `etcdctl`, `cargo xtask interop` the rest.
+/// A program that is built from `interop/`, by its path: `bin/etcdctl`. `cargo xtask test` builds
+/// the servers of etcd and `etcdctl`, and `cargo xtask interop` builds the rest.
 ///
 /// # Errors
-/// When it is not there, with the line that builds it.
+/// If the program is missing, with the command that builds it.
 pub fn interop_binary(path: &str) -> Result<PathBuf> {
     let test = env::current_exe().context("where is this test?")?;
-    // target/debug/deps/it-0123456789abcdef, or one more for whom cargo builds for another kind of machine.
+    // target/debug/deps/it-0123456789abcdef, or one folder deeper if cargo builds for another kind
+    // of machine.
     let mut addresses = test.ancestors().map(|folder| folder.join("interop").join(path));
     addresses.find(|program| program.is_file()).ok_or_else(|| anyhow!("{path} is not built. Try: cargo xtask interop"))
 }
 
-/// What a variable names, if it is set.
+/// The path in a variable, if the variable is set.
 fn named(variable: &str) -> Option<Result<PathBuf>> {
     let named = PathBuf::from(env::var_os(variable)?);
     let problem = || anyhow!("{variable} names {}, which is no file. Try: its whole path", named.display());
@@ -64,7 +66,7 @@ fn named(variable: &str) -> Option<Result<PathBuf>> {
 /// The command line program that was built with these tests.
 ///
 /// # Errors
-/// When there is none, with the line that builds it.
+/// If there is none, with the command that builds it.
 pub fn lockkeeper_binary() -> Result<PathBuf> {
     let test = env::current_exe().context("where is this test?")?;
     // target/debug/deps/it-0123456789abcdef

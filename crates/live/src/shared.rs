@@ -12,13 +12,14 @@ use crate::redis::{Cluster, Redis, Sentinel};
 /// Longer than a server of a busy machine is silent.
 const A_LONG_TIME: Duration = Duration::from_secs(30);
 
-/// What etcd waits before an election if nobody sets it. No lease is shorter than one and a half times that.
+/// etcd's default time before an election. No lease is shorter than one and a half times that.
 const A_SHORT_TIME: Duration = Duration::from_secs(1);
 
 /// A standalone Redis without persistence.
 ///
 /// # Errors
-/// When Redis is not installed, with the line that installs it; when it does not start, with what it said.
+/// If Redis is not installed, with the command that installs it; if Redis does not start, with its
+/// output.
 pub fn redis() -> Result<&'static Redis> {
     static SHARED: OnceLock<Result<Redis, String>> = OnceLock::new();
     shared(&SHARED, Redis::start)
@@ -33,7 +34,8 @@ pub fn redis_tls() -> Result<&'static Redis> {
     shared(&SHARED, || Redis::builder().tls(Certificates::new()?).start())
 }
 
-/// Three Sentinels over a Redis and its replica. They are patient, so that a busy machine causes no failover.
+/// Three Sentinels, a Redis and its replica. Their time-outs are long, so that a busy machine
+/// causes no failover.
 ///
 /// # Errors
 /// As for [`redis()`].
@@ -42,7 +44,8 @@ pub fn sentinel() -> Result<&'static Sentinel> {
     shared(&SHARED, || Sentinel::builder().down_after(A_LONG_TIME).start())
 }
 
-/// A Redis cluster of three nodes with a replica each. They are patient, so that a busy machine causes no failover.
+/// A Redis cluster of three nodes with a replica each. Their time-outs are long, so that a busy
+/// machine causes no failover.
 ///
 /// # Errors
 /// As for [`redis()`].
@@ -54,13 +57,13 @@ pub fn cluster() -> Result<&'static Cluster> {
 /// An etcd of one member, of the current version.
 ///
 /// # Errors
-/// When etcd is not built, with the line that builds it; when it does not start, with what it said.
+/// If etcd is not built, with the command that builds it; if etcd does not start, with its output.
 pub fn etcd() -> Result<&'static Etcd> {
     static SHARED: OnceLock<Result<Etcd, String>> = OnceLock::new();
     shared(&SHARED, Etcd::start)
 }
 
-/// Three members. They are patient, so that a busy machine causes no election.
+/// Three members. Their time-outs are long, so that a busy machine causes no election.
 ///
 /// # Errors
 /// As for [`etcd()`].
@@ -81,7 +84,8 @@ pub fn etcd_tls() -> Result<&'static Etcd> {
 /// One member of the version that Debian has.
 ///
 /// # Errors
-/// When it is not installed, with the line that installs it; when it does not start, with what it said.
+/// If etcd is not installed, with the command that installs it; if etcd does not start, with its
+/// output.
 pub fn etcd_debian() -> Result<&'static Etcd> {
     static SHARED: OnceLock<Result<Etcd, String>> = OnceLock::new();
     shared(&SHARED, || Etcd::builder().debian().start())
@@ -96,7 +100,7 @@ pub fn etcd_oldest() -> Result<&'static Etcd> {
     shared(&SHARED, || Etcd::builder().oldest().start())
 }
 
-/// Starts it for the first who asks; who asks meanwhile waits.
+/// The first caller starts the server; a second caller waits meanwhile.
 fn shared<T>(cell: &'static OnceLock<Result<T, String>>, start: fn() -> Result<T>) -> Result<&'static T> {
     let started = cell.get_or_init(|| start().map_err(|error| format!("{error:#}")));
     started.as_ref().map_err(|error| anyhow!("{error}"))

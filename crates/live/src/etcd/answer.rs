@@ -1,4 +1,4 @@
-//! What etcd's HTTP gateway answers: JSON, with bytes in base64 and numbers in strings.
+//! The answers of etcd's HTTP gateway: JSON, with bytes in base64 and numbers in strings.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use anyhow::{Context, Result};
 use data_encoding::BASE64;
 use serde_json::Value;
 
-/// A key, and what etcd knows of it.
+/// A key, with its value and its revisions.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The key.
     pub key: Vec<u8>,
-    /// What it holds.
+    /// The value of the key.
     pub value: Vec<u8>,
-    /// The revision that made it.
+    /// The revision that created the key.
     pub create_revision: i64,
-    /// The revision of its last change.
+    /// The revision of the key's last change.
     pub mod_revision: i64,
-    /// How often it was written since it was made.
+    /// The number of writes since the key was created.
     pub version: i64,
-    /// The lease that it ends with; 0 for none.
+    /// The lease of the key; 0 for none.
     pub lease: i64,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn revision(answer: &Value) -> Result<i64> {
     number(&answer["header"]["revision"])
 }
 
-/// What is not there is empty, and 0, and false.
+/// A missing value is empty, 0 or false.
 pub(super) fn bytes(value: &Value) -> Result<Vec<u8>> {
     let text = value.as_str().unwrap_or_default();
     BASE64.decode(text.as_bytes()).with_context(|| format!("{text:?} is not base64"))

@@ -1,4 +1,4 @@
-//! What an etcd is started with.
+//! The settings of an etcd.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use anyhow::Result;
 use super::Etcd;
 use crate::certificates::Certificates;
 
-/// Who may read and write which keys.
+/// A user, and the keys that the user may read and write.
 #[derive(Clone, Debug)]
 pub(super) struct User {
     pub(super) name: String,
     pub(super) password: String,
-    /// With what his keys begin.
+    /// The prefix of the user's keys.
     pub(super) prefix: String,
 }
 
@@ -75,23 +75,25 @@ impl EtcdBuilder {
         self
     }
 
-    /// How long the others wait for a leader: 500 ms. He speaks ten times in that. No lease is shorter than one and a half
-    /// times that, in whole seconds: so 1 s, and 2 s where it is 1 s.
+    /// How long the other members wait for a leader: 500 ms. The leader sends ten heartbeats in
+    /// that time. No lease is shorter than one and a half times that, in whole seconds: so 1 s, and
+    /// 2 s if the time-out is 1 s.
     #[must_use]
     pub fn election_timeout(mut self, timeout: Duration) -> Self {
         self.election_timeout = timeout;
         self
     }
 
-    /// It waits for the disk, as one does that is to survive a power cut. Without this it does not, which is quick, and
-    /// a `kill -9` takes nothing from that: what it has written is with the system.
+    /// The member waits for the disk, as a member has to that must survive a power cut. By default
+    /// it does not wait, which is quick. A `kill -9` loses nothing even then, since the system has
+    /// all written data.
     #[must_use]
     pub fn durable(mut self) -> Self {
         self.waits_for_disk = true;
         self
     }
 
-    /// Its port for clients is encrypted.
+    /// The port for clients is encrypted.
     #[must_use]
     pub fn tls(mut self, certificates: Certificates) -> Self {
         self.tls = Some(certificates);
@@ -105,7 +107,8 @@ impl EtcdBuilder {
         self.tls(certificates)
     }
 
-    /// Clients have to log in. This user may read and write everything. The first user is the one of [`Etcd::url`].
+    /// Clients have to log in. This user may read and write everything. The first user is the user
+    /// of [`Etcd::url`].
     #[must_use]
     pub fn login(self, name: &str, password: &str) -> Self {
         self.user(name, password, "")
@@ -119,23 +122,25 @@ impl EtcdBuilder {
         self
     }
 
-    /// How large its data may become.
+    /// The maximum size of the data.
     #[must_use]
     pub fn quota(self, bytes: u64) -> Self {
         self.option("quota-backend-bytes", &bytes.to_string())
     }
 
-    /// An option of its command line. It comes after our own, so that it decides.
+    /// An option of etcd's command line. It comes after the options of the builder, so it has
+    /// precedence.
     #[must_use]
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.push(format!("--{name}={value}"));
         self
     }
 
-    /// Starts it, and waits until each member answers.
+    /// Starts the members, and waits until each member answers.
     ///
     /// # Errors
-    /// When etcd is not there, with the line that gets it; when it does not start, with what it said.
+    /// If etcd is not installed, with the command that installs it; if etcd does not start, with
+    /// its output.
     pub fn start(self) -> Result<Etcd> {
         Etcd::launch(&self)
     }
@@ -144,7 +149,7 @@ impl EtcdBuilder {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    /// What is the same for all members.
+    /// The arguments that all members share.
     pub(super) fn arguments(&self) -> Vec<String> {
         let timeout = self.election_timeout.as_millis();
         let mut arguments = vec![

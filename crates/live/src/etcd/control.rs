@@ -1,4 +1,4 @@
-//! What tests ask a member behind the back of its clients, by etcd's HTTP gateway.
+//! Requests of tests to a member, by etcd's HTTP gateway, beside its clients.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use ureq::Agent;
 use super::answer::{Entry, bytes, entries, list, number, revision};
 use super::builder::User;
 
-/// How long a request may take. A member that is stopped answers none.
+/// How long a request may take. A stopped member answers none.
 const REQUEST: Duration = Duration::from_secs(10);
 
-/// Who may do everything, where clients have to log in.
+/// The user with all rights, if clients have to log in.
 const ROOT: &str = "root";
 const ROOT_PASSWORD: &str = "the password of root";
 
-/// A client of one member, which meets neither the port of its clients nor a proxy.
+/// A client of one member. It uses neither the port for clients nor a proxy.
 #[derive(Clone, Debug)]
 pub struct Control {
     agent: Agent,
@@ -33,10 +33,10 @@ impl Control {
         Self { agent: settings.build().into(), address, login: None }
     }
 
-    /// The keys with this prefix, in their order.
+    /// The keys with this prefix, in order.
     ///
     /// # Errors
-    /// What the member answered, and when it does not answer within 10 s; it never does while it knows of no leader.
+    /// The member's error, or no answer within 10 s; a member without a leader never answers.
     pub fn keys(&self, prefix: impl AsRef<[u8]>) -> Result<Vec<Entry>> {
         entries(&self.range(prefix.as_ref(), &end_of(prefix.as_ref()), false)?)
     }
@@ -49,10 +49,10 @@ impl Control {
         Ok(entries(&self.range(key.as_ref(), &[], false)?)?.pop())
     }
 
-    /// A key as this member has it, which may be old.
+    /// A key in the data of this member, which may be old.
     ///
     /// # Errors
-    /// As for [`keys`](Self::keys), but it needs no leader.
+    /// As for [`keys`](Self::keys), but the member needs no leader.
     pub fn get_stale(&self, key: impl AsRef<[u8]>) -> Result<Option<Entry>> {
         Ok(entries(&self.range(key.as_ref(), &[], true)?)?.pop())
     }
@@ -99,7 +99,7 @@ impl Control {
         revision(&self.range(b"\0", &[], false)?)
     }
 
-    /// Forgets all that was before the present revision; returns it.
+    /// Compacts all revisions before the present one; returns that revision.
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
@@ -109,7 +109,7 @@ impl Control {
         Ok(revision)
     }
 
-    /// A new lease of so many seconds; nobody renews it.
+    /// A new lease of this many seconds, without renewals.
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
@@ -126,10 +126,10 @@ impl Control {
         list(&answer["leases"]).map(|lease| number(&lease["ID"])).collect()
     }
 
-    /// Ends a lease, and all its keys.
+    /// Ends a lease, and removes all its keys.
     ///
     /// # Errors
-    /// As for [`keys`](Self::keys), and when there is none.
+    /// As for [`keys`](Self::keys), and if there is no such lease.
     pub fn revoke(&self, lease: i64) -> Result<()> {
         self.call("lease/revoke", &json!({ "ID": lease.to_string() })).map(|_| ())
     }
@@ -149,11 +149,11 @@ impl Control {
     /// As for [`keys`](Self::keys).
     pub fn lease_left(&self, lease: i64) -> Result<Option<i64>> {
         let answer = self.call("lease/timetolive", &json!({ "ID": lease.to_string() }))?;
-        // -1 for one that there is not; 0 stands for itself by not being there.
+        // -1 means that there is no such lease; a missing number means 0.
         Ok(Some(number(&answer["TTL"])?).filter(|left| *left >= 0))
     }
 
-    /// What it is: `3.6.16`.
+    /// The version: `3.6.16`.
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
@@ -188,7 +188,7 @@ impl Control {
         Self { login: Some((name.to_owned(), password.to_owned())), ..self.clone() }
     }
 
-    /// Any request: the path behind `/v3/`, and its body.
+    /// Any request: the path after `/v3/`, and the body.
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
@@ -198,7 +198,7 @@ impl Control {
         self.send(path, body, token["token"].as_str())
     }
 
-    /// Its own number, and that of the member that it follows, if any.
+    /// The member's own id, and the id of its leader, if any.
     pub(super) fn leader(&self) -> Result<(u64, Option<u64>)> {
         let answer = self.call("maintenance/status", &json!({}))?;
         let id = |value: &Value| value.as_str().and_then(|id| id.parse::<u64>().ok()).filter(|id| *id > 0);
@@ -211,7 +211,7 @@ impl Control {
         self.call("auth/role/add", &json!({ "name": ROOT }))?;
         self.call("auth/user/grant", &json!({ "user": ROOT, "role": ROOT }))?;
         for User { name, password, prefix } in users {
-            // An empty prefix is that of all keys, which cannot be said as a key.
+            // An empty prefix means all keys; the range needs a first key, which is a zero byte.
             let first = if prefix.is_empty() { "\0" } else { prefix };
             let keys =
                 json!({ "permType": "READWRITE", "key": text(first), "range_end": text(end_of(prefix.as_bytes())) });

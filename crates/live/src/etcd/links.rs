@@ -1,7 +1,8 @@
-//! What lies between the members of an etcd, so that one can be cut off from the others while its clients still reach it.
+//! The links between the members of an etcd. A member can be cut off from the others while its
+//! clients still reach it.
 //!
-//! Each member is told a port of ours for each other one. Whose a connection is, the system knows: not all that members
-//! say to each other has a name on it.
+//! Each member gets a port of the links for each other member. The system knows the process behind
+//! a connection: not all traffic between members carries a name.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,10 +21,11 @@ use tokio::time::sleep;
 use crate::port;
 use crate::proxy;
 
-/// How often another port is tried when somebody was faster.
+/// How often another port is tried when another process was faster.
 const PORTS: usize = 20;
 
-/// How often, and how fast, is looked whose a connection is: a process that has just been started is told us soon.
+/// How often, and how fast, the owner of a connection is looked up: the id of a new process arrives
+/// soon.
 const LOOKS: u32 = 100;
 const PACE: Duration = Duration::from_millis(10);
 
@@ -32,7 +34,7 @@ type Cut = watch::Receiver<Vec<bool>>;
 /// The links between all members.
 #[derive(Debug)]
 pub(super) struct Links {
-    /// Which of them are cut off from all others.
+    /// The members that are cut off from all others.
     cut: watch::Sender<Vec<bool>>,
     processes: Arc<Mutex<Vec<u32>>>,
     accepting: Vec<JoinHandle<()>>,
@@ -50,7 +52,7 @@ impl Links {
             let address = (Ipv4Addr::LOCALHOST, port::free()?).into();
             let Ok(listener) = std::net::TcpListener::bind::<SocketAddr>(address) else { continue };
             listener.set_nonblocking(true)?;
-            // Whoever calls may be inside of a runtime of its own, and cannot wait here.
+            // The caller may be inside of a runtime of its own, and cannot wait here.
             let _inside = runtime.enter();
             let listener = TcpListener::from_std(listener)?;
             let end = End { member, listens, cut: self.cut.subscribe(), processes: Arc::clone(&self.processes) };
@@ -60,12 +62,13 @@ impl Links {
         bail!("{PORTS} ports were taken by somebody else before a link had them")
     }
 
-    /// Whose connections are to be expected.
+    /// Sets the processes whose connections are expected.
     pub(super) fn know(&self, processes: Vec<u32>) {
         *self.processes.lock().unwrap_or_else(PoisonError::into_inner) = processes;
     }
 
-    /// From now on nothing goes to this member or comes from it, or everything does again: what waited meanwhile too.
+    /// Stops all traffic to and from this member, or lets it pass again, with all traffic that
+    /// waited meanwhile.
     pub(super) fn set(&self, member: usize, is_cut: bool) {
         self.cut.send_modify(|cut| cut[member] = is_cut);
     }
@@ -77,7 +80,7 @@ impl Links {
 
 impl Drop for Links {
     fn drop(&mut self) {
-        // The connections end with the processes, or when they hear no more of what is cut.
+        // The connections end with the processes, or when a cut member receives no more.
         self.accepting.iter().for_each(JoinHandle::abort);
     }
 }
@@ -96,7 +99,7 @@ impl End {
             let (member, listens, cut) = (self.member, self.listens, self.cut.clone());
             let processes = Arc::clone(&self.processes);
             tokio::spawn(async move {
-                // Whose connection is unknown, and whose is gone, is closed.
+                // A connection is closed if its owner is unknown or gone.
                 let Some(from) = whose(other, &processes).await else { return };
                 let mut open = cut.clone();
                 if pass(&mut open, [from, member]).await.is_none() {
@@ -113,7 +116,7 @@ impl End {
 async fn join(one: TcpStream, other: TcpStream, cut: &Cut, ends: [usize; 2]) {
     let _ = one.set_nodelay(true).and(other.set_nodelay(true));
     let ((from_one, to_one), (from_other, to_other)) = (one.into_split(), other.into_split());
-    // Either way ends alone, and what is left of the connection with it.
+    // Each direction ends by itself, and the connection ends with both.
     tokio::join!(carry(from_one, to_other, cut.clone(), ends), carry(from_other, to_one, cut.clone(), ends));
 }
 
@@ -126,7 +129,7 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut cut: Cut, en
     }
 }
 
-/// Waits until neither end is cut off; `None` when nobody will tell any more.
+/// Waits until neither end is cut off; `None` if no further change can come.
 async fn pass(cut: &mut Cut, ends: [usize; 2]) -> Option<()> {
     cut.wait_for(|cut| ends.iter().all(|end| !cut[*end])).await.ok().map(|_| ())
 }
@@ -146,8 +149,8 @@ async fn whose(address: SocketAddr, processes: &Mutex<Vec<u32>>) -> Option<usize
 }
 
 /// The system's table of sockets, read after this instant. One read at a time serves all links: the
-/// table is long on a busy machine, the system reads it slowly, and a member that was killed leaves
-/// hundreds of connections to ask for.
+/// table is long on a busy machine, the system reads it slowly, and a killed member leaves hundreds
+/// of connections to look up.
 async fn table(after: Instant) -> Option<Arc<str>> {
     static LAST: tokio::sync::Mutex<Option<(Instant, Arc<str>)>> = tokio::sync::Mutex::const_new(None);
     let mut last = LAST.lock().await;

@@ -17,16 +17,16 @@ use crate::program::{Program, etcd_binary, interop_binary};
 const DEBIAN: Program =
     Program { binary: "etcd", packages: "etcd-server", variable: Some("LOCKKEEPER_LIVE_ETCD_DEBIAN") };
 
-/// Where a member is, whether it runs or not.
+/// The addresses of a member, whether it runs or not.
 #[derive(Debug)]
 pub(super) struct MemberSpec {
     pub(super) name: String,
     pub(super) folder: PathBuf,
     /// For clients.
     pub(super) port: u16,
-    /// For us: neither encrypted nor behind anything.
+    /// For the tests: without encryption, links or a proxy.
     control: u16,
-    /// Where the other members find it.
+    /// The address for the other members.
     pub(super) peer: SocketAddr,
 }
 
@@ -46,7 +46,8 @@ impl MemberSpec {
         Ok(spec)
     }
 
-    /// Where it listens for the others. They may be told another one.
+    /// The address at which it listens for the others. The others may get the address of a link
+    /// instead.
     pub(super) fn listens_for_peers(&self) -> SocketAddr {
         local(port::bus(self.port))
     }
@@ -55,7 +56,7 @@ impl MemberSpec {
         local(self.port)
     }
 
-    /// Starts its process, with what it has on disk.
+    /// Starts the process of the member, with its data on disk.
     pub(super) fn spawn(&self, settings: &EtcdBuilder, cluster: &str) -> Result<Process> {
         let binary = match settings.which {
             Which::Current => etcd_binary()?,
@@ -63,7 +64,7 @@ impl MemberSpec {
             Which::Debian => DEBIAN.find()?,
         };
         let mut command = Command::new(binary);
-        // It takes options from there too.
+        // etcd also takes options from the environment.
         env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD_")).for_each(|(name, _)| {
             command.env_remove(name);
         });

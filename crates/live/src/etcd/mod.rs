@@ -20,17 +20,17 @@ use crate::certificates::Certificates;
 use crate::process::eventually;
 use crate::proxy::Proxy;
 
-/// How often other ports are tried when somebody was faster.
+/// How often other ports are tried when another process was faster.
 const PORTS: usize = 20;
 
-/// An etcd of its own: killed, and its data removed, when it is dropped.
+/// An etcd for one test. Dropping it kills the members and removes their data.
 #[derive(Debug)]
 pub struct Etcd {
     settings: EtcdBuilder,
     members: Vec<Member>,
     /// `m0=http://…,m1=http://…`
     cluster: String,
-    /// What lies between them, if there are several.
+    /// The links between the members, if there are several.
     links: Option<Links>,
 }
 
@@ -38,7 +38,8 @@ impl Etcd {
     /// One member of the current version.
     ///
     /// # Errors
-    /// When etcd is not built, with the line that builds it; when it does not start, with what it said.
+    /// If etcd is not built, with the command that builds it; if etcd does not start, with its
+    /// output.
     pub fn start() -> Result<Self> {
         Self::builder().start()
     }
@@ -53,7 +54,7 @@ impl Etcd {
         self.members.iter().map(|member| member.spec.address()).collect()
     }
 
-    /// As a client would be told, with the first user and the password if there is one.
+    /// The URL for clients, with the first user and the password if there is one.
     pub fn url(&self) -> String {
         self.url_of(&self.addresses())
     }
@@ -63,7 +64,7 @@ impl Etcd {
         self.url_of(&proxies.iter().map(|proxy| proxy.address()).collect::<Vec<_>>())
     }
 
-    /// What it shows its clients, if it has TLS.
+    /// The certificates for its clients, if it has TLS.
     pub fn certificates(&self) -> Option<&Certificates> {
         self.settings.tls.as_ref()
     }
@@ -73,7 +74,7 @@ impl Etcd {
         self.members[member].process.id()
     }
 
-    /// What a member has said, over all restarts.
+    /// The output of a member, over all restarts.
     pub fn log(&self, member: usize) -> String {
         self.members[member].process.log()
     }
@@ -89,34 +90,34 @@ impl Etcd {
         &self.members[at_hand.unwrap_or(0)].control
     }
 
-    /// Who leads, for most of the members.
+    /// The leader according to most of the members.
     ///
     /// # Errors
-    /// When nobody does within 180 s.
+    /// If there is no leader within 180 s.
     pub fn leader(&self) -> Result<usize> {
         eventually("etcd has a leader", || Ok(self.leader_now()))
     }
 
-    /// Waits until most members follow another one than this; returns him.
+    /// Waits until most members follow another leader than this one; returns the new leader.
     ///
     /// # Errors
-    /// When there is none within 180 s.
+    /// If there is no other leader within 180 s.
     pub fn wait_for_other_leader(&self, old: usize) -> Result<usize> {
         eventually("etcd has another leader", || Ok(self.leader_now().filter(|leader| *leader != old)))
     }
 
-    /// `SIGSTOP`: it stands, its connections stay.
+    /// `SIGSTOP`: the member stops, and its connections stay open.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If the member does not run.
     pub fn pause(&mut self, member: usize) -> Result<()> {
         self.members[member].process.pause()
     }
 
-    /// Lets it go on.
+    /// Lets the member go on.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If the member does not run.
     pub fn resume(&mut self, member: usize) -> Result<()> {
         self.members[member].process.resume()
     }
@@ -129,26 +130,27 @@ impl Etcd {
         self.members[member].process.kill()
     }
 
-    /// Cuts a member off from all others. Clients still reach it. Its connections stay, as where a network drops packets,
-    /// and nothing of what they hold arrives before [`heal`](Self::heal).
+    /// Cuts a member off from all others. Clients still reach it. Its connections stay open, as in
+    /// a network that drops packets, and their data arrive only after [`heal`](Self::heal).
     ///
     /// # Errors
-    /// When it is the only one.
+    /// If the member is the only one.
     pub fn isolate(&self, member: usize) -> Result<()> {
         self.links.as_ref().context("the only member of an etcd has nobody to be cut off from")?.set(member, true);
         Ok(())
     }
 
-    /// Lets it speak with the others again.
+    /// Lets the member communicate with the others again.
     pub fn heal(&self, member: usize) {
         self.links.iter().for_each(|links| links.set(member, false));
     }
 
-    /// Starts a member again, after a `kill -9` if it still runs: on the same ports, with what it had on disk. Waits until
-    /// it answers, if there is a majority, without which it would not.
+    /// Starts a member again, after a `kill -9` if it still runs: on the same ports, with its data
+    /// on disk. Waits until the member answers, if there is a majority; without a majority it would
+    /// not answer.
     ///
     /// # Errors
-    /// When it does not start, and when somebody has its ports.
+    /// If the member does not start, or another process has its ports.
     pub fn restart(&mut self, member: usize) -> Result<()> {
         self.kill(member)?;
         self.respawn(member)?;
@@ -156,7 +158,7 @@ impl Etcd {
         if self.is_at_hand(member) && at_hand > self.members.len() / 2 { self.wait_until_up(member) } else { Ok(()) }
     }
 
-    /// The same for all members; for a moment none runs.
+    /// The same for all members; for a moment no member runs.
     ///
     /// # Errors
     /// As for [`restart`](Self::restart).
@@ -211,13 +213,13 @@ impl Etcd {
         Ok(())
     }
 
-    /// Tells the links whose processes they are.
+    /// Gives the links the process ids of the members.
     fn introduce(&self) {
         let processes = || self.members.iter().map(|member| member.process.id()).collect();
         self.links.iter().for_each(|links| links.know(processes()));
     }
 
-    /// Whether it runs, and the others hear of it.
+    /// Returns whether the member runs, and the others reach it.
     fn is_at_hand(&self, member: usize) -> bool {
         let is_cut = self.links.as_ref().is_some_and(|links| links.is_cut(member));
         self.members[member].process.is_going() && !is_cut
@@ -231,7 +233,7 @@ impl Etcd {
         let member = &mut self.members[member];
         eventually("etcd starts", || {
             member.process.must_run()?;
-            // Only who has heard of a majority knows the revision.
+            // Only a member that has reached a majority knows the revision.
             Ok(member.control.revision().is_ok().then_some(()))
         })
         .with_context(|| format!("etcd said:\n{}", member.process.log()))
@@ -256,14 +258,14 @@ impl Etcd {
 impl Drop for Etcd {
     fn drop(&mut self) {
         for member in &mut self.members {
-            // What cannot be removed now, the watchdog removes.
+            // The watchdog removes the rest.
             let _ = member.process.kill();
             let _ = fs::remove_dir_all(&member.spec.folder);
         }
     }
 }
 
-/// Whether that is what it said of a port.
+/// Returns whether the log complains of a port in use.
 fn is_taken(log: &str) -> bool {
     log.contains("address already in use")
 }

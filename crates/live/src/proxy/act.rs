@@ -1,4 +1,4 @@
-//! What is asked of a proxy, and what it tells.
+//! The orders to a proxy, and the messages that it has seen.
 
 use std::time::Duration;
 
@@ -28,68 +28,69 @@ impl Way {
     }
 }
 
-/// What becomes of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// It goes its way.
+    /// The message passes.
     Pass,
-    /// It goes so much later, and whatever comes after it on its connection too.
+    /// The message passes later by this time, and so do all later messages of its connection.
     Late(Duration),
-    /// It waits for [`Proxy::release`](super::Proxy::release), and whatever comes after it on its connection too.
+    /// The message waits for [`Proxy::release`](super::Proxy::release), and so do all later
+    /// messages of its connection.
     Hold,
-    /// It is lost. Fit for pushed messages: of a request or a reply that is missing the other side would take the next
-    /// one for it.
+    /// The message is lost. Only for pushed messages: after a lost request or reply, the other side
+    /// would mistake the next message for it.
     Drop,
-    /// It comes twice. Of the two replies to a request the client gets the first.
+    /// The message comes twice. Of the two replies to a request the client gets the first.
     Twice,
     /// A request is done, and the connection ends instead of a reply. A reply is lost with the connection.
     LoseReply,
-    /// A request is done, and its reply waits as for [`Hold`](Self::Hold).
+    /// The server handles the request, and the reply waits as for [`Hold`](Self::Hold).
     HoldReply,
-    /// The connection is closed before it.
+    /// The connection is closed before the message.
     Cut,
-    /// The connection is closed after it.
+    /// The connection is closed after the message.
     CutAfter,
-    /// The connection is closed after so many bytes of it.
+    /// The connection is closed after this many bytes of the message.
     CutWithin(usize),
-    /// The connection is reset before it.
+    /// The connection is reset before the message.
     Reset,
 }
 
-/// A message on its way.
+/// A message between client and server.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// The number of this connection; the first is 1.
     pub connection: u64,
     /// The number of this message on its connection in this direction; the first is 1.
     pub number: u64,
-    /// All of it.
+    /// The whole message.
     pub bytes: &'a [u8],
 }
 
 impl Message<'_> {
-    /// Its strings, at whatever depth: of a request the command and its arguments.
+    /// The strings of the message, at any depth: for a request the command and its arguments.
     pub fn words(&self) -> Vec<String> {
         resp::words(self.bytes)
     }
 
-    /// Whether it is a request for this command.
+    /// Returns whether the message is a request for this command.
     pub fn is(&self, command: &str) -> bool {
         self.words().first().is_some_and(|first| first.eq_ignore_ascii_case(command))
     }
 
-    /// Whether the server sent it by itself.
+    /// Returns whether the server pushed the message.
     pub fn is_push(&self) -> bool {
         self.bytes.first() == Some(&b'>')
     }
 
-    /// Whether this is in it.
+    /// Returns whether the message contains this text.
     pub fn contains(&self, text: &str) -> bool {
         self.bytes.windows(text.len().max(1)).any(|window| window == text.as_bytes())
     }
 }
 
-/// What a proxy has seen so far.
+/// The numbers of a proxy so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Seen {
@@ -99,7 +100,7 @@ pub struct Seen {
     pub open: u64,
     /// Messages that came from clients.
     pub requests: u64,
-    /// Messages that came from the server, pushed ones too.
+    /// Messages from the server, pushed messages included.
     pub replies: u64,
     /// Bytes that were handed on to the server.
     pub bytes_to_server: u64,

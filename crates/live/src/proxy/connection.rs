@@ -1,4 +1,4 @@
-//! One connection of a client, and the one to the server that belongs to it.
+//! A connection of a client, with its connection to the server.
 
 use std::io;
 use std::net::Shutdown;
@@ -13,7 +13,7 @@ use super::fates::Fates;
 use super::pipe::Pipe;
 use super::{Shared, lock};
 
-/// How a connection comes to its end before its time.
+/// How a connection ends before its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum End {
     /// Closed by both sides.
@@ -23,11 +23,11 @@ pub(super) enum End {
     Reset,
 }
 
-/// Serves it until both sides have closed it, or it is ended.
+/// Serves the connection until both sides have closed it, or the proxy ends it.
 pub(super) async fn serve(client: TcpStream, number: u64, shared: &Shared, mut ends: watch::Receiver<(u64, End)>) {
     let target = *lock(&shared.target);
     let Ok(server) = TcpStream::connect(target).await else { return end(&client, End::Reset) };
-    // Whatever becomes of it, nothing that the proxy does hangs on it.
+    // The proxy works without this option too.
     let _ = client.set_nodelay(true).and(server.set_nodelay(true));
     let fates = Mutex::new(Fates::new(shared.resp));
     let pipe = |way, from, to| Pipe { way, from, to, number, shared, fates: &fates }.run();
@@ -44,7 +44,7 @@ pub(super) async fn serve(client: TcpStream, number: u64, shared: &Shared, mut e
 
 fn end(stream: &TcpStream, how: End) {
     let socket = SockRef::from(stream);
-    // Who has gone already cannot be told.
+    // A side that has gone already needs no reset.
     let _: io::Result<()> = match how {
         End::Cut => socket.shutdown(Shutdown::Both),
         End::Reset => socket.set_linger(Some(std::time::Duration::ZERO)),

@@ -1,24 +1,25 @@
-//! Which reply belongs to which request, and what was decided about it.
+//! The request of each reply, and the decision about the reply.
 
 use std::collections::BTreeMap;
 
 use super::act::Message;
 
-/// What becomes of a reply, decided when its request went by.
+/// The fate of a reply, decided when its request passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It belongs to a copy of the request: nobody waits for it.
+    /// The reply belongs to a copy of the request: no caller waits for it.
     Swallow,
-    /// The connection ends in its place.
+    /// The connection ends instead of the reply.
     Cut,
     Hold,
 }
 
-/// The replies of one connection: as many as there were requests, and in their order. Pushed messages are none.
+/// The replies of one connection: as many as there were requests, and in order. Pushed messages are
+/// no replies.
 #[derive(Debug)]
 pub(super) struct Fates {
     resp: bool,
-    /// Whether the connection speaks RESP3, where only a message tells that a subscription stands.
+    /// Whether the connection speaks RESP3, where only a pushed message confirms a subscription.
     pushes: bool,
     requests: u64,
     replies: u64,
@@ -30,7 +31,7 @@ impl Fates {
         Self { resp, pushes: false, requests: 0, replies: 0, fates: BTreeMap::new() }
     }
 
-    /// A request that is handed on, and what its reply comes to.
+    /// A request that is passed on, and the fate of its reply.
     pub(super) fn request(&mut self, request: &Message<'_>, fate: Option<Fate>) {
         if self.resp {
             let words = request.words();
@@ -41,7 +42,7 @@ impl Fates {
             }
             self.requests += 1;
         } else {
-            // Nobody knows where a reply begins: what comes next is one.
+            // The begin of a reply is unknown: the next message counts as a reply.
             self.requests = self.replies + 1;
         }
         if let Some(fate) = fate {
@@ -49,7 +50,7 @@ impl Fates {
         }
     }
 
-    /// A message from the server: what was decided about it.
+    /// The decision about a message from the server.
     pub(super) fn reply(&mut self, reply: &Message<'_>) -> Option<Fate> {
         if self.resp && reply.is_push() {
             return None;

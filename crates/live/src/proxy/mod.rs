@@ -1,10 +1,10 @@
-//! A proxy between a server and its clients, which makes faults.
+//! A proxy that makes faults between a server and its clients.
 //!
-//! It takes the stream apart into messages: RESP where both sides speak it ([`Proxy::resp`]), else whatever a read
-//! returns ([`Proxy::raw`]). Faults are of two kinds: the *weather*, which is the same for all connections and can
-//! change at any time ([`delay`](Proxy::delay), [`hold`](Proxy::hold), [`black_hole`](Proxy::black_hole), …), and what
-//! becomes of single messages, which a function decides ([`on_request`](Proxy::on_request),
-//! [`on_reply`](Proxy::on_reply)).
+//! The proxy splits the stream into messages: RESP if both sides speak it ([`Proxy::resp`]), else
+//! the bytes of each read ([`Proxy::raw`]). Faults are of two kinds. The *fault profile* is the
+//! same for all connections and can change at any time ([`delay`](Proxy::delay),
+//! [`hold`](Proxy::hold), [`black_hole`](Proxy::black_hole), …). A function decides the fate of
+//! single messages ([`on_request`](Proxy::on_request), [`on_reply`](Proxy::on_reply)).
 
 mod act;
 mod connection;
@@ -31,10 +31,11 @@ use crate::process::TIME_LIMIT;
 
 type Hook = Box<dyn FnMut(&Message<'_>) -> Act + Send>;
 
-/// How often another port is tried when somebody was faster.
+/// How often another port is tried when another process was faster.
 const PORTS: usize = 20;
 
-/// A proxy before one server. It works on a thread of its own, and ends all its connections when it is dropped.
+/// A proxy before one server. It works on a thread of its own. Dropping it ends all its
+/// connections.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
@@ -42,21 +43,21 @@ pub struct Proxy {
     listener: Mutex<Option<Arc<TcpListener>>>,
 }
 
-/// What the connections share.
+/// The state that the connections share.
 struct Shared {
     target: Mutex<SocketAddr>,
     /// Whether messages are RESP.
     resp: bool,
     fault_profile: [watch::Sender<FaultProfile>; 2],
     hooks: [Mutex<Option<Hook>>; 2],
-    /// Raised to let go what is held back.
+    /// Incremented to release the held messages.
     releases: watch::Sender<u64>,
     /// Raised to end all connections.
     ends: watch::Sender<(u64, End)>,
     seen: watch::Sender<Seen>,
 }
 
-/// What happens to everything that goes one way.
+/// The faults for all traffic in one direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct FaultProfile {
     delay: Duration,
@@ -74,7 +75,8 @@ impl Proxy {
         Self::start(target, true)
     }
 
-    /// One that knows nothing of the protocol, which may be encrypted. A message is what was read in one go, or less.
+    /// A proxy without a protocol; the traffic may be encrypted. A message has the bytes of one
+    /// read, or fewer.
     ///
     /// # Errors
     /// When no port is free.
@@ -101,7 +103,7 @@ impl Proxy {
         Err(anyhow!("{PORTS} ports were taken by somebody else before a proxy had them"))
     }
 
-    /// Where clients find it.
+    /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -116,13 +118,13 @@ impl Proxy {
         *lock(&self.shared.target) = target;
     }
 
-    /// Lets everything that goes this way be so long on its way. None overtakes another.
+    /// Delays all traffic in this direction. No message overtakes another.
     pub fn delay(&self, way: Way, delay: Duration) {
         self.change(way, |fault_profile| fault_profile.delay = delay);
     }
 
-    /// Keeps back what goes this way until [`release`](Self::release), as a network does that drops packets for a
-    /// while: the end of a connection too.
+    /// Holds all traffic in this direction until [`release`](Self::release), like a network that
+    /// drops packets for a while; also the end of a connection.
     pub fn hold(&self, way: Way) {
         self.change(way, |fault_profile| fault_profile.hold = true);
     }
@@ -133,52 +135,53 @@ impl Proxy {
         self.shared.releases.send_modify(|releases| *releases += 1);
     }
 
-    /// Swallows what goes this way, while the connections stay: the end of a connection too.
+    /// Swallows all traffic in this direction, also the end of a connection. The connections stay
+    /// open.
     pub fn black_hole(&self, way: Way) {
         self.change(way, |fault_profile| fault_profile.swallow = true);
     }
 
-    /// Lets through so many bytes at a time, and a pause after each.
+    /// Lets through this many bytes at a time, with a pause after each part.
     pub fn slow(&self, way: Way, bytes: usize, pause: Duration) {
         self.change(way, |fault_profile| fault_profile.slices = Some((bytes.max(1), pause)));
     }
 
-    /// Makes an end of all bad weather, and lets go what was held back. What was swallowed stays lost. The functions of
-    /// [`on_request`](Self::on_request) and [`on_reply`](Self::on_reply) stay.
+    /// Ends all faults of the profile, and releases the held traffic. Swallowed traffic stays lost.
+    /// The functions of [`on_request`](Self::on_request) and [`on_reply`](Self::on_reply) stay.
     pub fn heal(&self) {
         self.change(Way::Both, |fault_profile| *fault_profile = FaultProfile::default());
         self.release();
     }
 
-    /// Decides what becomes of each message to the server, from now on.
+    /// Decides the fate of each message to the server, from now on.
     pub fn on_request(&self, decide: impl FnMut(&Message<'_>) -> Act + Send + 'static) {
         *lock(&self.shared.hooks[TO_SERVER]) = Some(Box::new(decide));
     }
 
-    /// Decides what becomes of each message to a client, from now on.
+    /// Decides the fate of each message to a client, from now on.
     pub fn on_reply(&self, decide: impl FnMut(&Message<'_>) -> Act + Send + 'static) {
         *lock(&self.shared.hooks[TO_CLIENT]) = Some(Box::new(decide));
     }
 
-    /// Decides nothing any more.
+    /// Removes both functions.
     pub fn on_nothing(&self) {
         self.shared.hooks.iter().for_each(|hook| *lock(hook) = None);
     }
 
-    /// Ends all connections, as a process does that closes them.
+    /// Closes all connections, like a process that closes them.
     pub fn cut(&self) {
         self.shared.ends.send_modify(|(number, how)| (*number, *how) = (*number + 1, End::Cut));
     }
 
-    /// Ends all connections, as a machine does that does not know them any more.
+    /// Resets all connections, like a machine that does not know them any more.
     pub fn reset(&self) {
         self.shared.ends.send_modify(|(number, how)| (*number, *how) = (*number + 1, End::Reset));
     }
 
-    /// Refuses new connections, at once. Those that there are stay.
+    /// Refuses new connections, at once. Open connections stay.
     pub fn refuse(&self) {
         if let Some(listener) = lock(&self.listener).take() {
-            // What its task does about it is too late for whoever connects now.
+            // The reaction of the task is too late for a client that connects now.
             let _ = SockRef::from(&*listener).shutdown(Shutdown::Both);
         }
     }
@@ -186,7 +189,7 @@ impl Proxy {
     /// Accepts connections again.
     ///
     /// # Errors
-    /// When somebody has taken the port.
+    /// If another process has taken the port.
     pub fn accept(&self) -> Result<()> {
         let mut listener = lock(&self.listener);
         if listener.is_none() {
@@ -195,15 +198,15 @@ impl Proxy {
         Ok(())
     }
 
-    /// What it has seen so far.
+    /// The numbers so far.
     pub fn seen(&self) -> Seen {
         *self.shared.seen.borrow()
     }
 
-    /// Waits until it has seen something.
+    /// Waits for a condition on the numbers.
     ///
     /// # Errors
-    /// After 180 s, with what it has seen instead.
+    /// After 180 s, with the numbers at that time.
     pub async fn until(&self, what: impl FnMut(&Seen) -> bool + Send) -> Result<Seen> {
         let mut seen = self.shared.seen.subscribe();
         let found = tokio::time::timeout(TIME_LIMIT, seen.wait_for(what)).await.map(|seen| seen.map(|seen| *seen));
@@ -251,7 +254,7 @@ pub(crate) fn runtime() -> Result<&'static Runtime> {
     runtime.as_ref().map_err(|error| anyhow!("no thread for proxies: {error}"))
 }
 
-/// Listens, and serves whoever comes, until the listener is shut down.
+/// Listens, and serves each client, until the listener is shut down.
 fn listen(shared: &Arc<Shared>, address: SocketAddr) -> Result<Arc<TcpListener>> {
     let runtime = runtime()?;
     let _inside = runtime.enter();
@@ -265,7 +268,7 @@ fn listen(shared: &Arc<Shared>, address: SocketAddr) -> Result<Arc<TcpListener>>
 
 async fn accept_all(listener: Arc<TcpListener>, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
-        // Before it is told of: whoever hears of it may end it.
+        // Before the connection is counted: a caller that sees the count may end the connection.
         let ends = shared.ends.subscribe();
         shared.seen.send_modify(|seen| (seen.connections, seen.open) = (seen.connections + 1, seen.open + 1));
         let (number, shared) = (shared.seen.borrow().connections, Arc::clone(&shared));

@@ -1,4 +1,5 @@
-//! One direction of a connection: what is read is decided upon at once, and then waits for its time to be written.
+//! One direction of a connection. Each message is decided at once when it is read, and then waits
+//! for its time to be written.
 
 use std::future::pending;
 use std::io::{self, ErrorKind};
@@ -26,11 +27,11 @@ pub(super) struct Pipe<'a> {
     pub(super) fates: &'a Mutex<Fates>,
 }
 
-/// What waits to be written.
+/// A message that waits to be written.
 struct Parcel {
     bytes: Vec<u8>,
     due: Instant,
-    /// The number of releases when it was held back.
+    /// The number of releases when the message was held.
     held: Option<u64>,
     then: Then,
 }
@@ -62,7 +63,7 @@ impl Pipe<'_> {
                 number += 1;
                 let rest = buffer.split_off(length);
                 let bytes = std::mem::replace(&mut buffer, rest);
-                // Nobody is there to write it once the connection ends.
+                // After the end of the connection, no task writes it.
                 let _ = self.decide(number, bytes).map(|parcel| parcels.send(parcel));
             }
             if !matches!(last, Then::GoOn) {
@@ -72,12 +73,12 @@ impl Pipe<'_> {
         }
     }
 
-    /// How long the first message is, if it is there.
+    /// The length of the first message, if it is there.
     fn message(&self, buffer: &[u8]) -> Option<usize> {
         if self.shared.resp { resp::length(buffer) } else { Some(buffer.len()).filter(|length| *length > 0) }
     }
 
-    /// What becomes of a message; `None` if it is lost.
+    /// The fate of a message; `None` if the message is lost.
     fn decide(&self, number: u64, bytes: Vec<u8>) -> Option<Parcel> {
         let message = Message { connection: self.number, number, bytes: &bytes };
         let act = if self.way == TO_SERVER { self.request(&message) } else { self.reply(&message) };
@@ -179,7 +180,7 @@ impl Pipe<'_> {
         self.shared.seen.send_modify(|seen| seen.lost += 1);
         match then {
             Then::GoOn => Ok(()),
-            // The other side does not hear of it.
+            // The other side does not learn of the end.
             Then::Close | Then::End(_) => pending().await,
         }
     }
@@ -200,7 +201,7 @@ impl Pipe<'_> {
     }
 }
 
-/// Reads what is there to the end of `buffer`; 0 when there will be no more.
+/// Appends the available bytes to `buffer`; 0 at the end of the stream.
 async fn read(from: &TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
     let mut chunk = [0; 16 * 1024];
     loop {

@@ -1,18 +1,18 @@
 //! Where a message of RESP ends.
 
-/// How long the first message is; `None` while its end has not come.
+/// The length of the first message; `None` while it is incomplete.
 pub(super) fn length(bytes: &[u8]) -> Option<usize> {
     walk(bytes, &mut |_| {})
 }
 
-/// The strings of a message, at whatever depth.
+/// The strings of a message, at any depth.
 pub(super) fn words(bytes: &[u8]) -> Vec<String> {
     let mut words = Vec::new();
     walk(bytes, &mut |word| words.push(String::from_utf8_lossy(word).into_owned()));
     words
 }
 
-/// Follows one value, and tells its strings; returns where it ends.
+/// Follows one value, and visits its strings; returns the end of the value.
 fn walk(bytes: &[u8], visit: &mut impl FnMut(&[u8])) -> Option<usize> {
     let line = bytes.windows(2).position(|end| end == b"\r\n")?;
     let (first, mut at) = (*bytes.first()?, line + 2);
@@ -34,7 +34,7 @@ fn walk(bytes: &[u8], visit: &mut impl FnMut(&[u8])) -> Option<usize> {
         }
         b'*' | b'~' | b'>' => count,
         b'%' => 2 * count,
-        // Attributes belong to the value that follows them.
+        // An attribute belongs to the value after it.
         b'|' => 2 * count + 1,
         _ => 0,
     };

@@ -1,4 +1,4 @@
-//! What a Redis server is started with.
+//! The settings of a Redis server.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -24,35 +24,35 @@ pub struct RedisBuilder {
 }
 
 impl RedisBuilder {
-    /// A line of `redis.conf`. It comes after our own, so that it decides.
+    /// A line of `redis.conf`. It comes after the lines of the builder, so it has precedence.
     #[must_use]
     pub fn config(mut self, parameter: &str, value: &str) -> Self {
         self.lines.push(format!("{parameter} {value}"));
         self
     }
 
-    /// Everything that it acknowledges is on disk.
+    /// All acknowledged data are on disk.
     #[must_use]
     pub fn persistent(self) -> Self {
         self.config("appendonly", "yes").config("appendfsync", "always")
     }
 
-    /// The password of the default user, for its clients, its masters, and us.
+    /// The password of the default user, for clients, masters and tests.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
     }
 
-    /// A user, and his rules: `on >secret ~lk:* &lk:* +eval`.
+    /// A user with rules: `on >secret ~lk:* &lk:* +eval`.
     #[must_use]
     pub fn user(mut self, name: &str, rules: &str) -> Self {
-        // Before Redis 7 a user may listen to everything that is not forbidden.
+        // Before Redis 7, a user may listen to every channel that is not forbidden.
         self.users.push(format!("user {name} resetchannels {rules}"));
         self
     }
 
-    /// Its port is encrypted, and there is no other.
+    /// The only port is encrypted.
     #[must_use]
     pub fn tls(mut self, certificates: Certificates) -> Self {
         self.tls = Some(certificates);
@@ -73,7 +73,8 @@ impl RedisBuilder {
         self
     }
 
-    /// With a clock that [`Redis::set_clock_offset`] moves. Without it the server is started as it is.
+    /// With a clock that [`Redis::set_clock_offset`] moves. By default the server has the clock of
+    /// the machine.
     #[must_use]
     pub fn with_clock(mut self) -> Self {
         self.clock = true;
@@ -86,17 +87,19 @@ impl RedisBuilder {
         self
     }
 
-    /// No server, but one who watches over some.
+    /// A Sentinel instead of a server.
     #[must_use]
     pub fn sentinel(mut self) -> Self {
         self.sentinel = true;
         self
     }
 
-    /// Starts it, and waits until it answers; a replica, until it has the data of its master.
+    /// Starts the server, and waits until it answers; a replica, until it has the data of its
+    /// master.
     ///
     /// # Errors
-    /// When Redis is not installed, with the line that installs it; when it does not start, with what it said.
+    /// If Redis is not installed, with the command that installs it; if Redis does not start, with
+    /// its output.
     pub fn start(self) -> Result<Redis> {
         let redis = Redis::launch(&self)?;
         if self.master.is_some() {
@@ -109,7 +112,7 @@ impl RedisBuilder {
         if self.sentinel { &["--sentinel"] } else { &[] }
     }
 
-    /// Writes what it reads when it starts.
+    /// Writes the configuration of the server.
     pub(super) fn write(&self, folder: &Path, port: u16) -> Result<()> {
         fs::create_dir(folder.join("data")).context("no folder for data")?;
         fs::write(folder.join("users.acl"), self.users()).context("cannot write users.acl")?;
@@ -149,7 +152,7 @@ impl RedisBuilder {
             ("tls-ca-cert-file", tls.authority()),
         ];
         let asks = if self.asks_clients { "yes" } else { "no" };
-        // What servers say to each other is encrypted too.
+        // The traffic between servers is encrypted too.
         let text = format!("port 0\ntls-port {port}\ntls-auth-clients {asks}\ntls-replication yes\ntls-cluster yes\n");
         files.iter().fold(text, |text, (parameter, file)| format!("{text}{parameter} {}\n", file.display()))
     }

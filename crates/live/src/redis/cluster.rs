@@ -11,7 +11,8 @@ use crate::process::{GIVEN_UP, eventually};
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
 
-/// How long a node may be silent in ms, until all know each other: they talk twice in this time.
+/// How long a node may be silent in ms, until all nodes know each other: they communicate twice in
+/// this time.
 const AT_FIRST: &str = "1000";
 
 /// How long a node may take to give a key away.
@@ -45,7 +46,7 @@ impl Cluster {
         ClusterBuilder { replicas: 1, node_timeout: Duration::from_secs(1), node: Redis::builder() }
     }
 
-    /// As a client would be told: all nodes.
+    /// The URL for clients, with all nodes.
     pub fn url(&self) -> String {
         let addresses: Vec<_> = self.nodes.iter().map(|node| node.address().to_string()).collect();
         format!("{}+cluster://{}{}", self.nodes[0].scheme(), self.nodes[0].credentials(), addresses.join(","))
@@ -56,7 +57,7 @@ impl Cluster {
         &self.nodes
     }
 
-    /// One of the nodes, to do it harm.
+    /// One of the nodes, for faults.
     pub fn node(&mut self, index: usize) -> &mut Redis {
         &mut self.nodes[index]
     }
@@ -70,10 +71,10 @@ impl Cluster {
         node.query(&["CLUSTER", "KEYSLOT", key])
     }
 
-    /// Which node serves a slot, as most of those see it that are up.
+    /// The node that serves a slot, according to most of the running nodes.
     ///
     /// # Errors
-    /// When they do not agree.
+    /// If the nodes do not agree.
     pub fn owner(&self, slot: u16) -> Result<usize> {
         let views = self.up().map(View::of).collect::<Result<Vec<_>>>()?;
         let believed: Vec<_> = views.iter().filter_map(|view| view.owner(slot)).collect();
@@ -81,10 +82,10 @@ impl Cluster {
         self.nodes.iter().position(|node| most(node.port())).context("the nodes do not agree whose a slot is")
     }
 
-    /// Lets another node serve a slot, with the keys that are in it.
+    /// Makes another node serve a slot, with its keys.
     ///
     /// # Errors
-    /// When a node does not do its part.
+    /// If a node refuses its part.
     pub fn move_slot(&self, slot: u16, to: usize) -> Result<()> {
         let from = self.owner(slot)?;
         self.begin_move(slot, from, to)?;
@@ -92,10 +93,10 @@ impl Cluster {
         self.end_move(slot, from, to)
     }
 
-    /// From here on the old node sends clients to the new one (`ASK`) for keys that it has not.
+    /// From here on, the old node sends clients to the new node (`ASK`) for missing keys.
     ///
     /// # Errors
-    /// When a node does not do its part.
+    /// If a node refuses its part.
     pub fn begin_move(&self, slot: u16, from: usize, to: usize) -> Result<()> {
         let ids = [from, to].map(|index| self.nodes[index].query::<String>(&["CLUSTER", "MYID"]));
         let [source, target] = ids;
@@ -107,7 +108,7 @@ impl Cluster {
     /// Brings the keys of a slot to the new node.
     ///
     /// # Errors
-    /// When a node does not do its part.
+    /// If a node refuses its part.
     pub fn move_keys(&self, slot: u16, from: usize, to: usize) -> Result<()> {
         loop {
             let keys: Vec<String> = self.nodes[from].query(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "1000"])?;
@@ -121,7 +122,7 @@ impl Cluster {
     /// Brings one key to the new node.
     ///
     /// # Errors
-    /// When a node does not do its part, or the old one does not have it.
+    /// If a node refuses its part, or the old node does not have the key.
     pub fn move_key(&self, key: &str, from: usize, to: usize) -> Result<()> {
         ensure!(self.nodes[from].query::<u32>(&["EXISTS", key])? == 1, "{key} is not there");
         self.migrate(&[key.to_owned()], from, to)
@@ -139,17 +140,17 @@ impl Cluster {
     /// From here on the old node sends clients to the new one for good (`MOVED`).
     ///
     /// # Errors
-    /// When a node does not do its part.
+    /// If a node refuses its part.
     pub fn end_move(&self, slot: u16, from: usize, to: usize) -> Result<()> {
         self.assign(slot, from, to)?;
         self.wait_until_settled()
     }
 
-    /// Lets another node serve a slot, with the keys that are in it. The other nodes learn of the move
-    /// later, from each other.
+    /// Makes another node serve a slot, with its keys. The other nodes learn of the move later,
+    /// from each other.
     ///
     /// # Errors
-    /// When a node does not do its part.
+    /// If a node refuses its part.
     pub fn move_slot_unsettled(&self, slot: u16, from: usize, to: usize) -> Result<()> {
         self.begin_move(slot, from, to)?;
         self.move_keys(slot, from, to)?;
@@ -158,7 +159,7 @@ impl Cluster {
 
     fn assign(&self, slot: u16, from: usize, to: usize) -> Result<()> {
         let target: String = self.nodes[to].query(&["CLUSTER", "MYID"])?;
-        // The new one first: were the old one first, nobody would serve the slot in between.
+        // The new node first: with the old node first, no node would serve the slot in between.
         for index in [to, from] {
             self.nodes[index].run(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &target])?;
         }
@@ -179,10 +180,11 @@ impl Cluster {
         Ok(masters)
     }
 
-    /// Makes a replica of this node the master in its place, while it lives; returns which.
+    /// Makes a replica of this node the master in its place, while the node lives; returns the
+    /// replica.
     ///
     /// # Errors
-    /// When it has none, or they do not change places within 180 s.
+    /// If the node has no replica, or the two do not change places within 180 s.
     pub fn fail_over(&self, master: usize) -> Result<usize> {
         // One that was a master until a moment ago may not yet be known as a replica.
         let replica = eventually("a node has a replica", || {
@@ -205,20 +207,20 @@ impl Cluster {
     /// Waits until another node than this serves a slot; returns which.
     ///
     /// # Errors
-    /// When none does within 180 s.
+    /// If no other node does within 180 s.
     pub fn wait_for_other_owner(&self, slot: u16, old: usize) -> Result<usize> {
         eventually("another node serves the slot", || Ok(self.owner(slot).ok().filter(|new| *new != old)))
     }
 
-    /// Waits until all nodes that are up serve, and agree who serves what.
+    /// Waits until all running nodes serve, and agree on the owners of the slots.
     ///
     /// # Errors
-    /// When they do not within 180 s.
+    /// If they do not within 180 s.
     pub fn wait_until_settled(&self) -> Result<()> {
         eventually("the nodes of a cluster agree", || Ok(self.is_settled()?.then_some(())))
     }
 
-    /// Whether all nodes that are up serve, and agree who serves what.
+    /// Returns whether all running nodes serve, and agree on the owners of the slots.
     ///
     /// # Errors
     /// When a node that is up does not answer.
@@ -243,7 +245,7 @@ impl Cluster {
     fn found(&self) -> Result<()> {
         for (index, node) in self.nodes.iter().enumerate() {
             node.run(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?;
-            // Each meets each: the word of a third may take seconds.
+            // Each node meets each other node directly: the word of a third node may take seconds.
             for other in &self.nodes[..index] {
                 node.run(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string(), &other.bus().to_string()])?;
             }
@@ -284,7 +286,7 @@ impl ClusterBuilder {
         self
     }
 
-    /// How long a node is silent before it counts as gone: 1 s.
+    /// How long a node is silent before it counts as failed: 1 s.
     #[must_use]
     pub fn node_timeout(mut self, time: Duration) -> Self {
         self.node_timeout = time;
@@ -298,7 +300,7 @@ impl ClusterBuilder {
         self
     }
 
-    /// Starts them all, and waits until they serve and agree.
+    /// Starts all nodes, and waits until they serve and agree.
     ///
     /// # Errors
     /// As for [`Redis::start`].

@@ -31,15 +31,15 @@ use crate::proxy::Proxy;
 pub(crate) const SERVER: Program =
     Program { binary: "redis-server", packages: "redis-server", variable: Some("LOCKKEEPER_LIVE_REDIS_SERVER") };
 
-/// How often another port is tried when somebody was faster.
+/// How often another port is tried when another process was faster.
 const PORTS: usize = 20;
 
-/// How long a command may take. A server that is stopped answers none.
+/// How long a command may take. A stopped server answers none.
 const COMMAND: Duration = Duration::from_secs(10);
 
-/// A Redis server of its own: killed, and its data removed, when it is dropped.
+/// A Redis server for one test. Dropping it kills the server and removes its data.
 ///
-/// What asks it something goes through a socket file, and meets neither its ports nor a proxy.
+/// The requests of tests go through a socket file, and use neither its ports nor a proxy.
 #[derive(Debug)]
 pub struct Redis {
     settings: RedisBuilder,
@@ -53,7 +53,8 @@ impl Redis {
     /// A standalone server without persistence.
     ///
     /// # Errors
-    /// When Redis is not installed, with the line that installs it; when it does not start, with what it said.
+    /// If Redis is not installed, with the command that installs it; if Redis does not start, with
+    /// its output.
     pub fn start() -> Result<Self> {
         Self::builder().start()
     }
@@ -63,7 +64,7 @@ impl Redis {
         RedisBuilder::default()
     }
 
-    /// Where its clients find it.
+    /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
@@ -78,7 +79,7 @@ impl Redis {
         port::bus(self.port)
     }
 
-    /// As a client would be told, with the password if there is one.
+    /// The URL for clients, with the password if there is one.
     pub fn url(&self) -> String {
         format!("{}://{}{}", self.scheme(), self.credentials(), self.address())
     }
@@ -88,22 +89,22 @@ impl Redis {
         self.url().replace(&self.address().to_string(), &proxy.address().to_string())
     }
 
-    /// What it shows its clients, if it has TLS.
+    /// The certificates for its clients, if it has TLS.
     pub fn certificates(&self) -> Option<&Certificates> {
         self.settings.tls.as_ref()
     }
 
-    /// The number of its process, which is another one after a restart.
+    /// The id of the server's process; a restart changes it.
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// Whether it answers: it is neither gone nor stopped.
+    /// Returns whether the server answers: it is neither gone nor stopped.
     pub fn is_up(&self) -> bool {
         self.process.is_going() && self.run(&["PING"]).is_ok()
     }
 
-    /// What it has said, over all restarts.
+    /// The output of the server, over all restarts.
     pub fn log(&self) -> String {
         self.process.log()
     }
@@ -111,14 +112,14 @@ impl Redis {
     /// Does one command.
     ///
     /// # Errors
-    /// What it answered, and when it does not answer within 10 s.
+    /// The server's error, or no answer within 10 s.
     pub fn query<T: FromRedisValue>(&self, words: &[&str]) -> Result<T> {
         let (name, arguments) = words.split_first().context("an empty command")?;
         let mut connection = self.connect()?;
         cmd(name).arg(arguments).query(&mut connection).with_context(|| words.join(" "))
     }
 
-    /// Does one command whose answer does not matter.
+    /// Sends one command whose answer does not matter.
     ///
     /// # Errors
     /// As for [`query`](Self::query).
@@ -126,7 +127,7 @@ impl Redis {
         self.query::<Value>(words).map(|_| ())
     }
 
-    /// Sends a request as it was seen on its way.
+    /// Sends the bytes of a request that a proxy has seen.
     ///
     /// # Errors
     /// As for [`query`](Self::query).
@@ -135,10 +136,11 @@ impl Redis {
         Ok(from_redis_value(answer)?)
     }
 
-    /// A connection through the socket file, for what needs one of its own: `MULTI`, `WAIT`, `SUBSCRIBE`.
+    /// A connection through the socket file, for commands that need their own connection: `MULTI`,
+    /// `WAIT`, `SUBSCRIBE`.
     ///
     /// # Errors
-    /// When it does not accept one.
+    /// If the server does not accept it.
     pub fn connect(&self) -> Result<Connection> {
         let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         if let Some(password) = &self.settings.password {
@@ -161,7 +163,7 @@ impl Redis {
         Ok(value.to_owned())
     }
 
-    /// Sets a parameter for as long as it runs.
+    /// Sets a parameter until the server ends.
     ///
     /// # Errors
     /// As for [`query`](Self::query).
@@ -169,7 +171,7 @@ impl Redis {
         self.run(&["CONFIG", "SET", parameter, value])
     }
 
-    /// The time as it tells it, since 1970.
+    /// The server's time since 1970.
     ///
     /// # Errors
     /// As for [`query`](Self::query).
@@ -178,11 +180,12 @@ impl Redis {
         Ok(Duration::from_secs(seconds) + Duration::from_micros(micros))
     }
 
-    /// Sets its clock to so many seconds after the time as it is; before it when negative. Waits until it has looked:
-    /// Valkey 9 measures what has gone by since it did, and looks only now and then.
+    /// Sets the server's clock to this many seconds after the real time; before it when negative.
+    /// Waits until the server has read the clock: Valkey 9 measures the time since its last
+    /// reading, and reads only now and then.
     ///
     /// # Errors
-    /// When it was started without [`RedisBuilder::with_clock`].
+    /// If the server was started without [`RedisBuilder::with_clock`].
     pub fn set_clock_offset(&self, seconds: i64) -> Result<()> {
         self.clock.as_ref().context("this server was started without a clock of its own")?.set(seconds)?;
         if !self.process.is_going() {
@@ -195,18 +198,18 @@ impl Redis {
         })
     }
 
-    /// `SIGSTOP`: it stands, its connections stay.
+    /// `SIGSTOP`: the server stops, and its connections stay open.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If the server does not run.
     pub fn pause(&mut self) -> Result<()> {
         self.process.pause()
     }
 
-    /// Lets it go on.
+    /// Lets the server go on.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If the server does not run.
     pub fn resume(&mut self) -> Result<()> {
         self.process.resume()
     }
@@ -219,18 +222,19 @@ impl Redis {
         self.process.kill()
     }
 
-    /// Asks it to end, and waits for that.
+    /// Asks the server to end, and waits for that.
     ///
     /// # Errors
-    /// When it does not run, or does not end.
+    /// If the server does not run, or does not end.
     pub fn shut_down(&mut self) -> Result<()> {
         self.process.terminate()
     }
 
-    /// Starts it again, after a `kill -9` if it still runs: on the same port, with what it had on disk.
+    /// Starts the server again, after a `kill -9` if it still runs: on the same port, with its data
+    /// on disk.
     ///
     /// # Errors
-    /// As for [`start`](Self::start), and when somebody has its port.
+    /// As for [`start`](Self::start), and if another process has its port.
     pub fn restart(&mut self) -> Result<()> {
         self.kill()?;
         self.process = spawn(&self.settings, &self.folder, self.clock.as_ref())?;
@@ -252,7 +256,7 @@ impl Redis {
         if self.settings.tls.is_some() { "rediss" } else { "redis" }
     }
 
-    /// What stands before the address in a URL.
+    /// The part of a URL before the address.
     fn credentials(&self) -> String {
         self.settings.password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default()
     }
@@ -277,12 +281,12 @@ impl Redis {
     fn wait_until_up(&mut self) -> Result<()> {
         eventually("Redis starts", || {
             self.process.must_run()?;
-            // It accepts connections before it has loaded its data.
+            // The server accepts connections before it has loaded its data.
             Ok(self.run(&["PING"]).is_ok().then_some(()))
         })
     }
 
-    /// Waits until a replica has what its master has.
+    /// Waits until a replica has the data of its master.
     fn wait_until_synchronized(&self) -> Result<()> {
         eventually("a replica reaches its master", || Ok((self.info("master_link_status")? == "up").then_some(())))
     }
@@ -290,7 +294,7 @@ impl Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        // What cannot be removed now, the watchdog removes.
+        // The watchdog removes the rest.
         let _ = self.process.kill();
         let _ = fs::remove_dir_all(&self.folder);
     }

@@ -1,4 +1,4 @@
-//! A Redis, its replicas, and the Sentinels that choose among them.
+//! A Redis, its replicas, and the Sentinels that elect the master.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::{Redis, RedisBuilder};
 use crate::process::{GIVEN_UP, eventually};
 
-/// What the Sentinels call them.
+/// The Sentinels' name for the servers.
 const NAME: &str = "lk";
 
 const SENTINELS: usize = 3;
@@ -16,8 +16,9 @@ const SENTINELS: usize = 3;
 const PACE: &str = "SENTINEL DEBUG INFO-PERIOD 200 PING-PERIOD 100 ASK-PERIOD 100 ELECTION-TIMEOUT 2000 \
                     MIN-LINK-RECONNECT-PERIOD 500 PUBLISH-PERIOD";
 
-/// How often they tell each other what they know, in ms: often until they know each other. After four times as long
-/// without a word of a failover they undo it, and it takes a second.
+/// How often the Sentinels publish their knowledge, in ms: often until they know each other. A
+/// failover takes a second, and Sentinels without news of a failover undo it after four times this
+/// interval.
 const PUBLISH: [&str; 2] = ["100", "1000"];
 
 /// Three Sentinels, a master, and its replicas.
@@ -50,24 +51,24 @@ impl Sentinel {
         SentinelBuilder { replicas: 1, down_after: Duration::from_secs(1), server: Redis::builder(), user: None }
     }
 
-    /// What the Sentinels call the master.
+    /// The Sentinels' name for the master.
     pub fn name(&self) -> &'static str {
         NAME
     }
 
-    /// As a client would be told.
+    /// The URL for clients.
     pub fn url(&self) -> String {
         let addresses: Vec<_> = self.sentinels.iter().map(|sentinel| sentinel.address().to_string()).collect();
         let server = &self.servers[0];
         format!("{}+sentinel://{}{}/{NAME}", server.scheme(), server.credentials(), addresses.join(","))
     }
 
-    /// The servers; the first was the master when they started.
+    /// The servers; the first server was the master at the start.
     pub fn servers(&self) -> &[Redis] {
         &self.servers
     }
 
-    /// One of the servers, to do it harm.
+    /// One of the servers, for faults.
     pub fn server(&mut self, index: usize) -> &mut Redis {
         &mut self.servers[index]
     }
@@ -77,7 +78,7 @@ impl Sentinel {
         &self.sentinels
     }
 
-    /// One of the Sentinels, to do it harm.
+    /// One of the Sentinels, for faults.
     pub fn sentinel(&mut self, index: usize) -> &mut Redis {
         &mut self.sentinels[index]
     }
@@ -85,7 +86,7 @@ impl Sentinel {
     /// Which of the servers is the master for most of the Sentinels.
     ///
     /// # Errors
-    /// When they do not agree.
+    /// If the Sentinels do not agree.
     pub fn master(&self) -> Result<usize> {
         let asked = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME];
         let answers = self.sentinels.iter().filter_map(|sentinel| sentinel.query::<(String, u16)>(&asked).ok());
@@ -94,15 +95,17 @@ impl Sentinel {
         self.servers.iter().position(|server| most(server.port())).context("the Sentinels do not agree")
     }
 
-    /// Lets them choose another master, while the old one lives; returns when it is the master for all.
+    /// Makes the Sentinels elect another master while the old master lives; returns when all accept
+    /// the new master.
     ///
     /// # Errors
-    /// When they do not.
+    /// If they do not.
     pub fn fail_over(&self) -> Result<usize> {
         let old = self.master()?;
         let mut asked: Option<Instant> = None;
         eventually("there is another master", || {
-            // Right after the last failover they choose nobody, and they give one up that takes long.
+            // Right after a failover the Sentinels elect nobody, and they give up an election that
+            // takes long.
             if asked.is_none_or(|asked| asked.elapsed() > GIVEN_UP) {
                 let begun = self.sentinels[0].run(&["SENTINEL", "FAILOVER", NAME]);
                 asked = begun.is_ok().then(Instant::now);
@@ -111,10 +114,10 @@ impl Sentinel {
         })
     }
 
-    /// Waits until most of the Sentinels have another master, and it knows that.
+    /// Waits until most of the Sentinels have another master, and this server knows that.
     ///
     /// # Errors
-    /// When there is none within 180 s.
+    /// If there is no other master within 180 s.
     pub fn wait_for_other_master(&self, old: usize) -> Result<usize> {
         eventually("there is another master", || Ok(self.other_master(old)))
     }
@@ -125,10 +128,11 @@ impl Sentinel {
         (new != old && is_master()).then_some(new)
     }
 
-    /// Waits until all Sentinels know each other, the master, and its replicas, and complain of nobody.
+    /// Waits until all Sentinels know each other, the master and its replicas, and report no
+    /// failure.
     ///
     /// # Errors
-    /// When they do not within 180 s.
+    /// If they do not within 180 s.
     pub fn wait_until_settled(&self) -> Result<()> {
         eventually("the Sentinels know everybody", || {
             Ok(self.sentinels.iter().all(|sentinel| self.knows_everybody(sentinel)).then_some(()))
@@ -158,7 +162,7 @@ impl SentinelBuilder {
         self
     }
 
-    /// How long a server is silent before it counts as gone: 1 s.
+    /// How long a server is silent before it counts as failed: 1 s.
     #[must_use]
     pub fn down_after(mut self, time: Duration) -> Self {
         self.down_after = time;
@@ -172,14 +176,14 @@ impl SentinelBuilder {
         self
     }
 
-    /// A user of the Sentinels, with his rules: `app on >secret +ping`.
+    /// A user of the Sentinels with rules: `app on >secret +ping`.
     #[must_use]
     pub fn user(mut self, user: &str) -> Self {
         self.user = Some(user.to_owned());
         self
     }
 
-    /// Starts them all, and waits until they know each other.
+    /// Starts all servers and Sentinels, and waits until they know each other.
     ///
     /// # Errors
     /// As for [`Redis::start`].
@@ -190,7 +194,7 @@ impl SentinelBuilder {
         let sentinels = (0..SENTINELS).map(|_| self.sentinel(&master).start()).collect::<Result<Vec<_>>>()?;
         let sentinel = Sentinel { servers: [vec![master], replicas].into_iter().flatten().collect(), sentinels };
         let [at_first, later] = PUBLISH.map(|period| PACE.split(' ').chain([period]).collect::<Vec<_>>());
-        // Before Redis 7 they keep their own pace.
+        // Before Redis 7 the Sentinels keep their own pace.
         let quickly = sentinel.sentinels.iter().all(|sentinel| sentinel.run(&at_first).is_ok());
         sentinel.wait_until_settled()?;
         if quickly {

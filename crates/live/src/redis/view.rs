@@ -1,4 +1,4 @@
-//! What a node of a cluster believes of the others: the lines of `CLUSTER NODES`.
+//! A cluster node's view of the other nodes: the lines of `CLUSTER NODES`.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use super::Redis;
 use crate::port;
 
-/// One node's belief.
+/// One node's view.
 #[derive(Debug)]
 pub(super) struct View(Vec<Line>);
 
@@ -17,7 +17,7 @@ struct Line {
     id: String,
     port: u16,
     flags: Vec<String>,
-    /// The id of the node that it follows.
+    /// The id of the node's master.
     master: String,
     slots: Vec<RangeInclusive<u16>>,
 }
@@ -34,7 +34,7 @@ impl View {
         self.0.iter().find(|line| line.slots.iter().any(|range| range.contains(&slot))).map(|line| line.port)
     }
 
-    /// Who serves what.
+    /// The owners of the slots.
     pub(super) fn shares(&self) -> BTreeSet<(u16, u16, u16)> {
         let mut shares = BTreeSet::new();
         for line in &self.0 {
@@ -48,7 +48,7 @@ impl View {
         self.0.iter().any(|line| line.port == port && me.is_some_and(|me| me.id == line.master))
     }
 
-    /// Whether it knows of so many masters and replicas, and of no trouble with any.
+    /// Returns whether the node knows this many masters and replicas, and no failure of any.
     pub(super) fn is_whole(&self, masters: usize, replicas: usize) -> bool {
         let is_well = |line: &Line| !["handshake", "fail", "fail?", "noaddr"].iter().any(|flag| line.is(flag));
         let count = |flag: &str| self.0.iter().filter(|line| is_well(line) && line.is(flag)).count();
@@ -61,9 +61,9 @@ impl Line {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let (id, position, flags, master) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        // Some say the port for clients without TLS here, and have none.
+        // Some versions show the port for clients without TLS here, and have no such port.
         let port = port::of_bus(position.split('@').nth(1)?.split(',').next()?.parse().ok()?)?;
-        // What is on its way from one to another stands in brackets.
+        // A slot that is moving from one node to another is in brackets.
         let slots = words.skip(4).filter(|word| !word.starts_with('[')).map(slots).collect::<Option<_>>()?;
         let flags = flags.split(',').map(str::to_owned).collect();
         Some(Self { id: id.to_owned(), port, flags, master: master.to_owned(), slots })

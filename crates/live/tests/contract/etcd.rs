@@ -11,7 +11,7 @@ lockkeeper_testing::suite! {
     left_out = 4
 }
 
-// In line with others there are exclusive claims only.
+// A lock that foreign clients share has exclusive claims only.
 lockkeeper_testing::suite! {
     mod etcd_shared_with_go_crowded;
     harness = Crowded<On<SharedWithGo>>;

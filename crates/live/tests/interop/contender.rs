@@ -1,4 +1,4 @@
-//! Somebody who wants a lock, whoever that is.
+//! A client that wants a lock, of any program.
 
 use std::time::Duration;
 
@@ -11,31 +11,31 @@ use crate::us::Us;
 /// How long each lives on without a word: the shortest that etcd's members here allow is 1 s.
 pub(crate) const TTL: u32 = 3;
 
-/// One contender, who wants one lock at a time.
+/// A contender, which wants one lock at a time.
 pub(crate) trait Contender {
     /// Asks for the lock with this name.
     fn ask(&mut self, name: &str);
 
-    /// Waits until it has what it asked for; the key by which it holds it.
+    /// Waits until the contender has the lock; returns its key.
     fn held(&mut self) -> String;
 
-    /// Whether it has said anything since it asked.
+    /// Whether the contender has answered since it asked.
     fn has_answered(&mut self) -> bool;
 
     /// Gives the lock back.
     fn release(&mut self);
 
-    /// Begins to raise the number at a key by one, so many times, each time under the lock.
+    /// Begins to increment the number at a key this many times, each time under the lock.
     fn count(&mut self, name: &str, counter: &str, times: u32);
 
-    /// Waits until it has done so.
+    /// Waits until the contender has counted.
     fn counted(&mut self);
 
-    /// Ends as by `kill -9`: nobody is told.
+    /// Ends as by `kill -9`: without a message.
     fn die(self: Box<Self>);
 }
 
-/// Who there is.
+/// The kinds of contenders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Go's `concurrency.Mutex`.
@@ -51,7 +51,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Starts one, which is a session of its own.
+    /// Starts a contender, which is a session of its own.
     pub(crate) fn start(self, etcd: &Etcd) -> Box<dyn Contender> {
         let address = etcd.addresses()[0].to_string();
         match self {
@@ -63,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// How often it counts: one is a process for each time.
+    /// How often the contender counts; some contenders start a process each time.
     pub(crate) fn times(self) -> u32 {
         if self == Self::Etcdctl { 8 } else { 40 }
     }
@@ -76,7 +76,7 @@ pub(crate) fn line(etcd: &Etcd, name: &str) -> Vec<Entry> {
     line
 }
 
-/// Waits until so many stand in line.
+/// Waits until the line has this many claims.
 pub(crate) fn until_in_line(etcd: &Etcd, name: &str, count: usize) {
     let start = std::time::Instant::now();
     while line(etcd, name).len() != count {
@@ -85,7 +85,7 @@ pub(crate) fn until_in_line(etcd: &Etcd, name: &str, count: usize) {
     }
 }
 
-/// Waits until it has the lock, and looks whether the store says so too.
+/// Waits until the contender has the lock, and checks that the store says so too.
 pub(crate) fn holds(etcd: &Etcd, name: &str, contender: &mut dyn Contender) -> String {
     let key = contender.held();
     let first = line(etcd, name).swap_remove(0);

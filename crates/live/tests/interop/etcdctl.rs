@@ -1,4 +1,4 @@
-//! `etcdctl lock`, one process for each lock that it holds.
+//! `etcdctl lock`, one process for each held lock.
 
 use std::process::Command;
 
@@ -6,10 +6,10 @@ use lockkeeper_live::{Dialogue, interop_binary};
 
 use crate::contender::{Contender, TTL};
 
-/// What it does each time it has the lock.
+/// The command under the lock.
 const RAISE: &str = r#"count=$("$0" get --print-value-only "$1") && "$0" put "$1" "$((count + 1))""#;
 
-/// How it counts: `$0` is the program.
+/// Counts: `$0` is the program.
 const COUNT: &str = r#"
 number=0
 while [ "$number" -lt "$3" ]; do

@@ -1,4 +1,4 @@
-//! A foreign client of ours, which is told lines.
+//! A foreign client, which reads lines.
 
 use std::process::Command;
 
@@ -8,12 +8,12 @@ use crate::contender::{Contender, TTL};
 
 pub(crate) struct Lines {
     dialogue: Dialogue,
-    /// What was said while somebody looked whether anything was.
+    /// A line that was read by a check for output.
     said: Option<String>,
 }
 
 impl Lines {
-    /// A program of its own.
+    /// A client in a program of its own.
     pub(crate) fn program(path: &str, address: &str) -> Self {
         Self::start(&mut Command::new(interop_binary(path).unwrap()), address)
     }
@@ -21,12 +21,12 @@ impl Lines {
     /// A program for Java.
     pub(crate) fn java(path: &str, address: &str) -> Self {
         let mut java = Command::new("java");
-        // Many of them start on few processors.
+        // Many clients start on few processors.
         java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-jar"]);
         Self::start(java.arg(interop_binary(path).unwrap()), address)
     }
 
-    /// Whether it gets the lock at once; it gives it back.
+    /// Whether the client gets the lock at once; it releases the lock again.
     pub(crate) fn gets_at_once(&mut self, name: &str) -> bool {
         self.dialogue.send(&format!("try {name}")).unwrap();
         let answer = self.answer();

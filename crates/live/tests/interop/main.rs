@@ -1,4 +1,5 @@
-//! Others that lock in etcd, beside each other and beside us: each is a program of its own, see `interop/README.md`.
+//! Foreign clients that lock in etcd, beside each other and beside lockkeeper: each is a program of
+//! its own, see `interop/README.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
 mod contender;

@@ -44,21 +44,21 @@ pair!(concurrency_and_us, Concurrency, Lockkeeper);
 pair!(etcdctl_and_us, Etcdctl, Lockkeeper);
 pair!(jetcd_and_us, Jetcd, Lockkeeper);
 pair!(etcd_client_and_us, EtcdClient, Lockkeeper);
-// Who dies is the first of them.
+// The first of the two dies.
 pair!(us_and_concurrency, Lockkeeper, Concurrency);
 
-// What they do beside each other, without us.
+// Two foreign clients beside each other, without lockkeeper.
 pair!(concurrency_and_etcd_client, Concurrency, EtcdClient);
 pair!(etcdctl_and_jetcd, Etcdctl, Jetcd);
 pair!(jetcd_and_concurrency, Jetcd, Concurrency);
 
-/// A name that nobody else uses.
+/// A name that no other test uses.
 pub(crate) fn name() -> String {
     static NAMES: AtomicU32 = AtomicU32::new(0);
     format!("lock-{}", NAMES.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Lets it wait behind so many others.
+/// Lets the waiter wait behind this number of others.
 fn queue(etcd: &Etcd, name: &str, waiter: &mut dyn Contender, ahead: usize) {
     waiter.ask(name);
     until_in_line(etcd, name, ahead + 1);

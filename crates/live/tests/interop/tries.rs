@@ -1,4 +1,4 @@
-//! Who only tries gets what is free, and nothing else.
+//! A try gets a free lock, and no other.
 
 use lockkeeper_live::etcd;
 

@@ -1,4 +1,4 @@
-//! lockkeeper, in the layout that the others have.
+//! lockkeeper, in the layout of the foreign clients.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Us {
         Self { runtime, keeper, control: etcd.control().clone(), asked: None, guard: None, counting: None }
     }
 
-    /// Whether it gets the lock at once; it gives it back.
+    /// Whether the keeper gets the lock at once; it releases the lock again.
     pub(crate) fn gets_at_once(&self, name: &str) -> bool {
         self.runtime.block_on(async {
             let Some(guard) = self.keeper.mutex(name).unwrap().try_lock().await.unwrap() else { return false };
@@ -45,7 +45,7 @@ impl Contender for Us {
 
     fn held(&mut self) -> String {
         let guard = self.runtime.block_on(self.asked.take().unwrap()).unwrap().unwrap();
-        // The token is what orders all of them: the revision in which the key was made.
+        // The token orders all of them: it is the revision that created the key.
         let line = self.control.keys(format!("{}/", guard.full_name())).unwrap();
         let ours = line.into_iter().find(|entry| i128::from(entry.create_revision) == i128::from(guard.token().get()));
         self.guard = Some(guard);
@@ -80,7 +80,7 @@ impl Contender for Us {
 
     fn die(self: Box<Self>) {
         let Self { runtime, keeper, asked, guard, .. } = *self;
-        // Whatever they would do at their end is not done, and nobody is left to renew.
+        // Their drops do not run, and no renewal follows.
         std::mem::forget((keeper, asked, guard));
         runtime.shutdown_background();
     }

@@ -1,4 +1,4 @@
-//! `doctor` on Redis: what can go wrong with a server, and what a user has to be given.
+//! `doctor` on Redis: the faults of a server, and the rights of a user.
 
 use std::process::Output;
 
@@ -8,12 +8,12 @@ use serde_json::Value;
 use crate::cli_everything::everything;
 use crate::support::{Store, program, stderr, stdout};
 
-/// On a busy machine it takes longer than most people would wait.
+/// On a busy machine the examination takes longer than most users would wait.
 pub(crate) const PATIENTLY: [&str; 2] = ["--connect-timeout", "60s"];
-/// Where a doctor tries to connect until its time is over.
+/// For a doctor that cannot connect.
 const IN_VAIN: [&str; 2] = ["--connect-timeout", "10s"];
 
-/// Its lines, by their check.
+/// The lines of a report, by their check.
 pub(crate) struct Report {
     pub(crate) code: Option<i32>,
     pub(crate) lines: Vec<Value>,
@@ -43,7 +43,7 @@ fn report(store: &Store) -> Report {
     Report::of(&store.output(&[&["doctor", "--json"], &PATIENTLY[..]].concat()))
 }
 
-/// As this user, whose password is `pw`.
+/// As this user, with the password `pw`.
 fn report_of_user(store: &Store, user: &str, limit: &[&str; 2]) -> Report {
     let url = store.url().replace("redis://", &format!("redis://{user}@"));
     let mut command = program();
@@ -51,7 +51,7 @@ fn report_of_user(store: &Store, user: &str, limit: &[&str; 2]) -> Report {
     Report::of(&command.output().unwrap())
 }
 
-/// The rule that is shown, with the user and the password in their places.
+/// The rule in the report, with the user and the password filled in.
 fn rule(report: &Report, user: &str) -> Vec<String> {
     let [_, _, rule] = report.line("rights");
     let words = rule.split(' ').map(|word| match word {
@@ -67,7 +67,7 @@ fn obey(store: &Store, rule: &[String]) {
     store.with_server(|server| server.run(&words)).unwrap();
 }
 
-/// What a lock and its release took, by the finding.
+/// The duration of a lock and its release, from the finding.
 fn millis(found: &str) -> f64 {
     let took = found.split(' ').nth(6).unwrap();
     let (number, unit) = took.split_at(took.find(char::is_alphabetic).unwrap());
@@ -99,12 +99,12 @@ fn a_good_server_has_nothing_against_it() {
     ] {
         let [status, found, _] = report.line(check);
         assert!(found.contains(finding), "{check}: {status} {found}");
-        // A machine of a test may be slow, which is then told.
+        // The machine of a test may be slow; then the finding is a warning.
         let expected = if check == "round trip" && millis(found) > 100.0 { "warn" } else { "ok" };
         assert_eq!(status, expected, "{check}: {found}");
     }
     let text = stdout(&store.output(&["doctor"]));
-    // Nothing that is long stands where it would push the rest away.
+    // A long finding comes where it does not push other columns away.
     assert!(text.lines().all(|line| line.find("appendonly").is_none_or(|at| at < 160)), "{text}");
 }
 
@@ -129,7 +129,7 @@ fn what_a_server_forgets_is_reported_with_what_to_do() {
     let full = report(&store);
     assert_eq!(full.line("memory")[0], "warn");
     assert!(full.line("round trip")[1].contains("OOM") && full.line("round trip")[2].contains("maxmemory"));
-    // What is not tried again must not be in a server for others.
+    // The failures of this setting must not remain in a server for other tests.
     set("maxmemory", "0");
     set("appendfsync", "everysec");
 }
@@ -171,7 +171,7 @@ fn a_clock_that_is_off_is_reported() {
     let store = Store::on(server);
     let found = report(&store);
     let [status, finding, _] = found.line("clock");
-    // No lock depends on it.
+    // No lock depends on this clock.
     assert!(status == "ok" && (finding.starts_with("+60.") || finding.starts_with("+59.")), "{finding}");
     assert_eq!(found.code, Some(0));
 }
@@ -200,7 +200,7 @@ fn a_user_by_the_rule_can_do_everything() {
     assert_eq!((found.code, found.failed()), (Some(0), vec![]), "{:#?}", found.lines);
     let url = store.url().replace("redis://", "redis://app:pw@");
     everything(&url);
-    // Nothing was refused all the while, but for how the connection is called.
+    // During the whole test the server refused nothing but the name of the connection.
     let log: String = store.with_server(|server| {
         let mut connection = server.connect().unwrap();
         format!("{:?}", redis_log(&mut connection))
@@ -213,7 +213,7 @@ fn a_user_by_the_rule_can_do_everything() {
     );
 }
 
-/// What was refused, as the server remembers it.
+/// The refused commands in the server's log.
 fn redis_log(connection: &mut impl redis::ConnectionLike) -> Vec<Vec<redis::Value>> {
     redis::cmd("ACL").arg("LOG").query(connection).unwrap()
 }
@@ -235,7 +235,8 @@ fn a_user_without_any_word_of_the_rule_learns_the_rule() {
     }
 }
 
-/// With the rule that is shown the Sentinels are asked, and heard; without one of its words that is told, with the rule.
+/// With the shown rule the Sentinels answer; without one word of it the report names the missing
+/// right, and shows the rule.
 #[test]
 fn a_user_of_the_sentinels_by_their_rule_learns_the_master_and_one_without_learns_the_rule() {
     let examine = |rules: &str| {
@@ -253,7 +254,7 @@ fn a_user_of_the_sentinels_by_their_rule_learns_the_master_and_one_without_learn
     let (report, sentinels) = examine(&rules);
     assert_eq!((report.code, report.failed()), (Some(0), vec![]), "{:#?}", report.lines);
     assert_eq!(report.line("sentinels")[2], rule);
-    // What it may do without does not stand there.
+    // The rule leaves out the optional rights.
     let refused: String = format!("{:?}", sentinels.sentinels()[0].query::<redis::Value>(&["ACL", "LOG"]).unwrap());
     assert!(!refused.contains("subscribe") && !refused.contains("sentinel|"), "{refused}");
 }

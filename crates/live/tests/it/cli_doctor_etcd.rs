@@ -1,4 +1,4 @@
-//! `doctor` on etcd: what can go wrong with a cluster, and what a user has to be given.
+//! `doctor` on etcd: the faults of a cluster, and the rights of a user.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ fn report(url: &str) -> Report {
     report_with(url, &PATIENTLY)
 }
 
-/// What was stopped or killed is noticed later: the same again until it is.
+/// A stop or a kill is noticed later: repeats the report until it is.
 fn report_once(url: &str, noticed: impl Fn(&Report) -> bool) -> Report {
     let began = Instant::now();
     loop {
@@ -27,7 +27,7 @@ fn report_once(url: &str, noticed: impl Fn(&Report) -> bool) -> Report {
 
 fn report_with(url: &str, more: &[&str]) -> Report {
     let mut command = program();
-    // What has a password in it is not for the command line.
+    // A URL with a password is not for the command line.
     command.args(["doctor", "--json"]).args(more).env("LOCKKEEPER_STORE", url);
     Report::of(&command.output().unwrap())
 }
@@ -40,7 +40,7 @@ impl Report {
     }
 }
 
-/// What an administrator types.
+/// A command of an administrator.
 fn etcdctl(etcd: &Etcd, line: &str, user: Option<&str>) {
     let binary = interop_binary("bin/etcdctl").unwrap();
     let mut shell = Command::new("/bin/sh");
@@ -54,7 +54,7 @@ fn etcdctl(etcd: &Etcd, line: &str, user: Option<&str>) {
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// How large its data are.
+/// The size of the data.
 fn size(etcd: &Etcd) -> u64 {
     let status = etcd.control().call("maintenance/status", &serde_json::json!({})).unwrap();
     status["dbSize"].as_str().unwrap().parse().unwrap()
@@ -162,7 +162,7 @@ fn members_that_are_down_or_apart_or_not_in_the_url_are_named() {
 
     etcd.isolate(one).unwrap();
     let alone = format!("{} has no leader: the other members do not reach it", all[one]);
-    // Until it has noticed it goes on following.
+    // Until the cut-off member notices, it goes on following.
     let apart = report_once(&etcd.url(), |report| report.each("members").contains(&("warn", &alone)));
     assert_eq!(apart.code, Some(0), "{:#?}", apart.lines);
     etcd.heal(one);
@@ -175,7 +175,7 @@ fn members_that_are_down_or_apart_or_not_in_the_url_are_named() {
     assert!(status == "warn" && finding.starts_with(&all[other].to_string()), "{finding}");
 
     etcd.kill(one).unwrap();
-    // Until the leader has noticed it goes on leading.
+    // Until the leader notices, it goes on leading.
     let lost = report_once(&etcd.url(), |report| report.failed() == ["members"]);
     assert_eq!(lost.code, Some(1));
     assert!(lost.line("members")[1].starts_with("3 members, 1 reachable, and no leader"), "{:#?}", lost.lines);
@@ -184,7 +184,8 @@ fn members_that_are_down_or_apart_or_not_in_the_url_are_named() {
 #[test]
 fn members_of_two_clusters_fail() {
     let (one, other) = (Etcd::start().unwrap(), Etcd::start().unwrap());
-    // Each has the same number in its cluster where it has the same name and address, which these have not.
+    // Two members have the same id in their clusters if they have the same name and address. These
+    // do not.
     let report = report(&format!("etcd://{},{}", one.addresses()[0], other.addresses()[0]));
     assert_eq!((report.code, report.failed()), (Some(1), vec!["members"]), "{:#?}", report.lines);
     let finding = format!("{} is of another cluster than {}", other.addresses()[0], one.addresses()[0]);

@@ -1,10 +1,11 @@
-//! `run` on etcd: what becomes of a command whose lock etcd has given away, and how often a command runs.
+//! `run` on etcd: the end of a command whose lock etcd has granted again, and how often a command
+//! runs.
 
 use lockkeeper_live::Etcd;
 
 use crate::support::{Client, eventually, is_alive, sh};
 
-/// Ignores TERM, so that only KILL ends it; a grandchild too.
+/// Ignores TERM, so that only KILL ends it; its child does too.
 const STUBBORN: &str = "trap '' TERM; sleep 1000 & echo $$ $!; wait; wait; sleep 1000";
 
 /// All that lockkeeper keeps there on leases.
@@ -13,7 +14,8 @@ fn leases(etcd: &Etcd) -> Vec<i64> {
     keys.iter().map(|entry| entry.lease).collect()
 }
 
-/// The next one may have the lock already: the command gets no time to end by itself, whatever `--kill-after` says.
+/// The next holder may have the lock already: the command gets no time to end by itself, whatever
+/// `--kill-after` says.
 fn is_killed_at_once(how: &str, lose: impl Fn(&Etcd)) {
     let etcd = Etcd::start().unwrap();
     let client = Client::new(&etcd.url(), tempfile::tempdir().unwrap());

@@ -47,12 +47,12 @@ fn on_etcd_with_tls() {
     everything(&format!("{}?ca={}", etcd.url(), etcd.certificates().unwrap().authority().display()));
 }
 
-/// Whatever can be done to a line, with a reader, a writer behind it, and a holder that is broken.
+/// All operations on a line, with a reader, a writer behind it, and a holder that is broken.
 pub(crate) fn everything(url: &str) {
     let dir = tempfile::tempdir().unwrap();
     let asked = |args: &[&str]| -> Command {
         let mut command = program();
-        // Others use the same server meanwhile.
+        // Other tests use the same server meanwhile.
         command.args(["--prefix", &format!("{}/", dir.path().display())]).args(PATIENTLY).args(args);
         command.env("LOCKKEEPER_STORE", url).current_dir(dir.path());
         command

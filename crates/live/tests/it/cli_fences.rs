@@ -1,4 +1,4 @@
-//! The documented line that writes to Redis with a fencing token, as people type it.
+//! The documented command that writes to Redis with a fencing token, as typed in a shell.
 
 use std::process::Command;
 
@@ -28,7 +28,7 @@ fn recipe_a_fenced_write_to_redis_of_an_older_holder_changes_nothing_and_fails()
     assert_eq!(write(&older, &line), 1, "the older holder was stopped, and goes on now");
     assert_eq!(fence(), newer);
     assert_eq!(write(&newer, &line), 0, "a holder may write twice");
-    // Tokens of a higher epoch are more than a number of a script can tell apart.
+    // Tokens of a higher epoch are larger than the exact numbers of a script.
     for (token, code) in [("18014398509481985", 0), ("18014398509481984", 1), ("18014398509481986", 0), ("9", 1)] {
         assert_eq!(write(token, &line), code, "{token}");
     }

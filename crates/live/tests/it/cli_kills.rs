@@ -1,4 +1,4 @@
-//! R8 on a store that does not see the end of a process: the ttl is what is waited for.
+//! R8 on a store that does not see the end of a process: the next holder waits for the ttl.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! What a person is told where a Redis cannot be used: one line with the store, without secrets, and what to do.
+//! The message when a Redis cannot be used: one line with the store, without secrets, and with a
+//! remedy.
 
 use std::net::TcpListener;
 use std::process::Output;
@@ -34,7 +35,7 @@ fn a_server_that_is_not_there_is_69() {
     assert_refused(&refused, 69, &["redis://no-such-host.invalid:6379", "its name was not found", "another host name"]);
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert_refused(&run(&format!("redis://{free}"), None), 69, &[&free.to_string(), "refused", "lockkeeper doctor"]);
-    // Somebody else's port: it accepts, and says something, or nothing.
+    // The port of another program: it accepts, and sends a text, or nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     assert_refused(&run(&format!("redis://{address}"), None), 69, &[&address.to_string(), "did not answer"]);
@@ -186,7 +187,7 @@ fn tls_that_does_not_fit_says_what_to_change() {
     assert_refused(&patient.output().unwrap(), 69, &["TLS failed", "redis:// instead of rediss://"]);
 }
 
-/// Waiting does not change who has signed a certificate.
+/// Waiting does not change the signer of a certificate.
 #[test]
 fn a_certificate_that_is_refused_is_not_tried_again() {
     let (server, mutual) = (encrypted(), Redis::builder().mutual_tls(Certificates::new().unwrap()).start().unwrap());

@@ -1,4 +1,4 @@
-//! A user is not let in any more while it waits or holds.
+//! A user loses its access while it waits or holds.
 
 use lockkeeper_live::Redis;
 
@@ -11,8 +11,8 @@ fn as_user(server: &Redis, args: &[&str]) -> Process {
     Process::start(&mut command)
 }
 
-/// Two wait, one of them not for ever. Both are told why nothing answers them, and what to do; the other one goes on when
-/// that was done.
+/// Two runs wait, one of them with a limit. Both report why no answer comes, and a remedy. The run
+/// without a limit goes on after the remedy.
 fn waiter_is_informed(shut_out: &[&[&str]], restored: &[&str], pieces: &[&str]) {
     let store = Store::on(Redis::builder().user("app", "on >pw ~lk:* &lk:* +@all").start().unwrap());
     let mut holder = store.hold("job");
@@ -52,7 +52,7 @@ fn a_user_whose_password_is_another_one_while_it_waits_learns_so_and_goes_on_whe
     waiter_is_informed(&changed, &["ACL", "SETUSER", "app", ">pw"], &["WRONGPASS", "the right password"]);
 }
 
-/// Redis 7 ends the connections of a user whose channels it takes away.
+/// Redis 7 ends the connections of a user that loses its channels.
 #[test]
 fn a_user_without_channels_learns_so_while_it_waits_and_goes_on_when_it_has_them() {
     let none: [&[&str]; 2] = [&["ACL", "SETUSER", "app", "resetchannels"], &["CLIENT", "KILL", "USER", "app"]];

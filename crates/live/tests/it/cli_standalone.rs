@@ -1,4 +1,4 @@
-//! What the program's manual says, on a Redis: the tests that it has on the file store, as they are.
+//! The manual of the program, on a Redis: the same tests as on the file store.
 #![allow(clippy::duplicate_mod, reason = "the same tests on several stores")]
 
 #[path = "../../../lockkeeper-cli/tests/it/break_lock.rs"]

@@ -1,4 +1,4 @@
-//! Something that is no lock of ours lies in the place of one.
+//! The key of a lock has foreign data.
 
 use std::process::Output;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::support::{Process, Store, stderr, stdout};
 
-/// What stands at the key, by what a message says of it.
+/// The foreign value of the key, by its description in a message.
 const STRAYS: [(&str, &[u8]); 4] = [
     ("a string of 7 bytes", b"garbage"),
     ("a string of 8 bytes", b"12345678"),
     ("a string of 100 bytes", &[b'x'; 100]),
-    // It ends as a lock of ours does that one alone holds.
+    // The string ends like the value of an exclusive lock.
     ("a string of 90 bytes", &[b'\x11'; 90]),
 ];
 
@@ -25,7 +25,7 @@ fn put_a_list(server: &Redis, key: &str) {
     server.run(&["RPUSH", key, "x"]).unwrap();
 }
 
-/// One line with the lock, its key, what lies there, and the remedy.
+/// One line with the lock, the key, its contents and the remedy.
 fn names_the_key(printed: &str, name: &str, what: &str) {
     let key = format!("the key lk:{{{name}}} holds something that lockkeeper has not written: {what}");
     for piece in [&format!("lock {name:?}"), &key, &format!("Try: redis-cli TYPE 'lk:{{{name}}}'")] {
@@ -89,7 +89,8 @@ fn line_with(process: &Process, piece: &str) -> String {
     }
 }
 
-/// Somebody writes over the key of a lock that is held, alone and beside another one of the same client.
+/// Another client overwrites the key of a held lock, alone and beside another lock of the same
+/// client.
 #[test]
 fn a_holder_whose_lock_was_overwritten_learns_by_what_and_where() {
     for beside in [&[][..], &["beside"]] {
@@ -106,7 +107,7 @@ fn a_holder_whose_lock_was_overwritten_learns_by_what_and_where() {
     }
 }
 
-/// The lock itself is held: whoever deletes its key lets a second one have it.
+/// The lock itself is held: a user who deletes its key lets a second holder in.
 #[test]
 fn who_finds_something_beside_a_lock_is_not_advised_to_delete_the_lock() {
     let store = Store::new();
@@ -120,7 +121,7 @@ fn who_finds_something_beside_a_lock_is_not_advised_to_delete_the_lock() {
     assert_eq!(holder.finish(), 0);
 }
 
-/// Each renewal that fails says what is wrong with its own lock.
+/// Each failed renewal names the problem of its own lock.
 #[test]
 fn two_locks_that_were_overwritten_are_reported_each_by_its_own_key() {
     let store = Store::new();

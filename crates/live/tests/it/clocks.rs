@@ -1,4 +1,4 @@
-//! The clock of a server is moved, and nobody else's.
+//! The clock of a server is moved, and no other clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! A cluster shares its slots anew.
+//! A cluster redistributes its slots.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Whatever becomes of a test process, nothing of it is left.
+//! However a test process ends, nothing of it is left.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -59,8 +59,8 @@ fn the_program_that_was_built_with_the_tests_is_found() {
     assert!(String::from_utf8_lossy(&version.stdout).starts_with("lockkeeper "));
 }
 
-/// A test process with a server shared by its tests, one of a test's own, and one that is stopped. Returns it, and what
-/// must be gone after it.
+/// A test process with a shared server, a server of one test, and a stopped server. Returns the
+/// process, and what must be gone after it.
 fn starter() -> (Child, Vec<String>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "ends::a_starter_starts_servers_and_ends_as_it_is_ordered", "--nocapture"])
@@ -105,7 +105,7 @@ fn gone(paths: &[String]) {
     }
 }
 
-/// A process that nobody has waited for yet is not there.
+/// A process that is not reaped yet counts as gone.
 fn is_there(path: &str) -> bool {
     let state = std::fs::read_to_string(format!("{path}/stat")).unwrap_or_default();
     Path::new(path).exists() && !state.contains(") Z")

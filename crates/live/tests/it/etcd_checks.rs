@@ -1,4 +1,4 @@
-//! What a cluster has to be before it is used.
+//! The checks of a cluster before its use.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use lockkeeper_live::{Etcd, etcd_debian, etcd_oldest};
 
 use crate::etcd_faults::{LONG, TIME_LIMIT, is_free, keeper, name, within};
 
-/// Why it is not used, once all members have answered in time.
+/// Why the cluster is refused, once all members have answered in time.
 async fn refused(url: &str) -> Error {
     let builder = EtcdStore::from_url(&url.parse().unwrap()).unwrap();
     let asking = async {

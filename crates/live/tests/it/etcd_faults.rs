@@ -1,4 +1,4 @@
-//! etcd, its leases and its members go wrong, each in one way that has a name.
+//! etcd, its leases and its members fail, each test in one way with a name.
 
 mod by_hand;
 mod compaction;
@@ -37,7 +37,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use crate::faults::{LONG, TIME_LIMIT, name, within};
 
-/// For claims that nobody renews while a test does much that a busy machine makes slow.
+/// For claims without renewals, in tests that are slow on a busy machine.
 pub(crate) const UNRENEWED: Duration = Duration::from_secs(600);
 
 /// A client of all members.
@@ -54,7 +54,7 @@ pub(crate) async fn store(url: &str) -> EtcdStore {
     within(TIME_LIMIT * 2, connecting).await
 }
 
-/// Asks again while nobody leads: a busy machine causes elections too.
+/// Asks again while there is no leader: a busy machine causes elections too.
 pub(crate) async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T>) -> T {
     let asking = async {
         loop {
@@ -68,7 +68,7 @@ pub(crate) async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T>) -> T {
     within(TIME_LIMIT * 2, asking).await
 }
 
-/// Waits until so many stand in line.
+/// Waits until the line has this many claims.
 pub(crate) async fn until_waiting(keeper: &Keeper, name: &str, waiters: usize) {
     let look = async {
         while patiently(async || keeper.inspect(name).await).await.waiters.len() != waiters {
@@ -78,7 +78,7 @@ pub(crate) async fn until_waiting(keeper: &Keeper, name: &str, waiters: usize) {
     within(TIME_LIMIT * 2, look).await;
 }
 
-/// Asserts that the lock is free, and nobody stands in line.
+/// Asserts that the lock is free, and its line is empty.
 pub(crate) async fn is_free(keeper: &Keeper, name: &str) {
     let info = patiently(async || keeper.inspect(name).await).await;
     assert!(info.holders.is_empty() && info.waiters.is_empty(), "{info:?}");
@@ -94,7 +94,7 @@ pub(crate) async fn keeper(url: &str, ttl: Duration) -> Keeper {
     patiently(async || Keeper::builder(store(url).await).ttl(ttl).connect().await).await
 }
 
-/// One who waits for the lock, and stands in line. Before it does, it asks again while nobody leads.
+/// A waiter in the line of the lock. Asks again while there is no leader.
 pub(crate) async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Guard>> {
     let (mutex, is_in_line) = (keeper.mutex(name).unwrap(), Arc::new(AtomicBool::new(false)));
     let seen = Arc::clone(&is_in_line);
@@ -111,7 +111,7 @@ pub(crate) async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Gua
     waiting
 }
 
-/// Polls a claim by hand until something has happened in etcd, and no further.
+/// Polls a claim by hand until a change has happened in etcd, and no further.
 pub(crate) async fn drive<T: Debug>(
     claiming: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>,
     mut happened: impl FnMut() -> bool,
@@ -127,7 +127,8 @@ pub(crate) async fn drive<T: Debug>(
     within(TIME_LIMIT, driving).await;
 }
 
-/// Polls a request once, which sends it, and waits until it has happened in etcd: nobody has heard the answer.
+/// Polls a request once, which sends it, and waits for its effect in etcd: the client has not read
+/// the answer.
 pub(crate) async fn send<T: Debug>(
     asking: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>,
     happened: impl Fn() -> bool,
@@ -146,7 +147,7 @@ pub(crate) async fn send<T: Debug>(
 pub(crate) fn line(etcd: &Etcd, name: &str) -> Vec<lockkeeper_live::Entry> {
     let name: lockkeeper::LockName = name.parse().unwrap();
     let keys = || etcd.control().keys(format!("/lockkeeper/.lock/{}/", name.encoded()));
-    // While nobody leads nobody tells.
+    // Without a leader, no answer comes.
     (0..10).find_map(|_| keys().ok()).expect("the keys of a line")
 }
 
@@ -160,7 +161,7 @@ impl Bare {
     pub(crate) async fn new(url: &str, name: &str, ttl: Duration) -> Self {
         let store = store(url).await;
         let mut spec = SessionSpec::new(ttl, Duration::ZERO);
-        // Those who wait are renewed by nobody either.
+        // The claims of waiters are not renewed either.
         spec.wait_ttl = ttl / 2;
         let session = patiently(async || store.open(&spec).await).await.id;
         let key = ClaimKey { name: name.parse().unwrap(), session, id: ClaimId::random() };

@@ -1,4 +1,5 @@
-//! Many processes on three members of etcd, whose leader is killed, stands still and is cut off, again and again.
+//! Many processes on three members of etcd, whose leader is killed, stopped and cut off, again and
+//! again.
 
 use std::fs;
 use std::path::Path;
@@ -20,16 +21,18 @@ const LOCKS: [(&str, Kind); 3] = [("job", Kind::RwLock), ("book", Kind::RwLock),
 const FAULTS: Duration = Duration::from_secs(12);
 const ALL_FAULTS: Duration = Duration::from_secs(40);
 const TTL: Duration = Duration::from_secs(4);
-/// What was lost while nobody led ends with its life, which a new leader begins anew.
+/// A lock that was lost without a leader ends with its lease, which a new leader starts from its
+/// beginning.
 const LINGERS: Duration = Duration::from_secs(20);
-/// How long those who wait when the last fault is mended may take, all together.
+/// How long all waiters together may take after the last fault.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Where the processes find the address of the servers.
 const URL: &str = "server.url";
 
 const TEST: &str = "etcd_histories::histories_pass_while_one_leader_after_the_other_fails";
 
-/// No two have held what excludes each other, tokens rise, and in the end all is to be had.
+/// No two clients have held locks that exclude each other, tokens rise, and in the end every lock
+/// is free.
 #[test]
 fn histories_pass_while_one_leader_after_the_other_fails() {
     if let Some(process) = TestProcess::here() {
@@ -61,7 +64,7 @@ fn histories_pass_while_one_leader_after_the_other_fails() {
     let last = runtime.block_on(async {
         let keeper = keeper(folder.path()).await;
         for (lock, _) in LOCKS {
-            // What nobody could release while nobody led.
+            // The locks that could not be released without a leader.
             let began = Instant::now();
             while patiently(async || keeper.inspect(lock).await).await.is_held() {
                 assert!(began.elapsed() < LINGERS, "{lock} is held by nobody");

@@ -35,7 +35,8 @@ impl RegisterHarness for One {
     }
 }
 
-/// The transaction of a holder that is one no more fails at etcd itself; that of the next one is done.
+/// The transaction of a former holder fails at etcd itself; the transaction of the next holder
+/// succeeds.
 #[tokio::test]
 async fn a_stale_holders_transaction_is_refused_by_etcd() {
     let etcd = Etcd::start().unwrap();
@@ -44,7 +45,7 @@ async fn a_stale_holders_transaction_is_refused_by_etcd() {
     let holds = lockkeeper::etcd::compare(&guard).unwrap();
     assert!(put_if(&etcd, &holds, "stock", "6"));
     etcd.control().delete(&holds.key).unwrap();
-    // Nobody has it now, and then another one.
+    // The lock has no holder now, and then another one.
     assert!(!put_if(&etcd, &holds, "stock", "5"));
     let next = second.mutex("stock/42").unwrap().lock().await.unwrap();
     assert!(!put_if(&etcd, &holds, "stock", "5"));
@@ -52,7 +53,7 @@ async fn a_stale_holders_transaction_is_refused_by_etcd() {
     assert_eq!(etcd.control().get("stock").unwrap().unwrap().value, b"4");
 }
 
-/// Who waited for the lock, and whoever is under a prefix, compares the right key.
+/// A holder that has waited, and a holder with a prefix, compare the right key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_was_waited_for_can_be_compared_too() {
     let etcd = Etcd::start().unwrap();
@@ -75,7 +76,8 @@ async fn a_lock_elsewhere_cannot_be_compared_in_etcd() {
     assert!(error.to_string().contains("not kept in etcd"), "{error}");
 }
 
-/// Somebody who does not know of versions changes the key of a register: a write on what was there before is refused.
+/// A client that does not know versions changes the key of a register: a write on the old version
+/// is refused.
 #[tokio::test]
 async fn a_change_by_other_means_is_noticed() {
     let etcd = Etcd::start().unwrap();

@@ -1,4 +1,5 @@
-//! A Redis server, its clients, and the network between them go wrong, each in one way that has a name.
+//! A Redis server, its clients, and the network between them fail, each test in one way with a
+//! name.
 
 mod clients;
 mod clocks;
@@ -30,7 +31,7 @@ use lockkeeper_testing::unique_prefix;
 
 /// Longer than a test takes.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
-/// Many times what anything here takes that nothing holds up.
+/// Many times the duration of any step without a delay.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// A client of the server at this address.
@@ -38,7 +39,8 @@ pub(crate) async fn store(address: SocketAddr) -> RedisStore {
     RedisStore::standalone(address.to_string()).connect().await.unwrap()
 }
 
-/// A client that gives a request up so soon. On a busy machine it may take several attempts to connect.
+/// A client that gives a request up this soon. On a busy machine the connection may take several
+/// attempts.
 pub(crate) async fn hasty_store(address: SocketAddr, timeout: Duration) -> RedisStore {
     let builder = RedisStore::standalone(address.to_string()).timeout(timeout);
     let connecting = async {
@@ -65,7 +67,7 @@ pub(crate) async fn within<T>(limit: Duration, what: impl IntoFuture<Output = T>
     tokio::time::timeout(limit, what).await.expect("it comes in time")
 }
 
-/// Waits until so many stand in line.
+/// Waits until the line has this many claims.
 pub(crate) async fn until_waiting(keeper: &Keeper, name: &str, waiters: usize) {
     let look = async {
         while keeper.inspect(name).await.unwrap().waiters.len() != waiters {
@@ -75,14 +77,14 @@ pub(crate) async fn until_waiting(keeper: &Keeper, name: &str, waiters: usize) {
     within(TIME_LIMIT, look).await;
 }
 
-/// Renews a guard as often as it takes: the connection may have to be made again.
+/// Renews a guard until it succeeds: the connection may have to be made again.
 pub(crate) async fn renewed(guard: &Guard) {
     let renew = async { while guard.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {} };
     within(TIME_LIMIT, renew).await;
     guard.check().unwrap();
 }
 
-/// Asserts that the lock is free, and nobody stands in line.
+/// Asserts that the lock is free, and its line is empty.
 pub(crate) async fn is_free(keeper: &Keeper, name: &str) {
     let info = keeper.inspect(name).await.unwrap();
     assert!(info.holders.is_empty() && info.waiters.is_empty(), "{info:?}");
@@ -90,7 +92,7 @@ pub(crate) async fn is_free(keeper: &Keeper, name: &str) {
     guard.release().await.unwrap();
 }
 
-/// One claim, sent by hand: nothing is renewed, tried again or cleaned up unless the test does it.
+/// One claim, sent by hand: only the test renews it, tries it again or cleans it up.
 #[derive(Clone, Debug)]
 pub(crate) struct Claimant {
     store: Arc<RedisStore>,
@@ -152,7 +154,7 @@ impl Claimant {
         self.store.amend(&self.claim.key, &Amend::Value(value.as_bytes().into())).await
     }
 
-    /// Has the store keep it for so long.
+    /// Makes the store keep the lock for this long.
     pub(crate) async fn keep(&self, min_hold: Duration) -> Result<Amended> {
         self.store.amend(&self.claim.key, &Amend::MinHold(min_hold)).await
     }
@@ -169,7 +171,7 @@ impl Claimant {
         self.store.line(&self.claim.key.name).await.unwrap()
     }
 
-    /// Asserts that these stand in line, the first of them holding the lock.
+    /// Asserts that these claims are in line, and that the first of them holds the lock.
     pub(crate) async fn sees(&self, expected: &[&Self]) {
         let line: Vec<_> = self.line().await.entries.iter().map(|entry| (entry.id, entry.granted)).collect();
         let expected: Vec<_> = expected.iter().enumerate().map(|(at, of)| (of.claim.key.id.hash(), at == 0)).collect();
@@ -177,7 +179,7 @@ impl Claimant {
     }
 }
 
-/// Of a claim that is granted.
+/// The token of a granted claim.
 pub(crate) fn token(verdict: Result<Verdict>) -> u64 {
     match verdict {
         Ok(Verdict::Granted { token, .. }) => token,

@@ -10,7 +10,7 @@ use lockkeeper_live::{cluster, redis};
 use crate::faults::{LONG, TIME_LIMIT, keeper, name, within};
 use crate::worker;
 
-/// Sends it, as a service would with a plain client; returns what the command answered, too.
+/// Sends the call as a service would with a plain client; also returns the command's answer.
 pub(crate) fn send(connection: &mut Connection, call: &Call) -> (Answer, Option<String>) {
     let mut command = cmd("EVAL");
     command.arg(call.script).arg(call.keys.len()).arg(&call.keys[..]).arg(&call.args);
@@ -20,7 +20,7 @@ pub(crate) fn send(connection: &mut Connection, call: &Call) -> (Answer, Option<
     (Answer::of(first, second.as_deref()).unwrap(), second)
 }
 
-/// The data behind the fence, and whoever asks for it.
+/// The data behind the fence, and their clients.
 struct Stock {
     key: FencedKey,
     connection: Connection,
@@ -52,7 +52,8 @@ impl Stock {
     }
 }
 
-/// The first access of a newer holder, a read, shuts out the older one, whose write does nothing.
+/// The first access of a newer holder, a read, shuts out the older holder, whose write does
+/// nothing.
 #[tokio::test]
 async fn an_older_holder_is_refused_from_the_first_access_of_a_newer_one_on() {
     let name = name();
@@ -64,7 +65,7 @@ async fn an_older_holder_is_refused_from_the_first_access_of_a_newer_one_on() {
     assert_eq!(stock.get(&before).unwrap().as_deref(), Some("7"));
     older.release().await.unwrap();
     let newer = mutex.lock().await.unwrap();
-    // Nobody has come after it yet.
+    // No later holder has come yet.
     stock.set(&before, "8").unwrap();
     assert_eq!(stock.get(&newer.sequencer()).unwrap().as_deref(), Some("8"));
     let refused =
@@ -74,8 +75,8 @@ async fn an_older_holder_is_refused_from_the_first_access_of_a_newer_one_on() {
     newer.release().await.unwrap();
 }
 
-/// Readers do not shut out each other, in whatever order they come; a writer shuts out all that were before it, and
-/// readers after it shut out the writer.
+/// Readers do not shut out each other, in any order; a writer shuts out all earlier holders, and
+/// later readers shut out the writer.
 #[tokio::test]
 async fn readers_shut_out_writers_and_writers_shut_out_all() {
     let name = name();
@@ -102,8 +103,9 @@ async fn readers_shut_out_writers_and_writers_shut_out_all() {
     guard.release().await.unwrap();
 }
 
-/// K1 from end to end. A holder stops; its lease ends; a second one gets the lock, reads, and writes what follows from
-/// it; the first goes on and writes without a look. Its write is refused, and no update is lost.
+/// K1 from end to end. A holder stops; its lease ends; a second holder gets the lock, reads, and
+/// writes a value based on its read; the first goes on and writes without a look. Its write is
+/// refused, and no update is lost.
 #[tokio::test]
 async fn k1_a_paused_holder_does_not_overwrite_what_came_after_it() {
     let (server, name, ttl) = (redis().unwrap(), name(), Duration::from_millis(1500));
@@ -115,7 +117,7 @@ async fn k1_a_paused_holder_does_not_overwrite_what_came_after_it() {
     let guard = within(TIME_LIMIT, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
     let holder = guard.sequencer();
     assert_eq!(stock.get(&holder).unwrap().as_deref(), Some("1"));
-    // Told before it goes on, so that writing is the first thing that it does.
+    // Sent before the process goes on, so that the write is its first action.
     paused.send(&format!("write {name} 100"));
     paused.go_on();
     assert_eq!(paused.answer(), format!("stale, seen {}", guard.token()));
@@ -126,7 +128,7 @@ async fn k1_a_paused_holder_does_not_overwrite_what_came_after_it() {
     guard.release().await.unwrap();
 }
 
-/// In a cluster the marks lie in the slot of the data, whether its key has a hash tag or not.
+/// In a cluster the marks are in the slot of the data, whether the key has a hash tag or not.
 #[tokio::test]
 async fn a_fenced_key_works_in_a_cluster() {
     let (cluster, name) = (cluster().unwrap(), name());

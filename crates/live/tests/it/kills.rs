@@ -1,4 +1,4 @@
-//! Many processes on one Redis server, and now and then one of them is killed.
+//! Many processes on one Redis server; now and then one of them is killed.
 
 use std::fs;
 use std::path::Path;
@@ -16,15 +16,16 @@ const LOCKS: [(&str, Kind); 3] = [("job", Kind::RwLock), ("book", Kind::RwLock),
 const FAULTS: Duration = Duration::from_secs(8);
 const ALL_FAULTS: Duration = Duration::from_secs(60);
 const TTL: Duration = Duration::from_secs(3);
-/// What a killed process held ends with its life, and the next in line has to look.
+/// The locks of a killed process end with their leases, and the next waiter has to look.
 const LINGERS: Duration = Duration::from_secs(15);
 /// Where the processes find the address of the server.
 const URL: &str = "server.url";
 
 const TEST: &str = "kills::histories_of_twenty_processes_that_are_killed_pass_and_nothing_is_left_of_them";
 
-/// 30 s of 20 processes, one killed about twice a second: no two have held what excludes each other, tokens rise, a
-/// killed one's locks end with their lives, and in the end all is to be had.
+/// 30 s of 20 processes, one killed about twice a second: no two clients have held locks that
+/// exclude each other, tokens rise, a killed process's locks end with their leases, and in the end
+/// every lock is free.
 #[test]
 fn histories_of_twenty_processes_that_are_killed_pass_and_nothing_is_left_of_them() {
     if let Some(process) = TestProcess::here() {
@@ -62,7 +63,7 @@ fn last(folder: &Path, draw: &mut Seeded) -> History {
     runtime.block_on(async {
         let keeper = keeper(folder).await;
         for (lock, _) in LOCKS {
-            // What the killed held: nobody is there to release it.
+            // The locks of killed processes: no process is there to release them.
             let began = Instant::now();
             while keeper.inspect(lock).await.unwrap().is_held() {
                 assert!(began.elapsed() < LINGERS, "{lock} is held by nobody");

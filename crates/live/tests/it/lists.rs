@@ -1,4 +1,4 @@
-//! Lists of many locks, on real servers: what they cost, and since when they say that a lock is held.
+//! Lists of many locks, on real servers: their cost, and since when they show a lock as held.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ async fn keeper(url: &str) -> Keeper {
     Keeper::from_url(url).unwrap().ttl(Duration::from_secs(600)).connect().await.unwrap()
 }
 
-/// A request for each of them would take ten times as long.
+/// A request for each lock would take ten times as long.
 async fn takes_few_requests(url: &str, proxy: &Proxy, through: &str) {
     let (holder, looker) = (keeper(url).await, keeper(through).await);
     let mut guards: Vec<Guard> = Vec::new();
@@ -46,12 +46,13 @@ async fn a_list_of_many_locks_takes_few_requests_on_redis() {
     takes_few_requests(&format!("redis://{}", server.address()), &proxy, &format!("redis://{}", proxy.address())).await;
 }
 
-/// Another server answers in the middle of a list. What the first one said of where to go on means nothing there, so that
-/// all of the second one is looked at. One thread: the connection is known to be lost before the next request is made.
+/// Another server answers in the middle of a list. The first server's cursor means nothing there,
+/// so the list covers the whole second server. One thread: the client knows of the lost connection
+/// before its next request.
 #[tokio::test]
 async fn a_list_that_goes_on_at_another_server_misses_none_of_its_locks() {
     let (first, second) = (Redis::start().unwrap(), Redis::start().unwrap());
-    // Of others, and more than one request looks at.
+    // Keys of another program, more than one request scans.
     first.run(&["EVAL", "for i=1,4000 do redis.call('SET','other:'..i,'') end", "0"]).unwrap();
     let holder = keeper(&second.url()).await;
     let mut guards: Vec<Guard> = Vec::new();
@@ -74,7 +75,7 @@ async fn a_list_that_goes_on_at_another_server_misses_none_of_its_locks() {
             true => Act::CutAfter,
             false => Act::Pass,
         });
-        // Who has asked before the loss was noticed is told that nothing is known.
+        // A request before the loss was noticed ends with an unknown outcome.
         if let Ok(listed) = looker.admin().unwrap().list("", usize::MAX).await {
             is_moved |= proxy.seen().connections > 1;
             assert_eq!(listed.len(), LOCKS);
@@ -90,7 +91,8 @@ async fn a_list_of_many_locks_takes_few_requests_on_etcd() {
     takes_few_requests(&etcd.url(), &proxy, &etcd.url_through(&[&proxy])).await;
 }
 
-/// etcd does not know when a claim was granted; the holder says it with its first renewal, and not since when it waited.
+/// etcd does not know when a claim was granted. The holder writes it with its first renewal, and
+/// does not write the begin of its wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcd_learns_since_when_a_lock_is_held_that_was_waited_for() {
     const WAITED: Duration = Duration::from_secs(5);

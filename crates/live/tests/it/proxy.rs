@@ -1,4 +1,4 @@
-//! The proxy does what it says, and nothing else.
+//! The proxy does what it promises, and nothing else.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use lockkeeper_live::{Act, Proxy, Way, redis};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Long enough that it does not come by itself, short enough to wait for that it does not come.
+/// Long enough for a message to come, short enough to wait for a message that does not come.
 const A_WHILE: Duration = Duration::from_millis(150);
 
-/// A client that says what it is told, and shows what it gets.
+/// A client that sends given messages, and shows the received ones.
 struct Client(TcpStream);
 
 impl Client {
@@ -31,7 +31,7 @@ impl Client {
         assert_eq!(String::from_utf8_lossy(&answer), expected);
     }
 
-    /// Whatever comes before this, and this.
+    /// Reads up to and including this text.
     async fn reads_up_to(&mut self, last: &str) {
         let mut read = Vec::new();
         while !read.ends_with(last.as_bytes()) {
@@ -45,7 +45,7 @@ impl Client {
         assert!(read.is_err(), "{read:?}");
     }
 
-    /// The end of the connection: nothing more, or an error.
+    /// The end of the connection: end of file, or an error.
     async fn reads_the_end(&mut self) -> Option<ErrorKind> {
         let end = tokio::time::timeout(Duration::from_secs(20), self.0.read(&mut [0; 1])).await.expect("the end");
         end.map(|read| assert_eq!(read, 0)).err().map(|error| error.kind())
@@ -62,7 +62,7 @@ fn server() -> SocketAddr {
     redis().unwrap().address()
 }
 
-/// What a key counts, asked past the proxy.
+/// The count of a key, read past the proxy.
 fn count(key: &str) -> Option<u32> {
     redis().unwrap().query(&["GET", key]).unwrap()
 }
@@ -163,7 +163,7 @@ async fn slices_come_one_after_the_other() {
     let start = Instant::now();
     client.say(&["ECHO", "0123456789"]).await;
     let answer = "$10\r\n0123456789\r\n";
-    // One byte, unless this test stands still for longer than a pause.
+    // One byte, unless this test is stopped for longer than a pause.
     let first = client.0.read(&mut [0; 100]).await.unwrap();
     assert!(first < answer.len());
     client.reads(&answer[first..]).await;
@@ -256,7 +256,8 @@ async fn a_request_comes_twice_and_is_answered_once() {
         proxy.on_request(|request| if request.is("INCR") { Act::Twice } else { Act::Pass });
         let mut client = Client::of(&proxy).await;
         if hello {
-            // Replies that are no replies: they must not be taken for those of the requests behind them.
+            // Messages that are no replies: the proxy must not take them for the replies to later
+            // requests.
             client.say(&["HELLO", "3"]).await;
             client.say(&["SUBSCRIBE", "proxy:one", "proxy:two"]).await;
             client.reads_up_to("proxy:two\r\n:2\r\n").await;

@@ -1,4 +1,4 @@
-//! The contract of a register, on real Redis servers; and what a network does to one.
+//! The contract of a register, on real Redis servers; and the faults of a network.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ impl Turn {
     async fn take(turns: &'static Mutex<()>, url: String, masters: &[Redis]) -> Self {
         let _turn = turns.lock().await;
         for master in masters {
-            // What the case before has left.
+            // The keys of the last case.
             for key in master.query::<Vec<String>>(&["KEYS", "lk:r:*"]).unwrap() {
                 master.run(&["DEL", &key]).unwrap();
             }
@@ -64,7 +64,7 @@ impl RegisterHarness for Standalone {
     }
 }
 
-/// Through a `ChaosRegister` with which nothing goes wrong.
+/// Through a `ChaosRegister` without faults.
 struct AtRest(Standalone);
 
 impl RegisterHarness for AtRest {
@@ -91,7 +91,8 @@ impl RegisterHarness for Clustered {
     }
 }
 
-/// A write is done, and its answer is lost with the connection: it is read back, and done once.
+/// A write is done, and its answer is lost with the connection: the client reads it back, and it is
+/// done once.
 #[tokio::test]
 async fn a_write_whose_answer_is_lost_on_its_way_is_done_once() {
     let (server, key) = (redis().unwrap().address(), name());
@@ -111,7 +112,8 @@ async fn a_write_whose_answer_is_lost_on_its_way_is_done_once() {
     assert_eq!((now.value, now.version), (b"xx".to_vec(), Version::new(2)));
 }
 
-/// The server stands while a write is on its way to it: whether it is done is not known, and is found out afterwards.
+/// The server is stopped while a write is under way to it: its outcome is unknown, and is found out
+/// afterwards.
 #[tokio::test]
 async fn a_write_that_a_standing_server_did_not_answer_is_settled_later() {
     let mut server = Redis::start().unwrap();
@@ -125,12 +127,12 @@ async fn a_write_that_a_standing_server_did_not_answer_is_settled_later() {
     server.resume().unwrap();
     let settled = settle(&Policy::default(), &register, "n", &write).await.unwrap();
     assert!(matches!(settled, Outcome::Done(version) if version == Version::new(2)), "{settled:?}");
-    // The first copy, the late one, has done nothing more.
+    // The first copy, which came late, has changed nothing more.
     let again = register.compare_and_swap("n", &Write::new(Version::new(2), "3")).await.unwrap();
     assert_eq!(again, Swap::Done);
 }
 
-/// What is held under a name and what is written under it are two things.
+/// The lock of a name and the register of the same name are independent.
 #[tokio::test]
 async fn locks_and_registers_share_a_server() {
     let (server, name) = (redis().unwrap().address(), name());

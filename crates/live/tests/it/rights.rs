@@ -47,13 +47,13 @@ fn a_client_without_a_certificate_is_turned_away() {
     assert_eq!(cli(&redis, &[&trusting[..], &shown].concat()), "PONG");
 }
 
-/// What Redis's own client gets from the port.
+/// The answer of the port to Redis's own client.
 fn cli(redis: &Redis, words: &[&str]) -> String {
     let port = redis.port().to_string();
     let output = Command::new("redis-cli").args(["-h", "127.0.0.1", "-p", &port]).args(words).output();
     let output = output.expect("redis-cli is missing. Try: apt-get install redis-tools");
     let text = [output.stdout, output.stderr].concat();
-    // It warns of passwords on its command line.
+    // The client warns of passwords on its command line.
     let lines = String::from_utf8(text).unwrap();
     lines.lines().filter(|line| !line.starts_with("Warning")).collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,5 @@
-//! The scripts of the Redis store, as the server runs them: in lock step with the memory store and the rule of admission.
+//! The scripts of the Redis store on a real server, in lock step with the memory store and the rule
+//! of admission.
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ fn memory(clock: Clock) -> Arc<dyn Store> {
     Arc::new(MemoryStore::with_clock(clock))
 }
 
-/// Random operations on three lines: the same answers, the same lines, who is granted is told, who watches is told, and
-/// holders are those whom the rule admits.
+/// Random operations on three lines: the same answers, the same lines, messages for each granted
+/// claim and each watcher, and the holders that the rule admits.
 fn agree(seed: u64) {
     let redis = redis().unwrap();
     eprintln!("seed {seed}");
@@ -25,7 +26,7 @@ fn agree(seed: u64) {
     eprintln!("seed {seed}: {agreement:?}");
     let Agreement { steps, grants, pushes, open, kept, .. } = agreement;
     assert_eq!(steps, STEPS);
-    // Else it has shown little.
+    // Otherwise the run has shown little.
     let is_much = grants > STEPS / 20 && pushes > STEPS / 200 && open > STEPS / 50 && kept > 0;
     assert!(is_much, "{agreement:?}");
 }
@@ -35,15 +36,16 @@ fn the_scripts_agree_with_the_memory_store() {
     SEEDS.into_iter().for_each(agree);
 }
 
-/// With a seed that nobody has tried; a run that fails has printed it.
+/// With a new seed; a failed run has printed it.
 #[test]
 fn the_scripts_agree_with_the_memory_store_on_what_nobody_has_tried() {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     agree(now.as_micros().try_into().unwrap());
 }
 
-/// A right, the right to publish, memory, or the kind of a side key is missing in a third of all requests. Whatever is
-/// refused has changed nothing and told nobody, whatever passes has done all of it.
+/// A right, the right to publish, memory, or the kind of a side key is missing in a third of all
+/// requests. A refused request has changed and reported nothing; an accepted request has done
+/// everything.
 #[test]
 fn a_script_that_is_refused_anything_has_done_all_of_it_or_nothing() {
     let redis = Redis::start().unwrap();
@@ -56,8 +58,8 @@ fn a_script_that_is_refused_anything_has_done_all_of_it_or_nothing() {
     }
 }
 
-/// The clock of the server goes back by up to ten minutes, again and again. Holders are those whom the rule admits, tokens
-/// rise, and nobody is to live, or to be kept, for longer than it may from now on.
+/// The clock of the server goes back by up to ten minutes, again and again. The rule admits all
+/// holders, tokens rise, and no claim lives, or is kept, for longer than it may from now on.
 #[test]
 fn a_clock_that_goes_back_breaks_no_rule_and_lengthens_no_life() {
     let redis = redis().unwrap();

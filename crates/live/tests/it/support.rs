@@ -15,10 +15,10 @@ mod client;
 
 pub(crate) use self::client::*;
 
-/// How long a killed holder's lock may stay its own: the ttl of 30 s, and what a busy machine takes.
+/// How long a killed holder may keep its lock: the ttl of 30 s, and the delay of a busy machine.
 pub(crate) const FREE_AFTER_DEATH: Duration = Duration::from_secs(45);
 
-/// Whether a holder hears at once that its lock was broken.
+/// Whether a holder learns at once that its lock was broken.
 pub(crate) const REPORTS_LOSSES: bool = true;
 
 /// The program.
@@ -27,14 +27,14 @@ pub(crate) fn binary() -> &'static Path {
     PROGRAM.get_or_init(|| lockkeeper_binary().unwrap())
 }
 
-/// Servers that no test uses now, with nothing in them.
+/// Empty servers that no test uses now.
 static IDLE: Mutex<Vec<Redis>> = Mutex::new(Vec::new());
 
-/// A store on a server that nobody else uses meanwhile.
+/// A store on a server that no other test uses meanwhile.
 pub(crate) struct Store {
     client: Client,
     server: Mutex<Option<Redis>>,
-    /// Whether others may have the server next.
+    /// Whether another test may have the server next.
     plain: bool,
 }
 
@@ -54,7 +54,7 @@ impl Store {
         store
     }
 
-    /// On this server, which ends with it.
+    /// A store on this server, which ends with the store.
     pub(crate) fn on(server: Redis) -> Self {
         let client = Client::new(&server.url(), tempfile::tempdir().unwrap());
         Self { client, server: Mutex::new(Some(server)), plain: false }
@@ -72,13 +72,13 @@ impl Store {
         assert_eq!(evicted, Evicted::Done);
     }
 
-    /// Keeps the store from answering anybody until the result is dropped.
+    /// Keeps the store from answering until the result is dropped.
     pub(crate) fn outage(&self) -> Outage<'_> {
         self.with_server(|server| server.pause().unwrap());
         Outage(self)
     }
 
-    /// Does something to the server.
+    /// Runs a closure on the server.
     pub(crate) fn with_server<T>(&self, act: impl FnOnce(&mut Redis) -> T) -> T {
         act(self.server().as_mut().unwrap())
     }
@@ -90,7 +90,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // What a test that failed, or one with a server of its own kind, has left is not for others.
+        // The server of a failed test, or of a special kind, is not for other tests.
         let server = self.server().take().filter(|_| !std::thread::panicking() && self.plain);
         if let Some(server) = server.filter(|server| server.run(&["FLUSHALL"]).is_ok()) {
             IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(server);
@@ -98,7 +98,7 @@ impl Drop for Store {
     }
 }
 
-/// The server stands still.
+/// The server is stopped.
 pub(crate) struct Outage<'a>(&'a Store);
 
 impl Drop for Outage<'_> {

@@ -1,4 +1,4 @@
-//! Everything that is said is encrypted: by clients, by Sentinels, by the nodes of a cluster.
+//! All traffic is encrypted: of clients, of Sentinels, of the nodes of a cluster.
 
 use std::path::Path;
 use std::process::Output;
@@ -37,7 +37,7 @@ async fn a_cluster_behind_tls_is_found_and_its_moves_are_followed() {
     let cluster = Cluster::builder().replicas(0).node_timeout(LONG).node(encrypted()).start().unwrap();
     assert!(cluster.url().starts_with("rediss+cluster://"));
     let keeper = keeper(&trusting(&cluster.url(), &cluster.nodes()[0]), LONG).await;
-    // Some in each of its nodes.
+    // Some locks in each of the nodes.
     for number in 0..9 {
         let name = format!("lock-{number}");
         let guard = keeper.mutex(&name).unwrap().lock().await.unwrap();
@@ -64,7 +64,7 @@ async fn sentinels_and_nodes_of_an_authority_that_nobody_trusts_are_refused_with
     }
 }
 
-/// `SSL_CERT_FILE` names what a system trusts, to whoever asks the system.
+/// `SSL_CERT_FILE` names the certificates that the system trusts, for programs that ask the system.
 #[test]
 fn without_a_file_of_ours_those_are_trusted_whom_the_system_trusts() {
     let redis = redis_tls().unwrap();

@@ -1,4 +1,5 @@
-//! Clusters that share their slots anew, masters that give way or die, replicas that are gone: what becomes of locks.
+//! Clusters that redistribute their slots, masters that hand over or die, replicas that are gone:
+//! the effect on locks.
 
 mod clusters;
 mod crossings;
@@ -19,19 +20,20 @@ use tokio::task::JoinHandle;
 
 use crate::faults::{TIME_LIMIT, until_waiting, within};
 
-/// A push comes at once. Without one who waits finds its grant by its first renewal, 1.3 s after its claim at the earliest.
+/// A push comes at once. Without a push, a waiter finds its grant by its first renewal, 1.3 s after
+/// its claim at the earliest.
 const BY_PUSH: Duration = Duration::from_millis(1200);
-/// As often a machine that is slow gets its chance.
+/// A slow machine gets this many chances.
 const PUSHES: usize = 20;
 
-/// For what is to be held while nothing renews it, or a machine stands still.
+/// For locks without renewals, or on a machine that is stopped.
 pub(crate) const UNRENEWED: Duration = Duration::from_secs(600);
 
 pub(crate) async fn keeper(url: &str, ttl: Duration) -> Keeper {
     Keeper::from_url(url).unwrap().ttl(ttl).connect().await.unwrap()
 }
 
-/// Stands in line behind one who holds the lock.
+/// A waiter in line behind the holder.
 pub(crate) async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Guard>> {
     let waiting = keeper.inspect(name).await.unwrap().waiters.len();
     let waiter = tokio::spawn(keeper.mutex(name).unwrap().lock().into_future());
@@ -48,7 +50,8 @@ pub(crate) async fn handed_over(guard: Guard, waiter: JoinHandle<Result<Guard>>)
     next
 }
 
-/// Asserts that the server there is now tells those who wait: the lock goes from hand to hand sooner than anybody looks.
+/// Asserts that the present server pushes messages to waiters: the lock passes on sooner than any
+/// waiter looks.
 pub(crate) async fn pushes_come(keeper: &Keeper, mut guard: Guard) {
     let (name, mut took) = (guard.name().clone(), Vec::new());
     for _ in 0..PUSHES {
@@ -64,7 +67,7 @@ pub(crate) async fn pushes_come(keeper: &Keeper, mut guard: Guard) {
     panic!("no push has come: {took:?}");
 }
 
-/// Renews until it is known whether the lock is held.
+/// Renews until the state of the lock is known.
 async fn is_still_held(guard: &Guard) -> bool {
     let look = async {
         loop {
@@ -78,13 +81,14 @@ async fn is_still_held(guard: &Guard) -> bool {
     within(TIME_LIMIT, look).await
 }
 
-/// Asserts that nobody else gets it, as far as the store can tell.
+/// Asserts that no other client gets the lock, as far as the store can tell.
 async fn nobody_else_gets_it(keeper: &Keeper, name: &str) {
     let tried = within(TIME_LIMIT, keeper.mutex(name).unwrap().try_lock()).await;
     assert!(tried.is_ok_and(|guard| guard.is_none()), "it was given away");
 }
 
-/// Waits until a replica has everything that this master has acknowledged; the key of the mark is one that it serves.
+/// Waits until a replica has all acknowledged writes of this master, which must serve the key of
+/// the mark.
 pub(crate) fn until_replicated(master: &Redis, mark: &str) {
     let mut connection = master.connect().unwrap();
     ::redis::cmd("SET").arg(mark).arg("").exec(&mut connection).unwrap();

@@ -1,4 +1,5 @@
-//! Transactions on the data of a real server: what others do meanwhile, what a network does, and where the server is.
+//! Transactions on the data of a real server: changes by other clients, faults of the network, and
+//! moves of the data.
 
 mod clusters;
 mod conflicts;
@@ -30,7 +31,7 @@ fn patient() -> Policy {
     Policy::default().within(Duration::from_secs(60))
 }
 
-/// Counts how often something was called.
+/// Counts the calls of a function.
 #[derive(Clone, Debug, Default)]
 struct Calls(Arc<AtomicUsize>);
 
@@ -45,7 +46,7 @@ impl Calls {
     }
 }
 
-/// What is kept under a key on a server.
+/// The value of a key on a server.
 fn value(server: &Redis, key: &str) -> Option<i64> {
     server.query(&["GET", key]).unwrap()
 }
@@ -54,7 +55,7 @@ fn put(server: &Redis, key: &str, value: i64) {
     server.run(&["SET", key, &value.to_string()]).unwrap();
 }
 
-/// One less than what it finds.
+/// Writes the found value minus one.
 async fn less(watched: Watched, key: String) -> Result<Changes> {
     let left = watched.read(&["GET", &key]).await?.number().unwrap_or(0);
     Ok(Changes::none().and(&["SET", &key, &(left - 1).to_string()]))
@@ -66,7 +67,7 @@ fn take_one(transaction: Transaction, key: &str) -> impl Future<Output = Result<
     transaction.run(move |watched| less(watched, key.clone()))
 }
 
-/// The server that tests share, with a key of their own on it.
+/// The server that tests share, with a key of its own.
 fn shared_with(value: i64) -> (&'static Redis, String) {
     let (server, key) = (redis().unwrap(), crate::faults::name());
     put(server, &key, value);

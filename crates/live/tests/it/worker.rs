@@ -1,4 +1,5 @@
-//! A process of its own that does with locks on a server what it is told, and can be stopped and killed.
+//! A process of its own that performs given operations on locks of a server, and can be stopped and
+//! killed.
 
 use std::time::Duration;
 

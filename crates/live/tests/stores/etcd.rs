@@ -63,7 +63,7 @@ impl Servers for SharedWithGo {
     }
 }
 
-/// Cases have names of their own on servers that they share.
+/// Each case has names of its own on the shared servers.
 pub(crate) struct On<S>(PhantomData<S>);
 
 impl<S: Servers> Harness for On<S> {
@@ -78,7 +78,7 @@ impl<S: Servers> Harness for On<S> {
     }
 
     async fn client(&self) -> Arc<dyn Store> {
-        // A busy machine causes elections: nobody answers until they are over.
+        // A busy machine causes elections: no member answers until they are over.
         loop {
             match EtcdStore::from_url(&S::url().parse().unwrap()).unwrap().connect().await {
                 Ok(store) => return Arc::new(store),
@@ -88,7 +88,7 @@ impl<S: Servers> Harness for On<S> {
     }
 
     async fn crash(&self, client: Arc<dyn Store>) {
-        // It closes its connection and says nothing.
+        // The client closes its connection without a message.
         drop(client);
     }
 
@@ -104,7 +104,8 @@ impl<S: Servers> Harness for On<S> {
         unique_prefix()
     }
 
-    /// Whole seconds; waiters have a lease of their own where that is shorter by more than one.
+    /// Whole seconds; waiters have a lease of their own if their ttl is shorter by more than one
+    /// second.
     fn short(&self) -> Ttls {
         Ttls { ttl: Duration::from_secs(4), wait_ttl: Duration::from_secs(2), lock_delay: Duration::from_secs(1) }
     }

@@ -1,4 +1,4 @@
-//! Stores under test on real servers, in every way to reach them.
+//! Stores under test on real servers, in every way of connection.
 #![allow(dead_code, reason = "each test program uses some of them")]
 
 pub(crate) mod crowd;

@@ -13,7 +13,7 @@ use lockkeeper_testing::{Crash, Harness, Time, Ttls, unique_prefix};
 use super::crowd;
 use super::servers::Servers;
 
-/// Cases have names of their own on servers that they share.
+/// Each case has names of its own on the shared servers.
 pub(crate) struct On<S>(PhantomData<S>);
 
 impl<S: Servers> Harness for On<S> {
@@ -32,7 +32,7 @@ impl<S: Servers> Harness for On<S> {
     }
 
     async fn crash(&self, client: Arc<dyn Store>) {
-        // It closes its connection and says nothing.
+        // The client closes its connection without a message.
         drop(client);
     }
 

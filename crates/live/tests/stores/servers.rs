@@ -1,8 +1,8 @@
-//! The servers of Redis that tests share, in every way to reach them.
+//! The Redis servers that tests share, in every way of connection.
 
-/// What all cases of a suite share.
+/// The server of all cases of a suite.
 pub(crate) trait Servers: Send + Sync + 'static {
-    /// Where they are.
+    /// The URL of the server.
     fn url() -> String;
 }
 
@@ -14,7 +14,7 @@ impl Servers for Standalone {
     }
 }
 
-/// For what stands before a server and knows nothing newer.
+/// For a middleman before a server that knows nothing newer.
 pub(crate) struct ByResp2;
 
 impl Servers for ByResp2 {

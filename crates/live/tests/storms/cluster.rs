@@ -1,4 +1,4 @@
-//! A Redis Cluster whose slots move all the time, and whose masters give way to their replicas.
+//! A Redis Cluster whose slots move all the time, and whose masters hand over to their replicas.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const PACE: Duration = Duration::from_millis(50);
 /// Each way.
 const LATENCY: Duration = Duration::from_millis(1);
 
-/// Many times what nodes take to agree.
+/// Many times the duration of an agreement between nodes.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// How often a master gives way.
@@ -38,7 +38,7 @@ fn slots_move_and_masters_give_way() {
     }
     let cluster = Cluster::builder().node_timeout(Duration::from_secs(30)).start().unwrap();
     for node in cluster.nodes() {
-        // Where the server knows it: each master keeps its replica, whoever has more of them.
+        // If the server knows this parameter: each master keeps its replica.
         let _ = node.set("cluster-allow-replica-migration", "no");
     }
     let proxies = far_away(&cluster);
@@ -49,7 +49,7 @@ fn slots_move_and_masters_give_way() {
     eprintln!("{} slots moved, {} not, {} masters gave way", mover.moves, mover.failures, mover.failovers);
 }
 
-/// Puts a proxy before each node: what a node says without being asked crosses with requests.
+/// Puts a proxy before each node: the node's own messages cross with requests.
 fn far_away(cluster: &Cluster) -> Vec<Proxy> {
     let proxy = |node: &Redis| {
         let proxy = Proxy::raw(node.address()).unwrap();
@@ -110,7 +110,8 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// After quick moves a node may believe another one about its own slot: nothing moves before they agree.
+    /// After quick moves a node may be wrong about its own slot: no slot moves before the nodes
+    /// agree.
     fn misled(&mut self, slot: u16, error: &anyhow::Error) {
         self.failures += 1;
         eprintln!("not moved: {error:#}");
@@ -143,8 +144,8 @@ impl<'a> Mover<'a> {
         (self.next_move, self.next_failover) = (Instant::now(), Instant::now() + FAILOVER);
     }
 
-    /// After quick moves two masters may claim one epoch, and the other nodes believe the wrong one. A
-    /// replica that does so would give up slots of its master's.
+    /// After quick moves two masters may claim one epoch, and the other nodes follow the wrong one.
+    /// A replica with such a view would give up slots of its master.
     fn settle(&self) {
         let began = Instant::now();
         for node in std::iter::repeat(&self.masters).flatten() {
@@ -158,12 +159,13 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Says again whose the slots are. One that has forgotten its own claims nothing by itself.
+    /// Announces the owners of the slots again. A node that has forgotten its slots claims none by
+    /// itself.
     fn report_to_owners(&self) {
         for (slot, owner) in &self.owners {
             let id: String = self.cluster.nodes()[*owner].query(&["CLUSTER", "MYID"]).unwrap();
             for node in &self.masters {
-                // Who still holds keys of it has it.
+                // The node that still has keys of the slot is its owner.
                 let _ = self.cluster.nodes()[*node].run(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &id]);
             }
         }

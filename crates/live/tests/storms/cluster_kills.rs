@@ -1,5 +1,5 @@
-//! A Redis Cluster whose masters are killed. Redis replicates later than it answers, so the replica that
-//! takes over may give away what is held. The data behind a fence stays right all the same.
+//! A Redis Cluster whose masters are killed. Redis replicates later than it answers, so the new
+//! master may grant a held lock. The data behind a fence stay right all the same.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::{fenced, sentinel};
 const STORM: Storm = Storm {
     test: "cluster_kills::masters_are_killed_and_the_fence_holds",
     tasks: 16,
-    // Some hold their locks for longer than a failover takes.
+    // Some tasks hold their locks for longer than a failover takes.
     pause: Duration::from_millis(1500),
     ttl: Duration::from_secs(5),
     lingers: Duration::from_secs(30),
@@ -22,16 +22,16 @@ const STORM: Storm = Storm {
 /// Between a failover and the next kill.
 const CALM: Duration = Duration::from_secs(1);
 
-/// What a failover takes.
+/// The duration of a failover.
 const FAILOVER: Duration = Duration::from_secs(4);
 
-/// For so long a master goes on alone: what it grants then is lost with it.
+/// A master goes on alone for this long: its late grants are lost with it.
 const ALONE: Duration = Duration::from_millis(300);
 
 /// Longer than that takes on a slow machine.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// A counter behind a fence loses no increment, whoever believes beside another, and the tokens that
+/// A counter behind a fence loses no increment, even with two holders at once, and the tokens that
 /// it has seen rise.
 #[test]
 fn masters_are_killed_and_the_fence_holds() {
@@ -54,7 +54,7 @@ fn masters_are_killed_and_the_fence_holds() {
     eprintln!("{kills} masters were killed");
 }
 
-/// Its replica takes over, and it comes back as the replica of that.
+/// The replica takes over, and the killed node comes back as its replica.
 fn kill_a_master(cluster: &mut Cluster, draw: &mut Seeded) {
     let masters = cluster.masters().unwrap();
     let killed = masters[usize::try_from(draw.below(masters.len() as u64)).unwrap()];
@@ -73,11 +73,11 @@ fn kill_a_master(cluster: &mut Cluster, draw: &mut Seeded) {
     cluster.wait_until_settled().unwrap();
 }
 
-/// Its replica hears of nothing that it does last.
+/// The replica receives none of the last writes.
 fn kill_with_its_latest(cluster: &mut Cluster, master: usize) {
     let port = cluster.nodes()[master].port().to_string();
     let replica = cluster.nodes().iter().position(|node| node.info("master_port").is_ok_and(|of| of == port)).unwrap();
-    // It stands, so that it does not come back at once when its connection ends.
+    // The replica is stopped, so that it does not come back at once when its connection ends.
     cluster.node(replica).pause().unwrap();
     cluster.nodes()[master].run(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap();
     std::thread::sleep(ALONE);

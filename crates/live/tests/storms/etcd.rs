@@ -1,5 +1,5 @@
-//! Three members of etcd: the leader is killed, stands still and is cut off, and in between etcd is
-//! compacted and its members are defragmented.
+//! Three members of etcd: the leader is killed, stopped and cut off. In between etcd is compacted
+//! and its members are defragmented.
 
 use std::time::{Duration, Instant};
 
@@ -37,12 +37,12 @@ fn leaders_fail_and_members_are_compacted() {
     eprintln!("{faults} leaders failed");
 }
 
-/// Old revisions go, and the members give back their space, one after the other.
+/// Old revisions are compacted, and the members release their space, one after the other.
 fn maintain(etcd: &Etcd, draw: &mut Seeded, until: Instant) {
     let mut members = (0..3).cycle();
     while Instant::now() < until {
         std::thread::sleep(Duration::from_millis(draw.below(300)));
-        // While nobody leads, neither is done.
+        // Without a leader, neither is done.
         let _ = etcd.control().compact();
         let _ = etcd.member(members.next().unwrap()).defragment();
     }

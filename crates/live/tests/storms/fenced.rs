@@ -1,5 +1,5 @@
-//! A counter behind a fence: each holder reads it when it gets the lock, and writes it back, with one
-//! more, before it releases the lock.
+//! A counter behind a fence: each holder reads it when it gets the lock, and writes it back plus
+//! one before it releases the lock.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -50,7 +50,7 @@ struct Counting {
     data: Arc<Data>,
 }
 
-/// The counter of one lock, as one process reaches it.
+/// The counter of one lock, from one process.
 struct Data {
     connection: Mutex<Option<Connection>>,
     folder: PathBuf,
@@ -62,7 +62,7 @@ struct Data {
 struct Counted {
     held: Box<dyn Held>,
     data: Arc<Data>,
-    /// What was read, unless a newer holder had been there.
+    /// The read value, unless a newer holder had been there.
     read: Option<u64>,
 }
 
@@ -137,10 +137,10 @@ impl Data {
     }
 }
 
-/// What all processes have written to one counter.
+/// All writes of all processes to one counter.
 #[derive(Debug, Default)]
 pub(crate) struct LostUpdateCounter {
-    /// The value that was written, and the token of its writer.
+    /// The written value, and the token of its writer.
     writes: Vec<(u64, u64)>,
     /// How many holders came too late.
     pub(crate) refused: usize,
@@ -180,7 +180,7 @@ impl LostUpdateCounter {
         self.writes.windows(2).any(|pair| pair[0].0 == pair[1].0)
     }
 
-    /// Each number was written once, and each by a later holder than the one before it.
+    /// Each number was written once, and each by a later holder than the number before it.
     pub(crate) fn check(&self, counter: u64) -> std::result::Result<(), String> {
         if self.writes.len() as u64 != counter {
             return Err(format!("{} increments, and the counter says {counter}", self.writes.len()));

@@ -1,4 +1,4 @@
-//! A file store whose processes are killed, and stand still for longer than a lock lives.
+//! A file store whose processes are killed, and stopped for longer than a lease.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const STORM: Storm = Storm {
 /// The longest pause between two faults.
 const PAUSE: u64 = 400;
 
-/// No lock has two holders that believe, tokens rise, and every waiter gets its lock.
+/// No lock has two holders at once, tokens rise, and every waiter gets its lock.
 #[test]
 fn processes_are_killed_and_stand_still() {
     if STORM.is_played_here(plain) {
@@ -42,7 +42,7 @@ fn processes_are_killed_and_stand_still() {
     eprintln!("{kills} processes were killed, {stops} stood still");
 }
 
-/// A child of ours that was not waited for: its number is its own.
+/// A child that is not reaped yet keeps its process id.
 fn stand_still(process: u32, time: Duration) {
     let process = Pid::from_raw(process.try_into().unwrap()).unwrap();
     kill_process(process, Signal::STOP).unwrap();

@@ -1,4 +1,4 @@
-//! A storm finds what is wrong: contestants forge a grant now and then.
+//! A storm finds faults: contestants forge a grant now and then.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::play::{Round, Storm};
 use crate::witness::violations;
 use crate::{fenced, sentinel};
 
-/// One grant of so many is a forgery.
+/// One grant in this number is a forgery.
 const FORGED: u64 = 10;
 
 /// Longer than a busy machine takes to start processes.
@@ -77,7 +77,8 @@ fn an_increment_that_is_lost_is_missed_where_no_fence_stands() {
     UNFENCED.play(&redis.url(), &[fenced::data_url(&data)], until(lost), judge);
 }
 
-/// Nothing fails. It goes on until a forgery has done harm: on a busy machine processes take long to start.
+/// No server fails. The storm goes on until a forgery has done harm: on a busy machine processes
+/// take long to start.
 fn until(seen: impl Fn(&Round<'_>) -> bool) -> impl FnMut(&mut Round<'_>, &mut Seeded) {
     move |round, _| {
         let began = Instant::now();
@@ -88,7 +89,7 @@ fn until(seen: impl Fn(&Round<'_>) -> bool) -> impl FnMut(&mut Round<'_>, &mut S
     }
 }
 
-/// A contestant that sometimes asks nobody.
+/// A contestant that sometimes does not ask the store.
 fn forging(inner: Arc<dyn Contestant>, _: &TestProcess, _: &str) -> Arc<dyn Contestant> {
     Arc::new(Forger(inner))
 }
@@ -108,7 +109,7 @@ impl Contestant for Forger {
     }
 }
 
-/// A lock that nobody granted.
+/// A lock that no store granted.
 struct Forged;
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! Storms: several processes with many tasks take a few locks for as long as one wants, while the
-//! servers fail. The history checker and a witness that knows nothing of lockkeeper look on.
+//! Storms: several processes with many tasks take a few locks for any time, while the servers fail.
+//! The history checker and a witness independent of lockkeeper watch them.
 //!
 //! Each runs for 20 s. `cargo xtask storm NAME --seconds N --seed S` runs one for as long as you like.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]

@@ -1,4 +1,4 @@
-//! What all storms share: processes, rounds, and what is looked at after each round.
+//! The common parts of all storms: processes, rounds, and the checks after each round.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,39 +14,39 @@ use crate::witness::{Witnessed, violations};
 
 /// How long a storm lasts, in seconds: `cargo xtask storm` sets it.
 const SECONDS: &str = "LOCKKEEPER_STORM_SECONDS";
-/// If nobody sets it.
+/// The default.
 const IN_CI: Duration = Duration::from_secs(20);
-/// After so long the processes are new ones, the locks have other names, and the history is checked.
+/// After this time new processes start, the locks get other names, and the history is checked.
 const ROUND: Duration = Duration::from_secs(20);
 /// How many locks there are.
 const LOCKS: usize = 24;
 /// How many processes there are at a time.
 pub(crate) const PROCESSES: u64 = 4;
-/// How long those who wait at the end of the faults may take.
+/// How long the waiters at the end of the faults may take.
 const TIME_LIMIT: Duration = Duration::from_secs(90);
 /// Where the processes find the store.
 const URL: &str = "store.url";
 /// Where the processes find the names of the locks.
 const NAMES: &str = "locks";
 
-/// What a storm is like.
+/// The description of a storm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Storm {
-    /// The test that each process is started for. It calls [`Storm::is_played_here`] first of all.
+    /// The test that starts in each process. It first calls [`Storm::is_played_here`].
     pub(crate) test: &'static str,
     /// How many tasks a process has.
     pub(crate) tasks: u64,
     /// The longest pause of a task.
     pub(crate) pause: Duration,
-    /// The life of a lock without a renewal.
+    /// How long a lock lasts without a renewal.
     pub(crate) ttl: Duration,
-    /// How long a lock may stay with a process after it was killed.
+    /// How long a lock may stay with a killed process.
     pub(crate) lingers: Duration,
     /// How long the storm lasts at most.
     pub(crate) at_most: Duration,
 }
 
-/// What a contestant does besides.
+/// Additional behaviour of a contestant.
 pub(crate) type Dress = fn(Arc<dyn Contestant>, &TestProcess, &str) -> Arc<dyn Contestant>;
 
 /// The processes of a round.
@@ -59,7 +59,7 @@ pub(crate) struct Round<'a> {
 }
 
 impl Storm {
-    /// Whether this process is one of the storm's; if so, it has done its part.
+    /// Returns whether this process is part of the storm; if so, it has done its part.
     pub(crate) fn is_played_here(&self, dress: Dress) -> bool {
         let Some(process) = TestProcess::here() else { return false };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -82,8 +82,8 @@ impl Storm {
         keeper.shutdown(TIME_LIMIT).await.unwrap();
     }
 
-    /// Plays it in rounds until its time is over. Each round has a folder with these `files`; `fault` is
-    /// done again and again; `judge` looks at what a round has left in its folder.
+    /// Runs the storm in rounds until its time is over. Each round has a folder with these `files`;
+    /// `fault` runs again and again; `judge` checks the files of a round.
     ///
     /// # Panics
     /// When a process fails, and when `judge` does.
@@ -135,7 +135,7 @@ impl Round<'_> {
         self.running.push(TestProcess::start(self.storm.test, self.folder, self.started, draw.number()));
     }
 
-    /// Kills a process, and starts another in its place.
+    /// Kills a process, and starts another one.
     pub(crate) fn kill_one(&mut self, draw: &mut Seeded) {
         let chosen = usize::try_from(draw.below(self.running.len() as u64)).unwrap();
         self.running.remove(chosen).kill();
@@ -147,7 +147,7 @@ impl Round<'_> {
         self.running[usize::try_from(draw.below(self.running.len() as u64)).unwrap()].id()
     }
 
-    /// Where its processes write down what they do.
+    /// The folder of the processes' records.
     pub(crate) fn folder(&self) -> &Path {
         self.folder
     }
@@ -171,7 +171,7 @@ impl Round<'_> {
     }
 }
 
-/// Contestants as they are.
+/// Contestants without additional behaviour.
 pub(crate) fn plain(inner: Arc<dyn Contestant>, _: &TestProcess, _: &str) -> Arc<dyn Contestant> {
     inner
 }
@@ -182,7 +182,7 @@ async fn keeper(url: &str, ttl: Duration) -> Keeper {
     loop {
         match Keeper::from_url(url).unwrap().ttl(ttl).connect().await {
             Ok(keeper) => return keeper,
-            // That is all that servers are which fail just now.
+            // A failing server causes only such errors.
             Err(error) => {
                 assert!(error.kind() == ErrorKind::Unavailable && began.elapsed() < TIME_LIMIT, "{error:?}");
             }

@@ -1,5 +1,5 @@
-//! Sentinels that choose another master every few seconds. Redis replicates later than it answers, so
-//! a new master may give away what is held. The data behind a fence stays right all the same.
+//! Sentinels that elect another master every few seconds. Redis replicates later than it answers,
+//! so a new master may grant a held lock. The data behind a fence stay right all the same.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const STORM: Storm = Storm {
 /// How often the Sentinels choose another master.
 const FAILOVER: Duration = Duration::from_secs(3);
 
-/// A counter behind a fence loses no increment, whoever believes beside another, and the tokens that
+/// A counter behind a fence loses no increment, even with two holders at once, and the tokens that
 /// it has seen rise.
 #[test]
 fn masters_change_and_the_fence_holds() {

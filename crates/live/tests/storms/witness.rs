@@ -14,13 +14,13 @@ use lockkeeper_testing::history::{Ask, Contestant, Held};
 use rustix::fs::{FlockOperation, flock};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Where two holders at once are written down, and answers that nobody can have given.
+/// The file with two holders at once, and with impossible answers.
 const VIOLATIONS: &str = "violations";
 
 /// How often a note is read while its writer is about to write it.
 const READS: usize = 50;
 
-/// A contestant whose grants the witness sees.
+/// A contestant with grants that the witness sees.
 pub(crate) struct Witnessed {
     pub(crate) inner: Arc<dyn Contestant>,
     pub(crate) folder: PathBuf,
@@ -37,8 +37,8 @@ impl Contestant for Witnessed {
 }
 
 impl Witnessed {
-    /// An answer that no request of ours can have is the answer of another request: the next one may
-    /// look like a grant. It is written down, and the storm goes on.
+    /// An answer that does not fit the request belongs to another request: the next answer may look
+    /// like a grant. It is recorded, and the storm goes on.
     fn noted(&self, error: Error) -> Error {
         if error.kind() != ErrorKind::Internal {
             return error;
@@ -47,12 +47,12 @@ impl Witnessed {
         Error::new(ErrorKind::Unavailable, error.to_string()).with_unknown_effect()
     }
 
-    /// Takes the file of the lock, or writes down that somebody else has it.
+    /// Takes the file of the lock, or records that another holder has it.
     fn testify(&self, held: &dyn Held) -> Option<Testimony> {
         let path = self.folder.join(self.lock.replace('/', "_"));
         let mut options = OpenOptions::new();
         let mut file = options.create(true).truncate(false).read(true).write(true).open(path).unwrap();
-        // Without belief there is nothing to testify to.
+        // A lock that is not valid needs no witness.
         let remaining = held.believed()?;
         let mine = Note { process: std::process::id(), token: held.token().to_string(), now: now(), until: None };
         let mine = Note { until: Some(mine.now + remaining), ..mine };
@@ -61,7 +61,7 @@ impl Witnessed {
             return Some(Testimony(file));
         }
         let other = Note::read(&mut file)?;
-        // A process that stood still may hold the file for longer than it believes.
+        // A process that was stopped may have the file for longer than its lock is valid.
         if other.until > Some(now()) && held.believed().is_some() {
             violation(&self.folder, &format!("{}: {mine} beside {other}", self.lock));
         }
@@ -69,7 +69,7 @@ impl Witnessed {
     }
 }
 
-/// A lock and its file. The file goes first.
+/// A lock and its file. The file is released first.
 struct Seen {
     file: Option<Testimony>,
     held: Box<dyn Held>,
@@ -100,7 +100,7 @@ impl Held for Seen {
     }
 }
 
-/// A file that is held, with a note of its holder. Dropped, it is empty and free.
+/// A locked file, with a note of its holder. Dropping it empties and unlocks the file.
 struct Testimony(File);
 
 impl Drop for Testimony {
@@ -110,7 +110,7 @@ impl Drop for Testimony {
     }
 }
 
-/// Who holds a lock, and until when it believes that.
+/// The holder of a lock, and the end of its validity.
 struct Note {
     process: u32,
     token: String,
@@ -126,7 +126,7 @@ impl Note {
         file.write_all(text.as_bytes()).unwrap();
     }
 
-    /// `None` while it is not written, and of a process that was killed.
+    /// `None` before the note is written, and for a process that was killed.
     fn read(file: &mut File) -> Option<Self> {
         for _ in 0..READS {
             let mut text = String::new();
@@ -167,7 +167,7 @@ fn violation(folder: &Path, line: &str) {
     file.write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-/// All times that the witness saw two holders, or an answer that nobody can have given.
+/// All cases of two holders at once, or of an impossible answer.
 pub(crate) fn violations(folder: &Path) -> Vec<String> {
     let text = fs::read_to_string(folder.join(VIOLATIONS)).unwrap_or_default();
     text.lines().map(str::to_owned).collect()

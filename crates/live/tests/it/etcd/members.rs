@@ -1,15 +1,15 @@
-//! Three members, and what becomes of them when one fails.
+//! Three members, and the effect of a failure of one.
 
 use std::time::{Duration, Instant};
 
 use lockkeeper_live::{Control, Etcd};
 
-/// They are patient, so that a busy machine causes no election.
+/// Their time-outs are long, so that a busy machine causes no election.
 fn three() -> Etcd {
     Etcd::builder().members(3).election_timeout(Duration::from_secs(2)).start().unwrap()
 }
 
-/// What a member does, once it can: while nobody leads it cannot.
+/// Repeats a request until the member can handle it: without a leader the member cannot.
 fn once<T, E: std::fmt::Debug>(ask: impl Fn() -> Result<T, E>) -> T {
     let began = Instant::now();
     loop {
@@ -21,7 +21,7 @@ fn once<T, E: std::fmt::Debug>(ask: impl Fn() -> Result<T, E>) -> T {
     }
 }
 
-/// What a member reads.
+/// The value that a member reads.
 fn read(member: &Control, key: &str) -> Vec<u8> {
     once(|| member.get(key)).unwrap().value
 }
@@ -36,7 +36,7 @@ fn an_isolated_leader_is_replaced_and_knows_only_what_is_old() {
     once(|| etcd.member(new).put("a", "2"));
     assert_eq!(read(etcd.control(), "a"), b"2");
     assert_eq!(etcd.member(old).get_stale("a").unwrap().unwrap().value, b"1");
-    // Neither does it say what it cannot know, nor take what nobody else has.
+    // The member neither reports what it cannot know, nor accepts a write that no other member has.
     assert!(etcd.member(old).get("a").is_err());
     assert!(etcd.member(old).put("a", "3").is_err());
     assert_eq!(etcd.member(old).get_stale("a").unwrap().unwrap().value, b"1");
@@ -93,7 +93,7 @@ fn without_a_majority_nothing_is_written_until_there_is_one() {
     assert_eq!(etcd.member(0).get_stale("a").unwrap().unwrap().value, b"1");
     etcd.restart(1).unwrap();
     etcd.restart(2).unwrap();
-    // What was refused for lack of an answer may be done once there is a majority.
+    // A write that was refused without an answer may be done once there is a majority.
     let now = read(etcd.member(2), "a");
     assert!(now == b"1" || now == b"2", "{now:?}");
 }

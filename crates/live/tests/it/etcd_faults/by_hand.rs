@@ -1,4 +1,4 @@
-//! Somebody revokes leases and deletes keys.
+//! An administrator revokes leases and deletes keys.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use lockkeeper_live::Etcd;
 
 use super::{Bare, LONG, TIME_LIMIT, UNRENEWED, is_free, keeper, line, name, waiter, within};
 
-/// The next renewal tells it, since nothing else does.
+/// The next renewal finds the loss; no other event reports it.
 const TTL: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -18,9 +18,9 @@ async fn a_lease_is_revoked_under_a_holder() {
     let (guard, other) = (holder.mutex(&name).unwrap().lock().await.unwrap(), holder.mutex("other").unwrap());
     let other = other.lock().await.unwrap();
     etcd.control().revoke(line(&etcd, &name)[0].lease).unwrap();
-    // The next renewal tells it, long before its time is over.
+    // The next renewal finds the loss, long before the lease ends.
     within(TIME_LIMIT, guard.lost()).await;
-    // All that was on the lease is gone with it.
+    // All keys of the lease are gone with it.
     within(TIME_LIMIT, other.lost()).await;
     // The next lock is in a new session.
     let again = holder.mutex(&name).unwrap().lock().await.unwrap();
@@ -28,7 +28,8 @@ async fn a_lease_is_revoked_under_a_holder() {
     again.release().await.unwrap();
 }
 
-/// Its holder goes, and still it is not granted: it looks at its own key, which is gone.
+/// The holder leaves, and still the waiter is not granted: the waiter looks at its own key, which
+/// is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_is_revoked_under_a_waiter_which_is_never_granted_afterwards() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -53,7 +54,7 @@ async fn a_lease_is_revoked_under_a_waiter_which_is_never_granted_afterwards() {
     assert!(line(&etcd, &name).is_empty());
 }
 
-/// A waiter that loses its place gets another one, at the end, and the lock.
+/// A waiter that loses its place gets another one, at the end, and then the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_ends_while_it_waits_stands_in_line_anew() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -63,7 +64,7 @@ async fn a_session_that_ends_while_it_waits_stands_in_line_anew() {
     let before = line(&etcd, &name);
     let claim = before.iter().max_by_key(|entry| entry.create_revision).unwrap();
     for lease in etcd.control().leases().unwrap() {
-        // All but the holder's: those of the waiter's session, with and without waiters.
+        // All leases except the holder's: those of the waiter's session, with and without waiters.
         if lease != before.iter().min_by_key(|entry| entry.create_revision).unwrap().lease {
             etcd.control().revoke(lease).unwrap();
         }
@@ -83,7 +84,7 @@ async fn a_session_that_ends_while_it_waits_stands_in_line_anew() {
     is_free(&holder, &name).await;
 }
 
-/// etcd goes on renewing the lease, and says so. The holder hears of it all the same.
+/// etcd goes on renewing the lease, and answers so. The holder learns of the loss all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_is_deleted_under_a_healthy_session() {
     let (etcd, name) = (Etcd::start().unwrap(), name());

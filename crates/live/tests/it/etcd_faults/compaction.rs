@@ -6,7 +6,8 @@ use lockkeeper_live::Etcd;
 
 use super::{LONG, TIME_LIMIT, keeper, name, waiter, within};
 
-/// Many revisions pass and are forgotten while one waits and another watches. Both hear of what comes then.
+/// Many revisions pass and are compacted while one client waits and another watches. Both get the
+/// later changes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_history_is_compacted_while_one_waits() {
     let (etcd, name) = (Etcd::start().unwrap(), name());

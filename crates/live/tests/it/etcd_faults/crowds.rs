@@ -13,8 +13,9 @@ use super::{Bare, TIME_LIMIT, UNRENEWED, keeper, name, within};
 /// More than fit into one transaction.
 const MANY: u64 = 150;
 
-/// All that many wait for becomes free at once. The renewal that finds that lets them in together, and not one after the
-/// other: it has to be done within a waiter's life, however far etcd is.
+/// The lock of many waiters becomes free at once. The renewal that finds this grants the claims
+/// together, and not one after the other: the grants have to be done within a waiter's ttl, however
+/// far etcd is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_that_are_admitted_at_once_are_let_in_together() {
     let etcd = Etcd::start().unwrap();
@@ -43,7 +44,8 @@ async fn many_that_are_admitted_at_once_are_let_in_together() {
     assert_eq!(again.claims, renewed.claims);
 }
 
-/// Whenever a try has looked, somebody else has joined before it puts its claim there; and there is room for all.
+/// Whenever a try has looked, another client has joined before the try puts its claim there; and
+/// there is room for all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_try_that_others_overtake_again_and_again_gets_what_is_free() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -58,7 +60,7 @@ async fn a_try_that_others_overtake_again_and_again_gets_what_is_free() {
     let is_over = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&is_over);
     let joining = tokio::spawn(async move {
-        // There is always somebody who has just come.
+        // Another client has always just joined.
         let mut last = others;
         while !ends.load(Ordering::Relaxed) {
             let next = last.another();
@@ -74,7 +76,8 @@ async fn a_try_that_others_overtake_again_and_again_gets_what_is_free() {
     assert!(matches!(verdict, Verdict::Granted { .. }), "{verdict:?}");
 }
 
-/// They go one after the other, so that most of their ids die before their turn comes. Those cost the others nothing.
+/// The holders release one after the other, so that most ids of the waiters end before their turn
+/// comes. This costs the other claims nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn so_many_on_one_name_that_most_wait_longer_for_their_turn_than_a_claim_lives_get_in() {
     let (etcd, name) = (Etcd::start().unwrap(), name());

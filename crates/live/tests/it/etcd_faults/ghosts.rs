@@ -1,4 +1,4 @@
-//! Claims whose answers were lost, and that nobody knows of any more.
+//! Claims whose answers were lost, and that no client knows.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -9,7 +9,8 @@ use lockkeeper_live::Etcd;
 
 use super::{Bare, LONG, TIME_LIMIT, UNRENEWED, drive, keeper, line, name, patiently, within};
 
-/// A claim arrives after its own withdrawal, which said that it may: it is gone before it comes.
+/// A claim arrives after its own withdrawal, which announced that: the claim is gone before it
+/// arrives.
 #[tokio::test]
 async fn a_claim_that_comes_after_its_withdrawal_is_gone() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -18,13 +19,14 @@ async fn a_claim_that_comes_after_its_withdrawal_is_gone() {
     assert_eq!(claimant.store.withdraw(&claimant.claim.key, tombstone).await.unwrap(), Withdrawal::Absent);
     assert_eq!(claimant.store.claim(&claimant.claim).await.unwrap(), Verdict::Gone);
     assert!(line(&etcd, &name).is_empty());
-    // It is said for as long as it could come, and no longer: with the session's lease.
+    // The tombstone stays for as long as the claim could arrive, and no longer: with the session's
+    // lease.
     assert_eq!(etcd.control().keys("/lockkeeper/.gone/").unwrap().len(), 1);
     claimant.store.close(&claimant.claim.key.session, &[]).await.unwrap();
     assert!(etcd.control().keys("/lockkeeper/.gone/").unwrap().is_empty());
 }
 
-/// Whoever asks after its claim while nobody answers asks again later, after the same one.
+/// A client that asks for its claim in an outage asks again later, for the same claim.
 #[tokio::test]
 async fn a_claim_that_is_asked_after_in_an_outage_keeps_its_place() {
     let (mut etcd, name) = (Etcd::start().unwrap(), name());
@@ -35,7 +37,7 @@ async fn a_claim_that_is_asked_after_in_an_outage_keeps_its_place() {
     let there = line(&etcd, &name);
     let again = Claim { resend: true, ..waiter.claim.clone() };
     etcd.kill(0).unwrap();
-    // The first may have been on its way; of the others it is known that they had no effect.
+    // The first request may have been under way; the others had no effect for sure.
     let refused = async { while waiter.store.claim(&again).await.unwrap_err().effect() != Effect::None {} };
     within(TIME_LIMIT, refused).await;
     etcd.restart(0).unwrap();
@@ -45,8 +47,8 @@ async fn a_claim_that_is_asked_after_in_an_outage_keeps_its_place() {
     assert_eq!(waiter.store.withdraw(&waiter.claim.key, None).await.unwrap(), Withdrawal::Removed);
 }
 
-/// etcd remembers every key until it is compacted, and walks over those of a line: so a lock that is taken again and again
-/// has the same few.
+/// etcd keeps every key until a compaction, and scans the keys of a line. So a lock that is taken
+/// many times uses the same few keys.
 #[tokio::test]
 async fn a_lock_that_is_taken_again_and_again_has_few_keys() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -62,14 +64,14 @@ async fn a_lock_that_is_taken_again_and_again_has_few_keys() {
     assert!(keys.len() <= 3, "{keys:?}");
 }
 
-/// A claim that a client has made and does not know of is deleted once nobody has listed it for a whole life, though
-/// its session is healthy; and what is listed stays.
+/// A client has made a claim and does not know it. The claim is deleted once no renewal has listed
+/// it for a whole ttl, though its session is healthy. The listed claims stay.
 #[tokio::test]
 async fn a_ghost_is_swept_while_its_session_lives() {
     let (etcd, name, ttl) = (Etcd::start().unwrap(), name(), Duration::from_secs(8));
     let holder = Bare::new(&etcd.url(), &name, ttl).await;
     holder.granted().await;
-    // Of the same session, as a lost answer leaves it: put in line by nobody who would say so again.
+    // Of the same session, as a lost answer leaves it: no client will send it again.
     let holding = line(&etcd, &name).remove(0);
     let key = &holder.claim.key;
     let ghost = format!("/lockkeeper/.lock/{}/{}-77", key.name.encoded(), key.session.as_str());
@@ -88,8 +90,8 @@ async fn a_ghost_is_swept_while_its_session_lives() {
     assert_eq!(line(&etcd, &name).len(), 1);
 }
 
-/// A renewal that has listed a ghost is held up for longer than a life. Meanwhile the ghost has gone, and a claim has got its
-/// slot: what the renewal sweeps then is the ghost, and not the claim.
+/// A renewal that has listed a ghost is delayed for longer than a ttl. Meanwhile the ghost has
+/// gone, and a claim has got its slot: the renewal sweeps the ghost, and not the claim.
 #[tokio::test]
 async fn the_sweep_of_an_old_list_leaves_what_has_come_since() {
     let (etcd, names, ttl) = (Etcd::start().unwrap(), [name(), name()], Duration::from_secs(8));
@@ -103,7 +105,7 @@ async fn the_sweep_of_an_old_list_leaves_what_has_come_since() {
     let slot = format!("/lockkeeper/.lock/{}/{}-0", next.claim.key.name.encoded(), session.as_str());
     let lease = i64::from_str_radix(session.as_str(), 16).unwrap();
     etcd.control().put_with_lease(&slot, "", lease).unwrap();
-    // Of one whose place is not known all leases are listed.
+    // For a claim without a known place, all leases are listed.
     let live = |key, state| Live { key, state };
     let unknown = live(ClaimKey { id: ClaimId::random(), ..next.claim.key.clone() }, LiveState::InFlight);
     let both = [live(waiter.claim.key.clone(), LiveState::Queued), unknown];
@@ -120,7 +122,7 @@ async fn the_sweep_of_an_old_list_leaves_what_has_come_since() {
         assert!(matches!(renewal, Renewal::Held { .. }), "{renewal:?}");
         tokio::time::sleep(ttl / 16).await;
     }
-    // What says that an id is gone is swept last.
+    // The tombstone of an id is swept last.
     next.store.withdraw(&next.another().claim.key, Some(Duration::ZERO)).await.unwrap();
     within(TIME_LIMIT, late).await.unwrap();
     let swept = async {

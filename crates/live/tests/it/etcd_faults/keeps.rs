@@ -1,4 +1,4 @@
-//! Minimum holds: the lease that times one, and whom the claim that is on it belongs to.
+//! Minimum holds: the lease of the timer, and the owner of the claim on it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{Bare, UNRENEWED, drive, line, name, store};
 pub(super) const TTL: Duration = Duration::from_secs(20);
 pub(super) const LONG: Duration = Duration::from_secs(3600);
 
-/// The only key of a line, and what it shows.
+/// The only key of a line, and its record.
 pub(super) fn only(etcd: &Etcd, name: &str) -> (Entry, Value) {
     let line = line(etcd, name);
     assert_eq!(line.len(), 1, "{line:?}");
@@ -29,9 +29,9 @@ pub(super) fn timer(record: &Value) -> i64 {
     record["keep"]["lease"].as_i64().unwrap()
 }
 
-/// Has a key show this, where it is.
+/// Replaces the record of a key.
 pub(super) fn write(etcd: &Etcd, entry: &Entry, record: &Value) {
-    // What is ours begins so.
+    // A record of lockkeeper begins in this way.
     let text = record.to_string().replace("\"lockkeeper\":1,", "").replacen('{', "{\"lockkeeper\":1,", 1);
     etcd.control().put_with_lease(&entry.key, text, entry.lease).unwrap();
 }
@@ -56,7 +56,7 @@ impl Bare {
     }
 }
 
-/// Whatever a renewal has said, the lease on which the claim is lives for a whole ttl after it.
+/// After each answered renewal, the lease of the claim lasts for at least a whole ttl.
 #[tokio::test]
 async fn the_lease_of_a_holder_outlives_its_belief_however_long_the_minimum_hold_is() {
     let etcd = Etcd::start().unwrap();
@@ -88,7 +88,7 @@ async fn the_lease_of_a_holder_outlives_its_belief_however_long_the_minimum_hold
     }
 }
 
-/// A renewal that has seen the claim before it was released does not put it back on a lease that is renewed.
+/// A renewal that has seen the claim before its release does not move it back to a renewed lease.
 #[tokio::test]
 async fn a_release_that_meets_a_renewal_leaves_the_claim_on_its_timer() {
     let etcd = Etcd::start().unwrap();
@@ -110,7 +110,7 @@ async fn a_release_that_meets_a_renewal_leaves_the_claim_on_its_timer() {
     }
 }
 
-/// Nobody has heard the answer to the release: the next one does not take the minimum hold away.
+/// The answer to the release is lost: the second release does not end the minimum hold.
 #[tokio::test]
 async fn a_release_that_is_sent_again_leaves_what_is_kept() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -123,7 +123,7 @@ async fn a_release_that_is_sent_again_leaves_what_is_kept() {
     drop(unheard);
     assert_eq!(holder.withdrawn().await, Withdrawal::Removed);
     assert!(is_released());
-    // Nor does another claim of the session, which would have its slot.
+    // Neither does another claim of the session, which would get its slot.
     let next = holder.another();
     next.queued().await;
     assert_eq!(line(&etcd, &name).len(), 2);
@@ -152,7 +152,7 @@ async fn who_has_adopted_a_claim_keeps_it_as_long() {
     assert_eq!(only(&etcd, &name).1["keep"]["released"], true);
 }
 
-/// A holder that is gone has let go too, and a break ends what it has left at once.
+/// A holder that is gone has released the lock too, and a break ends the kept claim at once.
 #[tokio::test]
 async fn a_holder_whose_session_is_gone_is_shown_as_kept() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -170,7 +170,8 @@ async fn a_holder_whose_session_is_gone_is_shown_as_kept() {
     assert!(matches!(next.tries().await, Verdict::Granted { .. }));
 }
 
-/// A mark puts a claim on the lease of who has made it. A holder that has not heard of it takes that along when it leaves.
+/// A mark moves a claim to the lease of the client that made the mark. A holder that does not know
+/// of the mark removes this lease when it leaves.
 #[tokio::test]
 async fn a_session_that_is_closed_leaves_no_marked_claim() {
     let (etcd, name) = (Etcd::start().unwrap(), name());

@@ -1,4 +1,5 @@
-//! Claims of one session have the same keys one after the other: nobody takes another one's for its own, or for gone.
+//! Claims of one session use the same keys one after the other: no claim takes another claim's key
+//! for its own, or for gone.
 
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use lockkeeper_live::{Etcd, Proxy, Way};
 
 use super::{Bare, TIME_LIMIT, UNRENEWED, drive, line, name, patiently, send, within};
 
-/// The answer to a release is late, while another claim of the session has got the key of the released one: a try that
-/// knows of the release does not take that one for gone. On one thread, where no answer comes while a request is polled.
+/// The answer to a release is late, while another claim of the session has got the key of the
+/// released claim. A try that knows of the release does not take that claim for gone. On one
+/// thread: no answer comes while a request is polled.
 #[tokio::test]
 async fn a_try_sees_who_sits_where_somebody_is_leaving() {
     let (etcd, permits) = (Etcd::start().unwrap(), [(MAX, MAX, 0), (1, 2, 1)]);
@@ -45,7 +47,7 @@ async fn a_try_sees_who_sits_where_somebody_is_leaving() {
     }
 }
 
-/// What is in a claim's place and is not the claim does not stand for it.
+/// Another record in a claim's place does not count as the claim.
 #[tokio::test]
 async fn what_sits_in_a_claims_place_is_not_taken_for_it() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -63,7 +65,7 @@ async fn what_sits_in_a_claims_place_is_not_taken_for_it() {
     assert!(matches!(verdict, Verdict::Queued { ahead: 2, .. }), "{verdict:?}");
 }
 
-/// A change whose look was answered late finds the next claim of its client in the place of its own.
+/// A change whose look was answered late finds the next claim of its client in its own place.
 #[tokio::test]
 async fn a_change_touches_no_other_claim_in_the_place_of_its_own() {
     let etcd = Etcd::start().unwrap();
@@ -82,8 +84,8 @@ async fn a_change_touches_no_other_claim_in_the_place_of_its_own() {
     assert_eq!(line(&etcd, &first)[0].value, next.value);
 }
 
-/// A claim is in line, and the connection ends with the answer: what it asks then cannot be sent, but it is there, and its
-/// withdrawal finds it.
+/// A claim is in line, and the connection ends with the answer. The client cannot send its next
+/// request, but the claim is there, and its withdrawal finds it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_joined_before_the_connection_ended_may_be_there() {
     let (mut etcd, name) = (Etcd::start().unwrap(), name());
@@ -109,7 +111,7 @@ async fn a_claim_that_joined_before_the_connection_ended_may_be_there() {
     assert_eq!(withdrawal, Withdrawal::Removed);
 }
 
-/// A claim that is refused, and whose end nobody has sent yet, is refused when it is asked after too.
+/// A claim is refused, and its end is not sent yet. A request for it is refused too.
 #[tokio::test]
 async fn a_refused_claim_is_refused_when_it_is_asked_after() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -125,7 +127,8 @@ async fn a_refused_claim_is_refused_when_it_is_asked_after() {
     assert_eq!(line(&etcd, &name).len(), 1);
 }
 
-/// Where many wait, one more is put on the lease of those who wait without a question; if that has ended, on another one.
+/// Behind many waiters, a further claim goes to the lease of the waiters without a check; if that
+/// lease has ended, to another one.
 #[tokio::test]
 async fn who_joins_a_crowd_on_a_lease_that_has_ended_keeps_its_session() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -133,7 +136,7 @@ async fn who_joins_a_crowd_on_a_lease_that_has_ended_keeps_its_session() {
     holder.granted().await;
     let first = holder.another();
     first.queued().await;
-    // While one is on its way, it is known how many there were.
+    // While one is under way, the number of the others is known.
     let mut late = first.store.withdraw(&first.claim.key, None);
     send(&mut late, || line(&etcd, &name).len() == 1).await;
     for _ in 0..20 {
@@ -148,7 +151,7 @@ async fn who_joins_a_crowd_on_a_lease_that_has_ended_keeps_its_session() {
     within(TIME_LIMIT, late).await.unwrap();
 }
 
-/// A waiter that was broken, and has heard of that, takes its key along when it goes.
+/// A waiter that was broken, and knows it, removes its key when it leaves.
 #[tokio::test]
 async fn a_broken_waiter_leaves_no_key() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -162,14 +165,15 @@ async fn a_broken_waiter_leaves_no_key() {
     assert_eq!(waiter.store.claim(&again).await.unwrap(), Verdict::Gone);
     assert_eq!(waiter.store.withdraw(&waiter.claim.key, None).await.unwrap(), Withdrawal::Removed);
     assert_eq!(line(&etcd, &name).len(), 1);
-    // And its key is not another one's.
+    // And its key does not belong to another claim.
     let next = waiter.another();
     next.queued().await;
     assert_ne!(next.store.withdraw(&waiter.claim.key, None).await.unwrap(), Withdrawal::Removed);
     assert_eq!(line(&etcd, &name).len(), 2);
 }
 
-/// The answer to an upgrade is lost, and it is asked after: the slot of what it has replaced is free all the same.
+/// The answer to an upgrade is lost, and the client asks for it: the slot of the replaced claim is
+/// free all the same.
 #[tokio::test]
 async fn a_replaced_claim_releases_its_slot_though_the_answer_was_lost() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -195,8 +199,8 @@ async fn a_replaced_claim_releases_its_slot_though_the_answer_was_lost() {
     assert_eq!(taken, slots);
 }
 
-/// A reader is leaving, and its withdrawal has not arrived, when another one of its client becomes the writer: that takes
-/// along what leaves, as every claim does.
+/// A reader is leaving, and its withdrawal has not arrived, when another reader of its client
+/// becomes the writer. The upgrade removes the leaving claims, as every claim does.
 #[tokio::test]
 async fn an_upgrade_takes_along_a_reader_that_is_leaving() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -212,7 +216,7 @@ async fn an_upgrade_takes_along_a_reader_that_is_leaving() {
     within(TIME_LIMIT, unsent()).await;
     let mut late = leaving.store.withdraw(&leaving.claim.key, None);
     send(&mut late, || true).await;
-    // What was asked before that was not sent either.
+    // The earlier request was not sent either.
     within(TIME_LIMIT, unsent()).await;
     proxy.accept().unwrap();
     patiently(async || old.store.line(&old.claim.key.name).await).await;
@@ -223,7 +227,7 @@ async fn an_upgrade_takes_along_a_reader_that_is_leaving() {
     assert_eq!(line(&etcd, &name).len(), 1);
 }
 
-/// A full etcd takes nothing more, and lets go of what is there all the same.
+/// A full etcd accepts no more data, and still releases present claims.
 #[tokio::test]
 async fn a_lock_is_kept_and_released_though_etcd_is_full() {
     let (etcd, name) = (Etcd::builder().quota(32 << 20).start().unwrap(), name());

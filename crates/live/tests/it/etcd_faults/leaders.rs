@@ -1,5 +1,5 @@
-//! The leader, or another member that is asked, is killed, stands still, or is cut off from the others, while one holds and
-//! one waits.
+//! The leader, or another member in use, is killed, stopped or cut off from the others, while one
+//! client holds and one waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::{LONG, TIME_LIMIT, is_free, keeper, line, name, patiently, waiter, within};
 
-/// How patient the clients are before they ask another member.
+/// How long the clients wait before they ask another member.
 const TIMEOUT: &str = "?timeout=1s";
 
 /// One holds, one waits.
@@ -35,7 +35,8 @@ impl Before {
         Self { url, name, guard, waiting }
     }
 
-    /// The holder has kept the lock and its token, nobody else has had it, and the waiter gets it when it is released.
+    /// The holder has kept the lock and its token, no other client has had the lock, and the waiter
+    /// gets it at the release.
     async fn goes_on(self, etcd: &Etcd) {
         let Self { url, name, guard, waiting } = self;
         let renewed = async { while guard.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {} };
@@ -57,7 +58,8 @@ impl Before {
         within(TIME_LIMIT, guard.release()).await.unwrap();
         let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
         assert!(next.token() > token);
-        // Whether it was done is known a moment later than it is, if the leader changes meanwhile.
+        // If the leader changes meanwhile, the client learns of the release a moment after it
+        // happened.
         within(TIME_LIMIT, next.release()).await.unwrap();
         is_free(&keeper(&url, LONG).await, &name).await;
     }
@@ -131,7 +133,8 @@ async fn a_follower_that_is_asked_is_cut_off_while_one_holds_and_one_waits() {
     before.goes_on(&etcd).await;
 }
 
-/// Without a majority nothing is granted and nothing renewed, and nothing ends in etcd either; with it all goes on.
+/// Without a majority, etcd grants nothing, renews nothing and ends nothing; with a majority all
+/// goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_majority_is_away_while_one_holds_and_one_waits() {
     let mut etcd = three();
@@ -149,8 +152,9 @@ async fn a_majority_is_away_while_one_holds_and_one_waits() {
     before.goes_on(&etcd).await;
 }
 
-/// A client that reaches no member but the one that is cut off: what that one remembers proves nothing. Its lock is lost
-/// when its time is over, and not a moment later than that, while others get it from the majority.
+/// A client reaches only the member that is cut off: the data of that member prove nothing. The
+/// client's lock is lost when its lease is over, and not a moment later, while other clients get
+/// locks from the majority.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_member_without_a_majority_renews_nothing() {
     let etcd = three();
@@ -169,7 +173,7 @@ async fn a_member_without_a_majority_renews_nothing() {
     });
     etcd.isolate(old).unwrap();
     etcd.wait_for_other_leader(old).unwrap();
-    // It still knows the key, and says so to who asks for what it knows.
+    // The member still has the key, and shows it to a client that asks for the member's own data.
     let holder = &line(&etcd, &name)[0];
     assert!(etcd.member(old).get_stale(&holder.key).unwrap().is_some());
     within(TIME_LIMIT, guard.lost()).await;

@@ -1,4 +1,4 @@
-//! What is left in etcd, and what is shown, where a minimum hold meets something else.
+//! Leftovers in etcd, and their display, when a minimum hold meets another operation.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use lockkeeper_live::{Act, Etcd, Proxy, Way};
 use super::keeps::{LONG, TTL, only};
 use super::{Bare, TIME_LIMIT, UNRENEWED, drive, name, within};
 
-/// Of each lock whose holder is gone etcd is asked for two leases.
+/// A lock whose holder is gone costs two requests for leases.
 #[tokio::test]
 async fn a_list_shows_of_many_that_they_are_kept() {
     let etcd = Etcd::start().unwrap();
@@ -84,7 +84,7 @@ async fn a_minimum_hold_that_is_over_leaves_no_timer() {
     assert_eq!(etcd.control().leases().unwrap().len(), leases.len(), "it was given back before it ended");
 }
 
-/// A holder that crashed hears no request.
+/// A holder that crashed receives no request.
 #[tokio::test]
 async fn nobody_is_asked_for_what_is_kept() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -97,7 +97,7 @@ async fn nobody_is_asked_for_what_is_kept() {
     assert!(!ask().await.unwrap());
 }
 
-/// A busy machine: the timer is over when the claim is to be put on it.
+/// A busy machine: the timer is over before the claim is on it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timer_that_ends_before_the_claim_is_on_it_is_asked_for_again() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -129,7 +129,7 @@ async fn a_timer_that_ends_before_the_claim_is_on_it_is_asked_for_again() {
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
 }
 
-/// The claim that takes the place of another one comes late, when the lease of its session is gone.
+/// The claim that replaces another one arrives late, when the lease of its session is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_upgrade_that_comes_after_its_withdrawal_leaves_the_reader_that_is_kept() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -158,13 +158,14 @@ async fn an_upgrade_that_comes_after_its_withdrawal_leaves_the_reader_that_is_ke
     assert_eq!(record["weight"], 1, "{record}");
 }
 
-/// The id of a claim, as it stands in what is asked.
+/// The id of a claim, as requests show it.
 fn data(bare: &Bare) -> Vec<u8> {
     let id: String = bare.claim.key.id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     format!(r#""id":"{id}""#).into_bytes()
 }
 
-/// A renewal hears of the heir before the upgrade is answered: what it has replaced is gone all the same.
+/// A renewal finds the heir before the upgrade is answered: the replaced claim is gone all the
+/// same.
 #[tokio::test]
 async fn what_was_replaced_is_forgotten_when_a_renewal_finds_its_heir() {
     let (etcd, name) = (Etcd::start().unwrap(), name());

@@ -1,4 +1,4 @@
-//! A claim is moved from one lease to another while something else is done to it.
+//! A claim is moved from one lease to another during another operation on it.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -8,8 +8,9 @@ use lockkeeper_live::Etcd;
 
 use super::{Bare, TIME_LIMIT, UNRENEWED, drive, line, name, send, within};
 
-/// A reader has joined behind a writer, and is to be moved to the lease of those who wait; before it is, the writer goes, and
-/// a renewal finds that the reader holds. The move comes too late then: what holds stays on the lease of those who hold.
+/// A reader has joined behind a writer, and is to be moved to the lease of the waiters. Before the
+/// move the writer leaves, and a renewal finds that the reader holds the lock. Then the move comes
+/// too late: a holder stays on the lease of the holders.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_move_that_comes_late_does_not_take_a_grant_back() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -19,11 +20,11 @@ async fn a_move_that_comes_late_does_not_take_a_grant_back() {
     writer.granted().await;
     let leases = etcd.control().leases().unwrap().len();
     let mut claiming = reader.store.claim(&reader.claim);
-    // It stands in line, and the lease for those who wait is made.
+    // The reader is in line, and the lease of the waiters is made.
     drive(&mut claiming, || etcd.control().leases().unwrap().len() > leases).await;
     writer.store.withdraw(&writer.claim.key, None).await.unwrap();
     let Renewal::Held { token } = reader.renew(LiveState::InFlight).await.unwrap() else { panic!("it holds") };
-    // It was said to wait; nobody has said that it lost the lock.
+    // The answer says that the reader waits; no answer says that it lost the lock.
     within(TIME_LIMIT, claiming).await.unwrap();
     let session = i64::from_str_radix(reader.claim.key.session.as_str(), 16).unwrap();
     let claims = line(&etcd, &name);
@@ -31,8 +32,8 @@ async fn a_move_that_comes_late_does_not_take_a_grant_back() {
     assert_eq!(reader.renew(LiveState::Granted).await.unwrap(), Renewal::Held { token });
 }
 
-/// Two readers are to be moved to the lease of those who wait, which somebody has revoked. Both hear of that: the one that
-/// is later has not lost its session by that.
+/// Two readers are to be moved to the lease of the waiters, which an administrator has revoked.
+/// Both learn of that: the later reader has not lost its session.
 #[tokio::test]
 async fn a_lease_of_waiters_that_ends_under_two_readers_costs_none_of_them_its_session() {
     let (etcd, names) = (Etcd::start().unwrap(), [name(), name(), name()]);
@@ -50,7 +51,7 @@ async fn a_lease_of_waiters_that_ends_under_two_readers_costs_none_of_them_its_s
     send(&mut first, || line(&etcd, &names[0]).len() == 2).await;
     let mut second = readers[1].store.claim(&readers[1].claim);
     send(&mut second, || line(&etcd, &names[1]).len() == 2).await;
-    // The third one lets the lease be made, and the answers to the others arrive.
+    // The third reader lets the lease be made, and the answers to the others arrive.
     readers[2].queued().await;
     let claims = line(&etcd, &names[2]);
     etcd.control().revoke(claims.iter().max_by_key(|entry| entry.create_revision).unwrap().lease).unwrap();
@@ -60,8 +61,8 @@ async fn a_lease_of_waiters_that_ends_under_two_readers_costs_none_of_them_its_s
     }
 }
 
-/// A claim that is sent again and a renewal both find that it holds, and both move it: it has not lost its place, however
-/// far the one has come when the other is done.
+/// A repeated claim and a renewal both find that the claim holds the lock, and both move it: the
+/// claim keeps its place, however far one move is when the other is done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_that_is_faster_does_not_spend_the_claim() {
     let etcd = Etcd::start().unwrap();

@@ -1,4 +1,5 @@
-//! What others keep near the locks: data of an application under the same path, and stores whose path lies in another's.
+//! Foreign data near the locks: an application under the same path, and stores with a path inside
+//! another store's path.
 
 use std::time::Duration;
 
@@ -8,12 +9,12 @@ use lockkeeper_live::Etcd;
 
 use super::{LONG, TIME_LIMIT, UNRENEWED, keeper, patiently, within};
 
-/// A client that keeps its locks under this path.
+/// A client with its locks under this path.
 async fn under(etcd: &Etcd, path: &str, ttl: Duration) -> Keeper {
     keeper(&format!("{}{path}", etcd.url()), ttl).await
 }
 
-/// Asserts that the lock, which somebody holds, is to be had by nobody else: neither by a try, nor by waiting.
+/// Asserts that no other client gets the held lock, neither by a try, nor by waiting.
 async fn is_closed(keeper: &Keeper, name: &str) {
     let mutex = keeper.mutex(name).unwrap();
     let tried = patiently(async || mutex.try_lock().await).await;
@@ -24,7 +25,7 @@ async fn is_closed(keeper: &Keeper, name: &str) {
     assert!(matches!(kind, ErrorKind::Timeout | ErrorKind::Unavailable), "{name}: {kind:?}");
 }
 
-/// Three keys two levels below the old folder of a name, and one right in it.
+/// Three keys two levels below the old folder of a name, and one directly in it.
 fn stock_up(etcd: &Etcd, folder: &str) {
     for key in ["41/qty", "42/qty", "43/qty", "total"] {
         etcd.control().put(format!("{folder}/{key}"), "7").unwrap();
@@ -38,7 +39,7 @@ async fn keys_below_the_name_of_a_lock_do_not_hide_who_holds_it() {
     let guard = holder.mutex("stock").unwrap().lock().await.unwrap();
     stock_up(&etcd, "/shop/stock");
     is_closed(&other, "stock").await;
-    // Between a holder and who waits behind it, too: a look, a renewal, and the end of the wait.
+    // Also between a holder and its waiter: a look, a renewal, and the end of the wait.
     let mutex = other.mutex("stock").unwrap();
     let waiting = tokio::spawn(async move { mutex.lock().await });
     super::until_waiting(&holder, "stock", 1).await;
@@ -63,7 +64,8 @@ async fn a_store_whose_path_lies_in_anothers_hides_no_holder_of_that() {
         others.push(inner.mutex(name).unwrap().lock().await.unwrap());
     }
     is_closed(&under(&etcd, "/shop", LONG).await, "eu").await;
-    // Nor does it stand in the way of who comes when that is free, nor is it listed there.
+    // The foreign data do not hinder the next claim when that lock is free, and the list does not
+    // show them.
     guard.release().await.unwrap();
     let again = within(TIME_LIMIT, outer.mutex("eu").unwrap().lock()).await.unwrap();
     assert_eq!(outer.admin().unwrap().list("", 100).await.unwrap().len(), 1);
@@ -90,14 +92,15 @@ async fn an_upgrade_a_sweep_and_a_register_beside_data_of_others_are_what_they_a
     let register = store.register();
     update(&register, "stock", async |_| b"1".to_vec()).await.unwrap();
     assert!(register.load("stock").await.unwrap().is_some());
-    // One right in the folder that older versions had for the lock stands in nobody's way.
+    // A key directly in the old folder of the lock, from older versions, hinders no claim.
     reader.release().await.unwrap();
     within(TIME_LIMIT, keeper.mutex("stock").unwrap().lock()).await.unwrap().release().await.unwrap();
     let here = etcd.control().keys("/shop/stock/").unwrap();
     assert_eq!(here.len(), 4, "what others keep is left alone: {here:?}");
 }
 
-/// Whatever lies in the line itself holds it closed, since a key that was passed over would hide another one. It is named.
+/// A foreign key in the line itself keeps the lock closed, since a claim might be behind a skipped
+/// key. The error names the key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_was_put_into_a_line_by_hand_is_named_and_can_be_broken() {
     let etcd = Etcd::start().unwrap();
@@ -115,7 +118,7 @@ async fn a_key_that_was_put_into_a_line_by_hand_is_named_and_can_be_broken() {
     }
 }
 
-/// A claim where older versions had it, on this lease.
+/// A claim in the place of older versions, on this lease.
 fn put_old_claim(etcd: &Etcd, name: &str, lease: i64) {
     let record =
         r#"{"lockkeeper":1,"id":"abababababababababababababababab","owner":"old","lease_ms":30000,"client":"c"}"#;
@@ -127,7 +130,8 @@ async fn a_prefix_where_an_older_version_is_at_work_is_refused_and_what_it_has_l
     let etcd = Etcd::start().unwrap();
     let url = format!("{}/shop", etcd.url());
     let open = async |url: &str| EtcdStore::from_url(&url.parse().unwrap()).unwrap().connect().await;
-    // What looks like one and is none, of the application's or of a store whose path lies in this one's, does not matter.
+    // Keys that only look like a claim, from the application or from a store with an inner path, do
+    // not matter.
     let lease = etcd.control().grant(600).unwrap();
     etcd.control().put_with_lease("/shop/cafe/abba-7", "coffee", lease).unwrap();
     etcd.control().put("/shop/stock/6c0ffee-0", "no lease").unwrap();

@@ -1,4 +1,5 @@
-//! Minimum holds that a new leader of etcd has lengthened: it gives every lease its whole time once more.
+//! Minimum holds that a new leader of etcd has lengthened: a new leader starts every lease from its
+//! beginning.
 
 use std::time::Duration;
 
@@ -8,19 +9,21 @@ use lockkeeper_live::Etcd;
 use super::keeps::{LONG, first, only, write};
 use super::{Bare, name, patiently};
 
-/// By the clock of the holder's host it is over then.
+/// By the clock of the holder's host, the minimum hold is over then.
 fn says(etcd: &Etcd, name: &str, until_ms: u64) {
     let (entry, mut record) = only(etcd, name);
     record["keep"]["until_ms"] = until_ms.into();
     write(etcd, &entry, &record);
 }
 
-/// Everybody asks another leader from now on, and the lease of the minimum hold lasts for its whole time again.
+/// All clients use another leader from now on, and the lease of the minimum hold starts from its
+/// beginning.
 fn another_leader(etcd: &mut Etcd) {
     etcd.restart(0).unwrap();
 }
 
-/// Only etcd's clock ends a minimum hold that no leader has lengthened: those of the hosts may differ by an hour.
+/// Only etcd's clock ends a minimum hold that no leader has lengthened: the clocks of the hosts may
+/// differ by an hour.
 #[tokio::test]
 async fn what_is_kept_for_too_long_is_ended_by_who_comes_next() {
     let (mut etcd, name) = (Etcd::builder().durable().start().unwrap(), name());
@@ -45,7 +48,7 @@ async fn patiently_tries(bare: &Bare) -> Verdict {
     patiently(async || trying.store.claim(&trying.claim).await).await
 }
 
-/// Who waits looks now and then, and who joins looks at once.
+/// A waiter looks now and then, and a new claim looks at once.
 #[tokio::test]
 async fn who_waits_behind_what_is_kept_for_too_long_ends_it() {
     for (comes_later, weight) in [(false, 1), (false, MAX), (true, 1), (true, MAX)] {

@@ -1,4 +1,5 @@
-//! The connection to etcd is made again: what is held is in doubt until it was renewed, and is renewed at once.
+//! The connection to etcd is made again: the held locks are in doubt until their renewal, and are
+//! renewed at once.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use lockkeeper_live::{Etcd, Proxy};
 
 use super::{Bare, TIME_LIMIT, keeper, line, name, within};
 
-/// A third of it is longer than a test is patient: what is renewed sooner is renewed for a reason.
+/// A third of this is longer than the limit of a test: an earlier renewal has another reason.
 const TTL: Duration = Duration::from_secs(300);
 
 /// The session goes through doubt to being valid again, long before a third of the ttl is over.
@@ -18,7 +19,7 @@ async fn is_renewed_after(keeper: &Keeper, fault: impl AsyncFnOnce()) {
     let states = async {
         match session.changed().await {
             SessionState::Jeopardy => session.changed().await,
-            // It was in doubt before, and nobody looked in that moment.
+            // The state was in doubt before, and the test did not look at that moment.
             state => state,
         }
     };
@@ -28,11 +29,11 @@ async fn is_renewed_after(keeper: &Keeper, fault: impl AsyncFnOnce()) {
 
 /// How many seconds are left of a lease.
 fn left(etcd: &Etcd, lease: i64) -> i64 {
-    // While nobody leads nobody tells.
+    // Without a leader, no answer comes.
     (0..10).find_map(|_| etcd.control().lease_left(lease).ok().flatten()).expect("what is left of a lease")
 }
 
-/// The lease of a lock, once it is so old that a renewal shows.
+/// The lease of a lock, once it is old enough for a renewal to show.
 async fn aged(etcd: &Etcd, name: &str) -> i64 {
     let lease = line(etcd, name)[0].lease;
     while left(etcd, lease) >= 290 {
@@ -69,7 +70,7 @@ async fn what_is_held_is_renewed_at_once_at_another_member() {
     guard.release().await.unwrap();
 }
 
-/// Its lease went with its data.
+/// The lease of the lock is gone with etcd's data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_was_forgotten_while_the_connection_was_away_is_lost_as_soon_as_it_is_there_again() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -82,12 +83,13 @@ async fn a_lock_that_was_forgotten_while_the_connection_was_away_is_lost_as_soon
     assert_eq!(reason, LostReason::SessionExpired);
 }
 
-/// A mark is on its way for as long as a majority's disks stand still, and the one who broke the lock is gone. The holder
-/// may have renewed until a moment before it was marked, and is cut off since: its claim stands for its whole life.
+/// A mark is under way while the disks of a majority are stopped, and the client that broke the
+/// lock is gone. The holder may have renewed until a moment before the mark, and is cut off since:
+/// its claim lasts for its whole ttl.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mark_that_comes_late_leaves_the_holder_its_whole_life() {
     let etcd = Etcd::start().unwrap();
-    // A mark that is quicker than the looks at it is not late, and another one is tried.
+    // A mark that is faster than the looks at it is not late, and the test tries another one.
     let is_late = async || loop {
         let left = marked_late(&etcd, &name()).await;
         if let Some(left) = left {
@@ -98,7 +100,8 @@ async fn a_mark_that_comes_late_leaves_the_holder_its_whole_life() {
     assert!(left > 54, "it was marked just now, and would end in {left} s");
 }
 
-/// How long a claim of 60 s lasts that is marked 6 s after the lease of the mark was made; `None` if it is marked earlier.
+/// How long a claim of 60 s lasts that is marked 6 s after the lease of the mark was made; `None`
+/// if it is marked earlier.
 async fn marked_late(etcd: &Etcd, name: &str) -> Option<i64> {
     let holder = Bare::new(&etcd.url(), name, Duration::from_secs(60)).await;
     holder.granted().await;
@@ -109,7 +112,7 @@ async fn marked_late(etcd: &Etcd, name: &str) -> Option<i64> {
     let (victim, target) = (name.parse().unwrap(), Target::Token(claim().create_revision.unsigned_abs()));
     let before = leases();
     let mut breaking = breaker.evict(&victim, &target, Evict::Mark, "somebody", "a test");
-    // One for what its client is told, and one for the mark.
+    // One lease for the notice to the client, and one for the mark.
     super::drive(&mut breaking, || leases() >= before + 2).await;
     tokio::time::sleep(Duration::from_secs(6)).await;
     if is_marked() {

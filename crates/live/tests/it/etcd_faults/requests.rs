@@ -1,4 +1,4 @@
-//! Somebody asks a holder to let go that does not hear etcd at the moment.
+//! A client requests a lock whose holder has no connection to etcd at the moment.
 
 use std::time::Duration;
 
@@ -6,10 +6,11 @@ use lockkeeper_live::{Etcd, Proxy, Way};
 
 use super::{TIME_LIMIT, keeper, name, patiently, within};
 
-/// A third of it is longer than a test is patient: no renewal but the one after the cut says anything.
+/// A third of this is longer than the limit of a test: only the renewal after the cut can bring
+/// news.
 const TTL: Duration = Duration::from_secs(300);
 
-/// The request is made while the holder has no connection: no watch of the holder tells of it.
+/// The request comes while the holder has no connection: no watch of the holder reports it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_comes_while_the_connection_is_away_is_heard_when_it_is_there_again() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -26,7 +27,7 @@ async fn a_request_that_comes_while_the_connection_is_away_is_heard_when_it_is_t
     guard.release().await.unwrap();
 }
 
-/// The network swallows what etcd tells, and nobody notices before the connection is ended.
+/// The network swallows etcd's messages, and the client notices only when the connection ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_the_network_swallows_is_heard_by_the_next_watch() {
     let (etcd, name) = (Etcd::start().unwrap(), name());

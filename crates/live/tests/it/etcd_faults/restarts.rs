@@ -1,4 +1,4 @@
-//! All members are started again, on what they had.
+//! All members are started again, with their data.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use lockkeeper_live::Etcd;
 
 use super::{TIME_LIMIT, keeper, name, patiently, waiter, within};
 
-/// Within its lease a holder keeps the lock; nobody else gets it; and who waits gets it when it is released.
+/// Within its lease a holder keeps the lock; no other client gets it; and the waiter gets it at the
+/// release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn all_members_restart_and_a_holder_keeps_the_lock() {
     let mut etcd = Etcd::builder().members(3).start().unwrap();

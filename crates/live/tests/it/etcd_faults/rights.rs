@@ -1,4 +1,5 @@
-//! Somebody changes users while others hold locks: every token that was given out before is of an old revision then.
+//! An administrator changes users while clients hold locks: every older token is of an old revision
+//! then.
 
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use serde_json::json;
 
 use super::{LONG, TIME_LIMIT, keeper, name, waiter, within};
 
-/// Each request is to succeed at once, also on a machine that stands still for a while.
+/// Each request has to succeed at once, even on a machine that is stopped for a while.
 const PATIENT: &str = "?timeout=20s";
 
-/// What `etcdctl user add` does.
+/// The same as `etcdctl user add`.
 pub(super) fn add_user(etcd: &Etcd, name: &str) {
     etcd.control().call("auth/user/add", &json!({ "name": name, "password": "secret" })).unwrap();
 }
@@ -23,7 +24,8 @@ pub(super) fn with_jwt(folder: &std::path::Path) -> EtcdBuilder {
     Etcd::builder().option("auth-token", &format!("jwt,priv-key={},sign-method=HS256", key.display()))
 }
 
-/// Everything that a holder asks: a renewal, a change of what it shows, a release; and what who waits asks.
+/// All requests of a holder: a renewal, a change of its record, a release; and the requests of a
+/// waiter.
 async fn goes_on(etcd: &Etcd, keeper: &Keeper, user: &str) {
     let name = name();
     let guard = keeper.mutex(&name).unwrap().lock().await.unwrap();

@@ -1,4 +1,4 @@
-//! Where few are ahead, one watch tells a waiter of them all.
+//! With few claims ahead, one watch reports all of them to a waiter.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use lockkeeper_live::Etcd;
 
 use super::{Bare, LONG, TIME_LIMIT, UNRENEWED, drive, line, name, within};
 
-/// Whoever leaves, in whatever order: the last of them lets the waiter in, and nobody before.
+/// The claims ahead leave in any order: the last of them lets the waiter in, and no earlier one.
 #[tokio::test]
 async fn whoever_leaves_a_short_line_the_last_one_lets_the_next_in() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -29,7 +29,7 @@ async fn whoever_leaves_a_short_line_the_last_one_lets_the_next_in() {
     assert_eq!(wake, Wake::Granted { token: token.unsigned_abs() });
 }
 
-/// Its own end is among what the watch tells: nobody has the lock then who is not there any more.
+/// The watch also reports the waiter's own end: a waiter that is gone does not get the lock.
 #[tokio::test]
 async fn who_waits_in_a_short_line_hears_of_its_own_end() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -42,7 +42,7 @@ async fn who_waits_in_a_short_line_hears_of_its_own_end() {
     assert_eq!(within(TIME_LIMIT, wait).await.unwrap(), Wake::Changed);
 }
 
-/// The watch tells of ends only; that it was broken its client is told otherwise.
+/// The watch reports ends only; another way reports the break to its client.
 #[tokio::test]
 async fn who_waits_in_a_short_line_hears_that_it_was_broken() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -54,7 +54,7 @@ async fn who_waits_in_a_short_line_hears_that_it_was_broken() {
     assert_eq!(within(TIME_LIMIT, wait).await.unwrap(), Wake::Changed);
 }
 
-/// One who holds the lock, and one behind it.
+/// A holder of the lock, and a waiter behind it.
 async fn two(etcd: &Etcd, name: &str) -> (Bare, Bare) {
     let holder = Bare::new(&etcd.url(), name, UNRENEWED).await;
     let waiter = Bare::new(&etcd.url(), name, UNRENEWED).await;
@@ -63,7 +63,7 @@ async fn two(etcd: &Etcd, name: &str) -> (Bare, Bare) {
     (holder, waiter)
 }
 
-/// It goes on for a while: what it may have heard by then has not ended it.
+/// The wait goes on for a while: no message up to then has ended it.
 async fn goes_on<T: Debug>(wait: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>) {
     let mut polls = 0..50;
     drive(wait, || polls.next().is_none()).await;

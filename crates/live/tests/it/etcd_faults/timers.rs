@@ -1,4 +1,5 @@
-//! The two leases that the key of a holder may be on: it is on the one that ends last, whatever is done to it.
+//! The two leases that the key of a holder may have: the key is on the lease that ends last, after
+//! every operation.
 
 use std::time::Duration;
 
@@ -9,13 +10,14 @@ use lockkeeper_live::Etcd;
 use super::keeps::{LONG, TTL, only, timer};
 use super::{Bare, TIME_LIMIT, keeper, line, name, within};
 
-/// etcd cuts what is left to whole seconds.
+/// etcd rounds the remaining time down to whole seconds.
 fn lasts(etcd: &Etcd, name: &str) -> Duration {
     let left = etcd.control().lease_left(line(etcd, name)[0].lease).unwrap().unwrap();
     Duration::from_secs(u64::try_from(left).unwrap() + 1)
 }
 
-/// A fixed lease gets another session at its upgrade, which ends after what times the minimum hold.
+/// A fixed lease gets another session at its upgrade, which ends after the timer of the minimum
+/// hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_writer_that_a_fixed_reader_becomes_does_not_outlive_its_lease() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -33,7 +35,8 @@ async fn the_writer_that_a_fixed_reader_becomes_does_not_outlive_its_lease() {
     assert_eq!((entry.lease, record["keep"]["released"].as_bool()), (timer(&record), Some(true)), "it is kept");
 }
 
-/// Readers whose timers outlive the session as it was renewed last, and do not outlive its next renewal.
+/// Readers whose timers outlive the last renewal of the session, and do not outlive its next
+/// renewal.
 async fn readers(etcd: &Etcd, keeper: &Keeper, names: &[String]) -> Vec<Guard> {
     let mut readers = Vec::new();
     for name in names {
@@ -46,7 +49,7 @@ async fn readers(etcd: &Etcd, keeper: &Keeper, names: &[String]) -> Vec<Guard> {
     readers
 }
 
-/// A renewal of the session is acknowledged while an upgrade is on its way.
+/// A renewal of the session is acknowledged while an upgrade is under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_upgrade_that_meets_a_renewal_does_not_outlive_its_lease() {
     let etcd = Etcd::start().unwrap();
@@ -65,14 +68,15 @@ async fn an_upgrade_that_meets_a_renewal_does_not_outlive_its_lease() {
     other.renew_once().await.unwrap();
     let writers = within(TIME_LIMIT, upgrades.join_all()).await;
     for (name, writer) in writers {
-        // In this order: it is renewed meanwhile at most.
+        // In this order: at most, a renewal comes between.
         let believes = writer.remaining();
         let lasts = lasts(&etcd, &name);
         assert!(lasts >= believes, "it lasts {lasts:?} at most, and the writer believes for {believes:?}");
     }
 }
 
-/// The answer to the first request was lost, and etcd has given the timer its whole time once more since.
+/// The answer to the first request was lost, and etcd has started the timer from its beginning
+/// since.
 #[tokio::test]
 async fn a_minimum_hold_that_was_asked_for_before_is_kept() {
     let (etcd, name) = (Etcd::start().unwrap(), name());

@@ -1,4 +1,4 @@
-//! Attempts that are polled no more, and are still there, hold up nobody else.
+//! Attempts that are polled no more, and are not dropped, delay no other claim.
 
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -23,7 +23,7 @@ async fn a_claim_that_is_polled_no_more_holds_up_no_other_on_its_name() {
     assert!(matches!(verdict, Verdict::Granted { .. }), "{verdict:?}");
 }
 
-/// Two readers behind a writer each, on two names: the first of them makes the lease for those who wait.
+/// Two readers behind a writer each, on two names: the first reader makes the lease of the waiters.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_is_polled_no_more_while_it_makes_a_lease_holds_up_nobody_of_its_session() {
     let (etcd, names) = (Etcd::start().unwrap(), [name(), name()]);
@@ -64,7 +64,7 @@ async fn a_request_that_is_polled_no_more_while_it_logs_in_holds_up_no_other() {
     }
 }
 
-/// What nobody has collected is there all the same, as one whose answer was lost.
+/// A grant that was not collected is there all the same, like a grant with a lost answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_nobody_collects_is_withdrawn_as_any_other() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -80,7 +80,8 @@ async fn a_claim_that_nobody_collects_is_withdrawn_as_any_other() {
     assert_eq!(line(&etcd, &name).len(), 1);
 }
 
-/// It has got its turn by a deletion that it was told of and has not read, and that its renewals find.
+/// A deletion has given the waiter its turn. The waiter has received the message and has not read
+/// it, and its renewals find the turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_is_polled_no_more_holds_up_the_line_for_seconds() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -90,7 +91,7 @@ async fn a_waiter_that_is_polled_no_more_holds_up_the_line_for_seconds() {
     let mutex = first.mutex(&name).unwrap();
     let mut left_alone: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(mutex.lock().into_future());
     drive(&mut left_alone, || line(&etcd, &name).len() == 2).await;
-    // Until its watch stands.
+    // Until its watch has begun.
     let mut polls = 0..500;
     drive(&mut left_alone, || polls.next().is_none()).await;
     let waiting = tokio::spawn(second.mutex(&name).unwrap().lock().into_future());

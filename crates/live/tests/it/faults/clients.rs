@@ -10,8 +10,8 @@ use crate::worker;
 
 const TTL: Duration = Duration::from_millis(1500);
 
-/// A holder that is stopped for longer than its ttl knows at its first look that it has lost; what it does then does not
-/// disturb the one who has the lock now.
+/// A holder that is stopped for longer than its ttl knows at its first look that it has lost the
+/// lock; its later requests do not disturb the present holder.
 #[tokio::test]
 async fn a_stopped_holder_has_lost_at_its_first_look() {
     let (server, name) = (redis().unwrap(), name());
@@ -21,7 +21,7 @@ async fn a_stopped_holder_has_lost_at_its_first_look() {
     let keeper = keeper(server.address(), LONG).await;
     let guard = within(TIME_LIMIT, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
     assert!(guard.token().get() > older);
-    // Told before it goes on, so that looking is the first thing that it does.
+    // Sent before the process goes on, so that the look is its first action.
     worker.send("check");
     worker.go_on();
     assert_eq!(worker.answer(), "lost: Expired");
@@ -45,7 +45,8 @@ async fn a_holder_that_was_stopped_for_less_than_its_ttl_still_holds() {
     assert_eq!(worker.ask("release"), "released");
 }
 
-/// A waiter that is stopped loses its place, and those behind it get the lock; when it goes on it stands in line anew.
+/// A waiter that is stopped loses its place, and the waiters behind it get the lock; when it goes
+/// on, it joins the line again.
 #[tokio::test]
 async fn a_stopped_waiter_is_passed_by() {
     let (server, name) = (redis().unwrap(), name());
@@ -64,7 +65,7 @@ async fn a_stopped_waiter_is_passed_by() {
     assert_eq!(worker.ask("release"), "released");
 }
 
-/// A holder that is killed keeps the lock for as long as its ttl, and no longer.
+/// A killed holder keeps the lock for its ttl, and no longer.
 #[tokio::test]
 async fn a_killed_holder_costs_its_ttl() {
     let (server, name) = (redis().unwrap(), name());
@@ -81,8 +82,8 @@ async fn a_killed_holder_costs_its_ttl() {
     guard.release().await.unwrap();
 }
 
-/// A waiter that is killed at the head of the line costs those behind it a waiter's life, although the lock was granted
-/// to it by the release; they get it in their order.
+/// A waiter that is killed at the head of the line delays the waiters behind it by a waiter's ttl,
+/// since the release grants the lock to it; they get the lock in their order.
 #[tokio::test]
 async fn a_dead_waiter_at_the_head_costs_a_waiters_ttl() {
     let (server, name) = (redis().unwrap(), name());
@@ -103,7 +104,7 @@ async fn a_dead_waiter_at_the_head_costs_a_waiters_ttl() {
     for (position, next) in behind.into_iter().enumerate() {
         let guard = within(TIME_LIMIT, next).await.unwrap().unwrap();
         if position == 0 {
-            // The dead one's life, and what the next one takes to look.
+            // The ttl of the dead waiter, and the time until the next waiter looks.
             assert!(released.elapsed() < TTL + Duration::from_secs(4), "{:?}", released.elapsed());
         }
         assert!(guard.token().get() > last);

@@ -16,9 +16,10 @@ fn server() -> Redis {
     Redis::builder().with_clock().start().unwrap()
 }
 
-/// K3, a clock that jumps. The clock goes ahead by more than the ttl: the server takes the holder for dead and gives the
-/// lock away while he still believes. Exclusion fails, and this test shows it; the second token is higher, so a fence
-/// refuses the first holder, who hears at his next renewal that he has lost.
+/// K3, a clock that jumps. The clock goes ahead by more than the ttl: the server takes the holder
+/// for dead and grants the lock again while the holder still takes it for valid. Exclusion fails,
+/// and this test shows it. The second token is higher, so a fence refuses the first holder, which
+/// learns of the loss at its next renewal.
 #[tokio::test]
 async fn k3_a_clock_that_jumps_ahead_gives_the_lock_away_and_the_fence_refuses_the_older_holder() {
     let (server, name) = (server(), name());
@@ -52,8 +53,8 @@ async fn a_clock_that_jumps_ahead_by_less_than_the_ttl_costs_nobody_the_lock() {
     guard.release().await.unwrap();
 }
 
-/// The clock goes back by an hour under a holder that lives: it keeps the lock, and later tokens are higher although the
-/// clock that they begin at is lower.
+/// The clock goes back by an hour under a living holder: the holder keeps the lock, and later
+/// tokens are higher although the clock at which they begin is lower.
 #[tokio::test]
 async fn a_clock_that_goes_back_costs_nobody_the_lock_and_tokens_still_rise() {
     let (server, name) = (server(), name());
@@ -72,8 +73,8 @@ async fn a_clock_that_goes_back_costs_nobody_the_lock_and_tokens_still_rise() {
     }
 }
 
-/// The clock goes back by an hour, and the holder and the first in line are dead: the next gets the lock when their
-/// lives are over, counted from the jump, and not an hour later.
+/// The clock goes back by an hour, and the holder and the first waiter are dead: the next waiter
+/// gets the lock when their ttls are over, counted from the jump, and not an hour later.
 #[tokio::test]
 async fn a_clock_that_goes_back_does_not_let_the_dead_live_for_an_hour() {
     let (server, name, ttl) = (server(), name(), Duration::from_secs(4));
@@ -109,8 +110,9 @@ async fn tokens_rise_while_the_clock_goes_to_and_fro() {
     }
 }
 
-/// The clock was ahead by five days when a token was given out, and went back. What keeps the tokens of the name lives for
-/// longer than the clock needs to get there again, although nobody uses the lock meanwhile and such keys live for two days.
+/// The clock was ahead by five days when a token was issued, and went back. The key with the tokens
+/// of the name lives until the clock is there again, although the lock is unused meanwhile and such
+/// keys usually live for two days.
 #[tokio::test]
 async fn a_token_that_is_ahead_of_the_clock_outlives_the_time_that_it_says_it_is() {
     const DAY: i64 = 24 * HOUR;

@@ -12,7 +12,7 @@ use super::{LONG, TIME_LIMIT, hasty_store, is_free, keeper, name, renewed, until
 
 type Cut = fn(&Message<'_>) -> Act;
 
-/// Before a message, in the middle of it, before its last byte, and after it; and without a farewell.
+/// Before a message, in the middle of it, before its last byte, and after it; and with a reset.
 const CUTS: [(&str, Cut); 6] = [
     ("before", |_| Act::Cut),
     ("within the first byte", |_| Act::CutWithin(1)),
@@ -22,7 +22,8 @@ const CUTS: [(&str, Cut); 6] = [
     ("reset", |_| Act::Reset),
 ];
 
-/// Cuts at the message of this number, counted from now. The result tells whether it came to that.
+/// Cuts at the message with this number, counted from now. The result says whether the cut
+/// happened.
 fn cut_at(proxy: &Proxy, way: Way, number: u64, cut: Cut) -> Arc<AtomicBool> {
     let happened = Arc::new(AtomicBool::new(false));
     let (mut count, flag) = (0, Arc::clone(&happened));
@@ -41,8 +42,8 @@ fn cut_at(proxy: &Proxy, way: Way, number: u64, cut: Cut) -> Arc<AtomicBool> {
     happened
 }
 
-/// A waiter whose connection is cut gets the lock all the same, and its release leaves nothing behind. Whether the cut
-/// happened.
+/// A waiter whose connection is cut gets the lock all the same, and its release leaves nothing
+/// behind. Returns whether the cut happened.
 async fn acquires(holder: &Keeper, way: Way, number: u64, cut: Cut) -> bool {
     let (name, proxy) = (name(), Proxy::resp(redis().unwrap().address()).unwrap());
     let waiter = keeper(proxy.address(), LONG).await;
@@ -60,9 +61,9 @@ async fn acquires(holder: &Keeper, way: Way, number: u64, cut: Cut) -> bool {
     happened.load(Ordering::SeqCst)
 }
 
-/// For the first message of an acquire, the second, and so on until it is through before the cut; in each direction, in
-/// each manner. Each time the waiter gets the lock, its token rises, the release is done, nobody is left in line, and the
-/// lock is to be had at once.
+/// Cuts at the first message of an acquire, at the second, and so on until the acquire ends before
+/// the cut; in each direction, in each manner. Each time the waiter gets the lock, its token rises,
+/// the release is done, the line is empty, and the lock is free at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_that_is_cut_at_any_step_comes_through_and_leaves_nothing_behind() {
     let mut rounds = tokio::task::JoinSet::new();
@@ -83,8 +84,8 @@ async fn an_acquire_that_is_cut_at_any_step_comes_through_and_leaves_nothing_beh
     }
 }
 
-/// The claim is sent, no reply comes, and the caller goes away. Its claim is withdrawn behind it; one that is still on
-/// its way then is refused when it arrives.
+/// The claim is sent, no reply comes, and the caller goes away. The claim is withdrawn after it; a
+/// claim that is still under way then is refused when it arrives.
 #[tokio::test]
 async fn a_claim_whose_caller_has_gone_leaves_nothing_behind() {
     let server = redis().unwrap().address();

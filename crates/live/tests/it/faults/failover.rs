@@ -8,13 +8,13 @@ use lockkeeper_live::{Proxy, Redis, Way};
 
 use super::{LONG, TIME_LIMIT, keeper, name, renewed, within};
 
-/// A master and its replica, and what the clients know as the master's address.
+/// A master and its replica, and the address that the clients use for the master.
 struct Pair {
     master: Redis,
     replica: Redis,
     /// Between master and replica.
     copying: Proxy,
-    /// Between the clients and whoever is the master.
+    /// Between the clients and the present master.
     clients: Proxy,
 }
 
@@ -30,7 +30,7 @@ impl Pair {
         pair
     }
 
-    /// Waits until the replica has what the master has acknowledged so far.
+    /// Waits until the replica has all acknowledged writes of the master.
     fn catch_up(&self) {
         self.wait_until(|pair| {
             let offset = pair.master.info("master_repl_offset").unwrap();
@@ -46,7 +46,7 @@ impl Pair {
         }
     }
 
-    /// From now on the replica hears of nothing.
+    /// From now on the replica receives nothing.
     fn fall_behind(&self) {
         self.copying.hold(Way::Both);
     }
@@ -59,10 +59,10 @@ impl Pair {
     }
 }
 
-/// A failover that loses the last writes, and the grant with them: a second holder gets the lock while the first still
-/// believes, which is cut off. Exclusion fails, and this test shows it; the tokens rise all the same, also above the lost
-/// one, so a fence that has seen the second refuses the first; and the first hears that it has lost when it is connected
-/// again.
+/// A failover loses the last writes, and the grant with them: a second holder gets the lock while
+/// the first holder, which is cut off, still takes it for valid. Exclusion fails, and this test
+/// shows it. The tokens rise all the same, also above the lost one, so a fence that has seen the
+/// second holder refuses the first. The first holder learns of the loss when it is connected again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_that_loses_a_grant_gives_the_lock_away_and_the_fence_refuses_the_older_holder() {
     let (mut pair, name) = (Pair::start(), name());
@@ -91,8 +91,8 @@ async fn a_failover_that_loses_a_grant_gives_the_lock_away_and_the_fence_refuses
     newer.release().await.unwrap();
 }
 
-/// A failover to a replica that had everything: the holder keeps the lock with its token, and nobody else gets it
-/// before its release.
+/// A failover to a complete replica: the holder keeps the lock with its token, and no other client
+/// gets it before its release.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_that_loses_nothing_keeps_the_lock() {
     let (mut pair, name) = (Pair::start(), name());
@@ -109,7 +109,7 @@ async fn a_failover_that_loses_nothing_keeps_the_lock() {
     next.release().await.unwrap();
 }
 
-/// A failover that loses a release: the lock stays taken for what is left of its ttl, and not longer.
+/// A failover that loses a release: the lock stays held for the rest of its ttl, and not longer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_that_loses_a_release_costs_the_rest_of_the_ttl() {
     let (mut pair, name, ttl) = (Pair::start(), name(), Duration::from_secs(3));
@@ -127,8 +127,9 @@ async fn a_failover_that_loses_a_release_costs_the_rest_of_the_ttl() {
     next.release().await.unwrap();
 }
 
-/// The master gives way to its replica and lives on as one (`FAILOVER`); the clients' address leads to the new master.
-/// No connection ends by that: a client that renews, and one that has nothing to renew, leave the old one by themselves.
+/// The master hands over to its replica and becomes a replica itself (`FAILOVER`); the clients'
+/// address leads to the new master. No connection ends by that: a client with renewals, and a
+/// client without, leave the old master by themselves.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_one_address_leave_a_server_that_has_become_a_replica() {
     let (pair, name) = (Pair::start(), name());

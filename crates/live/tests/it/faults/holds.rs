@@ -1,4 +1,5 @@
-//! A minimum hold while clocks go back, waiters come and go, and administrators break what it keeps.
+//! A minimum hold while clocks go back, waiters come and go, and administrators break the kept
+//! lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,13 +22,13 @@ async fn claimants<const N: usize>(store: &RedisStore, name: &str) -> [Claimant;
     all.try_into().unwrap()
 }
 
-/// Holds the lock with a minimum hold, and leaves it to that.
+/// Holds the lock with a minimum hold, and releases it, so that the store keeps it.
 async fn leaves_a_kept_lock(claimant: &Claimant) {
     assert_eq!(claimant.keep(HOLD).await.unwrap(), Amended::Done);
     claimant.release().await;
 }
 
-/// Asserts that a waiter hears something, and that it is to look when the hold is over.
+/// Asserts that a waiter gets a message, and has to look when the hold is over.
 async fn is_told_of_the_end(waiter: &Claimant, seen: Revision) {
     assert_eq!(waiter.wait(seen, TIME_LIMIT).await, Wake::Changed, "nobody tells it that it is the first");
     let (_, look_again) = waiter.queued().await;
@@ -39,8 +40,8 @@ async fn evict(claimant: &Claimant, how: Evict, reason: &str) -> Evicted {
     store.admin().unwrap().evict(&key.name, &Target::Id(key.id.hash()), how, "ops", reason).await.unwrap()
 }
 
-/// The clock goes back by an hour, and the holder is renewed until its minimum hold has passed once more. Its release
-/// frees the lock.
+/// The clock goes back by an hour, and the holder is renewed until its minimum hold has passed a
+/// second time. Its release frees the lock.
 #[tokio::test]
 async fn a_clock_that_goes_back_stretches_a_minimum_hold_by_no_more_than_its_length() {
     const HOUR: i64 = 3600;
@@ -56,7 +57,8 @@ async fn a_clock_that_goes_back_stretches_a_minimum_hold_by_no_more_than_its_len
     claimant.sees(&[]).await;
 }
 
-/// The holder lets go between the look that finds it by its id and the break: what is kept is what was to be broken.
+/// The holder releases between the look that finds it by its id and the break: the break ends the
+/// kept lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_break_by_id_that_meets_a_release_ends_what_is_kept() {
     let (server, name) = (redis().unwrap().address(), name());
@@ -89,7 +91,8 @@ async fn a_break_by_id_that_meets_a_release_ends_what_is_kept() {
     }
 }
 
-/// Redis deletes the key of a lock that nobody uses within a day or two, however long its hold or its lease was to be.
+/// Redis deletes the key of an unused lock within a day or two, however long its hold or its lease
+/// was.
 #[tokio::test]
 async fn the_key_of_a_lock_that_was_kept_or_held_for_a_year_is_gone_in_days() {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -118,7 +121,7 @@ async fn the_key_of_a_lock_that_was_kept_or_held_for_a_year_is_gone_in_days() {
     assert!(Duration::from_millis(left) <= DAYS, "released: {} days", left / 86_400_000);
 }
 
-/// The first waiter gives up, or is broken. The next one was told that others are before it.
+/// The first waiter gives up, or is broken. The next waiter knew only that others are before it.
 #[tokio::test]
 async fn a_waiter_that_becomes_the_first_behind_a_kept_lock_is_asked_to_look_at_its_end() {
     let store = store(redis().unwrap().address()).await;
@@ -179,15 +182,15 @@ async fn a_waiter_behind_one_that_is_granted_beside_a_kept_permit_learns_of_its_
     let (seen, _) = second.queued().await;
     leaves_a_kept_lock(&kept).await;
     held.release().await;
-    // The one before it has not been renewed yet, and that is the next end.
+    // The claim before it has not been renewed yet, and its end is the next one.
     assert_eq!(second.wait(seen, TIME_LIMIT).await, Wake::Changed, "nobody tells it that it is the first");
     for claimant in [first, second] {
         claimant.release().await;
     }
 }
 
-/// The connection is gone when the holder lets go, and with it the message that its lock is kept for a shorter time
-/// than the lease that the waiter was told.
+/// The connection is gone when the holder releases. With it the message is lost that the lock is
+/// kept for a shorter time than the lease that the waiter knows.
 #[tokio::test]
 async fn a_waiter_whose_subscription_was_lost_learns_the_end_of_a_kept_lock() {
     let (server, name) = (redis().unwrap().address(), name());

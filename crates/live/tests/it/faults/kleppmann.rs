@@ -1,8 +1,8 @@
-//! What Martin Kleppmann showed in 2016 to go wrong with locks that end by themselves, on one server. K3, a clock that
-//! jumps, stands in `clocks`, and K4, a crash without fsync, in `restarts`.
+//! The faults of locks with a time-out that Martin Kleppmann described in 2016, on one server. K3,
+//! a clock that jumps, is in `clocks`, and K4, a crash without fsync, in `restarts`.
 //!
-//! Each has a holder whose write comes after the lock has gone to somebody else. No lock prevents that; the resource
-//! does, which checks tokens.
+//! In each, a holder's write comes after the lock has gone to another holder. No lock prevents
+//! that; the resource does, by checking tokens.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use lockkeeper_live::{Act, Proxy, Way, redis};
 use super::{LONG, TIME_LIMIT, is_free, keeper, name, renewed, within};
 use crate::worker;
 
-/// Less than the time that a request has for its answer.
+/// Less than the time-out of a request.
 const TTL: Duration = Duration::from_millis(2500);
 
-/// K1. A holder stops; its lease ends; a second holder gets the lock, and writes; the first goes on and writes. Its write
-/// is refused by the resource, and its own first look would have told it.
+/// K1. A holder stops; its lease ends; a second holder gets the lock, and writes; the first goes on
+/// and writes. The resource refuses its write, and its own first look would have shown the loss.
 #[tokio::test]
 async fn k1_a_paused_holder_that_goes_on_is_refused_by_the_resource() {
     let (server, name) = (redis().unwrap(), name());
@@ -38,8 +38,9 @@ async fn k1_a_paused_holder_that_goes_on_is_refused_by_the_resource() {
     guard.release().await.unwrap();
 }
 
-/// K2. A holder checks that it holds the lock, and writes; the write is delayed in the network until somebody else has
-/// the lock, and has written. It is refused when it arrives, although the check was right.
+/// K2. A holder checks that it holds the lock, and writes; the network delays the write until
+/// another holder has the lock, and has written. The write is refused when it arrives, although the
+/// check was right.
 #[tokio::test]
 async fn k2_a_delayed_write_is_refused_by_the_resource() {
     let (server, name) = (redis().unwrap().address(), name());
@@ -57,8 +58,9 @@ async fn k2_a_delayed_write_is_refused_by_the_resource() {
     next.release().await.unwrap();
 }
 
-/// K5. A pause inside the acquire: the grant is on its way, or unread, until its life is over, and somebody else has the
-/// lock. Whoever reads it then does not take it for a lock: he stands in line, and gets it after the other.
+/// K5. A pause inside the acquire: the grant is under way, or unread, until its lease is over, and
+/// another client has the lock. A client that reads the grant then does not take it for a lock: it
+/// joins the line, and gets the lock after the other.
 #[tokio::test]
 async fn k5_a_pause_inside_the_acquire_hands_out_no_lock_that_is_over() {
     let (server, name) = (redis().unwrap().address(), name());
@@ -88,8 +90,9 @@ async fn k5_a_pause_inside_the_acquire_hands_out_no_lock_that_is_over() {
     is_free(&other, &name).await;
 }
 
-/// K5 for a process: it is stopped while it waits in line, the grant is pushed to it, and sits in its socket until the
-/// grant's life is over. When it goes on it does not believe in it.
+/// K5 for a process: it is stopped while it waits in line. The grant is pushed to it, and stays in
+/// its socket until the lease of the grant is over. When the process goes on, it does not take the
+/// grant for valid.
 #[tokio::test]
 async fn k5_a_waiter_that_is_stopped_when_it_is_granted_does_not_take_it_for_a_lock() {
     let (server, name) = (redis().unwrap(), name());

@@ -1,4 +1,4 @@
-//! A line whose values are so many bytes that the server would end a connection for them.
+//! A line whose values have so many bytes that the server would end a connection for them.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use super::{Claimant, LONG, TIME_LIMIT, hasty_store, name, renewed};
 const CANDIDATES: usize = 40;
 const VALUE: usize = 64 << 10;
 
-/// What a look at it costs the connections that have subscribed: nothing. Locks are renewed on them.
+/// A look at this line costs the subscribed connections nothing. They also renew locks.
 #[tokio::test]
 async fn a_look_at_a_long_line_breaks_no_connection_that_renews() {
     let server = Redis::start().unwrap();
-    // A server ends a connection with subscriptions that it owes more: 32 MB unless it is told otherwise.
+    // A server ends a connection with subscriptions that is behind by more than this; the default
+    // is 32 MB.
     server.set("client-output-buffer-limit", "pubsub 1mb 1mb 0").unwrap();
     // No connection is made again because an answer comes late.
     let patient = hasty_store(server.address(), TIME_LIMIT).await;

@@ -1,4 +1,4 @@
-//! What the server says by itself is lost: a subscription, a grant, a break.
+//! A message that the server pushes is lost: a subscription, a grant, a break.
 
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn without_messages() -> Proxy {
     proxy
 }
 
-/// A waiter hears of its grant by a push, without having asked.
+/// A push reports the grant to a waiter without a request.
 #[tokio::test]
 async fn a_waiter_learns_that_it_was_granted() {
     let (server, name) = (redis().unwrap().address(), name());
@@ -37,8 +37,8 @@ async fn a_waiter_learns_that_it_was_granted() {
     b.release().await;
 }
 
-/// The connection is gone when the grant is pushed, and with it the push. As soon as the subscription stands again the
-/// waiter looks, and finds itself granted.
+/// The connection is gone when the grant is pushed, and the push with it. As soon as the
+/// subscription is there again, the waiter looks, and finds its grant.
 #[tokio::test]
 async fn a_waiter_looks_again_when_its_subscription_was_lost() {
     let (server, name) = (redis().unwrap().address(), name());
@@ -83,8 +83,8 @@ async fn clients_whose_subscriptions_are_killed_still_hear_of_their_grants() {
     guard.release().await.unwrap();
 }
 
-/// The push of a grant is lost, and the connection stays. Who is first in line was told to look again when the holder's
-/// life is over at the latest, and finds itself granted then.
+/// The push of a grant is lost, and the connection stays. The first waiter has to look again when
+/// the holder's ttl is over at the latest, and finds its grant then.
 #[tokio::test]
 async fn a_waiter_whose_grant_was_not_reported_finds_it_when_it_looks_again() {
     let (server, name, ttl) = (redis().unwrap().address(), name(), Duration::from_millis(2500));
@@ -100,7 +100,8 @@ async fn a_waiter_whose_grant_was_not_reported_finds_it_when_it_looks_again() {
     b.release().await;
 }
 
-/// Every push is lost: waiters of a keeper get the lock all the same, since they renew their places and look again.
+/// Every push is lost: waiters of a keeper get the lock all the same, since they renew their places
+/// and look again.
 #[tokio::test]
 async fn a_keeper_that_gets_no_report_gets_the_lock_all_the_same() {
     let (server, name) = (redis().unwrap().address(), name());
@@ -118,7 +119,7 @@ async fn a_keeper_that_gets_no_report_gets_the_lock_all_the_same() {
     next.release().await.unwrap();
 }
 
-/// A holder whose lock is broken hears of it at once, long before its next renewal.
+/// A holder whose lock is broken learns of it at once, long before its next renewal.
 #[tokio::test]
 async fn a_holder_learns_that_its_lock_was_broken() {
     let (server, name) = (redis().unwrap().address(), name());
@@ -132,7 +133,7 @@ async fn a_holder_learns_that_its_lock_was_broken() {
     assert!(broken.elapsed() < LONG / 4, "{:?}", broken.elapsed());
 }
 
-/// The same when the push is lost: the next renewal finds the mark, before the lock is anybody else's.
+/// The same with a lost push: the next renewal finds the mark, before another client has the lock.
 #[tokio::test]
 async fn a_break_that_was_not_reported_is_found_at_the_next_renewal() {
     let (server, name, ttl) = (redis().unwrap().address(), name(), Duration::from_secs(9));
@@ -158,8 +159,9 @@ async fn a_break_that_was_not_reported_is_found_at_the_next_renewal() {
     next.release().await.unwrap();
 }
 
-/// Somebody's script keeps the server busy for longer than the client waits for an answer, so that the client connects
-/// again while the server refuses everything. Afterwards the client hears what the server pushes, as before.
+/// A script keeps the server busy for longer than the client waits for an answer, so that the
+/// client connects again while the server refuses everything. Afterwards the client gets the
+/// server's pushes, as before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_connects_to_a_busy_server_hears_it_when_it_is_busy_no_more() {
     let server = Redis::builder().config("lua-time-limit", "5000").start().unwrap();

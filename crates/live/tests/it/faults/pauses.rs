@@ -1,4 +1,4 @@
-//! The server stands still for a while, and its connections stay.
+//! The server is stopped for a while, and its connections stay.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use lockkeeper_live::Redis;
 
 use super::{LONG, TIME_LIMIT, is_free, keeper, name, renewed, store, until_waiting, within};
 
-/// Paused for less than the ttl: the holder keeps the lock and never hears of a loss, renewals go on, and who waits
-/// keeps his place and gets the lock at the release.
+/// Paused for less than the ttl: the holder keeps the lock and sees no loss, renewals go on, and
+/// the waiter keeps its place and gets the lock at the release.
 #[tokio::test]
 async fn a_server_that_stands_for_less_than_the_ttl_costs_nobody_the_lock() {
     let mut server = Redis::start().unwrap();
@@ -39,8 +39,9 @@ async fn a_server_that_stands_for_less_than_the_ttl_costs_nobody_the_lock() {
     assert_eq!(losses.load(Ordering::SeqCst), 0);
 }
 
-/// Paused for more than the ttl: the holder knows by its own clock that it has lost, while the server still stands. What
-/// it had sent meanwhile brings nothing back when the server goes on, and the lock is to be had.
+/// Paused for more than the ttl: the holder knows by its own clock that it has lost the lock, while
+/// the server is still stopped. The requests that it sent meanwhile bring nothing back when the
+/// server goes on, and the lock is free.
 #[tokio::test]
 async fn a_server_that_stands_for_longer_than_the_ttl_ends_the_belief_and_what_comes_late_brings_nothing_back() {
     let mut server = Redis::start().unwrap();
@@ -53,7 +54,7 @@ async fn a_server_that_stands_for_longer_than_the_ttl_ends_the_belief_and_what_c
     assert_eq!(within(TIME_LIMIT, guard.lost()).await, LostReason::Expired);
     assert!(paused.elapsed() < ttl + Duration::from_secs(3), "{:?}", paused.elapsed());
     assert!(guard.check().is_err());
-    // So that the lock's life is over at the server too.
+    // So that the lease of the lock is over at the server too.
     tokio::time::sleep(ttl.saturating_sub(paused.elapsed()) + Duration::from_millis(100)).await;
     server.resume().unwrap();
     let next = within(TIME_LIMIT, other.mutex(&*name).unwrap().lock()).await.unwrap();
@@ -65,8 +66,8 @@ async fn a_server_that_stands_for_longer_than_the_ttl_ends_the_belief_and_what_c
     is_free(&other, &name).await;
 }
 
-/// `CLIENT PAUSE` holds back every command: an attempt that is made meanwhile waits and succeeds, and a holder with a
-/// longer ttl keeps its lock.
+/// `CLIENT PAUSE` delays every command: an attempt during the pause waits and succeeds, and a
+/// holder with a longer ttl keeps its lock.
 #[tokio::test]
 async fn clients_that_are_paused_go_on_where_they_were() {
     let server = Redis::start().unwrap();

@@ -1,4 +1,5 @@
-//! The server answers, but refuses: it is full, it cannot write to its disk, it has forgotten the scripts.
+//! The server answers, but refuses: it is full, it cannot write to its disk, it has lost the
+//! scripts.
 
 use std::fs;
 use std::future::IntoFuture;
@@ -15,8 +16,9 @@ fn says(error: &Error, code: &str, remedy: &str) {
     assert!(error.to_string().contains(code) && error.to_string().contains(remedy), "{error}");
 }
 
-/// The server is full: an acquire fails with the server's reason and the remedy, and leaves nothing behind. Who holds a
-/// lock keeps it for two ttls, alone or with others, and gives it back; who waits for one is granted it.
+/// The server is full: an acquire fails with the server's reason and the remedy, and leaves nothing
+/// behind. A holder keeps its lock for two ttls, alone or with others, and releases it; its waiter
+/// is granted the lock.
 #[tokio::test]
 async fn a_full_server_grants_nothing_new_and_keeps_and_releases_what_is_held() {
     let server = Redis::start().unwrap();
@@ -50,8 +52,8 @@ async fn a_full_server_grants_nothing_new_and_keeps_and_releases_what_is_held() 
     }
 }
 
-/// The server cannot save: it refuses writes, an acquire says so with the remedy, and goes through when the disk can be
-/// written to again.
+/// The server cannot save: it refuses writes, an acquire reports that with the remedy, and succeeds
+/// when the disk can be written again.
 #[tokio::test]
 async fn a_server_that_cannot_save_grants_nothing_and_says_why() {
     let server = Redis::builder().config("save", "3600 1000000").start().unwrap();
@@ -59,7 +61,7 @@ async fn a_server_that_cannot_save_grants_nothing_and_says_why() {
     let keeper = keeper(server.address(), LONG).await;
     let (_, folder): (String, PathBuf) =
         server.query::<(String, String)>(&["CONFIG", "GET", "dir"]).map(|(k, dir)| (k, dir.into())).unwrap();
-    // Nothing can be renamed to a folder.
+    // The server cannot rename its file to a folder.
     let in_the_way = folder.join("dump.rdb").join("in-the-way");
     fs::create_dir_all(&in_the_way).unwrap();
     save(&server, "err");
@@ -81,8 +83,8 @@ fn save(server: &Redis, outcome: &str) {
     }
 }
 
-/// Somebody empties the cache of scripts under a holder and a waiter, and before each step of theirs: all goes on, and
-/// nobody sees an error.
+/// An administrator empties the cache of scripts under a holder and a waiter, and before each of
+/// their steps: all goes on without an error.
 #[tokio::test]
 async fn scripts_that_are_flushed_are_loaded_again() {
     let server = Redis::start().unwrap();
@@ -107,7 +109,7 @@ async fn scripts_that_are_flushed_are_loaded_again() {
     is_free(&holder, &name).await;
 }
 
-/// A look is not tried again by itself: whoever only looks sees the error once.
+/// A look is not repeated automatically: a caller that only looks gets the error once.
 async fn until_waiting_again(keeper: &lockkeeper::Keeper, name: &str) {
     let _ = keeper.inspect(name).await;
     until_waiting(keeper, name, 1).await;

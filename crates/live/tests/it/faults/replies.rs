@@ -10,10 +10,11 @@ use super::{Claimant, LONG, TIME_LIMIT, hasty_store, keeper, name, store, token,
 
 /// After so long a request without a reply is given up.
 const HASTE: Duration = Duration::from_millis(1500);
-/// Two ways in which a reply does not come: the connection ends, or nothing happens.
+/// Two ways in which a reply is missing: the connection ends, or no event follows.
 const NO_REPLY: [Act; 2] = [Act::LoseReply, Act::HoldReply];
 
-/// A client behind a proxy, and two claims on one lock: by it, and by somebody whom nothing befalls.
+/// A client behind a proxy, and two claims on one lock: one by this client, and one by a client
+/// without faults.
 struct Rig {
     proxy: Proxy,
     a: Claimant,
@@ -37,7 +38,7 @@ impl Rig {
         Self { proxy, a, b }
     }
 
-    /// This becomes of the next script that the client calls, and of nothing else.
+    /// Applies this act to the client's next script, and to no other message.
     fn next(&self, act: Act) {
         let mut armed = true;
         self.proxy.on_request(move |request| match request.is("EVALSHA") && std::mem::take(&mut armed) {
@@ -46,7 +47,7 @@ impl Rig {
         });
     }
 
-    /// Lets the request arrive that was held back, and waits until the server has answered it.
+    /// Lets the held request arrive, and waits until the server has answered it.
     async fn let_it_arrive(&self) {
         let before = self.proxy.seen().replies;
         self.proxy.release();
@@ -59,13 +60,14 @@ impl Rig {
     }
 }
 
-/// It may have happened, and the error says so.
+/// The request may have taken effect, and the error says so.
 fn is_unknown<T: std::fmt::Debug>(answer: Result<T>) {
     let error = answer.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
 }
 
-/// The reply to a claim is lost: the claim is granted once, and sent again it is answered with that grant.
+/// The reply to a claim is lost: the claim is granted once, and a repeated claim gets the same
+/// grant.
 #[tokio::test]
 async fn a_claim_whose_reply_is_lost_is_granted_once() {
     for act in NO_REPLY {
@@ -81,7 +83,8 @@ async fn a_claim_whose_reply_is_lost_is_granted_once() {
     }
 }
 
-/// The reply to a renewal is lost: nothing is known, the lock is still held, and the next renewal says so.
+/// The reply to a renewal is lost: its outcome is unknown, the lock is still held, and the next
+/// renewal confirms it.
 #[tokio::test]
 async fn a_renewal_whose_reply_is_lost_is_sent_again() {
     for act in NO_REPLY {
@@ -94,8 +97,8 @@ async fn a_renewal_whose_reply_is_lost_is_sent_again() {
     }
 }
 
-/// The reply to a release is lost: the lock has gone to the next in line, and sent again the release takes nothing from
-/// him.
+/// The reply to a release is lost: the next waiter has got the lock, and a repeated release does
+/// not take it away.
 #[tokio::test]
 async fn a_release_whose_reply_is_lost_is_done_once() {
     for act in NO_REPLY {
@@ -110,7 +113,7 @@ async fn a_release_whose_reply_is_lost_is_done_once() {
     }
 }
 
-/// The reply to a change is lost: it was made, and sent again it is made once more.
+/// The reply to a change is lost: the change was made, and a repeated change makes it again.
 #[tokio::test]
 async fn a_change_whose_reply_is_lost_is_made() {
     for act in NO_REPLY {
@@ -142,8 +145,9 @@ async fn whatever_comes_twice_counts_once() {
     assert_eq!(rig.b.line().await.entries.len(), 0);
 }
 
-/// A claim arrives when it was given up and withdrawn already: the tombstone refuses it, and the lock stays free. Without
-/// a tombstone it would be granted to nobody, which this test shows too.
+/// A claim arrives after it was given up and withdrawn: the tombstone refuses it, and the lock
+/// stays free. Without a tombstone the lock would be granted to a claim without a client, which
+/// this test shows too.
 #[tokio::test]
 async fn a_claim_that_arrives_late_is_refused_by_its_tombstone() {
     for tombstone in [Some(TOMBSTONE_MIN), None] {
@@ -161,7 +165,8 @@ async fn a_claim_that_arrives_late_is_refused_by_its_tombstone() {
     }
 }
 
-/// The same at the end of the session, which speaks of what is under way: its tombstone refuses what arrives later.
+/// The same at the end of the session, which names the claims under way: its tombstone refuses a
+/// later arrival.
 #[tokio::test]
 async fn a_claim_that_arrives_after_the_end_of_its_session_is_refused() {
     let rig = Rig::new().await;
@@ -190,7 +195,7 @@ async fn a_renewal_that_arrives_late_revives_nothing() {
     rig.b.release().await;
 }
 
-/// A release arrives a second time, when the next holder has the lock: he keeps it.
+/// A release arrives a second time, when the next holder has the lock: that holder keeps it.
 #[tokio::test]
 async fn a_release_that_arrives_late_takes_nothing_from_the_next() {
     let rig = Rig::new().await;
@@ -218,8 +223,8 @@ async fn a_change_that_arrives_late_does_not_bring_the_older_value_back() {
     rig.a.release().await;
 }
 
-/// The reply to a renewal comes late: the holder may believe for a ttl from the sending of the request, not from the
-/// coming of the reply.
+/// The reply to a renewal comes late: the holder may take the lock for valid for a ttl from the
+/// sending of the request, not from the arrival of the reply.
 #[tokio::test]
 async fn a_reply_that_comes_late_gives_time_from_the_sending_of_its_request() {
     let proxy = Proxy::resp(redis().unwrap().address()).unwrap();

@@ -10,8 +10,9 @@ use lockkeeper_live::{Act, Proxy, Redis};
 
 use super::{LONG, TIME_LIMIT, is_free, keeper, name, renewed, until_waiting, within};
 
-/// Killed and started again with everything it had acknowledged: the lock is still held by its holder, who renews it
-/// with the same token; nobody else gets it; who waits keeps waiting and gets it at the release, with a higher token.
+/// Killed and started again with all acknowledged data: the holder still has the lock, and renews
+/// it with the same token; no other client gets it; the waiter keeps waiting and gets it at the
+/// release, with a higher token.
 #[tokio::test]
 async fn a_server_that_kept_its_data_keeps_the_lock_and_the_line() {
     let mut server = Redis::builder().persistent().start().unwrap();
@@ -33,7 +34,8 @@ async fn a_server_that_kept_its_data_keeps_the_lock_and_the_line() {
     is_free(&third, &name).await;
 }
 
-/// Tokens rise over restarts with and without the data, and over one in between that lost everything.
+/// Tokens rise over restarts with and without the data, and over a restart in between that lost
+/// everything.
 #[tokio::test]
 async fn tokens_rise_over_restarts_whatever_was_kept() {
     let mut server = Redis::builder().persistent().start().unwrap();
@@ -51,9 +53,10 @@ async fn tokens_rise_over_restarts_whatever_was_kept() {
     }
 }
 
-/// K4, a crash without fsync. Killed and started again without its data: the lock is forgotten, so a second holder gets it while the first still
-/// believes, which is cut off. Exclusion fails, and this test shows it; the second token is higher, so a fence that has
-/// seen it refuses the first holder; and the first hears that it has lost when it is connected again.
+/// K4, a crash without fsync. Killed and started again without its data: the lock is forgotten, so
+/// a second holder gets it while the first holder, which is cut off, still takes it for valid.
+/// Exclusion fails, and this test shows it. The second token is higher, so a fence that has seen it
+/// refuses the first holder. The first holder learns of the loss when it is connected again.
 #[tokio::test]
 async fn k4_a_server_that_forgot_gives_the_lock_away_and_the_fence_refuses_the_older_holder() {
     let mut server = Redis::start().unwrap();
@@ -80,8 +83,8 @@ async fn k4_a_server_that_forgot_gives_the_lock_away_and_the_fence_refuses_the_o
     newer.release().await.unwrap();
 }
 
-/// The holder hears of it as soon as it is connected again, by a renewal that is the first thing asked on the new connection,
-/// and not by the next renewal that it would have made: that is ten seconds away.
+/// The holder learns of the loss as soon as it is connected again. A renewal is the first request
+/// on the new connection; the next regular renewal would come ten seconds later.
 #[tokio::test]
 async fn the_holder_hears_at_once_that_the_server_forgot_everything() {
     let mut server = Redis::start().unwrap();
@@ -108,8 +111,8 @@ async fn the_holder_hears_at_once_that_the_server_forgot_everything() {
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-/// Who waits when the server forgets everything stands in line again and gets the lock, although nobody releases what
-/// was forgotten.
+/// A waiter on a server that forgets everything joins the line again and gets the lock, although no
+/// client releases the forgotten lock.
 #[tokio::test]
 async fn a_waiter_outlasts_a_server_that_forgot() {
     let mut server = Redis::start().unwrap();

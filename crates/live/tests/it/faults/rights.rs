@@ -1,4 +1,4 @@
-//! A user who lacks a right that the scripts need.
+//! A user without a right that the scripts need.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{TIME_LIMIT, name, until_waiting, within};
 
 const TTL: Duration = Duration::from_secs(15);
 
-/// The user of Redis 7 that may do everything, but has no channels.
+/// The user of Redis 7 with all rights, but without channels.
 const WITHOUT_CHANNELS: &str = "on >pw ~* +@all";
 
 const WAIVED: &str = "?unsafe=rights";
@@ -20,7 +20,8 @@ async fn keeper(server: &Redis, waived: &str) -> lockkeeper::Result<Keeper> {
     Keeper::builder(RedisStore::from_url(&url.parse()?)?).ttl(TTL).connect().await
 }
 
-/// Six wait for one lock, and nobody may publish. Each release lets in one of them, in their order, and never two.
+/// Six clients wait for one lock, and no client may publish. Each release lets in one of them, in
+/// their order, and never two.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn without_the_right_to_publish_a_release_lets_in_one_and_not_two() {
     let server = Redis::builder().user("app", WITHOUT_CHANNELS).start().unwrap();
@@ -40,7 +41,7 @@ async fn without_the_right_to_publish_a_release_lets_in_one_and_not_two() {
     for turn in 0..6 {
         let (number, guard) = within(TIME_LIMIT, holds.recv()).await.unwrap();
         assert_eq!(number, turn, "out of order");
-        // As long as it takes to renew all that was granted by mistake: who waits does so every 1.7 s.
+        // Long enough to renew every wrong grant: a waiter renews every 1.7 s.
         let second = tokio::time::timeout(Duration::from_secs(2), holds.recv()).await;
         assert!(second.is_err(), "two at once: {second:?}");
         guard.check().unwrap();
@@ -50,8 +51,8 @@ async fn without_the_right_to_publish_a_release_lets_in_one_and_not_two() {
     }
 }
 
-/// What most people would write for Redis 7 is refused when the store is opened, with what is missing and the remedy; so is
-/// each user who lacks a command of the scripts.
+/// The usual rule for a user of Redis 7 is refused when the store is opened, with the missing
+/// rights and the remedy. So is each user who lacks a command of the scripts.
 #[tokio::test]
 async fn a_user_who_may_not_do_what_scripts_do_is_refused_when_the_store_is_opened() {
     let server = Redis::builder().user("app", WITHOUT_CHANNELS).start().unwrap();
@@ -69,7 +70,7 @@ async fn a_user_who_may_not_do_what_scripts_do_is_refused_when_the_store_is_open
         refused(&command.to_uppercase()).await;
         server.run(&["ACL", "SETUSER", "app", &format!("+{command}")]).unwrap();
     }
-    // Which keys a user may touch is left to the names that are used.
+    // The check does not cover the keys that a user may touch: they depend on the names in use.
     server.run(&["ACL", "SETUSER", "app", "resetkeys", "~lk:{team%2F*"]).unwrap();
     let keeper = keeper(&server, "").await.unwrap();
     let guard = keeper.mutex("team/lock").unwrap().lock().await.unwrap();
@@ -78,7 +79,8 @@ async fn a_user_who_may_not_do_what_scripts_do_is_refused_when_the_store_is_open
     assert_eq!(keys, ["lk:{team%2Flock}"], "the trial has left something");
 }
 
-/// Where messages go to shards, that is another right: without it a release would be told to nobody.
+/// With sharded channels another right is needed: without it no client would get the message of a
+/// release.
 #[tokio::test]
 async fn a_user_who_may_not_publish_to_the_shards_of_a_cluster_is_refused_when_the_store_is_opened() {
     let cluster = Cluster::builder().replicas(0).start().unwrap();
@@ -98,7 +100,7 @@ async fn a_user_who_may_not_publish_to_the_shards_of_a_cluster_is_refused_when_t
     Keeper::from_url(&url).unwrap().connect().await.unwrap();
 }
 
-/// A right is taken away from a client that is connected: its next connection is refused, and says why.
+/// A connected client loses a right: its next connection is refused, with the reason.
 #[tokio::test]
 async fn a_right_that_is_taken_away_is_reported_with_the_next_connection() {
     let server = Redis::builder().user("app", "on >pw ~* &* +@all").start().unwrap();
@@ -119,7 +121,8 @@ async fn a_right_that_is_taken_away_is_reported_with_the_next_connection() {
     within(TIME_LIMIT, back).await.release().await.unwrap();
 }
 
-/// A server without one of the commands: whoever waits is served or refused, and never two at once.
+/// A server without one of the commands: a waiter is served or refused, and two clients never hold
+/// at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn on_a_server_without_one_command_nobody_holds_beside_another() {
     let commands = ["PUBLISH", "ZADD", "ZREM", "HSET", "HDEL", "DEL", "PEXPIRE", "ZRANGE", "HGETALL"];
@@ -153,8 +156,8 @@ async fn without(command: &str) {
     }
 }
 
-/// What a later version has written is refused with its number, and what nobody of ours has written as such. Neither is
-/// taken for a lock that is free, and neither is changed.
+/// A layout of a later version is refused with its number, and foreign data are refused as such.
+/// Neither is taken for a free lock, and neither is changed.
 #[tokio::test]
 async fn a_layout_that_is_not_known_is_refused_by_its_number_and_left_as_it_is() {
     let server = Redis::start().unwrap();
@@ -179,7 +182,8 @@ async fn a_layout_that_is_not_known_is_refused_by_its_number_and_left_as_it_is()
     }
 }
 
-/// The side key of one lock is of another kind. Its holder is not renewed and is told so; the holder's other locks are.
+/// The side key of one lock is of another kind. The renewal of this lock fails, and its holder
+/// learns that; the holder's other locks are renewed.
 #[tokio::test]
 async fn a_line_that_cannot_be_renewed_keeps_no_other_from_being_renewed() {
     let server = Redis::start().unwrap();

@@ -1,4 +1,4 @@
-//! A server that nobody hears of any more, or that hears nobody, while the connections stay.
+//! A server whose messages do not arrive, or that receives none, while the connections stay.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use super::{LONG, TIME_LIMIT, hasty_store, is_free, keeper, name, renewed, withi
 
 const TTL: Duration = Duration::from_secs(2);
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// What a try may take.
+/// How long a try may take.
 const TRY: Duration = Duration::from_secs(5);
 
-/// The holder's guard is lost by its own deadline although no packet comes; an attempt ends with an error that says so
-/// within its tries; somebody else gets the lock when its life is over; and when all that was held back arrives in the
-/// end, none of it brings anything back.
+/// The holder's guard is lost by its own deadline although no packet comes. An attempt ends with an
+/// error that says so within its tries. Another client gets the lock when its lease is over. And
+/// when all held messages arrive in the end, they bring nothing back.
 async fn falls_silent(way: Way) {
     let (server, name) = (redis().unwrap().address(), name());
     let proxy = Proxy::resp(server).unwrap();
@@ -36,7 +36,7 @@ async fn falls_silent(way: Way) {
     let ((error, failed), reason, next) =
         within(TIME_LIMIT, async { tokio::join!(attempt, guard.lost(), taking) }).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    // However often it is repeated, a try is over within 5 s, and what a slow machine takes.
+    // With all its repetitions a try ends within 5 s, and the delay of a slow machine.
     assert!(failed < TRY + Duration::from_secs(10), "{failed:?}");
     assert_eq!(reason, LostReason::Expired);
     assert!(next.token() > guard.token());
@@ -51,13 +51,13 @@ async fn falls_silent(way: Way) {
     is_free(&other, &format!("{name}2")).await;
 }
 
-/// See [`falls_silent`]: the server hears nothing.
+/// See [`falls_silent`]: the server receives nothing.
 #[tokio::test]
 async fn a_server_that_hears_nothing_costs_the_lock_and_nothing_else() {
     falls_silent(Way::ToServer).await;
 }
 
-/// See [`falls_silent`]: the server does everything, and its answers do not come.
+/// See [`falls_silent`]: the server handles everything, and its answers do not arrive.
 #[tokio::test]
 async fn a_server_that_is_not_heard_costs_the_lock_and_nothing_else() {
     falls_silent(Way::ToClient).await;

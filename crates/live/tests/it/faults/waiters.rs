@@ -12,8 +12,8 @@ use super::{Claimant, LONG, is_free, keeper, name, store, until_waiting, within}
 const WAITERS: usize = 200;
 const CONNECTIONS: usize = 4;
 
-/// 200 waiters, each a client with a session of its own, on four connections: each gets the lock once, in the order in
-/// which they came, all within seconds, and with a handful of commands for each.
+/// 200 waiters, each a client with a session of its own, on four connections: each gets the lock
+/// once, in the order of arrival, all within seconds, and with a few commands for each.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_waiters_get_the_lock_once_each_in_order_and_with_few_commands() {
     let server = Redis::start().unwrap();
@@ -49,7 +49,7 @@ async fn two_hundred_waiters_get_the_lock_once_each_in_order_and_with_few_comman
     let order = order.lock().unwrap().clone();
     assert_eq!(order.iter().map(|(waiter, _)| *waiter).collect::<Vec<_>>(), (0..WAITERS).collect::<Vec<_>>());
     assert!(order.windows(2).all(|pair| pair[0].1 < pair[1].1), "tokens rise");
-    // A release and a renewal for each hand-off; while they wait, a renewal now and then.
+    // A release and a renewal for each hand-off; during the wait, a renewal now and then.
     let renewals = 1 + took.as_secs();
     assert!(calls < WAITERS as u64 * (4 + renewals), "{calls} commands in {took:?}");
     assert!(took < Duration::from_secs(20), "{took:?}");
@@ -62,8 +62,8 @@ fn calls(server: &Redis) -> u64 {
     stat.split(',').find_map(|field| field.strip_prefix("calls=")).unwrap().parse().unwrap()
 }
 
-/// The first in line dies, while the lock is held. Whoever asks from behind clears it away, and is the first then: it has
-/// to look for the holder's end.
+/// The first waiter dies while the lock is held. The waiter behind removes it when it asks, and
+/// becomes the first: it has to look for the holder's end.
 #[tokio::test]
 async fn who_stands_behind_the_dead_clears_them_away_and_is_the_first() {
     const WAIT: Duration = Duration::from_millis(300);
@@ -91,7 +91,8 @@ async fn who_stands_behind_the_dead_clears_them_away_and_is_the_first() {
     }
 }
 
-/// Somebody deletes the key of a line, and not what stands beside it: nobody of the old line counts in the new one.
+/// An administrator deletes the key of a line, and not its side keys: no claim of the old line
+/// counts in the new one.
 #[tokio::test]
 async fn what_is_left_of_a_line_that_was_deleted_is_not_taken_up() {
     let server = Redis::start().unwrap();
@@ -111,7 +112,7 @@ async fn what_is_left_of_a_line_that_was_deleted_is_not_taken_up() {
     after.release().await;
 }
 
-/// A holder that is alone in its line and has died is not revived by its renewal.
+/// A renewal does not revive a holder that was alone in its line and has died.
 #[tokio::test]
 async fn the_renewal_of_one_that_is_alone_and_dead_revives_nothing() {
     const TTL: Duration = Duration::from_millis(300);

@@ -22,10 +22,11 @@ pub(super) fn names_on(cluster: &Cluster, node: usize) -> impl Iterator<Item = S
     names.filter(move |name| cluster.owner(slot_of(cluster, name)).unwrap() == node)
 }
 
-/// A slot goes to another node, with a pause at each step, while a lock in it is held, waited for, and renewed without
-/// a break. While its keys are on their way renewals wait (`TRYAGAIN`), and nothing else happens: the holder keeps the
-/// lock with its token, nobody else gets it, the waiter keeps its place and gets it at the release; then the new node
-/// tells those who wait. And all of it once more, back to the first node.
+/// A slot goes to another node, with a pause at each step, while a lock in it is held, waited for,
+/// and always renewed. While its keys are under way, renewals wait (`TRYAGAIN`), and no other
+/// effect follows: the holder keeps the lock with its token, no other client gets it, the waiter
+/// keeps its place and gets the lock at the release. Then the new node pushes messages to waiters.
+/// The same once more, back to the first node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_slot_that_moves_takes_its_locks_along() {
     let (cluster, name) = (Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap(), "moving");
@@ -73,8 +74,8 @@ async fn a_slot_that_moves_takes_its_locks_along() {
     }
 }
 
-/// The lock is released, and another one claimed, while the slot is on its way: both come through when it has arrived,
-/// and the lock goes to the one who waits.
+/// The lock is released, and another one claimed, while the slot is under way: both succeed when it
+/// has arrived, and the waiter gets the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_release_and_a_claim_amid_a_move_come_through_at_its_end() {
     let (cluster, name) = (Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap(), "moving");
@@ -98,10 +99,10 @@ async fn a_release_and_a_claim_amid_a_move_come_through_at_its_end() {
     pushes_come(&holder, last).await;
 }
 
-/// A master dies, and its replica takes its place after a while. Locks of other slots are held, renewed, claimed and
-/// handed over all that time, also those of a session that has locks on the dead one; a guard that cannot be renewed is
-/// lost when its life is over; one that lives longer is held after the failover with its token, and goes to the one who
-/// waits for it.
+/// A master dies, and its replica takes its place after a while. Locks of other slots are held,
+/// renewed, claimed and handed over all that time, also locks of a session that has locks on the
+/// dead master. A guard that cannot be renewed is lost when its lease is over. A guard with a
+/// longer lease is held after the failover with its token, and its waiter gets the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_death_of_a_master_concerns_its_own_slots_only() {
     const TTL: Duration = Duration::from_secs(9);
@@ -128,7 +129,7 @@ async fn the_death_of_a_master_concerns_its_own_slots_only() {
     let next = handed_over(waited, waits_there).await;
     let free = within(TIME_LIMIT, other.mutex(&*free_there).unwrap().lock()).await.unwrap();
     free.release().await.unwrap();
-    // Who comes only now needs that node no more than the others do.
+    // A new client does not need that node either.
     let newcomer = keeper(&url, LONG).await;
     let free = within(TIME_LIMIT, newcomer.mutex(&*free_there).unwrap().lock()).await.unwrap();
     free.release().await.unwrap();
@@ -143,7 +144,7 @@ async fn the_death_of_a_master_concerns_its_own_slots_only() {
     assert!(is_still_held(&long).await, "the replica had it");
     let next = handed_over(long, waits_here).await;
     pushes_come(&patient, next).await;
-    // What was lost is to be had, with a higher token.
+    // The lost lock is free, with a higher token.
     let again = within(TIME_LIMIT, other.mutex(&*short_here).unwrap().lock()).await.unwrap();
     assert!(again.token() > short.token());
     assert_eq!(within(TIME_LIMIT, short.release()).await.unwrap_err().kind(), ErrorKind::Lost);

@@ -1,4 +1,4 @@
-//! What a node of a Cluster says unasked while it gives a slot away, and what clients ask at that moment.
+//! Unrequested messages of a Cluster node that gives a slot away, and requests at that moment.
 
 use lockkeeper_live::{Act, Cluster, Proxy};
 use tokio::sync::oneshot;
@@ -16,9 +16,10 @@ fn behind_a_proxy(cluster: &Cluster) -> Proxy {
     proxy
 }
 
-/// The end of a subscription is on its way to a node that gives the slot of the channel away. The node ends the
-/// subscription by itself, and sends the client elsewhere: one answer more than the client waits for. What the client
-/// asks next on that connection has its own answers all the same: a lock that somebody holds is not given to it.
+/// The end of a subscription is under way to a node that gives the slot of the channel away. The
+/// node ends the subscription by itself, and redirects the client: one answer more than the client
+/// expects. The next requests on that connection get their own answers all the same: a held lock is
+/// not granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_end_that_crosses_the_end_by_the_node_gives_nobody_a_lock_that_is_held() {
     let cluster = Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap();
@@ -47,7 +48,7 @@ async fn an_end_that_crosses_the_end_by_the_node_gives_nobody_a_lock_that_is_hel
         }
         Act::Pass
     });
-    // Who gives up waiting ends the subscription.
+    // A waiter that gives up ends the subscription.
     waiting.abort();
     within(TIME_LIMIT, is_held_back).await.unwrap();
     let tries = [held, free].map(|name| {

@@ -1,4 +1,4 @@
-//! A slot is on its way, and stays so for longer than anybody's ttl.
+//! A slot is under way, and stays so for longer than any ttl.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{handed_over, keeper, nobody_else_gets_it, pushes_come, waiter};
 use crate::faults::{Claimant, LONG, TIME_LIMIT, renewed, within};
 
 const TTL: Duration = Duration::from_secs(9);
-/// For so long the slot is left as it is.
+/// The slot stays open for this long.
 const STAY: Duration = Duration::from_secs(10);
 
 /// Names of one slot.
@@ -54,7 +54,7 @@ async fn lock(keeper: &Keeper, name: &str) -> Guard {
     within(TIME_LIMIT, keeper.mutex(name).unwrap().lock()).await.unwrap()
 }
 
-/// Longer than the ttl, in which the others try to get what is held.
+/// Longer than the ttl, in which other clients try to get the held locks.
 async fn stays_held(guards: &[&Guard], other: &Keeper) {
     let tokens: Vec<_> = guards.iter().map(|guard| guard.token()).collect();
     tokio::time::sleep(STAY).await;
@@ -66,7 +66,7 @@ async fn stays_held(guards: &[&Guard], other: &Keeper) {
     }
 }
 
-/// Nobody gets it; where that cannot be found out an error says so.
+/// No client gets the lock; if that cannot be found out, an error says so.
 async fn is_refused(other: &Keeper, name: &str) {
     match within(TIME_LIMIT, other.mutex(name).unwrap().try_lock()).await {
         Ok(None) => {}
@@ -75,7 +75,7 @@ async fn is_refused(other: &Keeper, name: &str) {
     }
 }
 
-/// It can be got and given back, with a higher token.
+/// The lock can be acquired and released, with a higher token.
 async fn works(keeper: &Keeper, name: &str, after: FencingToken) -> FencingToken {
     let guard = lock(keeper, name).await;
     let token = guard.token();
@@ -84,8 +84,9 @@ async fn works(keeper: &Keeper, name: &str, after: FencingToken) -> FencingToken
     token
 }
 
-/// All the time, before its keys are moved, between, and after: who holds a lock keeps it, whether somebody waits for it or
-/// not, and nobody else gets it; what is free can be had and given back; tokens rise; who waits keeps the place in line.
+/// All the time, before its keys are moved, between, and after: a holder keeps its lock, with or
+/// without a waiter, and no other client gets it; a free lock can be acquired and released; tokens
+/// rise; a waiter keeps its place in the line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn locks_live_on_in_a_slot_that_stays_open_for_longer_than_their_ttl() {
     let open = Open::start(0);
@@ -95,7 +96,7 @@ async fn locks_live_on_in_a_slot_that_stays_open_for_longer_than_their_ttl() {
     let (alone_there, left_there) = (lock(&holder, alone).await, lock(&holder, left).await);
     let lined_there = lock(&holder, lined).await;
     let waiting = waiter(&other, lined).await;
-    // One who has waited for it, and is the only one there now.
+    // The waiter, which is alone in the line now.
     let handed = lock(&holder, new).await;
     let next = waiter(&other, new).await;
     let handed = handed_over(handed, next).await;
@@ -126,7 +127,7 @@ async fn locks_live_on_in_a_slot_that_stays_open_for_longer_than_their_ttl() {
     let again = lock(&other, alone).await;
     assert!(again.token() > token);
 
-    // Where a line has parts on both sides nothing can be done, and that is short.
+    // A line with keys on both sides allows no operation, and that time is short.
     for part in ["", ":q", ":w"] {
         open.carry(&(line(lined) + part));
     }
@@ -142,8 +143,8 @@ async fn locks_live_on_in_a_slot_that_stays_open_for_longer_than_their_ttl() {
     works(&other, left, token).await;
 }
 
-/// Each renewal counts only when a replica has it, also that of a lock whose keys are at the new node, which clients are
-/// sent to (`ASK`) for as long as the slot is open.
+/// Each renewal counts only when a replica has it. That is also true for a lock with keys at the
+/// new node, to which the old node sends clients (`ASK`) as long as the slot is open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn with_min_replicas_a_lock_lives_on_at_the_new_node_of_a_slot_that_stays_open() {
     let open = Open::start(1);

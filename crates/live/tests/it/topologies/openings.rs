@@ -14,14 +14,15 @@ fn connecting(url: &str) -> JoinHandle<Result<Keeper>> {
     tokio::spawn(Keeper::from_url(&format!("{url}?timeout=200s")).unwrap().ttl(LONG).connect().into_future())
 }
 
-/// The client stands before the master and is about to ask what it is. When the question arrives it is a replica.
+/// The client is connected to the master and is about to ask for its role. When the question
+/// arrives, the server is a replica.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_gives_way_while_a_client_connects_is_no_reason_to_refuse_the_cluster() {
     let cluster = Cluster::builder().node_timeout(LONG).start().unwrap();
     let name = names_on(&cluster, 0).next().unwrap();
     let proxies: Vec<_> = cluster.nodes().iter().map(|node| Proxy::resp(node.address()).unwrap()).collect();
     for (node, proxy) in cluster.nodes().iter().zip(&proxies) {
-        // The first words ask for a part of it.
+        // The first request asks for a part of it.
         proxy.on_request(|request| if request.words() == ["INFO"] { Act::Hold } else { Act::Pass });
         node.set("cluster-announce-port", &proxy.port().to_string()).unwrap();
     }
@@ -36,7 +37,7 @@ async fn a_node_that_gives_way_while_a_client_connects_is_no_reason_to_refuse_th
     within(TIME_LIMIT, keeper.mutex(&*name).unwrap().lock()).await.unwrap().release().await.unwrap();
 }
 
-/// The Sentinel's answer is on its way while another server becomes the master.
+/// The Sentinel's answer is under way while another server becomes the master.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_gives_way_while_a_client_connects_is_no_reason_to_fail() {
     let sentinel = Sentinel::builder().down_after(LONG).start().unwrap();

@@ -11,14 +11,14 @@ use lockkeeper_live::{Cluster, Redis, Sentinel};
 use super::{UNRENEWED, handed_over, keeper, waiter};
 use crate::faults::{Claimant, LONG, TIME_LIMIT, is_free, renewed, within};
 
-/// An attempt ends in time, with an error that says what is missing and what to do, and nothing of it is left; what was
-/// held before is still held. When the replica is back locks are to be had as before.
+/// An attempt ends in time, with an error that names the missing replica and a remedy, and leaves
+/// nothing behind; held locks are still held. When the replica is back, locks are free as before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn without_its_replica_no_lock_is_handed_out_and_none_is_left() {
     let mut sentinel = Sentinel::builder().down_after(4 * LONG).start().unwrap();
     let careful = keeper(&format!("{}?min-replicas=1&timeout=1s", sentinel.url()), LONG).await;
     let other = keeper(&sentinel.url(), LONG).await;
-    // It is not renewed before the replica is back.
+    // The lock is not renewed before the replica is back.
     let patient = keeper(&format!("{}?min-replicas=1&timeout=1s", sentinel.url()), UNRENEWED).await;
     let held = patient.mutex("held").unwrap().lock().await.unwrap();
     sentinel.server(1).pause().unwrap();
@@ -30,7 +30,7 @@ async fn without_its_replica_no_lock_is_handed_out_and_none_is_left() {
     let text = error.to_string();
     assert!(text.contains("a-lock") && text.contains("0 of 1 replicas"), "{text}");
     assert!(text.contains("Try: a look at the replicas, or a lower min-replicas"), "{text}");
-    // One who waits does so for as long as it may, and no longer.
+    // A waiter waits for its limit, and no longer.
     let began = Instant::now();
     let waited = careful.mutex("a-lock").unwrap().lock().wait(Duration::from_secs(2));
     within(2 * TIME_LIMIT, waited).await.expect_err("no replica has it");
@@ -48,7 +48,8 @@ async fn without_its_replica_no_lock_is_handed_out_and_none_is_left() {
     held.release().await.unwrap();
 }
 
-/// In a Cluster the replica of the slot's own master counts, also when it has become the master and the other follows it.
+/// In a Cluster the replica of the slot's own master counts, also when it has become the master and
+/// the other server follows it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn in_a_cluster_the_replica_of_the_slots_own_master_is_needed() {
     let mut cluster = Cluster::builder().node_timeout(4 * LONG).start().unwrap();
@@ -81,7 +82,7 @@ async fn in_a_cluster_the_replica_of_the_slots_own_master_is_needed() {
     guard.release().await.unwrap();
 }
 
-/// A master and its replica, and a client that hands out only what the replica has.
+/// A master and its replica, and a client that grants only what the replica has.
 async fn careful(ttl: Duration) -> (Redis, Redis, lockkeeper::Keeper) {
     let master = Redis::start().unwrap();
     let replica = Redis::builder().replica_of(&master).start().unwrap();
@@ -89,8 +90,8 @@ async fn careful(ttl: Duration) -> (Redis, Redis, lockkeeper::Keeper) {
     (master, replica, keeper)
 }
 
-/// Who waits is granted the lock by the release, and finds that by its own renewals. It gets the lock only when the replica
-/// has it.
+/// A release grants the lock to the waiter, whose own renewals find that. The waiter gets the lock
+/// only when the replica has the grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_waits_gets_no_lock_by_its_renewal_that_no_replica_has() {
     let (_master, mut replica, careful) = careful(LONG).await;
@@ -108,7 +109,8 @@ async fn who_waits_gets_no_lock_by_its_renewal_that_no_replica_has() {
     guard.release().await.unwrap();
 }
 
-/// Its replica follows it no more, and may have been made a master. Who holds a lock there stops believing within a ttl.
+/// The replica does not follow its master any more, and may have been made a master. A holder's
+/// lease at the old master ends within a ttl.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_master_that_no_replica_follows_renews_nothing() {
     let ttl = Duration::from_secs(12);
@@ -124,7 +126,8 @@ async fn a_master_that_no_replica_follows_renews_nothing() {
     assert!(guard.check().is_err());
 }
 
-/// A minimum hold that no replica has would end with the master, and whoever takes over would give the lock away.
+/// Without a replica, a minimum hold would end with the master, and the new master would grant the
+/// lock again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn min_replicas_a_minimum_hold_counts_only_on_a_replica() {
     let master = Redis::start().unwrap();
@@ -147,8 +150,8 @@ async fn min_replicas_a_minimum_hold_counts_only_on_a_replica() {
     assert!(claimant.line().await.entries[0].kept);
 }
 
-/// What becomes of a claim that a master has granted, and whose answer nobody looks at before `change` has come about: the
-/// replicas of whoever is there then have not got it from that master.
+/// The outcome of a granted claim whose answer is read only after `change`: the replicas of the
+/// present master have not got the grant from the master that made it.
 async fn granted_before(url: &str, change: impl AsyncFnOnce(&RedisStore)) {
     let connect = async |url: &str| RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap();
     let careful = connect(&format!("{url}?min-replicas=1&timeout=200s")).await;
@@ -167,13 +170,13 @@ async fn granted_before(url: &str, change: impl AsyncFnOnce(&RedisStore)) {
     assert!(error.to_string().contains("before replicas had the lock"), "{error}");
 }
 
-/// The line of a lock once it can be asked for again.
+/// The line of a lock, once it can be read again.
 async fn asked(store: &RedisStore) {
     let asked = async { while store.line(&"a-lock".parse().unwrap()).await.is_err() {} };
     within(TIME_LIMIT, asked).await;
 }
 
-// One thread: nothing is answered while the claim is polled once.
+// One thread: no answer comes while the claim is polled once.
 #[tokio::test]
 async fn a_grant_of_a_master_that_was_restarted_since_is_confirmed_by_nobody() {
     let mut master = Redis::start().unwrap();
@@ -188,7 +191,7 @@ async fn a_grant_of_a_master_that_was_restarted_since_is_confirmed_by_nobody() {
     .await;
 }
 
-// One thread: nothing is answered while the claim is polled once.
+// One thread: no answer comes while the claim is polled once.
 #[tokio::test]
 async fn a_grant_of_a_master_is_not_confirmed_by_the_replicas_of_another_one() {
     let sentinel = Sentinel::builder().down_after(LONG).start().unwrap();

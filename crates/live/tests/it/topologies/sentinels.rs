@@ -10,7 +10,8 @@ use tokio::task::JoinHandle;
 use super::{is_still_held, keeper, nobody_else_gets_it, pushes_come, until_replicated, waiter};
 use crate::faults::{LONG, TIME_LIMIT, within};
 
-/// Sentinels on a busy machine take a pause for a clock that was set, and then do nothing for 30 s (TILT).
+/// Sentinels on a busy machine mistake a pause for a changed clock, and then do nothing for 30 s
+/// (TILT).
 const LEASE: Duration = Duration::from_secs(300);
 
 /// One holds, one waits, and the master is another one now.
@@ -22,8 +23,9 @@ struct After {
 }
 
 impl After {
-    /// If the holder still holds nobody else gets the lock until it releases it; else its guard knows. Whatever was
-    /// lost, the waiter gets it in the end, with a higher token, and the new master tells those who wait.
+    /// If the holder still holds, no other client gets the lock until the release; else its guard
+    /// knows of the loss. In either case the waiter gets the lock in the end, with a higher token,
+    /// and the new master pushes messages to waiters.
     async fn it_goes_on(self) -> bool {
         let Self { url, guard, waiting, name } = self;
         let third = keeper(&url, LEASE).await;
@@ -47,8 +49,9 @@ impl After {
     }
 }
 
-/// They are told to choose another master, while the old one lives: twice, so that clients go there and back. For a
-/// while there are two masters; what the old one is told then is lost, and nothing depends on it.
+/// The Sentinels have to elect another master, while the old one lives: twice, so that clients go
+/// there and back. For a while there are two masters; the old master's late writes are lost, and
+/// nothing depends on them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_failover_by_command_keeps_the_lock_and_the_line() {
     let (sentinel, name) = (Sentinel::builder().down_after(LONG).start().unwrap(), "a-lock");
@@ -81,8 +84,9 @@ async fn a_failover_after_a_kill_keeps_what_the_replica_has() {
     assert!(After { url, guard, waiting, name }.it_goes_on().await, "the replica had it");
 }
 
-/// The replica hears of nothing that is done, the grant and the line, and then the master is killed: both are gone with
-/// it. The waiter stands in line anew and gets the lock; the holder hears that it has lost it.
+/// The replica receives none of the changes, the grant and the line, and then the master is killed:
+/// both are gone with it. The waiter joins the line again and gets the lock; the holder learns that
+/// it has lost the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_failover_after_a_kill_that_loses_the_line_lets_the_waiter_in() {
     let (mut sentinel, name) = (Sentinel::start().unwrap(), "a-lock");
@@ -91,7 +95,7 @@ async fn a_failover_after_a_kill_that_loses_the_line_lets_the_waiter_in() {
     let before = holder.mutex(name).unwrap().lock().await.unwrap();
     before.release().await.unwrap();
     until_replicated(&sentinel.servers()[0], "mark");
-    // It stands, so that it does not come back at once when its connection ends.
+    // The server is stopped, so that it does not come back at once when its connection ends.
     sentinel.server(1).pause().unwrap();
     sentinel.servers()[0].run(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap();
     let guard = holder.mutex(name).unwrap().lock().await.unwrap();
@@ -102,8 +106,8 @@ async fn a_failover_after_a_kill_that_loses_the_line_lets_the_waiter_in() {
     assert!(!After { url, guard, waiting, name }.it_goes_on().await, "nobody has told the replica");
 }
 
-/// A replica was set up to forget keys when it is full, and takes over: no lock is looked for there, and none given out,
-/// until that is set right.
+/// A replica with an eviction policy takes over: the store neither looks for a lock there nor
+/// grants one, until the policy is corrected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_master_that_forgets_keys_is_not_used_before_that_is_set_right() {
     let sentinel = Sentinel::builder().down_after(LONG).start().unwrap();

@@ -1,4 +1,5 @@
-//! One node of a Cluster is silent, or there are many slots: what the others hold is renewed.
+//! One node of a Cluster is silent, or there are many slots: the locks of the other nodes are
+//! renewed.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -11,15 +12,16 @@ use crate::faults::until_waiting;
 
 const TTL: Duration = Duration::from_secs(12);
 
-/// Each lock counts only with a replica, so each renewal is two round trips. One node does not answer any more: the locks
-/// of the others live on. Whoever waits for the silent one does so for longer than a lock lives.
+/// Each lock counts only with a replica, so each renewal takes two round trips. One node does not
+/// answer any more: the locks of the other nodes live on. A wait for the silent node takes longer
+/// than a lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn with_min_replicas_a_silent_node_costs_no_lock_of_the_others() {
     let mut cluster = Cluster::builder().node_timeout(20 * TTL).start().unwrap();
     let careful = keeper(&format!("{}?min-replicas=1&timeout=15s", cluster.url()), TTL).await;
     let owner = |name: &str| cluster.owner(cluster.slot_of(&format!("lk:{{{name}}}")).unwrap()).unwrap();
     let names: Vec<_> = (0..40).map(|number| format!("name-{number}")).collect();
-    // Slots are looked at in their order, those of the first node before all others.
+    // Slots are handled in their order, with the slots of the first node before all others.
     let (silent, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| owner(name) == 0);
     let mut guards: Vec<Guard> = Vec::new();
     for name in others {
@@ -34,7 +36,8 @@ async fn with_min_replicas_a_silent_node_costs_no_lock_of_the_others() {
     cluster.node(0).resume().unwrap();
 }
 
-/// Who waits lives for five seconds, however long a holder does: what the silent node keeps back until then is too late.
+/// The lease of a waiter lasts for five seconds, whatever the ttl of a holder: an answer that the
+/// silent node delays until then is too late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_silent_node_costs_nobody_a_place_in_a_line_of_another_one() {
     let mut cluster = Cluster::builder().node_timeout(20 * TTL).start().unwrap();

@@ -1,4 +1,4 @@
-//! One Sentinel did not hear that there is another master, and answers before the others do.
+//! One Sentinel does not know of the new master, and answers before the others do.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -19,9 +19,9 @@ fn sentinel(master: &Redis, epoch: u8) -> Redis {
     say(sentinel, format!("config-epoch lk {epoch}")).start().unwrap()
 }
 
-/// What a partition leaves behind.
+/// The state after a partition.
 struct Parted {
-    /// What only the first Sentinel still takes for the master.
+    /// Only the first Sentinel still takes this server for the master.
     deposed: Redis,
     master: Redis,
     sentinels: [Redis; 3],
@@ -42,7 +42,7 @@ impl Parted {
         format!("redis+sentinel://127.0.0.1:{near},127.0.0.1:{second},127.0.0.1:{third}/lk")
     }
 
-    /// The url of those who know the master.
+    /// The URL with the Sentinels that know the master.
     fn well_informed(&self) -> String {
         let [_, second, third] = self.sentinels.each_ref().map(Redis::port);
         format!("redis+sentinel://127.0.0.1:{second},127.0.0.1:{third}/lk")
@@ -57,7 +57,8 @@ async fn refused(url: &str) -> Error {
     within(TIME_LIMIT, Keeper::from_url(url).unwrap().connect().into_future()).await.expect_err("too few know a master")
 }
 
-/// The others are slow. A lock is held at the master that they name: a client that opens a store gets it nowhere.
+/// The other Sentinels are slow. A lock is held at the master that they name: a client that opens a
+/// store gets that lock nowhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_client_that_opens_a_store_does_not_believe_one_sentinel_that_answers_before_the_others() {
     let parted = Parted::start();
@@ -68,7 +69,8 @@ async fn a_client_that_opens_a_store_does_not_believe_one_sentinel_that_answers_
     held.release().await.unwrap();
 }
 
-/// A client has the deposed master from before the switch; those who tell of it are slow. It goes over all the same.
+/// A client has the deposed master from before the switch; the Sentinels that report the switch are
+/// slow. The client changes to the new master all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_client_hears_of_a_switch_from_sentinels_that_answer_later_than_one_that_missed_it() {
     let parted = Parted::start();
@@ -87,8 +89,8 @@ async fn a_client_hears_of_a_switch_from_sentinels_that_answer_later_than_one_th
     held.release().await.unwrap();
 }
 
-/// Of three Sentinels one is left, which may be the one that was cut off: a store is not opened by its word, and the error
-/// names those that are silent. Two are enough.
+/// Of three Sentinels one is left, perhaps the one that was cut off: its word does not open a
+/// store, and the error names the silent Sentinels. Two are enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_store_is_not_opened_by_the_word_of_a_minority_of_the_sentinels() {
     let parted = Parted::start();

@@ -1,4 +1,4 @@
-//! Watchers: each is told of each change, and asks for nothing meanwhile.
+//! Watchers: each gets each change, and sends no request meanwhile.
 
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};
@@ -26,8 +26,8 @@ fn watch(store: &RedisStore, name: &LockName, seen: Revision, most: Duration) ->
     tokio::spawn(async move { store.wait(Interest::Name(&name), seen, most).await.unwrap() })
 }
 
-/// Two of one client watch one name. The end of the one that watched for a shorter time does not end the other's
-/// watching, in whichever order they came.
+/// Two watchers of one client watch one name. The end of the shorter watch does not end the other
+/// one, in either order.
 async fn two_of_one_client(url: &str) {
     let (store, keeper) = (store(url).await, keeper(url, LONG).await);
     for is_first_short in [true, false] {
@@ -65,7 +65,8 @@ fn scripts_run(cluster: &Cluster) -> u64 {
     cluster.nodes().iter().map(|node| calls(node.query(&["INFO", "commandstats"]).unwrap())).sum()
 }
 
-/// On each node some watch and some wait for a lock. While nothing happens they ask once or twice, and renew.
+/// On each node some clients watch a lock and some wait for it. While nothing changes they ask once
+/// or twice, and renew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_watches_or_waits_in_a_cluster_asks_for_nothing_while_nothing_happens() {
     const EACH: usize = 12;
@@ -80,7 +81,7 @@ async fn who_watches_or_waits_in_a_cluster_asks_for_nothing_while_nothing_happen
         watchers.push(watch(&store, &name, seen, UNRENEWED));
     }
     let asked = || scripts_run(&cluster) - before;
-    // A claim, a look and two times to be told of changes: the subscription comes to stand after the first.
+    // A claim, a look and two watches: the subscription begins after the first.
     let all_asked = async {
         while asked() < 3 * EACH as u64 {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -107,15 +108,15 @@ fn calls(server: &Redis, command: &str) -> u64 {
     line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
 }
 
-/// Half of what a subscription outlasts its last watcher.
+/// Half of the time by which a subscription outlasts its last watcher.
 const SOON: Duration = Duration::from_millis(500);
 
 fn listeners(server: &Redis, name: &LockName) -> u64 {
     server.query::<(String, u64)>(&["PUBSUB", "NUMSUB", &format!("lk:w:{{{name}}}")]).unwrap().1
 }
 
-/// Watches a line five times, and looks at it after each. Returns how often a subscription was begun, how many there are
-/// then, and whether each time was over soon.
+/// Watches a line five times, and looks at it after each watch. Returns how often a subscription
+/// began, how many there are then, and whether each watch ended soon.
 async fn watched_again_and_again(server: &Redis, store: &RedisStore, name: &LockName) -> ([u64; 2], bool) {
     let (seen, before) = (revision(store, name).await, calls(server, "subscribe"));
     let (mut began, mut longest) = (Instant::now(), Duration::ZERO);
@@ -130,8 +131,8 @@ async fn watched_again_and_again(server: &Redis, store: &RedisStore, name: &Lock
     (subscriptions, longest.max(began.elapsed()) < SOON)
 }
 
-/// Who watches looks at the line now and then, and watches on: the subscription is begun once. It ends soon after the last
-/// look.
+/// A watcher looks at the line now and then, and goes on watching: the subscription begins once. It
+/// ends soon after the last look.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_looks_again_and_again_subscribes_once_and_leaves_no_subscription() {
     let server = Redis::start().unwrap();
@@ -151,7 +152,7 @@ async fn who_looks_again_and_again_subscribes_once_and_leaves_no_subscription() 
         }
     };
     within(TIME_LIMIT, gone).await;
-    // And it begins again.
+    // And the subscription begins again.
     let watching = watch(&store, &name, revision(&store, &name).await, LONG);
     let keeper = keeper(&server.url(), LONG).await;
     let guard = keeper.mutex(name.as_str()).unwrap().lock().await.unwrap();
@@ -178,19 +179,20 @@ async fn a_subscription_ends_also_where_the_runtime_of_who_watched_has_ended() {
     within(TIME_LIMIT, gone).await;
 }
 
-/// Each on a connection of its own.
+/// Each follower has a connection of its own.
 const FOLLOWERS: usize = 100;
-/// For so long nothing happens.
+/// Nothing changes for this long.
 const CALM: Duration = Duration::from_secs(5);
 
-/// Many follow one election, each in a program of its own, and somebody would like to lead. While nothing happens no follower
-/// asks for anything; a change is one message to the server, whatever their number, and all hear of it.
+/// Many clients follow one election, each in a program of its own, and a candidate campaigns. While
+/// nothing changes, no follower sends a request. A change is one message to the server, whatever
+/// their number, and every follower gets it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn followers_of_an_election_ask_for_nothing_and_a_change_is_one_message() {
     let server = Redis::start().unwrap();
     let keeper = keeper(&server.url(), LONG).await;
     let mut leadership = keeper.election("leader").unwrap().campaign("one").await.unwrap();
-    // Others would like to lead.
+    // A candidate of the election.
     let candidate = tokio::spawn(keeper.election("leader").unwrap().campaign("next").into_future());
     until_waiting(&keeper, "leader", 1).await;
     let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
@@ -211,7 +213,7 @@ async fn followers_of_an_election_ask_for_nothing_and_a_change_is_one_message() 
         }
     };
     all_receive(b"one").await;
-    // Those who were told first may still be asking to be told of changes.
+    // The first followers to get the change may still be renewing their watch.
     let settled = async {
         let (mut asked, mut calm) = (0, 0);
         while calm < 5 {
@@ -233,7 +235,7 @@ async fn followers_of_an_election_ask_for_nothing_and_a_change_is_one_message() 
     candidate.abort();
 }
 
-/// What the server has used of its processor, in seconds.
+/// The processor time of the server, in seconds.
 fn cpu(server: &Redis) -> f64 {
     let used = |field| server.info(field).unwrap().parse::<f64>().unwrap();
     used("used_cpu_user") + used("used_cpu_sys")

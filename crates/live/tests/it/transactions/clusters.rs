@@ -1,4 +1,4 @@
-//! Clusters and Sentinels: where the data is, and that it goes elsewhere.
+//! Clusters and Sentinels: the place of the data, and its moves.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use lockkeeper_live::{Cluster, Sentinel, cluster};
 use super::{Calls, less, patient, put, store, take_one, value};
 use crate::faults::{LONG, TIME_LIMIT, name, within};
 
-/// Keys of one slot can be watched and changed together, on whichever node they are; keys of several slots are refused
-/// with what to do, wherever in a transaction they turn up, and nothing is changed.
+/// Keys of one slot can be watched and changed together, on any node; keys of several slots are
+/// refused with a remedy, at any point of a transaction, and nothing is changed.
 #[tokio::test]
 async fn in_a_cluster_a_transaction_has_one_slot_and_others_are_refused() {
     let (cluster, name) = (cluster().unwrap(), name());
@@ -45,7 +45,7 @@ async fn in_a_cluster_a_transaction_has_one_slot_and_others_are_refused() {
     let here = format!("{{{name}}}");
     is_refused(take_one(transactions.watch([&here, &elsewhere[0]]), &here).await.unwrap_err());
     for other in &elsewhere {
-        // What the same node has it tells, whatever the slot.
+        // A node answers for its own keys, whatever the slot.
         if owner_of(other) != owner_of(&here) {
             let read = transactions.watch([&here]).run(async |watched: Watched| {
                 watched.read(&["GET", other]).await?;
@@ -61,8 +61,9 @@ async fn in_a_cluster_a_transaction_has_one_slot_and_others_are_refused() {
     assert_eq!(value(&cluster.nodes()[owner_of(&here)], &here), None);
 }
 
-/// The slot goes to another node between the look and EXEC, with a key in it and with none: nothing is done on the old
-/// node, and it begins anew on the new one. While the slot is on its way it waits.
+/// The slot goes to another node between the look and EXEC, with a key in it and without one:
+/// nothing is done on the old node, and the transaction begins again on the new one. While the slot
+/// is under way, the transaction waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_slot_that_moves_takes_its_transactions_along() {
     let cluster = Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap();
@@ -85,7 +86,7 @@ async fn a_slot_that_moves_takes_its_transactions_along() {
         within(TIME_LIMIT, moved).await.unwrap();
         assert_eq!(value(&cluster.nodes()[to], key), Some(start.unwrap_or(0) - 1), "{key}");
         assert!(calls.so_far() >= 2, "{key}");
-        // On its way back it is not done before it has arrived.
+        // On the way back, the transaction is not done before the slot has arrived.
         cluster.begin_move(slot, to, from).unwrap();
         cluster.move_keys(slot, to, from).unwrap();
         let waiting = tokio::spawn(take_one(transactions.watch([key]).policy(patient()), key));
@@ -97,7 +98,8 @@ async fn a_slot_that_moves_takes_its_transactions_along() {
     }
 }
 
-/// Another server becomes master between the look and EXEC, and again: each time it is done once, by the new one.
+/// Another server becomes master between the look and EXEC, and again: each time the new master
+/// does the transaction once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_failover_between_the_look_and_exec_begins_it_anew_on_the_new_master() {
     let sentinel = Sentinel::builder().down_after(LONG).start().unwrap();
@@ -111,7 +113,7 @@ async fn a_failover_between_the_look_and_exec_begins_it_anew_on_the_new_master()
             if calls.next() == 1 {
                 tokio::task::block_in_place(|| {
                     sentinel.fail_over().unwrap();
-                    // Until the old master hears of it, it takes writes that are lost.
+                    // Until the old master knows, it takes writes that are lost.
                     sentinel.wait_until_settled().unwrap();
                 });
             }

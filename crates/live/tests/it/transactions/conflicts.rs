@@ -1,4 +1,4 @@
-//! Others change what is watched; and nobody does.
+//! Other clients change a watched key; or no client does.
 
 use lockkeeper::optimistic::redis::{Changes, Reply, Watched};
 use lockkeeper::{Effect, ErrorKind};
@@ -47,7 +47,8 @@ async fn a_transaction_is_done_as_a_whole_wherever_the_store_is() {
     }
 }
 
-/// Eight take what they find away, one by one: what is left is right, so nobody has overwritten another.
+/// Eight clients decrement the found value, one by one: the rest is right, so no client has
+/// overwritten another.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_at_once_lose_no_update() {
     let (server, key) = shared_with(200);
@@ -67,7 +68,8 @@ async fn many_at_once_lose_no_update() {
     assert_eq!(value(server, &key), Some(0));
 }
 
-/// Somebody is faster each time: that is told, with the store and the keys, and nothing was changed.
+/// Another client is faster each time: the error says so, with the store and the keys, and nothing
+/// was changed.
 #[tokio::test]
 async fn a_conflict_each_time_is_reported_and_changes_nothing() {
     let (server, key) = shared_with(7);
@@ -87,7 +89,8 @@ async fn a_conflict_each_time_is_reported_and_changes_nothing() {
     assert_eq!(value(server, &key), Some(103));
 }
 
-/// Looking alone is a transaction too: what was seen was there at one time, or it looks again.
+/// Reading alone is a transaction too: the values were there at one time, or the transaction reads
+/// again.
 #[tokio::test]
 async fn what_is_seen_belongs_together_also_if_nothing_is_changed() {
     let (server, key) = shared_with(1);
@@ -107,8 +110,8 @@ async fn what_is_seen_belongs_together_also_if_nothing_is_changed() {
     assert_eq!(seen.into_inner().unwrap(), [Some(2), Some(2)]);
 }
 
-/// A decision against it is handed on as it is. Its connection is used again, and watches nothing any more: a change of
-/// what it watched is no conflict of the next one.
+/// The caller's error is returned as it is. The connection is used again, and watches nothing any
+/// more: a change of its old keys is no conflict for the next transaction.
 #[tokio::test]
 async fn a_decision_against_it_changes_nothing_and_leaves_nothing_watched() {
     #[derive(Debug, PartialEq)]
@@ -141,8 +144,8 @@ async fn a_decision_against_it_changes_nothing_and_leaves_nothing_watched() {
     proxy.until(|seen| seen.open == 0).await.unwrap();
 }
 
-/// Several run at the same time, each on a connection of its own, which the store keeps for the next ones and closes with
-/// itself.
+/// Several transactions run at the same time, each on a connection of its own. The store keeps the
+/// connections for later transactions, and closes them with itself.
 #[tokio::test]
 async fn transactions_at_the_same_time_do_not_see_what_the_others_watch() {
     let (server, key) = shared_with(7);
@@ -152,7 +155,7 @@ async fn transactions_at_the_same_time_do_not_see_what_the_others_watch() {
     let (other, calls) = (format!("{key}:other"), Calls::default());
     let outer = transactions.watch([&key]).policy(once()).run(async |watched: Watched| {
         calls.next();
-        // What is changed inside is watched only inside.
+        // A key that is changed inside is watched only inside.
         take_one(transactions.watch([&other]).policy(once()), &other).await?;
         take_one(transactions.watch([&other]).policy(once()), &other).await?;
         less(watched, key.clone()).await

@@ -27,7 +27,7 @@ impl RequestLog {
         self.0.lock().unwrap().entry(request.connection).or_default().push(word);
     }
 
-    /// Asserts that each EXEC stands on the connection of its WATCH, behind it.
+    /// Asserts that each EXEC is on the connection of its WATCH, behind it.
     fn no_exec_came_without_its_watch(&self) {
         for (connection, words) in &*self.0.lock().unwrap() {
             let mut watched = false;
@@ -44,8 +44,8 @@ impl RequestLog {
     }
 }
 
-/// The connection is lost when the keys are watched and looked at, and somebody else changes them: nothing of what was
-/// decided on the old look is written. It looks again, on another connection.
+/// The connection is lost after the keys were watched and read, and another client changes them: no
+/// decision of the old look is written. The transaction looks again, on another connection.
 #[tokio::test]
 async fn a_connection_that_is_lost_between_watch_and_exec_writes_nothing_that_was_decided_on_it() {
     let (server, key) = shared_with(7);
@@ -69,8 +69,9 @@ async fn a_connection_that_is_lost_between_watch_and_exec_writes_nothing_that_wa
     request_log.no_exec_came_without_its_watch();
 }
 
-/// Before, within and after each message in both directions, until one transaction is through before the cut. It is done
-/// once, or the caller is told that this is not known; then it is done once, or not. What comes after is not disturbed.
+/// Before, within and after each message in both directions, until a transaction ends before the
+/// cut. The transaction is done once, or the caller gets an unknown outcome; then it is done at
+/// most once. Later transactions are not disturbed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_is_cut_at_any_step_is_done_once_or_reported_as_unknown() {
     let manners: [fn(&Message<'_>) -> Act; 5] = [
@@ -93,7 +94,7 @@ async fn a_transaction_that_is_cut_at_any_step_is_done_once_or_reported_as_unkno
     assert!(unknown > 0, "no answer to EXEC was lost");
 }
 
-/// Whether it came to the cut.
+/// Returns whether the cut happened.
 async fn cut_at(number: u64, requests: bool, manner: fn(&Message<'_>) -> Act, unknown: &mut usize) -> bool {
     let (server, key) = shared_with(7);
     let (proxy, request_log) = (Proxy::resp(server.address()).unwrap(), RequestLog::default());
@@ -142,8 +143,8 @@ async fn cut_at(number: u64, requests: bool, manner: fn(&Message<'_>) -> Act, un
     happened
 }
 
-/// The answer to EXEC is lost, or late, or EXEC itself is late: that is told as unknown, and it is not repeated. It is
-/// done once at the most.
+/// The answer to EXEC is lost, or late, or EXEC itself is late: the outcome is reported as unknown,
+/// and EXEC is not repeated. It is done at most once.
 #[tokio::test]
 async fn a_lost_answer_to_exec_is_unknown_and_nothing_is_repeated() {
     for act in [Act::LoseReply, Act::HoldReply, Act::Hold] {
@@ -162,7 +163,7 @@ async fn a_lost_answer_to_exec_is_unknown_and_nothing_is_repeated() {
         assert_eq!(value(server, &key), Some(if act == Act::Hold { 7 } else { 6 }), "{act:?}");
         proxy.on_nothing();
         proxy.release();
-        // What was held back arrives, or is lost with its connection.
+        // The held message arrives, or is lost with its connection.
         proxy.until(|seen| seen.open == 1).await.unwrap();
         let left = value(server, &key).unwrap();
         assert!(left == 6 || (left == 7 && act == Act::Hold), "{act:?}: {left}");
@@ -171,14 +172,14 @@ async fn a_lost_answer_to_exec_is_unknown_and_nothing_is_repeated() {
     }
 }
 
-/// A policy that is over while EXEC is under way does not say that it was not done.
+/// A policy whose time is over while EXEC is under way does not report that EXEC was not done.
 #[tokio::test]
 async fn time_that_is_over_before_the_answer_to_exec_is_unknown_too() {
     let (server, key) = shared_with(7);
     let proxy = Proxy::resp(server.address()).unwrap();
     let transactions = store(proxy.address()).await.transactions();
     proxy.on_request(|request| if request.is("EXEC") { Act::HoldReply } else { Act::Pass });
-    // Enough to come so far, and less than what the store gives a request.
+    // Enough time to come this far, and less than the store's time-out of a request.
     let policy = patient().within(Duration::from_secs(2));
     let error = take_one(transactions.watch([&key]).policy(policy), &key).await.unwrap_err();
     assert_eq!(error.effect(), Effect::Unknown, "{error}");
@@ -189,7 +190,7 @@ async fn time_that_is_over_before_the_answer_to_exec_is_unknown_too() {
     assert_eq!(value(server, &key), Some(6));
 }
 
-/// Polls it so many times and drops it then; whether it was through by then.
+/// Polls a future this many times and drops it then; returns whether it was done by then.
 async fn dropped_after(polls: usize, future: impl Future) -> bool {
     let mut future = pin!(future);
     let mut left = polls;
@@ -204,9 +205,9 @@ async fn dropped_after(polls: usize, future: impl Future) -> bool {
     .await
 }
 
-/// The caller goes away at the first await, at the second, and so on: it is done as a whole or not at all, and nothing
-/// stays watched on a connection that the next one gets, which is not disturbed by what was watched before. In the end
-/// no connection is left.
+/// The caller goes away at the first await, at the second, and so on: the transaction is done as a
+/// whole or not at all. Its connection watches nothing any more, and older watches do not disturb
+/// the next transaction on it. In the end no connection is left.
 #[tokio::test]
 async fn a_transaction_that_is_dropped_at_any_await_leaves_nothing_watched() {
     let (server, key) = shared_with(0);

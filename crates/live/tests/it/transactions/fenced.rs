@@ -15,7 +15,7 @@ async fn take(transactions: &Transactions, key: &str, holder: &Sequencer) -> Res
     super::take_one(fenced, key).await.map(drop)
 }
 
-/// Looks, as a holder, and changes nothing.
+/// Looks as a holder, and changes nothing.
 async fn look(transactions: &Transactions, key: &str, holder: &Sequencer) -> Result<()> {
     let fenced = transactions.fenced(&FencedKey::new(key).unwrap(), holder).policy(patient());
     fenced.run(async |_: Watched| Ok::<_, Error>(Changes::none())).await.map(drop)
@@ -29,8 +29,9 @@ fn is_refused(outcome: Result<()>, older: &Sequencer, newer: &Sequencer) {
     assert!(printed.contains(&newer.token().to_string()) && printed.contains("Try: stop working"), "{printed}");
 }
 
-/// An older holder is refused from the first transaction of a newer one on, also if that changes nothing; and by the
-/// marks that the script of a fenced key keeps, as that is by those of a transaction.
+/// An older holder is refused from the first transaction of a newer holder on, even if that
+/// transaction changes nothing. The script of a fenced key and a transaction share their marks:
+/// each refuses holders that the other has shut out.
 #[tokio::test]
 async fn an_older_holder_is_refused_in_a_transaction_and_the_marks_are_those_of_the_script() {
     let (server, key) = (redis().unwrap(), name());
@@ -60,8 +61,8 @@ async fn an_older_holder_is_refused_in_a_transaction_and_the_marks_are_those_of_
     assert_eq!(value(server, &key), Some(4));
 }
 
-/// The holder stops while it decides; a newer one comes, and has only looked by then. The older one goes on: nothing of
-/// its is written, and it is told to stop.
+/// The holder stops while it decides; a newer holder comes, and has only looked by then. The older
+/// holder goes on: none of its changes is written, and it gets an error.
 #[tokio::test]
 async fn a_holder_that_is_overtaken_while_it_decides_changes_nothing() {
     let (server, key) = (redis().unwrap(), name());
@@ -95,7 +96,7 @@ async fn who_may_not_write_changes_nothing() {
     look(&transactions, &key, &reader).await.unwrap();
     assert_eq!(take(&transactions, &key, &reader).await.unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(look(&transactions, &key, &permit).await.unwrap_err().kind(), ErrorKind::Unsupported);
-    // Whoever has kept something else there hears of it.
+    // A client with other data under this key gets an error.
     let marks = format!("{{{key}}}:fence");
     server.run(&["HSET", &marks, "any", "yes"]).unwrap();
     let error = look(&transactions, &key, &reader).await.unwrap_err();

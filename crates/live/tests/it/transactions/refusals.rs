@@ -1,4 +1,4 @@
-//! What cannot be done is told, with what to do.
+//! Impossible transactions are errors with a remedy.
 
 use lockkeeper::fence::redis::FencedKey;
 use lockkeeper::optimistic::redis::{Changes, Watched};
@@ -8,8 +8,9 @@ use lockkeeper_live::Redis;
 use super::{put, shared_with, take_one, value};
 use crate::faults::store;
 
-/// A user with the rights that are documented can do it. Without one of them it is told which are needed, and nothing is
-/// changed: above all not where MULTI is refused, behind which each command would be done by itself.
+/// The documented rights suffice. Without one of them the error names the needed rights, and
+/// nothing is changed: above all if MULTI is refused, after which each command would be done by
+/// itself.
 #[tokio::test]
 async fn a_user_without_one_of_the_rights_changes_nothing_and_learns_them() {
     const RIGHTS: [&str; 7] = ["~stock", "+watch", "+unwatch", "+multi", "+exec", "+get", "+set"];
@@ -21,7 +22,7 @@ async fn a_user_without_one_of_the_rights_changes_nothing_and_learns_them() {
         put(&server, "stock", 7);
         let rights = RIGHTS.iter().filter(|right| **right != missing);
         let rule = ["ACL", "SETUSER", "app", "reset", "on", ">pw", "+info", "+ping"];
-        // Those that are connected keep their connection, and have other rights from now on.
+        // Connected users keep their connection, and have other rights from now on.
         server.run(&rule.iter().chain(rights).copied().collect::<Vec<_>>()).unwrap();
         let taken = take_one(transactions.watch(["stock"]), "stock").await;
         if missing == "+unwatch" {
@@ -39,8 +40,8 @@ async fn a_user_without_one_of_the_rights_changes_nothing_and_learns_them() {
     assert_eq!(value(&server, "stock"), Some(6));
 }
 
-/// What the server does not take into the transaction spoils all of it. What fails only when it is done does not keep the
-/// others from being done: that is told, too.
+/// A command that the server does not queue aborts the whole transaction. A command that fails only
+/// at EXEC does not stop the others; the error says that too.
 #[tokio::test]
 async fn a_command_that_is_refused_is_reported_and_what_was_done_as_well() {
     let (server, key) = shared_with(7);
@@ -68,7 +69,8 @@ async fn a_command_that_is_refused_is_reported_and_what_was_done_as_well() {
     assert_eq!(value(server, &key), Some(1));
 }
 
-/// What is read wrongly is the caller's to decide about, and what was kept of a transaction reads nothing any more.
+/// The caller decides about a wrong read, and a handle kept after its transaction reads nothing any
+/// more.
 #[tokio::test]
 async fn what_cannot_be_read_is_reported_to_who_reads() {
     let (server, key) = shared_with(7);
@@ -92,7 +94,7 @@ async fn what_cannot_be_read_is_reported_to_who_reads() {
     assert_eq!(value(server, &key), Some(6));
 }
 
-/// Nothing would be compared.
+/// Such a transaction would compare nothing.
 #[tokio::test]
 async fn a_transaction_that_watches_nothing_is_refused() {
     let (server, key) = shared_with(7);
@@ -102,7 +104,8 @@ async fn a_transaction_that_watches_nothing_is_refused() {
     assert_eq!(value(server, &key), Some(7));
 }
 
-/// Of two holders the older one would lower the marks that the newer one has raised, and pass from then on.
+/// The older one of two holders would lower the marks that the newer one has raised, and pass from
+/// then on.
 #[tokio::test]
 async fn a_transaction_that_is_fenced_twice_by_one_key_is_refused() {
     let (server, key) = shared_with(7);

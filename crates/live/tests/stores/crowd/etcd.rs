@@ -1,11 +1,12 @@
-//! Data of others around the locks in an etcd: of an application under the same path, of stores whose path lies in this one's,
-//! and where older versions kept their claims. Each round's keys are younger than all claims that stand.
+//! Foreign data around the locks in an etcd: of an application under the same path, of stores with
+//! a path inside this one's, and in the place where older versions kept their claims. Each round's
+//! keys are younger than all present claims.
 
 use data_encoding::BASE64;
 use lockkeeper::LockName;
 use serde_json::{Value, json};
 
-/// What lies deeper below a folder: more keys than anybody asks for who looks at the last of a line.
+/// Keys deeper below a folder: more keys than a client reads that looks for the last key of a line.
 const DEEP: [&str; 10] = [
     "41/qty",
     "42/qty",
@@ -27,7 +28,7 @@ pub(crate) fn comes(url: &str, name: &LockName, round: usize) {
     }
 }
 
-/// Whatever lies under the path, nothing of it may be in the line.
+/// No key under the path may be in the line.
 fn comes_to_native(name: &LockName, round: usize) {
     let name = name.encoded();
     let old = format!("/lockkeeper/{name}");
@@ -41,15 +42,15 @@ fn comes_to_native(name: &LockName, round: usize) {
     come(&old, &settlers, round);
 }
 
-/// A key right below a name is a contender for that name there, whoever has written it: so all of these are one level
-/// deeper, below names that no case has.
+/// A key directly below a name is a contender for that name there, whichever client wrote it: so
+/// all of these keys are one level deeper, below names that no case has.
 fn comes_to_concurrency(name: &LockName, round: usize) {
     let mut settlers = ["0", "!", "~"].map(|end| format!("{name}{end}/~/x")).to_vec();
     settlers.extend([format!("/{name}/x"), format!("/lockkeeper/{name}/6c0ffee-0")]);
     come(name.as_str(), &settlers, round);
 }
 
-/// Puts all of them there in one step, and takes away what came deep below the folder in the round before.
+/// Puts all keys there in one step, and removes the deep keys of the last round.
 fn come(folder: &str, settlers: &[String], round: usize) {
     let deep = |round: usize| DEEP.iter().map(move |key| format!("{folder}/~{}/{key}", round % 2));
     let mut changes: Vec<_> = deep(round).map(|key| put(&key)).collect();

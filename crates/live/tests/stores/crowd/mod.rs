@@ -1,4 +1,4 @@
-//! Data of others, put around the locks behind the back of their stores.
+//! Foreign data around the locks, written without their stores.
 
 pub(crate) mod etcd;
 pub(crate) mod redis;

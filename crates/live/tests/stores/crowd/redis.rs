@@ -1,10 +1,10 @@
-//! Other keys beside those of a lock on Redis, and messages of others to those who listen.
+//! Foreign keys beside the keys of a lock on Redis, and foreign messages to subscribers.
 
 use ::redis::{Cmd, ConnectionLike, Value};
 use lockkeeper::LockName;
 use lockkeeper_live::Redis;
 
-/// The first nodes of the shared cluster, which nobody fails over.
+/// The first nodes of the shared cluster, which no test fails over.
 const MASTERS: usize = 3;
 
 /// Comes to the servers at this URL: a shared one, or the nodes among which a shared cluster's keys are shared out.
@@ -41,15 +41,15 @@ fn key(parts: [&str; 3]) -> Vec<u8> {
     parts.concat().into_bytes()
 }
 
-/// What lies there all the time: keys of every type, in the lock's slot and outside of it.
+/// The permanent data: keys of every type, in the lock's slot and outside of it.
 fn settlers(name: &LockName, sharded: bool) -> Vec<Cmd> {
     let (plain, name) = (name.as_str(), &name.encoded());
     let mut all = vec![
-        // An application, and other libraries of locks, call their keys like the lock.
+        // An application, and other libraries of locks, use the lock's name as a key.
         command(&[b"SET", plain.as_bytes(), b"7"]),
         command(&[b"HSET", &key(["{", name, "}"]), b"f9a1:1", b"1"]),
         command(&[b"SET", &key(["lock:{", name, "}"]), b"\xff\xfe\0"]),
-        // Nearly those of the lock.
+        // Keys similar to the keys of the lock.
         command(&[b"SET", &key(["lk:", name, ""]), b"7"]),
         command(&[b"SET", &key(["lk:{", name, ""]), b"7"]),
         command(&[b"SET", &key(["lk:{", name, "}}"]), b"7"]),
@@ -72,7 +72,7 @@ fn settlers(name: &LockName, sharded: bool) -> Vec<Cmd> {
         command(&[b"RPUSH", &key(["lk:{", name, "%7a}"]), b"7"]),
         command(&[b"SET", &key(["lk:{h.", name, "}"]), b"7"]),
     ];
-    // Names of which this is the beginning, or which are the beginning of this.
+    // Names that begin with this name, or with which this name begins.
     let last = plain.char_indices().last().map_or(0, |(at, _)| at);
     for near in [format!("{plain}~"), format!("{plain}/~"), format!("{}~", &plain[..last])] {
         let near = near.parse::<LockName>().map_or_else(|_| "~".to_owned(), |near| near.encoded());
@@ -89,7 +89,7 @@ fn passers_by(name: &LockName, round: usize, sharded: bool) -> Vec<Cmd> {
     passers_by_of(name.as_str(), &name.encoded(), round, sharded)
 }
 
-/// What changes with each round, and what is said to those who listen.
+/// The data that change with each round, and the messages to subscribers.
 fn passers_by_of(plain: &str, name: &str, round: usize, sharded: bool) -> Vec<Cmd> {
     let round = round.to_string();
     let mut all = vec![
