@@ -58,8 +58,7 @@ fn with_units(text: &str) -> Option<u64> {
     }
 }
 
-/// Writes a duration so that [`parse_duration`] reads it back. The function cuts off what is shorter than a
-/// millisecond.
+/// Writes a duration so that [`parse_duration`] reads it back, rounded down to milliseconds.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Errors. Each says what went wrong, with which lock, on which store, whether the operation may have happened, and
-//! what to do.
+//! Errors. An error says what went wrong, with which lock, on which store, whether the operation
+//! may have happened, and what to do.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub enum ErrorKind {
     SessionLost,
     /// The lock is in use as another kind of lock (permits beside exclusive or shared), or with a higher epoch.
     Mismatch,
-    /// This store, or this build of lockkeeper, cannot do it.
+    /// This store, or this build of lockkeeper, does not support the operation.
     Unsupported,
     /// The store refused the operation: a right is missing.
     Denied,
@@ -56,7 +56,7 @@ pub enum Effect {
 
 /// The error of every operation of lockkeeper.
 ///
-/// It prints as one line without secrets, with the remedy last.
+/// An error prints as one line without secrets, with the remedy last.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -106,7 +106,7 @@ impl Error {
         self
     }
 
-    /// The same error of an operation that changes nothing.
+    /// The same error for an operation that changes nothing.
     #[must_use]
     #[doc(hidden)]
     pub fn without_effect(mut self) -> Self {
@@ -129,7 +129,7 @@ impl Error {
         self
     }
 
-    /// The same error, saying of which store it speaks.
+    /// The same error, with the name of its store.
     #[must_use]
     #[doc(hidden)]
     pub fn at(mut self, store: &str) -> Self {
@@ -146,7 +146,7 @@ impl Error {
         self
     }
 
-    /// The same error, about this lock. An error that names a lock already keeps that name.
+    /// The same error, about this lock. An error that has a lock already keeps that lock.
     #[must_use]
     pub fn about(mut self, name: LockName) -> Self {
         self.0.name.get_or_insert(name);
@@ -192,13 +192,13 @@ impl Error {
         &self.0.message
     }
 
-    /// What the reader can do about it.
+    /// The remedy for the reader.
     pub fn remedy(&self) -> Option<&str> {
         self.0.remedy.as_deref()
     }
 }
 
-/// Equal are those that say the same.
+/// Two errors are equal if their texts are.
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
         format!("{self:?}") == format!("{other:?}")

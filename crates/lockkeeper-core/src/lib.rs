@@ -1,9 +1,11 @@
-//! What the crate `lockkeeper` and its stores have in common: the contract of a store, values, errors and URLs.
+//! The common parts of the crate `lockkeeper` and its stores: the contract of a store, values,
+//! errors and URLs.
 //!
-//! Programs that use locks depend on `lockkeeper`, which shows all of this under the same paths. A crate with a store of
-//! its own may depend on this crate alone.
+//! Programs that use locks depend on `lockkeeper`, which re-exports all of this under the same
+//! paths. A crate with a store of its own may depend on this crate alone.
 //!
-//! The modules that the documentation does not show are for lockkeeper's own crates. They may change in any version.
+//! Modules outside of the documentation are for lockkeeper's own crates. They may change in any
+//! version.
 #![forbid(unsafe_code)]
 
 pub mod duration;

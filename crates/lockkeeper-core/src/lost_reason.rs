@@ -39,14 +39,14 @@ pub enum LostReason {
 }
 
 impl LostReason {
-    /// Whether the store may have given the lock away when this is known. A mark, and the end of `max_hold`, leave it with
-    /// the holder for the rest of its lease.
+    /// Returns whether the store may have granted the lock to another claim by now. A break mark,
+    /// and the end of `max_hold`, leave the lock with the holder for the rest of its lease.
     #[doc(hidden)]
     pub fn gives_away(&self) -> bool {
         !matches!(self, Self::Broken { .. } | Self::MaxHold)
     }
 
-    /// The reason in a word, as JSON and the metrics have it.
+    /// The reason in one word, as in JSON and the metrics.
     #[doc(hidden)]
     pub fn word(&self) -> &'static str {
         match self {

@@ -54,7 +54,8 @@ impl LockName {
         Ok(Self(format!("{prefix}{}", self.0).into()))
     }
 
-    /// What stands behind a prefix in this name: the reverse of [`under`](Self::under). `None` where nothing does.
+    /// The part of this name after a prefix: the reverse of [`under`](Self::under). `None` if there
+    /// is none.
     #[doc(hidden)]
     pub fn within(&self, prefix: &str) -> Option<Self> {
         if prefix.is_empty() {
@@ -63,7 +64,7 @@ impl LockName {
         self.0.strip_prefix(prefix).filter(|rest| !rest.is_empty()).map(|rest| Self(rest.into()))
     }
 
-    /// The name as it was given.
+    /// The name as given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -80,7 +81,7 @@ impl LockName {
     }
 }
 
-/// Why this cannot be a name, if it cannot.
+/// Why this text cannot be a name, if that is so.
 #[doc(hidden)]
 pub fn problem(name: &str) -> Option<String> {
     if name.is_empty() {
@@ -93,10 +94,11 @@ pub fn problem(name: &str) -> Option<String> {
     }
 }
 
-/// Whether this can stand before a name.
+/// Checks whether a prefix can come before a name.
 ///
 /// # Errors
-/// [`Invalid`](crate::ErrorKind::Invalid) when it leaves no room for a name, or has a control character.
+/// [`Invalid`](crate::ErrorKind::Invalid) if the prefix leaves no room for a name, or has a control
+/// character.
 #[doc(hidden)]
 pub fn check_prefix(prefix: &str) -> Result<(), Error> {
     let most = LockName::MAX_LEN - 1;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 /// 128 random bits.
 ///
-/// Where the operating system refuses to give any (a kernel before its first entropy, a sandbox without the call),
-/// there is no safe way to go on: an id that can be guessed would let a stranger release the lock.
+/// If the operating system refuses random numbers (a kernel before its first entropy, a sandbox
+/// without the call), there is no safe way to go on: with a guessed id, a stranger could release
+/// the lock.
 pub fn bits128() -> [u8; 16] {
     #[cfg(feature = "testing")]
     if let Some(bits) = sown::bits128() {
@@ -15,7 +16,8 @@ pub fn bits128() -> [u8; 16] {
     loop {
         match getrandom::fill(&mut bytes) {
             Ok(()) => return bytes,
-            // Interrupted or not ready yet: the only errors that Linux gives pass by themselves.
+            // The call was interrupted, or is not ready yet: on Linux, only these two errors occur,
+            // and both pass.
             Err(_) => std::thread::yield_now(),
         }
     }
@@ -35,11 +37,11 @@ mod sown {
         static SEED: RefCell<Option<Seeded>> = const { RefCell::new(None) };
     }
 
-    /// Ends the sequence of the seed when it is dropped.
+    /// Dropping this ends the sequence of the seed.
     #[derive(Debug)]
     pub struct Sown(());
 
-    /// From now on this thread's numbers are those of this seed.
+    /// From now on this thread's numbers come from this seed.
     pub fn sow(seed: u64) -> Sown {
         SEED.with_borrow_mut(|sown| *sown = Some(Seeded::new(seed)));
         Sown(())

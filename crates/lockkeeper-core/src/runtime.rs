@@ -14,7 +14,8 @@ use tokio_util::task::TaskTracker;
 use crate::time::{self, Clock};
 use crate::{Error, ErrorKind, Result};
 
-/// How long a thread of our own goes on after the engine, for what was posted last: the end of the sessions.
+/// How long a thread of the engine's own goes on after the engine, for the last posted tasks: the
+/// end of the sessions.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// The caller's runtime, or a thread with one of our own.
@@ -32,10 +33,10 @@ struct OwnThread {
 }
 
 impl Runtime {
-    /// The runtime that the caller is in, or a new thread where there is none.
+    /// The caller's runtime, or a new thread if there is none.
     ///
     /// # Errors
-    /// `Internal` when the operating system gives no thread or no descriptors for it.
+    /// `Internal` if the operating system refuses a thread, or descriptors for the thread.
     pub fn here_or_own() -> Result<Self> {
         match Handle::try_current() {
             Ok(handle) => Ok(Self { handle, own: None, tracker: TaskTracker::new() }),
@@ -53,20 +54,22 @@ impl Runtime {
         Ok(Self { handle, own: Some(own), tracker })
     }
 
-    /// Whether the engine can have its timers here.
+    /// Checks whether the engine can have its timers here.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a runtime that was built without them.
+    /// [`Invalid`](ErrorKind::Invalid) for a runtime without timers.
     pub fn check(&self) -> Result<()> {
         let _entered = self.enter();
-        // Tokio tells it by a panic only, and would in a task that nobody joins.
+        // Tokio reports the missing timers only by a panic, which would happen in a task that
+        // nobody joins.
         catch_unwind(time::probe).map_err(|_| {
             Error::invalid("the tokio runtime has no timers, or no I/O: the deadlines of locks need both")
                 .with_remedy("enable_all() at the builder of the runtime, or dedicated_thread()")
         })
     }
 
-    /// Whether the engine has a thread of its own, so that a caller's poll does not drive it.
+    /// Returns whether the engine has a thread of its own, so that a caller's poll does not drive
+    /// it.
     pub fn is_own(&self) -> bool {
         self.own.is_some()
     }
@@ -76,8 +79,9 @@ impl Runtime {
         (!is_thread_ending()).then(|| self.handle.enter())
     }
 
-    /// Runs what calls the user's subscriber, here, or on the runtime at the very end of a thread: a subscriber has
-    /// thread-locals of its own, and a panic in the destructor of a thread-local aborts the process.
+    /// Runs a call of the user's subscriber: here, or on the runtime at the very end of a thread. A
+    /// subscriber has thread-locals of its own, and a panic in the destructor of a thread-local
+    /// aborts the process.
     pub fn aside(&self, call: impl FnOnce() + Send + 'static) {
         match is_thread_ending() {
             true => self.finish(async move { call() }),
@@ -85,7 +89,7 @@ impl Runtime {
         }
     }
 
-    /// Runs what has to come to its end; [`drain`](Self::drain) waits for it.
+    /// Runs a task that has to end; [`drain`](Self::drain) waits for it.
     pub fn finish<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -93,9 +97,10 @@ impl Runtime {
         self.handle.spawn(self.tracker.track_future(task));
     }
 
-    /// Polls `task` once in place, so that its request takes its place in the order of this task's requests, and
-    /// then lets the runtime [finish](Self::finish) it. At the very end of a thread the runtime does it all. A panic in
-    /// it ends it, and nothing else, as in the runtime: this is called in drops.
+    /// Polls `task` once in place, so that its request takes its place in the order of this task's
+    /// requests, and then lets the runtime [finish](Self::finish) the task. At the very end of a
+    /// thread the runtime does everything. A panic in the task ends only the task, as in the
+    /// runtime: drops call this function.
     pub fn post<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -108,22 +113,23 @@ impl Runtime {
         }
     }
 
-    /// Where the engine has a thread of its own: [posts](Self::post) `task`, so that it goes on while its caller's
-    /// thread is blocked, and holds nothing in the store that the engine's own requests may wait for. Elsewhere it is
-    /// left to its caller.
+    /// If the engine has a thread of its own: [posts](Self::post) `task`, so that the task goes on
+    /// while its caller's thread is blocked, and does not hold anything in the store for which the
+    /// engine's own requests may wait. Otherwise the caller drives the task.
     pub fn carry<T: Send + 'static>(&self, task: Task<Result<T>>) -> Task<Result<T>> {
         if !self.is_own() {
             return task;
         }
         let (done, result) = oneshot::channel();
         self.post(async move {
-            // When nobody listens any more, what came of it is dropped: a grant is withdrawn by that.
+            // Without a receiver, the result is dropped: the drop of a grant withdraws it.
             let _ = done.send(task.await);
         });
         Box::pin(async move { result.await.unwrap_or_else(|_| Err(gone().with_unknown_effect())) })
     }
 
-    /// As [`carry`](Self::carry), for what only reads: it ends when its caller goes away, and nobody waits for its end.
+    /// As [`carry`](Self::carry), for a task that only reads: the task ends when its caller goes
+    /// away, and nothing waits for its end.
     pub fn look<T: Send + 'static>(&self, task: Task<Result<T>>) -> Task<Result<T>> {
         if !self.is_own() {
             return task;
@@ -138,8 +144,8 @@ impl Runtime {
         Box::pin(async move { result.await.unwrap_or_else(|_| Err(gone())) })
     }
 
-    /// Lets `task` go on whether its caller polls or not, after a first poll in place: what it holds holds up nobody else
-    /// then. `None` when the runtime has ended first.
+    /// Lets `task` go on whether its caller polls or not, after a first poll in place: so it delays
+    /// no other task by the things that it holds. `None` if the runtime has ended first.
     pub fn carry_on<T, F>(&self, task: F) -> impl Future<Output = Option<T>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -147,13 +153,13 @@ impl Runtime {
     {
         let (done, result) = oneshot::channel();
         self.post(async move {
-            // Its caller may have gone.
+            // The caller may have gone.
             let _ = done.send(task.await);
         });
         async move { result.await.ok() }
     }
 
-    /// Runs what only ends with the engine.
+    /// Runs a task that ends only with the engine.
     pub fn serve<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -161,10 +167,11 @@ impl Runtime {
         self.handle.spawn(task);
     }
 
-    /// Waits until all that has to be finished is finished, for at most `within`; whether it is.
+    /// Waits until all tasks of [`finish`](Self::finish) have ended, for at most `within`; returns
+    /// whether they have.
     pub async fn drain(&self, clock: &Clock, within: Duration) -> bool {
         self.tracker.close();
-        // It stays closed, which keeps nothing out: another drain may be waiting for it.
+        // The tracker stays closed, which excludes no task: another drain may be waiting.
         clock.timeout(within, self.tracker.wait()).await.is_some()
     }
 }
@@ -208,12 +215,13 @@ thread_local! {
     static IS_ENGINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this is the thread of an engine, where nothing may wait for an engine.
+/// Returns whether this is the thread of an engine, where nothing may wait for an engine.
 pub fn is_engine_thread() -> bool {
     IS_ENGINE.get()
 }
 
-/// Gone before the thread-locals that were made before it, since a thread ends them from the last to the first.
+/// Dropped before the thread-locals that were made before it, since a thread drops them from the
+/// last to the first.
 struct Ending;
 
 impl Drop for Ending {
@@ -224,18 +232,19 @@ thread_local! {
     static ENDING: Ending = const { Ending };
 }
 
-/// From now on `is_thread_ending` is known of this thread. Called when a lock was granted, after tokio and the
-/// subscriber had their part in it.
+/// From now on `is_thread_ending` works on this thread. Called after a grant, when tokio and the
+/// subscriber have had their part in it.
 pub fn remember_thread() {
     let _ = ENDING.try_with(|_| ());
 }
 
-/// Whether this is the end of a thread, where thread-locals of others (tokio's, a subscriber's) may be gone.
+/// Returns whether this is the end of a thread, where thread-locals of others (tokio's, a
+/// subscriber's) may be gone.
 fn is_thread_ending() -> bool {
     ENDING.try_with(|_| ()).is_err() || Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
 }
 
-/// A future that is polled inside the engine's runtime, whoever polls it.
+/// A future that is polled inside the engine's runtime, from any caller.
 pub async fn inside<F: Future>(runtime: &Runtime, future: F) -> F::Output {
     let mut future = pin!(future);
     std::future::poll_fn(|cx| {

@@ -40,7 +40,7 @@ impl Drop for Secret {
     fn drop(&mut self) {
         let mut bytes = std::mem::take(&mut self.0).into_bytes();
         bytes.fill(0);
-        // Keeps the compiler from leaving the writes out because nobody reads them.
+        // Keeps the compiler from removing the writes, whose results are never read.
         black_box(&bytes);
     }
 }

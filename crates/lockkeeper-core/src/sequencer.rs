@@ -19,7 +19,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// As sequencers and handles show it.
+    /// The form in sequencers and handles.
     #[doc(hidden)]
     pub fn code(self) -> String {
         match self {

@@ -1,4 +1,5 @@
-//! How infos and events look in JSON and its like: durations in milliseconds, tokens and ids as text, words in snake case.
+//! The form of infos and events in JSON and similar formats: durations in milliseconds, tokens and
+//! ids as text, words in snake case.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub fn text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok,
     serializer.collect_str(value)
 }
 
-/// Bytes as text, as far as they are text.
+/// Bytes as text, with replacements for invalid parts.
 pub fn lossy<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&String::from_utf8_lossy(bytes))
 }

@@ -14,9 +14,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant as TokioInstant;
 
-/// What two clocks that run at slightly different rates may differ by, over one lease: 0.5 % each way.
+/// The allowed difference between two clocks with slightly different rates, over one lease: 0.5 %
+/// each way.
 const DRIFT_PER_MILLE: u32 = 5;
-/// What is taken off for the granularity of timers and clocks.
+/// The allowance for the granularity of timers and clocks.
 const GRANULARITY: Duration = Duration::from_millis(5);
 
 /// A point in time of this process's [`Clock`]. It means nothing to another process.
@@ -76,9 +77,10 @@ struct Wall {
 }
 
 impl Clock {
-    /// The clock of a holder: [`boot`](Self::boot), or `CLOCK_MONOTONIC_RAW` and the suspended time where that is
-    /// later. So a time daemon that slows the machine's clock down does not let a guard report a lock as held for too
-    /// long. On other systems than Linux this is [`boot`](Self::boot).
+    /// The clock of a holder: [`boot`](Self::boot), or `CLOCK_MONOTONIC_RAW` plus the suspended
+    /// time if that is later. So a time daemon that slows the machine's clock does not let a guard
+    /// report a lock as held for too long. On other systems than Linux this is
+    /// [`boot`](Self::boot).
     pub fn holder() -> Self {
         Self(Source::Holder)
     }
@@ -97,7 +99,7 @@ impl Clock {
         Self(Source::Tokio { origin: TokioInstant::now(), wall: Arc::default() })
     }
 
-    /// Whether it is the same on every thread.
+    /// Returns whether every thread sees the same time.
     #[doc(hidden)]
     pub fn is_the_machines(&self) -> bool {
         matches!(self.0, Source::Boot | Source::Holder)
@@ -122,8 +124,8 @@ impl Clock {
         }
     }
 
-    /// How far the wall clock is ahead of the time since boot, in nanoseconds. It changes only when somebody sets the
-    /// wall clock: both are slewed alike.
+    /// How far the wall clock is ahead of the time since boot, in nanoseconds. This changes only
+    /// when the wall clock is set: a slew affects both clocks.
     #[doc(hidden)]
     pub fn wall_offset(&self) -> i64 {
         match &self.0 {
@@ -132,8 +134,8 @@ impl Clock {
         }
     }
 
-    /// Sleeps for `d` of the runtime's time. This is for waiting and pacing, not for deadlines: the runtime's time
-    /// stands still while the machine is suspended.
+    /// Sleeps for `d` of the runtime's time. This is for waiting and pacing, not for deadlines: the
+    /// runtime's time stops while the machine is suspended.
     pub async fn sleep(&self, d: Duration) {
         tokio::time::sleep(d).await;
     }
@@ -144,7 +146,7 @@ impl Clock {
     }
 }
 
-/// Makes one of each kind of timer that is used here, and drops it.
+/// Makes one timer of each kind that the engine uses, and drops it.
 ///
 /// # Panics
 /// As tokio does in a runtime that cannot have such a timer.
@@ -167,8 +169,8 @@ pub fn believed(lease: Duration) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).saturating_sub(GRANULARITY)
 }
 
-/// How long a lease of `lease` may seem to last at most, counted from an instant *after* the store had granted it: the
-/// store's clock may go slowly and ours fast by ρ.
+/// The longest apparent duration of a lease of `lease`, counted from an instant *after* the store's
+/// grant: the store's clock may go slowly and ours fast by ρ.
 #[doc(hidden)]
 pub fn lasts_at_most(lease: Duration) -> Duration {
     let nanos = lease.as_nanos() * u128::from(1000 + DRIFT_PER_MILLE) / u128::from(1000 - DRIFT_PER_MILLE);
@@ -236,8 +238,8 @@ fn reading(clock: rustix::time::ClockId) -> Duration {
     Duration::new(t.tv_sec.unsigned_abs(), u32::try_from(t.tv_nsec).unwrap_or(0))
 }
 
-/// The wall clock, in µs since 1970: for the first token of a new file, for people, and for what is kept for too long although
-/// nobody holds it. No holder is believed or disbelieved by it.
+/// The wall clock, in µs since 1970: for the first token of a new file, for people, and for claims
+/// that are kept for too long without a holder. It decides nothing about the validity of a holder.
 #[doc(hidden)]
 pub fn wall_micros() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
@@ -260,7 +262,8 @@ mod alarm {
 
     use super::{Clock, Duration, Instant, Source, boot_time};
 
-    /// A timer for deadlines: it goes off although the machine was suspended, unlike the runtime's own.
+    /// A timer for deadlines: unlike the runtime's timers, it fires even if the machine was
+    /// suspended.
     #[derive(Debug)]
     #[doc(hidden)]
     pub struct Alarm {
@@ -269,8 +272,8 @@ mod alarm {
     }
 
     impl Alarm {
-        /// Must be called on the runtime. Without a timer of its own (no such call, no descriptor left) it looks at
-        /// the clock every second.
+        /// Must be called on the runtime. Without a timer of its own (no such call, no descriptor
+        /// left) the alarm looks at the clock every second.
         #[doc(hidden)]
         pub fn new(clock: Clock) -> Self {
             let timer = match clock.0 {
@@ -284,7 +287,8 @@ mod alarm {
             Self { clock, timer }
         }
 
-        /// Completes when the clock has reached `when`. Dropping it disarms nothing; the next call arms anew.
+        /// Completes when the clock has reached `when`. Dropping the future does not disarm the
+        /// timer; the next call sets it again.
         #[doc(hidden)]
         pub async fn at(&self, when: Instant) {
             while self.clock.now() < when {
@@ -300,7 +304,7 @@ mod alarm {
         }
     }
 
-    /// Completes when somebody sets the wall clock.
+    /// Completes when the wall clock is set.
     #[derive(Debug)]
     #[doc(hidden)]
     pub struct WallAlarm {
@@ -309,7 +313,8 @@ mod alarm {
     }
 
     impl WallAlarm {
-        /// Must be called on the runtime. Without a timer of its own it says every second that it may have been set.
+        /// Must be called on the runtime. Without a timer of its own, the alarm completes every
+        /// second, since the clock may have been set.
         #[doc(hidden)]
         pub fn new(clock: Clock) -> Self {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
@@ -357,7 +362,7 @@ mod alarm {
 
     async fn fired(timer: &AsyncFd<OwnedFd>) {
         let Ok(mut guard) = timer.readable().await else {
-            // The runtime is going away; so is everything that waits for it.
+            // The runtime is ending, and with it every task that waits for the timer.
             return std::future::pending().await;
         };
         let mut expirations = [0_u8; 8];
@@ -390,8 +395,8 @@ mod alarm {
         }
     }
 
-    /// A timer for deadlines. It looks at the clock at least once a second, since the runtime's timers stand still
-    /// while the machine is suspended.
+    /// A timer for deadlines. It looks at the clock at least once a second, since the runtime's
+    /// timers stop while the machine is suspended.
     #[derive(Debug)]
     #[doc(hidden)]
     pub struct Alarm {
@@ -424,8 +429,8 @@ mod tests {
     #[test]
     fn a_holder_believes_less_than_the_store_keeps() {
         let ttl = Duration::from_secs(30);
-        // The slowest store clock and the fastest holder: the store keeps ttl/(1+ρ) of real time, the holder
-        // believes for at most believed(ttl)/(1−ρ).
+        // The slowest store clock and the fastest holder: the store keeps ttl/(1+ρ) of real time,
+        // the holder's lock is valid for at most believed(ttl)/(1−ρ).
         let kept = ttl.as_secs_f64() / 1.005;
         let real = believed(ttl).as_secs_f64() / 0.995;
         assert!(real < kept);

@@ -33,7 +33,7 @@ impl Tls {
         Self::default()
     }
 
-    /// Trusts the certificates in this file, and no longer those of the operating system.
+    /// Trusts the certificates in this file instead of those of the operating system.
     pub fn ca(mut self, file: impl AsRef<Path>) -> Self {
         self.ca = Some(file.as_ref().to_owned());
         self

@@ -1,4 +1,4 @@
-//! The fencing token: the number by which a resource tells an old holder from a new one.
+//! The fencing token: the number that distinguishes an old holder from a new one.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How many bits of a token belong to the store; the epoch stands above them.
+/// The number of a token's bits that belong to the store; the epoch has the bits above.
 const STORE_BITS: u32 = 54;
 const STORE_MAX: u64 = (1 << STORE_BITS) - 1;
 
@@ -49,7 +49,7 @@ impl FencingToken {
         self.0.get()
     }
 
-    /// The number for a signed SQL column. It always fits: tokens are below 2^63.
+    /// The number for a signed SQL column. The number always fits: tokens are below 2^63.
     pub fn as_i64(self) -> i64 {
         self.0.get().cast_signed()
     }

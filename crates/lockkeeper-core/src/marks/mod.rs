@@ -1,4 +1,4 @@
-//! The rule of the fence, as values: what stores and `lockkeeper::fence` have in common.
+//! The rule of the fence, as values that stores and `lockkeeper::fence` share.
 
 mod reason;
 pub mod redis;
@@ -50,7 +50,8 @@ impl Marks {
     /// marks do not change then.
     pub fn admit(&mut self, mode: Mode, token: FencingToken) -> Result<(), StaleReason> {
         let newest = match mode {
-            // Marks that were kept elsewhere may say otherwise, but what is exclusive is also one of any.
+            // Marks from another store may contradict each other; an exclusive token also counts as
+            // one of any.
             Mode::Exclusive => self.any.max(self.exclusive),
             Mode::Shared => self.exclusive,
             Mode::Permits(_) => return Err(StaleReason::NoGate),
@@ -89,9 +90,9 @@ mod tests {
         Upgrade,
         /// A live holder sends a request that arrives at once.
         Access(usize),
-        /// A holder sends a request that is still on its way.
+        /// A holder sends a request. The request is under way.
         Send(usize),
-        /// One of the requests on their way arrives, perhaps not for the first time.
+        /// One of the requests under way arrives, perhaps not for the first time.
         Arrive(usize),
     }
 
@@ -108,7 +109,8 @@ mod tests {
         prop::collection::vec(step, 0..60)
     }
 
-    /// The line of readers and writers, the requests on their way, and what the gate has let through.
+    /// The line of readers and writers, the requests under way, and the accesses that have passed
+    /// the gate.
     #[derive(Default)]
     struct World {
         marks: Marks,
@@ -158,7 +160,7 @@ mod tests {
                         self.line[i].0 = Mode::Shared;
                     }
                 }
-                // Only the sole claim in the line may be upgraded, and it gets a new token.
+                // Only a claim alone in its line may be upgraded, and gets a new token.
                 Step::Upgrade if self.line.len() == 1 => self.line[0] = (Mode::Exclusive, self.next_token()),
                 Step::Access(pick) => {
                     if let Some((mode, token)) = self.holder(pick) {

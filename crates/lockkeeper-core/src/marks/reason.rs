@@ -8,9 +8,9 @@ use crate::{FencingToken, LockName};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StaleReason {
-    /// A newer access that conflicts with it has passed.
+    /// A newer, conflicting access has passed.
     Older {
-        /// The newest token that conflicts with it.
+        /// The newest conflicting token.
         seen: FencingToken,
     },
     /// Another lock protects the resource.
@@ -18,8 +18,9 @@ pub enum StaleReason {
         /// The lock that protects the resource.
         expected: LockName,
     },
-    /// The sequencer is for permits. The holder of one permit may live on while the other permit changes hands again
-    /// and again, so the order of the tokens does not tell a live holder from a former one. Only the store can tell.
+    /// The sequencer is for permits. The holder of one permit may live on while another permit
+    /// changes hands many times, so the order of the tokens does not distinguish a live holder from
+    /// a former one. Only the store knows.
     NoGate,
 }
 

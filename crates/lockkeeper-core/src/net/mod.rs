@@ -1,5 +1,5 @@
-//! Connections to servers, for the stores that have some: TCP, and TLS on top of it. What is said over them is each
-//! store's own matter.
+//! Connections to servers, for the stores with servers: TCP, and TLS on top of it. Each store has
+//! its own protocol.
 
 mod tls;
 
@@ -16,7 +16,7 @@ use tokio_rustls::client::TlsStream;
 pub use self::tls::TlsSettings;
 use crate::time::Clock;
 
-/// What `said` puts before the words of rustls, where there is something that a person can mend.
+/// `said` puts these words before rustls's own, if a person can correct the problem.
 pub const UNKNOWN_SIGNER: &str = "no trusted authority has signed its certificate";
 pub const OTHER_NAME: &str = "its certificate is for another name";
 pub const WANTS_CERTIFICATE: &str = "it asks for a certificate";
@@ -47,7 +47,7 @@ pub enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Connects; the caller limits the time for all of it to `within`.
+/// Connects. The caller limits the time for everything to `within`.
 pub async fn connect(endpoint: &Endpoint, tls: Option<&TlsSettings>, within: Duration) -> Result<Stream, String> {
     let found = lookup_host((endpoint.host.as_str(), endpoint.port)).await;
     let addresses: Vec<SocketAddr> = found.map_err(|e| format!("its name was not found: {e}"))?.collect();
@@ -57,7 +57,8 @@ pub async fn connect(endpoint: &Endpoint, tls: Option<&TlsSettings>, within: Dur
     let Some(tls) = tls else { return Ok(Stream::Plain(socket)) };
     let name = tls.name_of(&endpoint.host)?;
     let shaken = TlsConnector::from(std::sync::Arc::clone(&tls.config)).connect(name, socket);
-    // A server without TLS waits for the rest of a command. It is to be told from one that is not there at all.
+    // A server without TLS waits for the rest of a command. The error has to distinguish it from a
+    // missing server.
     match Clock::boot().timeout(within / 2, shaken).await {
         Some(Ok(stream)) => Ok(Stream::Tls(Box::new(stream))),
         Some(Err(e)) => Err(format!("TLS failed: {}", said(&e))),
@@ -65,7 +66,7 @@ pub async fn connect(endpoint: &Endpoint, tls: Option<&TlsSettings>, within: Dur
     }
 }
 
-/// What went wrong, by rustls' types and not by its words: those may change.
+/// The problem, by rustls's types and not by its texts, which may change.
 pub fn said(error: &io::Error) -> String {
     use CertificateError::{BadSignature, NotValidForName, NotValidForNameContext, Other, UnknownIssuer};
     let why = match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
@@ -82,12 +83,13 @@ pub fn said(error: &io::Error) -> String {
     format!("{why}: {error}")
 }
 
-/// The type of this is that of a library that only rustls knows.
+/// The type of this error is from a library that only rustls uses.
 fn is_of_authority(why: &OtherError) -> bool {
     format!("{why:?}").contains("CaUsedAsEndEntity")
 }
 
-/// The first that accepts. Each gets its share of the time, so that one that drops everything leaves some for others.
+/// The first address that accepts. Each address gets its share of the time, so that an address that
+/// drops everything leaves time for the others.
 async fn any(addresses: &[SocketAddr], within: Duration) -> io::Result<TcpStream> {
     let share = within / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");

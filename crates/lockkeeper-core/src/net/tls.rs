@@ -1,4 +1,4 @@
-//! TLS: who is trusted, and who we are.
+//! TLS: the trusted authorities, and our own certificate.
 
 use std::fmt;
 use std::path::Path;
@@ -50,7 +50,7 @@ impl TlsSettings {
         Ok(Self { config: Arc::new(config), server_name })
     }
 
-    /// The same for a server that has to be told beforehand what is going to be spoken.
+    /// The same for a server that has to know the protocol beforehand.
     pub fn speaking(mut self, protocol: &[u8]) -> Self {
         Arc::make_mut(&mut self.config).alpn_protocols = vec![protocol.to_vec()];
         self
@@ -72,7 +72,8 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
-/// The one that the program has installed for its whole process, else that of a cargo feature.
+/// The provider of the whole process, if the program has installed one, else the provider of a
+/// cargo feature.
 fn provider() -> Result<Arc<CryptoProvider>> {
     if let Some(installed) = CryptoProvider::get_default() {
         return Ok(Arc::clone(installed));

@@ -1,4 +1,4 @@
-//! What the content of a register tells about a write.
+//! The outcome of a write, read from the content of a register.
 
 use super::{Version, Versioned, Write};
 
@@ -49,7 +49,7 @@ mod tests {
     use super::super::REMEMBERED;
     use super::*;
 
-    /// What is there after so many writes of others.
+    /// The content after this number of writes by other clients.
     fn others(mut current: Option<Versioned>, writes: usize) -> Option<Versioned> {
         for _ in 0..writes {
             current = Some(Versioned::after(current.as_ref(), &Write::new(Version::of(current.as_ref()), "")));

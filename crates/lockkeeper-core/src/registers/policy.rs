@@ -76,7 +76,7 @@ impl Policy {
         Tries { policy: self.clone(), started: clock.now(), clock, made: 1 }
     }
 
-    /// The bound of the pause after so many tries.
+    /// The bound of the pause after this many tries.
     fn bound(&self, made: u32) -> Duration {
         let doubled = 1_u32.checked_shl(made.saturating_sub(1)).unwrap_or(u32::MAX);
         self.first.saturating_mul(doubled).min(self.longest)
@@ -94,7 +94,7 @@ pub struct Tries {
 }
 
 impl Tries {
-    /// Pauses before the next try; `false` if there is to be none.
+    /// Pauses before the next try; `false` if no further try is due.
     #[doc(hidden)]
     pub async fn again(&mut self) -> bool {
         let Some(pause) = self.next_pause() else { return false };
@@ -102,7 +102,7 @@ impl Tries {
         true
     }
 
-    /// Begins the next try, if there is to be one: the pause before it.
+    /// Begins the next try, if one is due. Returns the pause before it.
     pub(super) fn next_pause(&mut self) -> Option<Duration> {
         let bound = u64::try_from(self.policy.bound(self.made).as_nanos()).unwrap_or(u64::MAX);
         let pause = Duration::from_nanos(random::below(bound.saturating_add(1)));
@@ -128,7 +128,7 @@ impl Tries {
         self.clock.timeout(self.left(), request).await.unwrap_or_else(|| Err(silent().with_unknown_effect()))
     }
 
-    /// What to say when all tries met with others.
+    /// The error when every try met a conflict.
     #[doc(hidden)]
     pub fn conflict(&self) -> Error {
         let problem = format!("another client was faster each time ({} tries)", self.made);

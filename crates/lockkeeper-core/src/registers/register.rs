@@ -1,4 +1,4 @@
-//! What a register has to do.
+//! The contract of a register.
 
 use std::fmt::{Debug, Display};
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use crate::{Error, Result, name};
 /// The largest value, in bytes: 512 KiB, so that it fits on every store that has registers.
 pub const MAX_VALUE: usize = 512 * 1024;
 
-/// Values with versions, each under a key: what [`update`](super::update) needs of a store.
+/// Values with versions, each under a key: the part of a store that [`update`](super::update)
+/// needs.
 ///
 /// The rules for keys are those for names of locks: 1 to 255 bytes of UTF-8 without control characters, compared byte
 /// by byte. A value has at most [`MAX_VALUE`] bytes. `Display` names the register in messages, without secrets.
@@ -34,9 +35,9 @@ pub trait Register: Debug + Display + Send + Sync + 'static {
     /// know.
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for what cannot be a key or a value. An error without
-    /// [effect](Error::effect) means that the write was not done and never will be. An error with `Effect::Unknown`
-    /// means that the write may have been done, or may be done later.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for an impossible key or value. An error without
+    /// [effect](Error::effect) means that the write was not done and never will be. An error with
+    /// `Effect::Unknown` means that the write may have been done, or may be done later.
     ///
     /// # Cancel safety
     /// If the future is dropped after its first poll, the outcome of the write is unknown.
@@ -55,7 +56,7 @@ impl<R: Register + ?Sized> Register for Arc<R> {
     }
 }
 
-/// What a register answers to a write.
+/// The answer of a register to a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swap {
     /// The write was done. It is kept as long as the register keeps its data.
@@ -68,7 +69,7 @@ pub enum Swap {
 /// Checks whether this text can be a key.
 ///
 /// # Errors
-/// [`Invalid`](crate::ErrorKind::Invalid) if it cannot be one.
+/// [`Invalid`](crate::ErrorKind::Invalid) if the text cannot be a key.
 pub fn check_key(key: &str) -> Result<()> {
     let Some(problem) = name::problem(key) else { return Ok(()) };
     let shown: String = key.chars().take(40).collect();
@@ -79,7 +80,7 @@ pub fn check_key(key: &str) -> Result<()> {
 /// Checks whether this write can be done under this key.
 ///
 /// # Errors
-/// [`Invalid`](crate::ErrorKind::Invalid) if it cannot.
+/// [`Invalid`](crate::ErrorKind::Invalid) if the register cannot store the write.
 pub fn check_write(key: &str, write: &Write) -> Result<()> {
     check_key(key)?;
     if write.value().len() <= MAX_VALUE {

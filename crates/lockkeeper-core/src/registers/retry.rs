@@ -64,7 +64,7 @@ where
     }
 }
 
-/// What comes after an attempt: its end, or a pause and the next one.
+/// The step after an attempt: its end, or a pause and the next attempt.
 #[doc(hidden)]
 pub fn after<T>(outcome: Outcome<T>, tries: &mut Tries) -> Result<ControlFlow<T, Duration>> {
     match outcome {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::{Effect, ErrorKind};
 
-    /// How often it was tried with these outcomes, and what came of it.
+    /// The number of tries with these outcomes, and the result.
     async fn tried(policy: Policy, outcomes: Vec<Result<Outcome<u8>>>) -> (usize, Result<u8>) {
         let (all, mut outcomes) = (outcomes.len(), outcomes.into_iter());
         let result = retry(&policy, || std::future::ready(outcomes.next().expect("no more tries"))).await;

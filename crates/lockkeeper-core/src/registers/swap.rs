@@ -1,4 +1,4 @@
-//! One write, to its end: it is sent, and the register is read again if no answer came.
+//! One write, up to its end: the client sends it, and reads the register again if no answer came.
 
 use super::policy::Tries;
 use super::{Fate, Outcome, Policy, Register, Swap, Version, Write};
@@ -7,7 +7,8 @@ use crate::{Effect, Error, ErrorKind, Result};
 /// Does a write, and returns its outcome. If no answer comes, `swap` reads the register again, and sends the same write
 /// again as long as no other write has made its version. So the write is done at most once.
 ///
-/// It is for a write on a version that a client has seen, for instance in an `If-Match` of a request:
+/// The function is for a write on a version that a client has seen, for instance in an `If-Match`
+/// of a request:
 ///
 /// ```
 /// use lockkeeper::optimistic::{MemoryRegister, Outcome, Policy, Version, Write, swap};
@@ -29,7 +30,8 @@ use crate::{Effect, Error, ErrorKind, Result};
 /// tokio runtime with timers enabled.
 ///
 /// # Errors
-/// Those of [`Register::compare_and_swap`] without effect: the write was not done, and never will be.
+/// The errors of [`Register::compare_and_swap`] without effect: the write was not done, and never
+/// will be.
 ///
 /// # Cancel safety
 /// If the future is dropped, the write may have been done, or may be done later; at most once.
@@ -62,7 +64,7 @@ where
     Ok(writing.settle(before, &mut policy.start()?).await)
 }
 
-/// [`swap`] as a part of something longer.
+/// [`swap`] as a part of a longer operation.
 pub(super) async fn place<R>(register: &R, key: &str, write: &Write, tries: &mut Tries) -> Result<Outcome<Version>>
 where
     R: Register + ?Sized,
@@ -71,25 +73,25 @@ where
     loop {
         match writing.send(tries).await {
             Ok(Swap::Done) => return Ok(Outcome::Done(write.makes())),
-            // Nothing but this one request can have done it: a copy that the network made.
+            // Only this one request can have done the write: the network made a copy.
             Ok(Swap::Conflict(current)) if Fate::of(write, current.as_ref()) == Fate::Done => {
                 return Ok(Outcome::Done(write.makes()));
             }
             Ok(Swap::Conflict(_)) => return Ok(Outcome::Conflict),
             Err(error) if error.effect() == Effect::Unknown => return Ok(writing.settle(error, tries).await),
-            // Nothing is under way, so it can be sent again.
+            // No copy is under way, so the write can be sent again.
             Err(error) if error.is_retryable() && tries.again().await => {}
             Err(error) => return Err(about(key, error)),
         }
     }
 }
 
-/// An error that says of which key it speaks.
+/// An error that names its key.
 pub(super) fn about(key: &str, error: Error) -> Error {
     error.at(&format!("key {key:?}"))
 }
 
-/// A write on its way.
+/// A write under way.
 struct Writing<'a, R: ?Sized> {
     register: &'a R,
     key: &'a str,
@@ -101,8 +103,9 @@ impl<R: Register + ?Sized> Writing<'_, R> {
         tries.answer(self.register.compare_and_swap(self.key, self.write)).await
     }
 
-    /// Finds out what became of it: reads back, and sends it again while its place is free. From here on no error ends
-    /// the doubt, and no answer but one that shows who has its place.
+    /// Finds out the outcome of the write: reads the register, and sends the write again while its
+    /// place is free. From here on, errors leave the outcome in doubt. Only an answer that shows
+    /// the writer of the place ends the doubt.
     async fn settle(&self, mut doubt: Error, tries: &mut Tries) -> Outcome<Version> {
         while tries.again().await {
             let fate = match self.look(tries).await {
@@ -126,7 +129,8 @@ impl<R: Register + ?Sized> Writing<'_, R> {
         Ok(Fate::of(self.write, current.as_ref()))
     }
 
-    /// With the same writer and the same version: of all its copies one is done at the most.
+    /// Sends the write again with the same writer and the same version: at most one of its copies
+    /// is done.
     async fn send_again(&self, tries: &Tries) -> Result<Fate> {
         Ok(match self.send(tries).await? {
             Swap::Done => Fate::Done,

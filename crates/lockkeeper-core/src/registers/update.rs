@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// runtime with timers enabled.
 ///
 /// # Errors
-/// Those of [`try_update`].
+/// The errors of [`try_update`].
 ///
 /// # Cancel safety
 /// That of [`try_update`].
@@ -101,7 +101,7 @@ async fn load<R: Register + ?Sized>(register: &R, key: &str, tries: &mut Tries) 
     loop {
         match tries.answer(register.load(key)).await {
             Err(error) if error.is_retryable() && tries.again().await => {}
-            // A look changes nothing, answered or not.
+            // A look changes nothing, with or without an answer.
             loaded => return loaded.map_err(|error| about(key, error.without_effect())),
         }
     }

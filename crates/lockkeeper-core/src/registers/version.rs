@@ -6,7 +6,8 @@ use data_encoding::HEXLOWER;
 
 use crate::random;
 
-/// How many writers of a key a register of this crate remembers: the writer of the value, and those before it.
+/// The number of writers of a key that a register of this crate remembers: the writer of the value,
+/// and earlier ones.
 pub const REMEMBERED: usize = 16;
 
 /// How often a key was written: 0 for a key that is not there, 1 after the first write, and so on without a gap. A key
@@ -36,7 +37,7 @@ impl Version {
     /// The version that the next write makes.
     #[must_use]
     pub fn next(self) -> Self {
-        // There is no time for so many writes.
+        // There is no time for this many writes.
         Self(self.0.saturating_add(1))
     }
 }
@@ -148,7 +149,7 @@ impl Write {
         self.writer
     }
 
-    /// What is there once it was done.
+    /// The content of the register after the write.
     pub(super) fn into_versioned(self) -> Versioned {
         Versioned::new(self.makes(), self.value, vec![self.writer])
     }

@@ -1,31 +1,34 @@
-//! The later of two clocks: `CLOCK_BOOTTIME`, whose rate a time daemon may slow down by several per cent while it
-//! corrects an offset, and `CLOCK_MONOTONIC_RAW`, whose rate nobody changes but which stands still in a suspend.
+//! The later of two clocks. A time daemon may slow `CLOCK_BOOTTIME` by several per cent while it
+//! corrects an offset. Nobody changes the rate of `CLOCK_MONOTONIC_RAW`, but this clock stops
+//! during a suspend.
 //!
-//! Over each second it advances as far as the faster of the two, the suspended time included.
+//! Over each second the result advances as far as the faster of the two clocks, the suspended time
+//! included.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// So often the two clocks are laid over each other again, in nanoseconds: an offset that has grown between them over
-/// days must not hide what one of them loses now.
+/// The interval at which the two clocks are aligned again, in nanoseconds: an offset from days of
+/// drift must not hide a delay of one clock now.
 const ANCHOR: i64 = 1_000_000_000;
-/// Between two readings for an anchor no more than this may pass: a thread that is put aside between them would add
-/// that pause to the time.
+/// The longest time between two readings for an anchor: a thread that is suspended between them
+/// would add its pause to the time.
 const TOGETHER: i64 = 50_000;
-/// So far apart they do not drift within a second: then the machine was suspended, or a clock is slewed.
+/// The clocks do not drift this far apart within a second: then the machine was suspended, or a
+/// clock is slewed.
 const APART: i64 = 1_000_000;
 
-/// What a clock says, in nanoseconds.
+/// The readings of the clocks, in nanoseconds.
 pub(super) trait Clocks {
     fn boot(&self) -> i64;
     fn raw(&self) -> i64;
     fn monotonic(&self) -> i64;
 }
 
-/// Three offsets, of which each only rises: so no reader needs all of them to be of one moment.
+/// Three offsets that only rise, so a reader does not need all of them from one moment.
 #[derive(Debug)]
 pub(super) struct Later {
     boot: AtomicI64,
-    /// Of the raw clock and the suspended time.
+    /// The offset of the raw clock plus the suspended time.
     raw: AtomicI64,
     suspended: AtomicI64,
     anchored: AtomicI64,
@@ -63,7 +66,7 @@ impl Later {
         raw.saturating_add(suspended).saturating_add(self.raw.load(Ordering::Acquire))
     }
 
-    /// Lays the two over each other, where they could be read together.
+    /// Aligns the two clocks, if they could be read together.
     fn anchor(&self, clocks: &impl Clocks) {
         let (before, raw, boot) = (clocks.boot(), clocks.raw(), clocks.boot());
         if boot - before > TOGETHER {
@@ -117,7 +120,7 @@ mod tests {
             machine
         }
 
-        /// This much time, of which the slewed clock shows so many per mille.
+        /// This much time; the slewed clock shows this many per mille of it.
         fn pass(&self, nanos: i64, per_mille: i64) {
             self.monotonic.set(self.monotonic.get() + nanos / 1000 * per_mille);
             self.raw.set(self.raw.get() + nanos);

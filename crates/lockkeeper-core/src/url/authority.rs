@@ -1,4 +1,5 @@
-//! The part that may hold a password: `[user[:pw]@]host[:port][,host[:port]…]`. No error repeats any of it.
+//! The part that may have a password: `[user[:pw]@]host[:port][,host[:port]…]`. No error repeats
+//! any of it.
 
 use std::net::Ipv6Addr;
 
@@ -29,7 +30,8 @@ pub(super) fn read(authority: &str, url: &mut StoreUrl) -> Result<()> {
     Ok(())
 }
 
-/// A host is named by its place in the list: what could not be read may be a password without its `@`.
+/// An error names a host by its place in the list: unreadable text may be a password without its
+/// `@`.
 pub(super) fn host(text: &str, place: usize) -> Result<Host> {
     let invalid = |problem: &str| Error::invalid(format!("host {place} of the store's URL {problem}"));
     let (name, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {

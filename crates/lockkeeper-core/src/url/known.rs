@@ -1,5 +1,5 @@
-//! The URLs that can be read: those of lockkeeper's own stores, whatever stores this build has, and those of registered
-//! stores.
+//! The URLs that can be read: those of lockkeeper's own stores, in every build, and those of
+//! registered stores.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -55,7 +55,7 @@ const SERVER_NAME: Param = Param::new("server-name", "the name in the server's c
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct Own {
-    /// What its URLs look like.
+    /// The form of its URLs.
     pub urls: &'static UrlSyntax,
     /// What a build without the store lacks.
     pub(super) needs: &'static str,
@@ -74,7 +74,7 @@ pub static OWN: [Own; 4] = [
 pub(super) const LATER: [&str; 10] =
     ["redlock", "redlocks", "zk", "zks", "mysql", "mariadb", "postgres", "postgresql", "http", "https"];
 
-/// Those of stores that are not lockkeeper's own.
+/// The URLs of registered stores.
 static REGISTERED: RwLock<Vec<&'static UrlSyntax>> = RwLock::new(Vec::new());
 
 /// All that can be read, lockkeeper's own first.
@@ -83,7 +83,8 @@ pub(super) fn all() -> Vec<&'static UrlSyntax> {
     OWN.iter().map(|own| own.urls).chain(registered.iter().copied()).collect()
 }
 
-/// From now on these URLs can be read, if none of their schemes is known already: else the scheme that is.
+/// From now on these URLs can be read, if none of their schemes is known already. Otherwise the
+/// error is the known scheme.
 #[doc(hidden)]
 pub fn register(syntax: &'static UrlSyntax) -> Result<(), &'static str> {
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);

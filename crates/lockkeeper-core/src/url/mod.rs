@@ -1,10 +1,11 @@
 //! The URL of a store: `scheme://[user[:pw]@]host[:port][,host[:port]…][/path][?k=v&…]`, `memory:` and `file:PATH`.
 //!
-//! lockkeeper has its own parser for two reasons. A store may have several hosts in one authority, which general URL
-//! parsers refuse. And a password must never be printed: the parser turns it into a [`Secret`] at once, the code that
-//! prints a URL has no access to it, and no error repeats a part of an authority that could not be read.
+//! lockkeeper has its own parser for two reasons. A store may have several hosts in one authority,
+//! which general URL parsers refuse. And a password must never be printed. The parser turns it into
+//! a [`Secret`] at once, the code that prints a URL has no access to it, and no error repeats a
+//! part of an unreadable authority.
 //!
-//! IPv6 addresses stand in brackets. User, password, path and parameters may be %-encoded. In a user or a password,
+//! IPv6 addresses are in brackets. User, password, path and parameters may be %-encoded. In a user or a password,
 //! `:`, `/`, `?`, `#` and `@` must be %-encoded. All URLs take these parameters:
 //!
 //! | parameter | value | default |
@@ -64,8 +65,8 @@ pub struct StoreUrl {
     pub password: Option<Secret>,
     /// The hosts, in the order given; none for `memory:` and `file:`.
     pub hosts: Vec<Host>,
-    /// The path, decoded: with its leading `/` behind hosts, empty if there is none. For `file:` it is the path of the
-    /// file, relative to the working directory unless it is absolute.
+    /// The path, decoded: with its leading `/` after hosts, empty if there is none. For `file:` it
+    /// is the path of the file, relative to the working directory unless it is absolute.
     pub path: String,
     /// The parameters that every URL takes.
     pub common: CommonParams,
@@ -83,7 +84,7 @@ pub struct Host {
     pub port: Option<u16>,
 }
 
-/// The parameters that every URL takes; `None` or empty for one that is not given.
+/// The parameters that every URL takes; `None` or empty for a missing parameter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommonParams {
@@ -156,7 +157,7 @@ impl StoreUrl {
         scheme::lacking(self.scheme)
     }
 
-    /// Refuses what `unsafe=` names if the store has no such check.
+    /// Refuses an `unsafe=` with a check that the store does not have.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid), with the check that was most likely meant.
@@ -176,7 +177,7 @@ impl FromStr for StoreUrl {
     type Err = Error;
 
     /// # Errors
-    /// Those of [`StoreUrl::parse`].
+    /// The errors of [`StoreUrl::parse`].
     fn from_str(text: &str) -> Result<Self> {
         Self::parse(text)
     }

@@ -10,7 +10,7 @@ use crate::{Error, FencingToken, LockName, Result};
 
 const COMMON: [&str; 5] = CommonParams::NAMES;
 
-/// Whether the value of a parameter is kept out of sight, as its name suggests.
+/// Returns whether the value of a parameter is hidden, as its name suggests.
 pub(super) fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     ["pass", "pwd", "secret", "token", "auth", "credential"].iter().any(|word| key.contains(word))
@@ -66,7 +66,7 @@ fn known(key: &str, scheme: &str) -> Result<()> {
     Err(error.with_remedy(suggestion(key, COMMON.iter().chain(&own).copied())))
 }
 
-/// Refuses what `unsafe=` names if the store has no such check.
+/// Refuses an `unsafe=` with a check that the store does not have.
 pub(super) fn check_waived(url: &StoreUrl) -> Result<()> {
     let Some(checks) = scheme::checks(url.scheme) else { return Ok(()) };
     let Some(unknown) = url.common.unsafe_checks.iter().find(|check| !checks.contains(&check.as_str())) else {

@@ -6,7 +6,7 @@ use super::syntax::UrlForm;
 use super::{StoreUrl, authority, params, scheme};
 use crate::{Error, Result};
 
-/// `home` is what `~/` stands for.
+/// `home` replaces `~/`.
 pub(super) fn parse(text: &str, home: Option<&str>) -> Result<StoreUrl> {
     if text.chars().any(char::is_control) {
         return Err(
@@ -32,8 +32,8 @@ pub(super) fn parse(text: &str, home: Option<&str>) -> Result<StoreUrl> {
     Ok(url)
 }
 
-/// The known scheme and what follows its colon. An unknown one is repeated only where it cannot be a piece of a user
-/// and a password without a scheme.
+/// The known scheme and the text after its colon. An error repeats an unknown scheme only if it
+/// cannot be a part of a user and a password.
 fn split_scheme(text: &str) -> Result<((&'static str, UrlForm), &str)> {
     let Some((name, rest)) = text.split_once(':') else {
         return Err(Error::invalid("the URL of the store has no scheme").with_remedy(scheme::examples()));
@@ -104,12 +104,12 @@ fn network<'a>(rest: &'a str, url: &mut StoreUrl) -> Result<&'a str> {
     Ok(query)
 }
 
-/// What stands before the first `?`, and what after it.
+/// The text before the first `?`, and the text after it.
 fn split_query(text: &str) -> (&str, &str) {
     text.split_once('?').unwrap_or((text, ""))
 }
 
-/// The text behind its %-encoding. `what` it is stands in the error; the text itself does not.
+/// The text without its %-encoding. An error has the name `what`, and not the text.
 pub(super) fn decode<'a>(text: &'a str, what: &str) -> Result<Cow<'a, str>> {
     let invalid = |problem: &str| Error::invalid(format!("{what} of the store's URL {problem}"));
     let is_hex = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_hexdigit);

@@ -1,15 +1,15 @@
-//! The schemes: which there are, and what is meant instead of a mistyped one.
+//! The known schemes, and the likely meaning of a mistyped one.
 
 use super::known::{LATER, OWN, all};
 use super::syntax::{Scheme, UrlForm, UrlSyntax};
 use crate::{Error, ErrorKind};
 
-/// The scheme as it stands in the table, whatever its case, and what follows it.
+/// The scheme as in the table, in any case, and the form of its URLs.
 pub(super) fn find(scheme: &str) -> Option<(&'static str, UrlForm)> {
     names().into_iter().find(|(name, _)| name.eq_ignore_ascii_case(scheme))
 }
 
-/// What is meant instead of an unknown scheme.
+/// The likely meaning of an unknown scheme.
 pub(super) fn suggestion(scheme: &str) -> String {
     let names = names();
     let meant = nearest(scheme, names.iter().map(|(name, _)| *name));
@@ -20,7 +20,7 @@ pub(super) fn suggestion(scheme: &str) -> String {
     }
 }
 
-/// For those who named no store that there is: lockkeeper's own stores, the last one first.
+/// Examples for a user without a valid store: lockkeeper's own stores, the last one first.
 pub(super) fn examples() -> String {
     let example = |scheme: &Scheme| match scheme.form {
         UrlForm::Alone => None,
@@ -36,12 +36,12 @@ pub(super) fn examples() -> String {
     }
 }
 
-/// The parameters that only this scheme takes; `None` where they are not known yet.
+/// The parameters that only this scheme takes; `None` if they are not known yet.
 pub(super) fn own_params(scheme: &str) -> Option<Vec<&'static str>> {
     Some(syntax(scheme)?.params_of(scheme))
 }
 
-/// The checks that `unsafe=` may waive; `None` where they are not known yet.
+/// The checks that `unsafe=` may waive; `None` if they are not known yet.
 pub(super) fn checks(scheme: &str) -> Option<&'static [&'static str]> {
     Some(syntax(scheme)?.checks)
 }
@@ -60,7 +60,7 @@ fn syntax(scheme: &str) -> Option<&'static UrlSyntax> {
     all().into_iter().find(|urls| urls.names().any(|name| name == scheme))
 }
 
-/// Every scheme, and what follows its colon.
+/// Every scheme, and the form of its URLs.
 fn names() -> Vec<(&'static str, UrlForm)> {
     let with_form = |scheme: &'static Scheme| scheme.names().map(|name| (name, scheme.form));
     let known = all().into_iter().flat_map(|urls| urls.schemes.iter().flat_map(with_form));
@@ -86,7 +86,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters have to be put in, taken out, replaced or swapped with their neighbour.
+/// How many letters have to be inserted, removed, replaced or swapped with a neighbour.
 fn edits(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = Vec::new();

@@ -1,7 +1,7 @@
-//! What the URLs of a store look like, as data.
+//! The form of a store's URLs, as data.
 
-/// The URLs of a store: their schemes and their parameters. The parser, the help of the command line and the
-/// documentation read it.
+/// The URLs of a store: their schemes and their parameters. The parser, the help of the command
+/// line and the documentation read this.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct UrlSyntax {
@@ -14,7 +14,7 @@ pub struct UrlSyntax {
 }
 
 impl UrlSyntax {
-    /// URLs with these schemes, without parameters of their own and without checks to waive.
+    /// URLs with these schemes, without own parameters and without checks to waive.
     pub const fn new(schemes: &'static [Scheme]) -> Self {
         Self { schemes, params: &[], checks: &[] }
     }
@@ -33,7 +33,7 @@ impl UrlSyntax {
         self
     }
 
-    /// The names of all schemes, those with TLS too.
+    /// The names of all schemes, also with TLS.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.schemes.iter().flat_map(Scheme::names)
     }
@@ -49,17 +49,17 @@ impl UrlSyntax {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Scheme {
-    /// Its name, in lower case, without the colon.
+    /// The name of the scheme, in lower case, without the colon.
     pub name: &'static str,
     /// The name of the scheme for the same store behind TLS.
     pub tls: Option<&'static str>,
-    /// What follows the colon.
+    /// The form of the URL after the colon.
     pub form: UrlForm,
     /// The whole URL as people see it in a help text: `redis://HOST[:PORT][/DB]`.
     pub shown: &'static str,
 }
 
-/// What follows the colon of a scheme, before the parameters.
+/// The part of a URL after the colon of the scheme, before the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UrlForm {
     /// Nothing: `memory:`.
@@ -76,14 +76,14 @@ impl Scheme {
         Self { name, tls: None, form, shown }
     }
 
-    /// The same, where another scheme stands for the same store behind TLS.
+    /// The same, if another scheme names the same store with TLS.
     #[must_use]
     pub const fn tls(mut self, name: &'static str) -> Self {
         self.tls = Some(name);
         self
     }
 
-    /// Its name, and the name of the scheme with TLS.
+    /// The name of the scheme, and the name of the same scheme with TLS.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         [Some(self.name), self.tls].into_iter().flatten()
     }
@@ -93,11 +93,11 @@ impl Scheme {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Param {
-    /// Its name, without the `=`.
+    /// The name of the parameter, without the `=`.
     pub name: &'static str,
-    /// What it sets, in a few words and with its default.
+    /// The effect of the parameter, in a few words and with its default.
     pub says: &'static str,
-    /// The end of the schemes that take it; all do if there is none.
+    /// The end of the schemes that take the parameter; all schemes do if there is none.
     pub only: Option<&'static str>,
 }
 

@@ -194,7 +194,7 @@ fn a_password_is_not_shown_by_any_mistake_around_it() {
     assert!(!parse("redis://user:@h").unwrap().has_password());
 }
 
-/// What is left of a URL when the secrets are put aside.
+/// The parts of a URL without the secrets.
 type Rest = (&'static str, Option<String>, bool, Vec<Host>, String, CommonParams, BTreeMap<String, String>);
 
 fn rest(url: &StoreUrl) -> Rest {

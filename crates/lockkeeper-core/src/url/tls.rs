@@ -30,7 +30,7 @@ impl StoreUrl {
         })
     }
 
-    /// The error for a parameter of TLS in a URL whose scheme has no TLS.
+    /// The error for a TLS parameter in a URL without TLS.
     #[doc(hidden)]
     pub fn has_no_tls(&self, key: &str) -> Error {
         let scheme = self.scheme;

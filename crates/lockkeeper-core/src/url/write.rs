@@ -1,4 +1,4 @@
-//! From [`StoreUrl`] to text, without what is secret.
+//! The text of a [`StoreUrl`], without secrets.
 
 use std::fmt::{self, Write};
 
@@ -8,7 +8,7 @@ use super::params::is_secret;
 use super::{CommonParams, StoreUrl};
 use crate::duration::format_duration;
 
-/// What ends a path or begins something else in it.
+/// Characters that end a path or have another meaning in it.
 const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#').add(b'@').add(b'"').add(b'<').add(b'>');
 const VALUE: &AsciiSet = &PATH.add(b'&');
 const KEY: &AsciiSet = &VALUE.add(b'=');

@@ -1,6 +1,7 @@
--- lockkeeper: the check of a fencing token beside the data, and a command on the data if it passes.
--- KEYS: the marks | the data. ARGV: x or s (exclusive, shared) | token | a command, and what follows the key, or nothing.
--- Answers {1, what the command answered}, or {0, the newer token that it has seen}.
+-- lockkeeper: the check of a fencing token beside the data, and a command on the data if the check
+-- passes. KEYS: the marks | the data. ARGV: x or s (exclusive, shared) | token | a command and its
+-- arguments after the key, or nothing. Answers {1, the command's answer}, or {0, the newer token
+-- that the marks have}.
 local mode,token=ARGV[1],ARGV[2]
 -- As texts: a token of a high epoch is more than a number can hold here.
 local function newer(a,b) return #a>#b or #a==#b and a>b end

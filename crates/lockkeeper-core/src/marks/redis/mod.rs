@@ -1,17 +1,20 @@
-//! The check for data that lives in Redis: the marks stand in a hash beside the data, and every access is one script that
-//! compares and raises them, and runs a command on the data if they let it pass.
+//! The check for data in Redis. The marks are in a hash beside the data. Every access is one
+//! script: it compares and raises the marks, and runs a command on the data if the marks let it
+//! pass.
 //!
 //! The functions return a script, its keys and its arguments. They need no driver, and any client can run the script
 //! (`EVALSHA`, `EVAL`), in a pipeline too.
 //!
-//! - **Every access is a [`Call`], reads too** ([`read`](FencedKey::read), [`write`](FencedKey::write)): the first access
-//!   of a new holder shuts out all older ones. If only writes were checked, an old holder's write would still get in
-//!   between a new holder's read and its write, and an update would be lost.
+//! - **Every access is a [`Call`], reads too** ([`read`](FencedKey::read),
+//!   [`write`](FencedKey::write)): the first access of a new holder shuts out all older holders. If
+//!   only writes were checked, an old holder's write could still come between a new holder's read
+//!   and its write, and an update would be lost.
 //! - **The answer is a list.** If it begins with `1`, the access passed, and the answer of the command follows. If it
 //!   begins with `0`, the holder has lost its lock, the script did nothing, and the newer token follows
 //!   ([`Answer::of`]).
-//! - **The marks must not be lost**: give them no expiry, and give the server no eviction policy. The marks are as
-//!   durable as the server's data, so after a failover that lost the last writes an old holder may get in once more.
+//! - **The marks must not be lost**: give them no expiry, and give the server no eviction policy.
+//!   The marks are as durable as the server's data: after a failover with lost writes, an old
+//!   holder may pass again.
 //!
 //! The key belongs to one lock. The tokens of different locks cannot be compared: if a sequencer comes with a request,
 //! compare [its name](crate::Sequencer::name) first.
@@ -42,11 +45,12 @@ mod tests;
 use crate::marks::StaleReason;
 use crate::{Error, ErrorKind, FencingToken, Mode, Result, Sequencer};
 
-/// The script of every [`Call`]: `KEYS[1]` the marks, a hash of the fields `any` and `exclusive`; `KEYS[2]` the data;
-/// `ARGV[1]` `x` or `s`, `ARGV[2]` the token in decimal, then a command and what follows the key in it, or nothing.
+/// The script of every [`Call`]: `KEYS[1]` the marks, a hash of the fields `any` and `exclusive`;
+/// `KEYS[2]` the data; `ARGV[1]` `x` or `s`, `ARGV[2]` the token in decimal, then a command and its
+/// arguments after the key, or nothing.
 ///
-/// It answers `{1, what the command answered}`, `{1}` without a command, or `{0, the newer token}`. It runs on Redis
-/// from 6.2 on and on Valkey, in a cluster too.
+/// The script answers `{1, the command's answer}`, `{1}` without a command, or
+/// `{0, the newer token}`. It runs on Redis from 6.2 on and on Valkey, in a cluster too.
 pub const SCRIPT: &str = include_str!("guard.lua");
 
 /// A script to send, with its keys and its arguments.
@@ -67,7 +71,7 @@ pub struct Call {
 pub enum Answer {
     /// No newer access that conflicts has passed. The script has run the command.
     Passed,
-    /// A newer access that conflicts has passed. The script did nothing.
+    /// A newer, conflicting access has passed. The script did nothing.
     Stale {
         /// The newest token that conflicts.
         seen: FencingToken,
@@ -89,7 +93,7 @@ impl Answer {
     }
 }
 
-/// A key whose data is protected by a lock.
+/// A key with data that a lock protects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FencedKey {
     marks: String,
@@ -114,13 +118,13 @@ impl FencedKey {
         Ok(Self { marks, key: key.to_owned() })
     }
 
-    /// Where the marks stand.
+    /// The key of the marks.
     #[doc(hidden)]
     pub fn marks(&self) -> &str {
         &self.marks
     }
 
-    /// Where the data stands.
+    /// The key of the data.
     #[doc(hidden)]
     pub fn key(&self) -> &str {
         &self.key
