@@ -1,7 +1,8 @@
 //! Starts of the machine: which one the times in a file belong to.
 //!
-//! A boot id alone does not tell. Some containers (LXC, systemd-nspawn) show an id of their own beside the clocks of
-//! the host, and may share a file with the host. So the clocks decide whether the machine was restarted.
+//! A boot id alone does not decide. Some containers (LXC, systemd-nspawn) show an id of their own
+//! beside the clocks of the host, and may share a file with the host. So the clocks decide whether
+//! the machine was restarted.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +17,7 @@ use crate::duration::format_duration;
 use crate::time::{self, Clock};
 use crate::{Error, ErrorKind, LockName, Result};
 
-/// By how much two readings of one clock may differ, since something happens between them.
+/// The allowed difference between two readings of one clock, since other work happens between them.
 pub(super) const LEAP: Micros = 1_000_000;
 
 /// A start of the machine, as this process sees it.
@@ -29,7 +30,7 @@ pub(super) struct Boot {
     pub(super) began: Micros,
 }
 
-/// What a file knows of the start of the machine in which it was opened last.
+/// A file's knowledge of the boot in which it was opened last.
 struct Known {
     id: String,
     began: Micros,
@@ -50,7 +51,7 @@ impl Boot {
         Ok(Self { id: id.trim().to_owned(), now, began: date.saturating_sub(now) })
     }
 
-    /// As a container sees it that is told another id.
+    /// The boot of a container with an id of its own.
     #[cfg(test)]
     pub(super) fn pretends_another_boot() -> Result<Self> {
         Ok(Self { id: "a container's own".to_owned(), ..Self::of_this_process()? })
@@ -63,11 +64,11 @@ impl Boot {
         Self { id: "another".to_owned(), now: super::layout::span(up), began: this.began + this.now }
     }
 
-    /// Whether this is the start that the file knows, though its id may be another one.
+    /// Returns whether this is the boot that the file knows, though its id may be another one.
     ///
-    /// A clock behind the times in the file began again. Else the dates of the two starts decide: those of two starts
-    /// are at least as far apart as the newest time in the file, and those of one start are equal, but for corrections
-    /// of the date. The middle between the two tells them apart.
+    /// A clock behind the times in the file has started again. Otherwise the dates of the two boots
+    /// decide: two boots are at least as far apart as the newest time in the file, and the dates of
+    /// one boot are equal, except for corrections. The middle between the two cases is the limit.
     fn has_the_clock_of(&self, known: &Known) -> bool {
         known.newest <= self.now.saturating_add(LEAP) && self.began.saturating_sub(known.began) < known.newest / 2
     }
@@ -107,7 +108,8 @@ fn note_the_date(db: &Connection, known: &Known, boot: &Boot) -> rusqlite::Resul
     Ok(())
 }
 
-/// A claim that stands though no client lives: a detached one, or one in its lock-delay. And for how long it stands.
+/// A claim that lives without a client: a detached claim, or one in its lock-delay. Also returns
+/// how long it lives.
 fn live_claim(db: &Connection, now: Micros, clients: &Clients) -> rusqlite::Result<Option<(LockName, Duration)>> {
     let mut dead_clients = DeadClientCheck::new(clients, "");
     let Some((name, line)) = read::lines(db, "", 1, now, &mut dead_clients)?.pop() else { return Ok(None) };
@@ -115,7 +117,7 @@ fn live_claim(db: &Connection, now: Micros, clients: &Clients) -> rusqlite::Resu
     Ok(Some((name, left.unwrap_or_default())))
 }
 
-/// Times of an earlier boot mean nothing, and nothing that held a lock then is left. The fences stay.
+/// Times of an earlier boot mean nothing, and no holder of that boot is left. The fences stay.
 fn empty(db: &mut Connection, boot: &Boot) -> rusqlite::Result<()> {
     let greeting = Transaction::new(db, TransactionBehavior::Immediate)?;
     greeting.execute_batch(
@@ -152,8 +154,8 @@ mod tests {
     const HOUR: Micros = 3_600_000_000;
     const DATE: Micros = 1_800_000_000_000_000;
 
-    /// Whether a reader is in the same start as a file with a newest time of ten hours. The reader's clock tells
-    /// `now`, and the date of its start is `later` than the one in the file.
+    /// Whether a reader is in the same boot as a file with a newest time of ten hours. The reader's
+    /// clock says `now`, and the date of its boot is `later` than the date in the file.
     fn same(now: Micros, later: Micros) -> bool {
         let known = Known { id: "a".to_owned(), began: DATE, newest: 10 * HOUR };
         Boot { id: "b".to_owned(), now, began: DATE + later }.has_the_clock_of(&known)

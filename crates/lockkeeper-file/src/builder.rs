@@ -47,7 +47,7 @@ impl FileStoreBuilder {
         self
     }
 
-    /// Waives this check: the store opens although it fails.
+    /// Waives this check: the store opens even if the check fails.
     pub fn allow(mut self, check: Check) -> Self {
         self.waived.push(check);
         self
@@ -74,7 +74,7 @@ impl FileStoreBuilder {
         let (reply, opened) = oneshot::channel();
         writer::spawn_thread("lockkeeper-file", move || match self.set_up() {
             Ok((store, writer, jobs)) => {
-                // If nobody waits for it any more, the store is dropped here, and the writer ends at once.
+                // If the caller has gone, the store is dropped here, and the writer ends at once.
                 drop(reply.send(Ok(store)));
                 writer.run(&jobs);
             }
@@ -91,7 +91,8 @@ impl FileStoreBuilder {
         beside.make()?;
         let gate = beside.gate()?;
         let inside = gate.enter().map_err(|e| fault::io(&path, "lock its gate", e))?;
-        // Not before: by a clock that was read long ago the times in the file are those of another start.
+        // Read here, and not before: by an old reading of the clock, the times in the file would be
+        // those of another boot.
         let boot = (self.boot)()?;
         database::create(&path).map_err(|e| fault::io(&path, "create it", e))?;
         let file = Identity::of(&path).map_err(|e| fault::io(&path, "look at it", e))?;
@@ -99,7 +100,8 @@ impl FileStoreBuilder {
         let clients = Clients::new(beside.live.clone());
         database::prepare(&mut db, &path, &boot, &clients)?;
         let for_reading = database::connect(&path)?;
-        // Again, now that all are there: somebody may have been faster, and nobody can be any more.
+        // Checked again, now that all files are there: another process may have been faster, and
+        // none can be any more.
         beside.check(&path, &self.waived)?;
         let file = file.and_of_its_log().map_err(|e| fault::io(&path, "look at its log", e))?;
         file.check()?;
@@ -120,7 +122,7 @@ impl FileStoreBuilder {
         Ok((store, writer, receiver))
     }
 
-    /// Looks at what is there before anything is put beside it.
+    /// Looks at the existing files before any file is put beside them.
     fn recognise(path: &Path) -> Result<()> {
         if !path.exists() {
             return Ok(());
@@ -129,7 +131,8 @@ impl FileStoreBuilder {
         database::recognise(&database::connect_to_look(path)?, path).map(drop)
     }
 
-    /// The one path of the file, whatever way led there: the files beside it must be the same for all.
+    /// The one path of the file, whatever path was given: all clients must use the same files
+    /// beside it.
     fn locate(&self) -> Result<PathBuf> {
         let absolute = std::path::absolute(&self.path).map_err(|e| fault::io(&self.path, "find it", e))?;
         let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
@@ -140,7 +143,7 @@ impl FileStoreBuilder {
             private_folder(parent)?;
         }
         let folder = parent.canonicalize().map_err(|e| fault::io(parent, "find the folder", e))?;
-        // A symbolic link leads to the real file, if it leads anywhere.
+        // A symbolic link leads to the real file, if it leads to a file.
         let path = folder.join(name);
         let path = path.canonicalize().unwrap_or(path);
         checks::folder(path.parent().unwrap_or(&folder), &self.waived)?;
@@ -175,7 +178,7 @@ impl Beside {
         Self { gate, live, notify }
     }
 
-    /// Refuses those that are there and are not ours, SQLite's own among them.
+    /// Refuses existing files of another user, SQLite's own files included.
     pub(super) fn check(&self, path: &Path, waived: &[Check]) -> Result<()> {
         let [log, index] = ["-wal", "-shm"].map(|suffix| database::suffixed(path, suffix));
         checks::owners(&[path, &log, &index, &self.gate, &self.live, &self.notify], waived)

@@ -1,4 +1,4 @@
-//! What is looked at before the file is used, and refused with the remedy.
+//! The checks before the file is used; a failed check is refused with the remedy.
 
 use std::fs;
 use std::io;
@@ -10,14 +10,15 @@ use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 use super::{fault, filesystem};
 use crate::{Error, ErrorKind, Result};
 
-/// A check that a caller can waive, by the name that the URL has for it (`unsafe=network-fs`).
+/// A check that a caller can waive, by its name in the URL (`unsafe=network-fs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Check {
-    /// `network-fs`: the file is on a file system that is known to be of this machine alone. Elsewhere locks of files
-    /// and shared memory do not reach the other machines, and each of them would grant the lock.
+    /// `network-fs`: the file is on a file system of this machine alone. On other file systems,
+    /// file locks and shared memory do not reach the other machines, and each machine would grant
+    /// the lock.
     NetworkFs,
-    /// `permissions`: nobody but the owner can write the file and its folder.
+    /// `permissions`: only the owner can write the file and its folder.
     Permissions,
 }
 
@@ -47,7 +48,7 @@ pub(super) fn folder(folder: &Path, waived: &[Check]) -> Result<()> {
         filesystem::local(folder, found.f_type as u32)?;
     }
     let meta = fs::metadata(folder).map_err(|e| fault::io(folder, "look at the folder", e))?;
-    // In a sticky folder (/tmp) nobody can remove or replace what belongs to another.
+    // In a sticky folder (/tmp) a user cannot remove or replace the files of another user.
     let open = meta.mode() & WRITABLE_BY_OTHERS != 0 && meta.mode() & STICKY == 0;
     if open && !waived.contains(&Check::Permissions) {
         return Err(writable(folder));
@@ -55,7 +56,8 @@ pub(super) fn folder(folder: &Path, waived: &[Check]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a database that others could reach by a name beside which we keep no files.
+/// Refuses a database that other processes could reach by a second name: the files of the store are
+/// not beside that name.
 pub(super) fn database(path: &Path) -> Result<()> {
     let meta = fs::metadata(path).map_err(|e| fault::io(path, "look at it", e))?;
     if !meta.is_file() {
@@ -75,16 +77,18 @@ pub(super) fn database(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a single file was mounted over this path (`docker run -v locks.db:/locks.db`). It then has two folders, with
-/// a log and a gate in each, and who opens it here does not see what those do who open it there.
+/// Returns whether a single file was mounted over this path (`docker run -v locks.db:/locks.db`).
+/// The database then has two folders, with a log and a gate in each, and the processes of one
+/// folder do not see those of the other.
 fn is_mounted(path: &Path) -> bool {
-    // Kernels before 5.8 do not tell.
+    // Kernels before 5.8 do not report this.
     statx(CWD, path, AtFlags::empty(), StatxFlags::empty())
         .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
-/// Refuses what others have put, or could put, where the store's own files are to be. In a folder where all may write
-/// (/tmp) anybody can make them first, and with them let go of what others hold.
+/// Refuses files that other users have put, or could put, in the place of the store's own files. In
+/// a folder that all users may write (/tmp), any user can make these files first, and with them
+/// release the locks of others.
 pub(super) fn owners(files: &[&Path], waived: &[Check]) -> Result<()> {
     if waived.contains(&Check::Permissions) {
         return Ok(());
@@ -95,7 +99,7 @@ pub(super) fn owners(files: &[&Path], waived: &[Check]) -> Result<()> {
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             found => found.map_err(look)?,
         };
-        // Who owns the folder can do everything in it anyway.
+        // The owner of the folder can do everything in it anyway.
         let folder = fs::metadata(file.parent().unwrap_or(file)).map_err(look)?;
         if ![rustix::process::geteuid().as_raw(), folder.uid(), 0].contains(&found.uid()) {
             return Err(Error::new(ErrorKind::Denied, format!("file:{} belongs to another user", file.display()))
@@ -114,8 +118,8 @@ fn no_file(path: &Path) -> Error {
         .with_remedy("the path of a file, for example with /locks.db after it")
 }
 
-/// Refuses a process whose clock is set apart from the machine's (a time namespace): it would see the leases of the
-/// others end too early or too late.
+/// Refuses a process whose clock differs from the machine's (a time namespace): it would see the
+/// leases of other processes end too early or too late.
 pub(super) fn clock() -> Result<()> {
     // Kernels without time namespaces have no such file.
     let offsets = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();

@@ -18,22 +18,22 @@ use super::fault;
 use super::liveness::Clients;
 use crate::{Error, ErrorKind, Result, random, time};
 
-/// Tells our databases from others: "lkep".
+/// Distinguishes databases of lockkeeper from others: "lkep".
 const APPLICATION_ID: i32 = 0x6c6b_6570;
-/// Of the tables in `schema.sql`.
+/// The version of the tables in `schema.sql`.
 const SCHEMA_VERSION: i32 = 7;
 /// How long a program other than lockkeeper may keep the file locked.
 const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS: usize = 64;
 
-/// Which file is meant by a path: the one that was opened, and not another that was put in its place.
+/// The identity of the opened file, to notice another file at the same path.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     path: PathBuf,
     files: Vec<(PathBuf, Inode)>,
 }
 
-/// A file, whatever its name is: its device and its number there.
+/// A file under any name: its device, and its number there.
 type Inode = (u64, u64);
 
 fn inode(path: &Path) -> io::Result<Inode> {
@@ -46,8 +46,9 @@ impl Identity {
         Ok(Self { path: path.to_owned(), files: vec![(path.to_owned(), inode(path)?)] })
     }
 
-    /// With SQLite's log and its index, which stay the same for as long as anybody has the database open. Whoever opens
-    /// it when one of them is gone begins another, and sees nothing of what is in ours.
+    /// Adds SQLite's log and the log's index, which stay the same as long as a process has the
+    /// database open. A process that opens the database when one of them is gone begins another,
+    /// and sees nothing of the old one's contents.
     pub(super) fn and_of_its_log(mut self) -> io::Result<Self> {
         for path in [suffixed(&self.path, "-wal"), suffixed(&self.path, "-shm")] {
             let found = inode(&path)?;
@@ -60,8 +61,9 @@ impl Identity {
         &self.path
     }
 
-    /// Whoever opens the path after it was replaced gets another file, and grants what we hold. So nothing in ours
-    /// counts any more. A number of an inode is not given out again while we have the file open.
+    /// If the path was replaced, a process that opens it gets another file, and grants locks that
+    /// this file holds. So the contents of this file do not count any more. The number of an inode
+    /// is not reused while the file is open.
     pub(super) fn check(&self) -> Result<()> {
         for (path, was) in &self.files {
             match inode(path) {
@@ -76,7 +78,8 @@ impl Identity {
 
     fn gone(lost: &Path) -> Error {
         let problem = format!("file:{}: it was deleted or replaced while in use", lost.display());
-        // Not Unavailable: it does not pass, so nobody is to wait for it with the old file open.
+        // Not `Unavailable`: the state is permanent, so no client may wait for its end with the old
+        // file open.
         Error::new(ErrorKind::Closed, problem)
             .with_remedy("restart this program, and keep other programs from removing the file")
     }
@@ -96,10 +99,10 @@ pub(super) fn private() -> OpenOptions {
     options
 }
 
-/// Makes an empty file if there is none.
+/// Makes an empty file if the file is missing.
 ///
-/// The database is never opened by anything but SQLite, for closing any descriptor of it would drop the locks that
-/// SQLite has on it elsewhere in this process. So it is made under another name.
+/// Only SQLite ever opens the database: closing any other descriptor of it would drop SQLite's
+/// locks on it elsewhere in this process. So the file is made under another name.
 pub(super) fn create(path: &Path) -> io::Result<()> {
     if path.try_exists()? {
         return Ok(());
@@ -113,8 +116,8 @@ pub(super) fn create(path: &Path) -> io::Result<()> {
     placed.or_else(|e| if e.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(e) })
 }
 
-/// Gives a file its name, if nothing has that name yet. In one step: whoever opened a file that has two names for a
-/// moment would refuse it for its hard links.
+/// Gives a file its name, if the name is free. In one step: with two names for a moment, a process
+/// that opens the file would refuse it for its hard links.
 fn publish(fresh: &Path, path: &Path) -> io::Result<()> {
     match renameat_with(CWD, fresh, CWD, path, RenameFlags::NOREPLACE) {
         // Not all file systems can do that.
@@ -123,9 +126,9 @@ fn publish(fresh: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// A connection to a database that may be anybody's. What was left in its log stays there: the last connection would
-/// copy it into the database when it is closed and delete the log, which is nothing that a look should do, and costs
-/// more time than all of an opening.
+/// A connection to a database of unknown origin. The contents of its log stay there: the last
+/// connection would copy them into the database when it is closed, and delete the log. A look must
+/// not do that, and it would take longer than a whole opening.
 pub(super) fn connect_to_look(path: &Path) -> Result<Connection> {
     let db = connect(path)?;
     let set = db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
@@ -138,7 +141,8 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     let set_up = || -> rusqlite::Result<Connection> {
         let db = Connection::open_with_flags(path, flags)?;
         db.busy_timeout(BUSY)?;
-        // Else SQLite plans a statement anew for each new value of its parameters, which took a third of the time.
+        // Otherwise SQLite plans a statement again for each new value of its parameters, which took
+        // a third of the time.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS);
         Ok(db)
@@ -146,12 +150,12 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     set_up().map_err(|e| fault::undone(path, e))
 }
 
-/// What a database is to us.
+/// The kind of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing is in it yet.
+    /// The database is empty.
     Empty,
-    /// Lines are in it, as this version keeps them.
+    /// The database has lines, in the form of this version.
     Ours,
 }
 
@@ -161,7 +165,8 @@ pub(super) fn recognise(db: &Connection, path: &Path) -> Result<Kind> {
     let tables = number("SELECT count(*) FROM sqlite_schema")?;
     let version = number("PRAGMA user_version")?;
     match number("PRAGMA application_id")? {
-        // Somebody may have made it since the other look; now it is ours, and has its version.
+        // Another process may have made it since the first look; now it is ours, and has its
+        // version.
         APPLICATION_ID => known(path, number("PRAGMA user_version")?),
         0 if tables == 0 && version == 0 => Ok(Kind::Empty),
         _ => Err(foreign(path)),
@@ -188,7 +193,7 @@ pub(super) fn prepare(db: &mut Connection, path: &Path, boot: &Boot, clients: &C
 fn make(db: &mut Connection, boot: &Boot) -> rusqlite::Result<()> {
     let making = Transaction::new(db, TransactionBehavior::Immediate)?;
     making.execute_batch(include_str!("schema.sql"))?;
-    // The tokens of a file that is made anew are above those of the one that was lost.
+    // The tokens of a new file are above the tokens of a lost one.
     let floor = i64::try_from(time::wall_micros()).unwrap_or(1);
     let sql = "INSERT INTO lk_meta (one, floor, boot_id, began_us) VALUES (1, ?1, ?2, ?3)";
     making.execute(sql, params![floor, boot.id, boot.began])?;
@@ -197,8 +202,8 @@ fn make(db: &mut Connection, boot: &Boot) -> rusqlite::Result<()> {
     making.commit()
 }
 
-/// Commits reach the disk before they are answered: a token that was given out is never given out again. The writer
-/// takes this back for a transaction that gives out none.
+/// A commit reaches the disk before it is answered: an issued token is never issued again. The
+/// writer changes this for a transaction that issues none.
 fn go_durable(db: &Connection, path: &Path) -> Result<()> {
     let mode = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
     let mode = mode.map_err(|e| fault::undone(path, e))?;

@@ -1,4 +1,4 @@
-//! What SQLite and the file system say, in our words.
+//! Errors of SQLite and the file system, in lockkeeper's words.
 
 use std::io;
 use std::path::Path;
@@ -12,13 +12,13 @@ use crate::{Error, ErrorKind};
 /// Why an operation ended early.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// An answer: what the operation did until then stands.
+    /// An answer: the changes of the operation so far stay.
     Refused(Error),
-    /// SQLite failed: what the operation did is undone.
+    /// SQLite failed: the changes of the operation are undone.
     Sqlite(rusqlite::Error),
 }
 
-/// What an operation on the layout returns.
+/// The result of an operation on the layout.
 pub(super) type Outcome<T> = std::result::Result<T, Fault>;
 
 impl From<Error> for Fault {
@@ -61,7 +61,8 @@ pub(super) fn undone(file: &Path, error: rusqlite::Error) -> Error {
             (ErrorKind::Unavailable, "cannot be opened", "look whether the file and its folder are there and writable")
         }
         Some(ErrorCode::SystemIoFailure) => {
-            // Also what a new file gets for as long as a program uses the log of the deleted one.
+            // A new file also gets this error as long as a program uses the log of the deleted
+            // file.
             let remedy = "look for a full disk, or a limit of file size (ulimit -f); if the file was deleted, end the \
                           programs that used it; else look into the kernel's log";
             (ErrorKind::Unavailable, "cannot be read or written", remedy)
@@ -71,7 +72,7 @@ pub(super) fn undone(file: &Path, error: rusqlite::Error) -> Error {
     Error::new(kind, format!("file:{} {what} ({error})", file.display())).with_remedy(remedy).with_source(error)
 }
 
-/// SQLite does not say why it cannot open a file.
+/// SQLite does not report why it cannot open a file.
 fn is_forbidden(file: &Path) -> bool {
     let allowed = rustix::fs::access(file, Access::READ_OK | Access::WRITE_OK);
     matches!(allowed, Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM))

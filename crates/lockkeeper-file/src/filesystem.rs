@@ -1,18 +1,19 @@
-//! File systems: which are of this machine alone. Locks of files, shared memory and inotify reach the processes of one
-//! kernel, so on a file system that two kernels use each of them would grant the lock.
+//! File systems, and which of them belong to this machine alone. File locks, shared memory and
+//! inotify reach the processes of one kernel. On a file system that two kernels use, each kernel
+//! would grant the lock.
 
 use std::path::Path;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Whether other machines can reach it.
+/// Whether other machines can reach a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// It is on a disk, or in the memory, of this machine.
+    /// The file system is on a disk, or in the memory, of this machine.
     Local,
-    /// Other machines can reach it.
+    /// Other machines can reach the file system.
     Shared,
-    /// It stands on another file system, which cannot be told.
+    /// The file system is on top of another one, which cannot be determined.
     Stacked,
 }
 use Reach::{Local, Shared, Stacked};
@@ -21,7 +22,7 @@ pub(super) const OVERLAY: u32 = 0x794c_7630;
 pub(super) const TMPFS: u32 = 0x0102_1994;
 pub(super) const RAMFS: u32 = 0x8584_58f6;
 
-/// All that are known, by the number that `statfs` has for them.
+/// The known file systems, by their number in `statfs`.
 const KNOWN: &[(u32, &str, Reach)] = &[
     (0x0000_ef53, "ext4", Local),
     (0x5846_5342, "XFS", Local),
@@ -31,7 +32,7 @@ const KNOWN: &[(u32, &str, Reach)] = &[
     (0xca45_1a4e, "bcachefs", Local),
     (TMPFS, "tmpfs", Local),
     (RAMFS, "ramfs", Local),
-    // The kernel takes few network file systems for its upper layer.
+    // The kernel accepts few network file systems for its upper layer.
     (OVERLAY, "overlay", Local),
     (0x3153_464a, "JFS", Local),
     (0x5265_4973, "ReiserFS", Local),
@@ -78,10 +79,10 @@ const KNOWN: &[(u32, &str, Reach)] = &[
     (0x5dca_2df5, "sdcardfs", Stacked),
 ];
 
-/// The name of a file system of this machine alone. All others are refused, those that nobody knows too.
+/// The name of a file system of this machine alone. All others are refused, unknown ones too.
 ///
 /// # Errors
-/// `Unsupported`: other machines can reach it, or may be able to.
+/// `Unsupported`: other machines can reach the file system, or may be able to.
 pub(super) fn local(folder: &Path, magic: u32) -> Result<&'static str> {
     let what = match KNOWN.iter().find(|(number, ..)| *number == magic) {
         Some((_, name, Local)) => return Ok(name),

@@ -1,13 +1,14 @@
 //! The gate: one process at a time writes.
 //!
-//! SQLite's own write lock would do for safety, but its waiters poll, and of four busy processes two starved for
-//! seconds. An flock wakes them in turn. Every new open of the file is a contender of its own, so it also holds
-//! between two stores of one process.
+//! SQLite's own write lock would be safe, but its waiters poll, and of four busy processes two
+//! starved for seconds. An flock wakes its waiters in turn. Every open of the file counts
+//! separately, so the gate also works between two stores of one process.
 //!
-//! A child that is forked has what its parent had open, and an flock lasts until the last of them closes it. So each
-//! turn opens the file for itself: only a child that is forked within the very turn in which its parent is killed
-//! keeps the gate shut. A lock of the process (fcntl), which no child has, would spare that too; but it ends as soon as
-//! anybody in the process closes the file, and does not keep two stores of one process apart.
+//! A forked child has its parent's descriptors, and an flock lasts until the last of them is
+//! closed. So each turn opens the file for itself: the gate stays shut only if the child is forked
+//! within the very turn in which its parent is killed. A lock of the process (fcntl), which no
+//! child inherits, would prevent even that. But such a lock ends as soon as the process closes the
+//! file anywhere, and does not separate two stores of one process.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +24,7 @@ pub(super) struct Gate {
     kept: File,
 }
 
-/// Being inside. Dropping it lets the next one in.
+/// A turn inside the gate. Dropping it lets the next process in.
 #[derive(Debug)]
 pub(super) struct Inside<'a> {
     kept: &'a File,
@@ -31,13 +32,14 @@ pub(super) struct Inside<'a> {
 }
 
 impl Gate {
-    /// Makes the file if it is not there.
+    /// Makes the file if the file is missing.
     pub(super) fn new(path: PathBuf) -> io::Result<Self> {
         let kept = private().write(true).create(true).truncate(false).open(&path)?;
         Ok(Self { path, kept })
     }
 
-    /// Waits for as long as it takes: another process that is stopped inside keeps everybody out until it goes on.
+    /// Waits for as long as it takes: another process that is stopped inside excludes all others
+    /// until it goes on.
     pub(super) fn enter(&self) -> io::Result<Inside<'_>> {
         let opened = private().write(true).open(&self.path).ok();
         let inside = Inside { kept: &self.kept, opened };
@@ -59,8 +61,8 @@ impl Inside<'_> {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        // To close it is not enough where a child has it too. It can only fail for a descriptor that is none, and then
-        // nothing is locked.
+        // Closing the file is not enough if a child has it too. The call can fail only for an
+        // invalid descriptor, and then there is no lock.
         let _ = self.file().unlock();
     }
 }

@@ -1,9 +1,10 @@
 //! The file store: locks for the processes of one machine, in one SQLite file, with nothing to set up.
 //!
-//! The store writes every token to the disk before it gives it out, so tokens rise for as long as the file is kept.
-//! Nothing else about a lock has to survive: when the host restarts, all locks are free. A claim lives as long as its
-//! session, and a session as long as its process. When the process ends, in whatever way, its locks are free at once
-//! (with a lock-delay, after the delay), and the kernel wakes the waiters.
+//! The store writes every token to the disk before it issues the token, so tokens rise for as long
+//! as the file is kept. Nothing else about a lock has to survive: when the host restarts, all locks
+//! are free. A claim lives as long as its session, and a session as long as its process. When the
+//! process ends, in whatever way, its locks are free at once (with a lock-delay, after the delay),
+//! and the kernel wakes the waiters.
 //!
 //! Beside `locks.db` (and SQLite's own `-wal` and `-shm`) are three more places. In `locks.db.gate` processes queue for
 //! the gate to write. `locks.db.live/` has a file for each client, which the client keeps locked for its lifetime.
@@ -63,7 +64,7 @@ use lockkeeper_core::time::Clock;
 use lockkeeper_core::url::StoreUrl;
 use lockkeeper_core::{Error, ErrorKind, LockName, Open, Result, duration, random, registers, store, time, url};
 
-/// What it can do.
+/// The capabilities of this store.
 const CAPABILITIES: Capabilities =
     Capabilities { expiry: Expiry::Session { proof_lag: 0, resumable: true }, ..Capabilities::full() };
 
@@ -88,11 +89,11 @@ impl FileStore {
         FileStoreBuilder::new(path.into())
     }
 
-    /// A builder for the store that a `file:` URL names. It creates the folders of the path if they are not there.
+    /// A builder for the store of a `file:` URL. It creates missing folders of the path.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose `unsafe=` names a check that this
-    /// store does not have.
+    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or an `unsafe=` with a check
+    /// that this store does not have.
     pub fn from_url(url: &StoreUrl) -> Result<FileStoreBuilder> {
         if url.scheme != "file" {
             return Err(Error::invalid(format!("{url} is not the URL of a file")).with_remedy("file:PATH"));
@@ -109,19 +110,20 @@ impl FileStore {
 
     /// A duplicate of the descriptor that shows other processes that this client lives.
     ///
-    /// The client counts as dead, and its locks are freed, only when every duplicate is closed. A program may leave the
-    /// end of its hold to a child: a guard process that outlives it, and waits for the last process of a group. It
-    /// gives the child one of these descriptors, so that "freed at once" never means that two commands run. The
-    /// descriptor is closed on `exec` unless the program prevents it.
+    /// The client counts as dead, and its locks are freed, only when every duplicate is closed. A
+    /// program may leave the end of its hold to a child: a guard process that outlives the program,
+    /// and waits for the last process of a group. The program gives the child one of these
+    /// descriptors, so that "freed at once" never means that two commands run. The descriptor is
+    /// closed on `exec` unless the program prevents it.
     ///
     /// # Errors
-    /// Those of `dup`: too many open files.
+    /// The errors of `dup`: too many open files.
     pub fn liveness(&self) -> std::io::Result<File> {
         self.0.liveness.try_clone()
     }
 
-    /// Does a request on the writer's thread. It takes its place there when this is polled first, and is done even
-    /// if the future is dropped then.
+    /// Runs a request on the writer's thread. The request takes its place there at the first poll,
+    /// and is done even if the future is dropped then.
     async fn write<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut Txn<'_>) -> Outcome<T> + Send + 'static,
@@ -136,7 +138,7 @@ impl FileStore {
     ) -> Result<T> {
         self.check_process()?;
         let (job, answer) = writer::job(commit, operation);
-        // If the thread has ended, the job is dropped with its reply, and the answer says so.
+        // If the thread has ended, the job is dropped with its reply, and the caller gets an error.
         let _ = self.0.jobs.send(job);
         answer.await.unwrap_or_else(|_| Err(reader::ended().with_unknown_effect()))
     }
@@ -197,7 +199,7 @@ impl Store for FileStore {
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         let claim = claim.clone();
-        // What is sent again joins no line: its token, if it has one, is on the disk.
+        // A repeated claim joins no line: its token, if it has one, is on the disk.
         let commit = if claim.resend { Commit::InOrder } else { Commit::OnDisk };
         self.commit(commit, move |txn| txn.claim(&claim)).await
     }

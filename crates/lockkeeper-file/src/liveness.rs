@@ -1,4 +1,5 @@
-//! Whether a client's process lives: it holds an flock on a file of its own until the kernel closes it.
+//! Whether a client's process lives: the process holds an flock on a file of its own until the
+//! kernel closes the file.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -12,10 +13,11 @@ use data_encoding::HEXLOWER;
 use super::database::private;
 use crate::{random, time};
 
-/// A client: one opened store of one process. The name of its liveness file.
+/// A client: one opened store of one process. The id is the name of its liveness file.
 pub(super) type ClientId = Arc<str>;
 
-/// The kernel tells of a close just before it lets go of the lock; how often, a millisecond apart, to look again.
+/// The kernel reports a close just before it releases the lock; how often, a millisecond apart, to
+/// look again.
 const CLOSING_LOOKS: u32 = 20;
 
 /// The folder with the liveness files.
@@ -33,8 +35,8 @@ impl Clients {
         self.folder.join(client)
     }
 
-    /// A new client, alive until every duplicate of the file is closed. To be called inside the gate, so that a sweep
-    /// never meets a file that is not locked yet.
+    /// A new client, alive until every duplicate of the file is closed. Must be called inside the
+    /// gate, so that a sweep never meets a file that is not locked yet.
     pub(super) fn enroll(&self) -> io::Result<(ClientId, File)> {
         let client: ClientId = HEXLOWER.encode(&random::bits128()).into();
         let file = private().write(true).create_new(true).open(self.path(&client))?;
@@ -42,15 +44,16 @@ impl Clients {
         Ok((client, file))
     }
 
-    /// Whether its process is known to have ended.
+    /// Returns whether the client's process is known to have ended.
     ///
-    /// A missing file proves nothing: only who has recorded the death deletes it, so somebody else did, and the client
-    /// ends by its time. The test takes a shared lock, so that two that test at once do not see each other.
+    /// A missing file proves nothing: a file is deleted only after the death is recorded, so
+    /// another process did that, and the client's claims end by time. The test takes a shared lock,
+    /// so that two tests at once do not disturb each other.
     pub(super) fn is_dead(&self, client: &str) -> bool {
         File::open(self.path(client)).is_ok_and(|file| file.try_lock_shared().is_ok())
     }
 
-    /// The same, for one whose file was just reported as closed.
+    /// The same for a client whose file was just reported as closed.
     pub(super) fn has_just_died(&self, client: &str) -> bool {
         for _ in 0..CLOSING_LOOKS {
             if self.is_dead(client) {
@@ -64,7 +67,7 @@ impl Clients {
     /// Whether a process of any client lives. To be called inside the gate.
     ///
     /// # Errors
-    /// A file that cannot be looked at, since its client may live.
+    /// Fails for a file that cannot be read, since its client may live.
     pub(super) fn anybody_lives(&self) -> io::Result<bool> {
         for entry in fs::read_dir(&self.folder)? {
             match File::open(entry?.path()) {
@@ -77,16 +80,16 @@ impl Clients {
         Ok(false)
     }
 
-    /// Some clients whose processes have ended. To be called inside the gate.
+    /// Some clients with ended processes. Must be called inside the gate.
     pub(super) fn dead(&self, limit: usize) -> Vec<ClientId> {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         names.filter(|client| self.is_dead(client)).map(ClientId::from).take(limit).collect()
     }
 
-    /// Deletes the file of a dead client, once its death is on record.
+    /// Deletes the file of a dead client, once its death is recorded.
     pub(super) fn remove_dead_client(&self, client: &str) {
-        // The next sweep finds what could not be deleted.
+        // The next sweep finds a file that could not be deleted.
         let _ = fs::remove_file(self.path(client));
     }
 }

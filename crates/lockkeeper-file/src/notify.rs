@@ -41,7 +41,7 @@ impl NotifyFile {
         folder.join(format!("{:02x}", self.0))
     }
 
-    /// Makes the file if it is not there, so that it can be watched.
+    /// Makes the file if it is missing, so that it can be watched.
     pub(super) fn create(self, folder: &Path) -> io::Result<PathBuf> {
         let path = self.path(folder);
         private().append(true).create(true).open(&path)?;
@@ -63,7 +63,7 @@ impl Notifications {
     }
 }
 
-/// Writes to the notification files of a folder, and keeps the files open that it wrote to last.
+/// Writes to the notification files of a folder, and keeps the last used files open.
 #[derive(Debug)]
 pub(super) struct Notifier {
     folder: PathBuf,
@@ -75,15 +75,15 @@ impl Notifier {
         Self { folder, open_files: HashMap::new() }
     }
 
-    /// A file that cannot be written to costs a waiter time, so it is no error.
+    /// A failed write costs a waiter only time, so it is no error.
     pub(super) fn notify(&mut self, notifications: &Notifications) {
         for file in &notifications.0 {
             let _ = self.open(*file).and_then(|opened| opened.write_at(b"!", 0));
         }
     }
 
-    /// Opens a notification file. A waiter that comes later does not watch a file that was deleted, so a deleted file
-    /// is made again.
+    /// Opens a notification file. A deleted file is made again, since a later waiter would not
+    /// watch the deleted one.
     fn open(&mut self, file: NotifyFile) -> io::Result<&File> {
         let kept = self.open_files.remove(&file).filter(|opened| opened.metadata().is_ok_and(|meta| meta.nlink() > 0));
         let opened = match kept {

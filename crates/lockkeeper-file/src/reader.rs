@@ -1,7 +1,9 @@
-//! The reader: one thread that looks at the file for those who only read, and tells waiters when there is news.
+//! The reader: one thread that reads the file for looks and waiters, and wakes waiters when there
+//! is news.
 //!
-//! It never goes through the gate, so it works while another process is stopped inside. It alone owns the waiters and
-//! the watches, and learns of everything through one queue and one inotify descriptor.
+//! The reader never goes through the gate, so it works while another process is stopped inside. It
+//! alone owns the waiters and the watches, and gets its input from one queue and one inotify
+//! descriptor.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -21,13 +23,14 @@ use crate::{Error, ErrorKind, Result};
 
 /// How often the waiters without a watch look.
 const POLL_INTERVAL: Micros = 50_000;
-/// How long to sleep at most while somebody looks at a time: while the machine is suspended, sleep is not counted.
+/// The longest sleep while a waiter looks at a certain time: a sleep does not count the time of a
+/// suspended machine.
 const LONGEST_SLEEP: Micros = 1_000_000;
 
 /// A look at the file.
 type Look = Box<dyn FnOnce(&Waiters) + Send>;
 
-/// What the reader is asked to do.
+/// A task for the reader.
 enum Task {
     Look(Look),
     Wait(Ticket, Watching, oneshot::Sender<Result<Wake>>),
@@ -41,7 +44,7 @@ pub(super) struct Reader {
     wakeup: Arc<OwnedFd>,
 }
 
-/// What the reader's thread owns.
+/// The state of the reader's thread.
 pub(super) struct ReaderState {
     tasks: Receiver<Task>,
     wakeup: Arc<OwnedFd>,
@@ -76,18 +79,18 @@ impl Reader {
         self.ask(move |waiters| waiters.look(look)).await
     }
 
-    /// Asks those who wait.
+    /// Runs a query on the waiters.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&Waiters) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
-        // Nobody listens any more when the future was dropped.
+        // The receiver is gone if the future was dropped.
         self.send(Task::Look(Box::new(move |waiters| drop(reply.send(ask(waiters))))));
         answer.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Begins to wait. Dropping what is returned ends it.
+    /// Begins a wait. Dropping the result ends it.
     pub(super) fn wait(&self, what: Watching) -> (Registered<'_>, oneshot::Receiver<Result<Wake>>) {
         let (reply, woken) = oneshot::channel();
         let ticket = Ticket::next();
@@ -96,7 +99,8 @@ impl Reader {
     }
 
     fn send(&self, task: Task) {
-        // If the thread has ended, the task and its reply are dropped, and whoever waits for that hears of it.
+        // If the thread has ended, the task and its reply are dropped, and the waiting caller gets
+        // an error.
         let _ = self.tasks.send(task);
         let _ = rustix::io::write(&self.wakeup, &1_u64.to_ne_bytes());
     }
@@ -132,7 +136,7 @@ impl ReaderState {
         let asked = PollFd::new(&*self.wakeup, PollFlags::IN);
         let news = self.waiters.descriptor().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let mut sources: Vec<_> = std::iter::once(asked).chain(news).collect();
-        // Interrupted or not: it is looked whether there is anything to do.
+        // Interrupted or not: the loop checks whether there is work.
         let _ = poll(&mut sources, self.longest_sleep().as_ref());
         let _ = rustix::io::read(&self.wakeup, &mut [0_u8; 8]);
     }
@@ -140,7 +144,7 @@ impl ReaderState {
     /// How long to sleep at most.
     fn longest_sleep(&self) -> Option<Timespec> {
         let polling = self.waiters.any_polling().then_some(POLL_INTERVAL);
-        // A microsecond more: at the time itself it has come.
+        // A microsecond more, so that the time has come after the sleep.
         let due = self.waiters.next_due().map(|at| at.saturating_sub(super::now()).saturating_add(1));
         let least = polling.into_iter().chain(due.map(|due| due.clamp(0, LONGEST_SLEEP))).min()?;
         Some(Timespec { tv_sec: least / 1_000_000, tv_nsec: least % 1_000_000 * 1000 })

@@ -1,4 +1,4 @@
-//! Asking the writer to remove what is over, for those who may only read.
+//! Requests to the writer to remove ended claims, from the reader, which may only read.
 
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
@@ -11,7 +11,7 @@ use crate::{LockName, Result};
 
 type Answer = oneshot::Receiver<Result<()>>;
 
-/// The way to the writer, and the lines that it was asked to settle.
+/// The queue of the writer, and the lines that the writer was asked to settle.
 pub(super) struct Settling {
     jobs: Sender<Job>,
     asked: HashMap<LockName, Answer>,

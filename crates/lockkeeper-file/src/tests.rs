@@ -133,13 +133,14 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A session with a short ttl, so that a test can see it end, and not before its time on a machine that stands still.
+/// A session with a short ttl, so that a test can see it end, and not before its time on a machine
+/// that was stopped.
 fn short() -> SessionSpec {
     SessionSpec::new(ms(3000), Duration::ZERO)
 }
 
-/// Says that what a test shows, or a part of it, cannot be shown here. On the program's own error output, which is shown
-/// for tests that pass, too.
+/// Reports that a test, or a part of it, cannot run here. On the program's own error output, which
+/// is also shown for passing tests.
 fn left_out(why: &str) {
     use std::io::Write;
 

@@ -1,11 +1,13 @@
 //! Waiting: notification files that other clients write to, and the liveness files of the clients ahead.
 //!
-//! A watch is always set before the look that it is to keep true, so that nothing happens unseen between the two.
+//! A watch always begins before the look that it protects, so that no event is missed between the
+//! two.
 //!
 //! The clients ahead are those of the last look. A waiter is woken, and looks again, when its predecessor has left or
 //! was granted beside other holders.
 //!
-//! Every claim ahead ends with its client, which is watched, or by time, and then it is looked again at that time.
+//! Every claim ahead ends with its client, which is watched, or at a known time, at which the
+//! waiter looks again.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::BorrowedFd;
@@ -26,14 +28,14 @@ use super::watch::{Subject, Ticket, Watches};
 use crate::store::{ClaimId, ClaimKey, Revision, SessionId, Wake};
 use crate::{LockName, Result};
 
-/// What somebody waits for.
+/// The subject of a wait.
 #[derive(Clone, Debug)]
 pub(super) enum Watching {
     Claim(ClaimKey),
     Name(LockName, Revision),
 }
 
-/// All who wait, and what they wait for.
+/// All waiters, and the subjects of their waits.
 pub(super) struct Waiters {
     db: Connection,
     file: Identity,
@@ -41,12 +43,12 @@ pub(super) struct Waiters {
     own: ClientId,
     watches: Watches,
     waiting: HashMap<Ticket, Waiter>,
-    /// Those who look from time to time: their notification file or a client before them cannot be watched, since the
-    /// user has no watches left, or a client before them is just ending.
+    /// The waiters that poll: their notification file or a client before them cannot be watched,
+    /// since the user has no watches left, or the client is just ending.
     polling: HashSet<Ticket>,
-    /// Those who look at a time.
+    /// The waiters that look at a certain time.
     due: BTreeSet<(Micros, Ticket)>,
-    /// The claims that are waited for, by their session, since one query tells what was granted to all of them.
+    /// The awaited claims, by their session, since one query returns all grants of a session.
     sessions: HashMap<SessionId, SessionWaiters>,
     names: HashMap<LockName, HashSet<Ticket>>,
     settling: Settling,
@@ -89,7 +91,7 @@ impl Waiters {
         }
     }
 
-    /// Looks at the file, if it is still the one at its path.
+    /// Reads the file, if it is still the file at its path.
     pub(super) fn look<T>(
         &self,
         look: impl FnOnce(&Connection, &mut DeadClientCheck<'_>) -> rusqlite::Result<T>,
@@ -99,13 +101,13 @@ impl Waiters {
         look(&self.db, &mut dead_clients).map_err(|e| fault::undone(self.file.path(), e))
     }
 
-    /// How many wait, and how many files are watched for them.
+    /// The number of waiters, and of watched files.
     #[cfg(test)]
     pub(super) fn left(&self) -> (usize, usize) {
         (self.waiting.len(), self.watches.len())
     }
 
-    /// Readable when there is something to [listen](Self::listen) to.
+    /// Readable when there are events to [read](Self::listen).
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.watches.descriptor()
     }
@@ -115,12 +117,12 @@ impl Waiters {
         !self.polling.is_empty()
     }
 
-    /// When somebody has to look again without any news, if anybody has.
+    /// When the next waiter has to look without an event, if any has to.
     pub(super) fn next_due(&self) -> Option<Micros> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Begins to watch, and looks: what one waits for may be there already.
+    /// Begins a watch, and looks: the awaited change may be there already.
     pub(super) fn add(&mut self, ticket: Ticket, what: Watching, reply: oneshot::Sender<Result<Wake>>) {
         self.waiting.insert(ticket, Waiter { what: what.clone(), reply, subjects: HashSet::new(), due: None });
         let listed = match &what {
@@ -156,7 +158,7 @@ impl Waiters {
         Ok(())
     }
 
-    /// Whether what one waits for is there.
+    /// Returns whether the awaited change is there.
     fn look_for(&mut self, ticket: Ticket, what: &Watching) -> rusqlite::Result<Option<Wake>> {
         let now = super::now();
         let key = match what {
@@ -166,14 +168,14 @@ impl Waiters {
         match read::status(&self.db, key, now)? {
             ClaimStatus::Absent => Ok(Some(Wake::Changed)),
             ClaimStatus::Granted(token) => Ok(Some(Wake::Granted { token })),
-            // It is worth while to claim again: that removes what is over.
+            // Another claim is useful: it removes ended claims.
             ClaimStatus::Behind(predecessors) => {
                 Ok(self.watch_predecessors(ticket, predecessors, now).then_some(Wake::Changed))
             }
         }
     }
 
-    /// An observer cannot remove what is over, and so the writer does. That changes the line.
+    /// An observer cannot remove ended claims, so the writer does. That changes the line.
     fn look_for_change(
         &mut self,
         ticket: Ticket,
@@ -191,7 +193,7 @@ impl Waiters {
         Ok(None)
     }
 
-    /// Watches those ahead, and tells whether one of them has ended already.
+    /// Watches the claims ahead, and returns whether one of them has ended already.
     fn watch_predecessors(&mut self, ticket: Ticket, predecessors: Predecessors, now: Micros) -> bool {
         self.set_due(ticket, predecessors.ends.filter(|at| *at > now));
         let mut ended = predecessors.ends.is_some_and(|at| at <= now);
@@ -225,7 +227,7 @@ impl Waiters {
 
     fn wake(&mut self, ticket: Ticket, wake: Result<Wake>) {
         if let Some(waiter) = self.take(ticket) {
-            // Nobody listens any more when the future was dropped.
+            // The receiver is gone if the future was dropped.
             drop(waiter.reply.send(wake));
         }
     }
@@ -271,13 +273,14 @@ impl Waiters {
         }
     }
 
-    /// Takes in what inotify has to tell.
+    /// Reads the events of inotify.
     pub(super) fn listen(&mut self) {
         let news = self.watches.news();
         for subject in &news.unseen {
             match subject {
                 Subject::Notify(_) => self.wake_all(subject),
-                // Its file was removed, since its end is on record; or news of it was lost.
+                // The file was removed, since the client's end is recorded; or an event of it was
+                // lost.
                 Subject::Client(_) => self.watch_again(subject),
             }
         }
@@ -302,7 +305,7 @@ impl Waiters {
         }
     }
 
-    /// Looks for those whose time has come.
+    /// Looks for the waiters whose time has come.
     pub(super) fn look_for_the_due(&mut self) {
         let now = super::now();
         while let Some((_, ticket)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
@@ -330,7 +333,7 @@ impl Waiters {
             }
             Subject::Notify(file) => {
                 if self.on_notify(*file).is_err() {
-                    // Those who wait look for themselves, and get to know the error.
+                    // The waiters look for themselves, and get the error.
                     self.wake_all(subject);
                 }
             }
@@ -349,7 +352,8 @@ impl Waiters {
         Ok(())
     }
 
-    /// Wakes those whose claims were granted, and, if claims of the session were removed, those whose claims are gone.
+    /// Wakes the waiters with granted claims, and, if claims of the session were removed, the
+    /// waiters without claims.
     fn look_at_session(&mut self, session: &SessionId) -> rusqlite::Result<()> {
         let pushed = read::pushed(&self.db, session)?;
         let mut wakes: Vec<_> = pushed.into_iter().map(|(id, token)| (id, Wake::Granted { token })).collect();
@@ -371,7 +375,7 @@ impl Waiters {
         Ok(())
     }
 
-    /// Others may stand before the claims of a session than at the last look.
+    /// The claims of a session may have other predecessors than at the last look.
     fn look_for_session(&mut self, session: &SessionId) {
         let tickets = self.sessions.get(session).into_iter().flat_map(|waiters| waiters.claims.values().flatten());
         for ticket in tickets.copied().collect::<Vec<_>>() {

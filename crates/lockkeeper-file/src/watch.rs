@@ -1,4 +1,5 @@
-//! What inotify watches, and for whom. A file is watched once, for as long as somebody waits for news of it.
+//! The files that inotify watches, and their waiters. A file is watched once, as long as a waiter
+//! needs its events.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -12,7 +13,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use super::liveness::{ClientId, Clients};
 use super::notify::NotifyFile;
 
-/// A number for one who waits.
+/// The number of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Ticket(u64);
 
@@ -23,27 +24,28 @@ impl Ticket {
     }
 }
 
-/// What there can be news of.
+/// A subject of events.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
-    /// Somebody wrote to a notification file.
+    /// A writer wrote to a notification file.
     Notify(NotifyFile),
     /// A client's file was closed.
     Client(ClientId),
 }
 
-/// What inotify had to tell.
+/// The events of inotify.
 #[derive(Debug, Default)]
 pub(super) struct News {
     pub(super) of: HashSet<Subject>,
-    /// These cannot be watched any more, or something about them was lost.
+    /// These subjects cannot be watched any more, or an event of them was lost.
     pub(super) unseen: HashSet<Subject>,
 }
 
 /// All watches.
 #[derive(Debug)]
 pub(super) struct Watches {
-    /// Made when it is first needed: a user has 128 of them by default, and most clients never wait.
+    /// Made when it is first needed: a user has 128 instances by default, and most clients never
+    /// wait.
     inotify: Option<OwnedFd>,
     notify_folder: PathBuf,
     clients: Clients,
@@ -72,7 +74,7 @@ impl Watches {
         self.watches.len()
     }
 
-    /// Begins to watch for somebody.
+    /// Begins to watch a subject for a waiter.
     pub(super) fn add(&mut self, ticket: Ticket, subject: &Subject) -> io::Result<()> {
         if !self.watches.contains_key(subject) {
             let descriptor = self.begin(subject)?;
@@ -98,24 +100,24 @@ impl Watches {
         Ok(inotify::add_watch(inotify, &path, news)?)
     }
 
-    /// Ends it, when nobody else waits for the same.
+    /// Ends the watch of a subject, if no other waiter needs it.
     pub(super) fn remove(&mut self, ticket: Ticket, subject: &Subject) {
         let Some(watch) = self.watches.get_mut(subject) else { return };
         watch.tickets.remove(&ticket);
         if watch.tickets.is_empty() {
-            // It fails if the file is gone, and the watch with it.
+            // The call fails if the file is gone, and the watch with it.
             let _ = self.inotify.as_ref().map(|inotify| inotify::remove_watch(inotify, watch.descriptor));
             self.subjects.remove(&watch.descriptor);
             self.watches.remove(subject);
         }
     }
 
-    /// Who waits for news of it.
+    /// The waiters of a subject.
     pub(super) fn tickets(&self, subject: &Subject) -> Vec<Ticket> {
         self.watches.get(subject).into_iter().flat_map(|watch| &watch.tickets).copied().collect()
     }
 
-    /// What has happened since the last time.
+    /// The events since the last call.
     pub(super) fn news(&self) -> News {
         let mut news = News::default();
         let Some(inotify) = &self.inotify else { return news };
@@ -140,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// Two notification files that are watched, and their files.
+    /// Two watched notification files, and their paths.
     fn watched(folder: &std::path::Path) -> (Watches, [Subject; 2], [PathBuf; 2]) {
         let mut watches = Watches::new(folder.to_owned(), Clients::new(folder.to_owned()));
         let first = NotifyFile::of_name(&"a".parse().unwrap());

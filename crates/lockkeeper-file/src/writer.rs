@@ -18,33 +18,34 @@ use crate::{Error, ErrorKind, Result};
 /// As many requests share a transaction, and so one wait for the disk.
 const BATCH_MAX: usize = 256;
 
-/// A request on its way to the writer.
+/// A request under way to the writer.
 pub(super) struct Job {
     commit: Commit,
     work: Work,
 }
 
-/// What the disk has to have before a request is answered.
+/// The changes that have to be on the disk before a request is answered.
 ///
-/// Nothing that is in the file counts after the machine was started anew but the tokens that it gave out and the
-/// registers, and whoever is answered before that sees all changes, on disk or not. So only those wait for the disk; that
-/// brings all there that was changed before, since the log is written in order and read up to its first gap.
+/// After a restart of the machine, only the issued tokens and the registers of the file matter.
+/// Until then, every client sees all changes, on disk or not. So only tokens and registers wait for
+/// the disk. Such a commit also writes all earlier changes, since the log is written in order and
+/// read up to its first gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Commit {
-    /// Nothing: it comes there with the next token, or when the system likes.
+    /// None: the changes reach the disk with the next token, or when the system writes them.
     InOrder,
-    /// All of it.
+    /// All changes.
     OnDisk,
 }
 
-/// It gets the transaction, or the reason why there is none.
+/// The work gets the transaction, or the reason why there is none.
 type Work = Box<dyn FnOnce(Result<&mut Txn<'_>>) -> Answer + Send>;
 
-/// Its answer, to be given when it is known how the commit went.
+/// The answer, to be sent when the outcome of the commit is known.
 pub(super) type Answer = Box<dyn FnOnce(Result<()>) + Send>;
 
-/// Starts the only kind of thread that this store has. It ends by itself; nobody waits for it, since a process that
-/// closes must not hang behind a gate that another one keeps shut.
+/// Starts a thread; this store has no other kind of thread. The thread ends by itself and is never
+/// joined: a process that closes must not hang at a gate that another process keeps shut.
 pub(super) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(|e| {
         Error::new(ErrorKind::Unavailable, format!("no thread could be started: {e}"))
@@ -53,7 +54,7 @@ pub(super) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> 
     })
 }
 
-/// A request as the writer takes it, and where its answer will arrive.
+/// A request in the writer's form, and the receiver of its answer.
 pub(super) fn job<T: Send + 'static>(
     commit: Commit,
     operation: impl FnOnce(&mut Txn<'_>) -> Outcome<T> + Send + 'static,
@@ -61,20 +62,20 @@ pub(super) fn job<T: Send + 'static>(
     let (reply, answer) = oneshot::channel();
     let work: Work = Box::new(move |txn| {
         let result = txn.and_then(|txn| txn.attempt(operation));
-        // Nobody listens any more when the future was dropped. What was done stays done.
+        // The receiver is gone if the future was dropped. The change stays done.
         Box::new(move |committed| drop(reply.send(committed.and(result))))
     });
     (Job { commit, work }, answer)
 }
 
-/// What the writer's thread owns.
+/// The state of the writer's thread.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) gate: Gate,
     pub(super) state: WriterState,
 }
 
-/// What it works with when it is inside.
+/// The writer's tools inside the gate.
 pub(super) struct WriterState {
     pub(super) db: Connection,
     pub(super) clients: Clients,
@@ -83,11 +84,11 @@ pub(super) struct WriterState {
     pub(super) notifier: Notifier,
     pub(super) clock: Clock,
     pub(super) memory: Memory,
-    /// What SQLite is set to.
+    /// The present setting of SQLite.
     pub(super) commit: Commit,
 }
 
-/// What a transaction leaves to be done outside the gate.
+/// The work of a transaction that remains to be done outside the gate.
 struct Done {
     answers: Vec<Answer>,
     committed: Result<()>,
@@ -102,7 +103,7 @@ impl fmt::Debug for WriterState {
 }
 
 impl Writer {
-    /// Works until every sender is gone and all that they sent is done.
+    /// Works until every sender is gone and all requests are done.
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {
         while let Ok(first) = jobs.recv() {
             let batch = std::iter::once(first).chain(jobs.try_iter().take(BATCH_MAX - 1)).collect();
@@ -132,7 +133,8 @@ impl WriterState {
             return refuse(jobs, e);
         }
         let dead_clients = DeadClientCheck::new(&self.clients, &self.own);
-        // The clock is read behind the gate: what was sent before it was opened cannot be later than this.
+        // The clock is read behind the gate: a request that was sent before the gate opened cannot
+        // be later than this.
         let now = super::layout::micros(self.clock.now());
         let kind = Kind { alone: jobs.len() == 1, commit };
         let mut txn = Txn::new(&self.db, self.file.path(), now, dead_clients, &mut self.memory, kind);
@@ -155,7 +157,7 @@ impl WriterState {
             .map_err(|e| fault::undone(self.file.path(), e))
     }
 
-    /// Not within a transaction: there SQLite refuses it.
+    /// Must not run within a transaction: SQLite refuses it there.
     fn wait_for_disk(&mut self, commit: Commit) -> rusqlite::Result<()> {
         if self.commit != commit {
             self.db.execute_batch(match commit {

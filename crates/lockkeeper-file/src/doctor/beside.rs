@@ -1,4 +1,4 @@
-//! What can be seen without opening the database: its file system, its owners, its disk, and its gate.
+//! Checks without opening the database: its file system, its owners, its disk, and its gate.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,23 +19,23 @@ use crate::time::{self, Clock};
 use crate::{Error, random};
 
 const WRITES: usize = 15;
-/// What SQLite writes at a time.
+/// The size of SQLite's writes.
 const PAGE: [u8; 4096] = [b'l'; 4096];
 /// Each lock and each release waits for the disk once.
 const SLOW_DISK: Duration = Duration::from_millis(20);
 /// For how long at most a gate that is closed is tried, and how often.
 const GATE_LIMIT: Duration = Duration::from_secs(1);
 const GATE_LOOKS: u32 = 50;
-/// The kernel lists its locks a page at a time, and leaves some out when others end between two pages.
+/// The kernel lists its locks a page at a time, and omits some if others end between two pages.
 const LOCKS_READS: usize = 5;
 
-/// What was seen.
+/// The results of the checks.
 #[derive(Debug)]
 pub(super) struct Looked {
     pub(super) findings: Vec<Finding>,
-    /// Files of clients whose processes have ended.
+    /// Files of clients with ended processes.
     pub(super) dead_clients: usize,
-    /// Whether there is a database, and opening it is worth a try.
+    /// Whether there is a database that is worth opening.
     pub(super) can_be_opened: bool,
 }
 
@@ -51,18 +51,18 @@ pub(super) fn look(path: &Path, waived: &[Check], within: Duration) -> Looked {
     let gate = if is_there { gate(&Beside::of(&path).gate, GATE_LIMIT.min(within / 2)) } else { None };
     let can_be_opened = is_there && gate.is_none();
     findings.extend(gate);
-    // One that is being made at this moment counts too: it is not locked yet.
+    // A file that is being made at this moment counts too: it is not locked yet.
     let dead_clients = Clients::new(Beside::of(&path).live).dead(usize::MAX).len();
     Looked { findings, dead_clients, can_be_opened }
 }
 
-/// The path without links, as far as it exists.
+/// The path without links, for its existing part.
 fn whole(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     absolute.canonicalize().unwrap_or(absolute)
 }
 
-/// The folder of the file, or the first one above it that is there.
+/// The folder of the file, or the nearest existing folder above.
 fn existing_folder(path: &Path) -> PathBuf {
     path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
 }
@@ -114,9 +114,9 @@ fn judge(folder: &Path, magic: u32, waived: &[Check]) -> Finding {
 const FILE_SYSTEM: &str = "file system";
 fn permissions(path: &Path, folder: &Path, waived: &[Check]) -> Result<Finding, Error> {
     let check = "permissions";
-    // A folder that is still to be made will be its owner's alone.
+    // A new folder will belong to its owner alone.
     if path.parent() == Some(folder) {
-        // Whatever the file system is: that is another finding.
+        // For any file system, which is a finding of its own.
         checks::folder(folder, &[waived, &[Check::NetworkFs]].concat())?;
     }
     let mut shown = vec![owner(folder)];
@@ -149,11 +149,11 @@ fn owner(path: &Path) -> String {
     }
 }
 
-/// Writes to a file of its own as the store does to its log.
+/// Writes to a file of its own in the way in which the store writes to its log.
 fn disk(path: &Path) -> Finding {
     let scratch = suffixed(path, &format!(".doctor-{}", HEXLOWER.encode(&random::bits128())));
     let took = durable_writes(&scratch);
-    // It is empty of meaning, and found by its name.
+    // The file has no meaning, and is found by its name.
     let _ = fs::remove_file(&scratch);
     match took {
         Ok(took) if took > SLOW_DISK => {
@@ -180,7 +180,7 @@ fn durable_writes(scratch: &Path) -> io::Result<Duration> {
     Ok(median(took))
 }
 
-/// Who stands in the gate and does not leave, if anybody does.
+/// The process in the gate that does not leave, if there is one.
 fn gate(gate: &Path, limit: Duration) -> Option<Finding> {
     let file = File::open(gate).ok()?;
     for _ in 0..GATE_LOOKS {
@@ -218,7 +218,7 @@ fn holder(locks: &str, inode: u64) -> Option<u32> {
 
 fn is_stopped(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name before it may contain anything.
+    // The name before it may contain any character.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
 }
 
@@ -248,7 +248,7 @@ mod tests {
         inside.lock().unwrap();
         let found = gate(&path, GATE_LIMIT).unwrap();
         assert!(found.finding.contains("is inside the gate and does not leave it"), "{found:?}");
-        // Not each sandbox lists its locks.
+        // Some sandboxes do not list their locks.
         let inode = inside.metadata().unwrap().ino();
         let pid = fs::read_to_string("/proc/locks").ok().and_then(|locks| holder(&locks, inode));
         assert!(

@@ -1,4 +1,4 @@
-//! What can be seen in an open database: its durability, its times, and what was left in it.
+//! Checks in an open database: its durability, its times, and leftovers.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -20,7 +20,7 @@ use crate::{FileStore, now};
 
 /// `PRAGMA synchronous`: each commit that gives out a token waits for the disk.
 const FULL: i64 = 2;
-/// SQLite begins its log anew at 4 MiB unless somebody keeps reading.
+/// SQLite restarts its log at 4 MiB unless a client keeps reading.
 const LARGE_LOG: u64 = 64 << 20;
 
 pub(super) async fn look(store: &FileStore, dead_clients: usize, within: Duration, findings: &mut Vec<Finding>) {
@@ -50,7 +50,7 @@ async fn durability(store: &FileStore) -> Result<Finding> {
     Ok(Finding::fail("durability", finding, "report this as a bug: lockkeeper sets wal and 2"))
 }
 
-/// What the file knows of time.
+/// The times in the file.
 struct Times {
     boot_id: String,
     newest: Micros,
@@ -103,7 +103,7 @@ async fn leftovers(store: &FileStore, dead_clients: usize) -> Result<Finding> {
         let remedy = "end the other program that keeps reading the file";
         return Ok(Finding::warn("leftovers", finding, remedy));
     }
-    // They are cleared away a little at a time, with every opening.
+    // Every opening removes some of them.
     Ok(Finding::ok("leftovers", finding))
 }
 
@@ -116,7 +116,7 @@ fn unused(db: &Connection, now: Micros) -> rusqlite::Result<(i64, i64)> {
     )
 }
 
-/// Each process that waits needs an inotify instance; without one it looks twenty times a second.
+/// Each process with waiters needs an inotify instance; without one it looks twenty times a second.
 fn watches() -> Finding {
     let user = rustix::process::geteuid().as_raw();
     let limit = fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").ok();

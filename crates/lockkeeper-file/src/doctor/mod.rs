@@ -1,4 +1,4 @@
-//! What can go wrong with a file: where it is, whose it is, how durable its disk is, and what was left in it.
+//! The examination of a file: its place, its owner, the durability of its disk, and leftovers.
 
 mod beside;
 mod inside;
@@ -14,8 +14,8 @@ use crate::store::Finding;
 use crate::time::Clock;
 use crate::url::StoreUrl;
 
-/// Examines the file and what is beside it, and then what is in it. The store, if it could be opened; it is not made if
-/// it is not there.
+/// Examines the file and the files beside it, and then its contents. Returns the store, if it could
+/// be opened; a missing store is not made.
 pub(super) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec<Finding>) -> Option<FileStore> {
     let builder = FileStore::from_url(url).map_err(|error| findings.push(Finding::failed("store", &error))).ok()?;
     let path = builder.path.clone();
@@ -51,7 +51,7 @@ fn silent(path: &Path, check: &'static str, within: Duration, remedy: &str) -> F
     Finding::fail(check, problem, remedy)
 }
 
-/// Does what may block for longer than anybody wants to wait.
+/// Runs work that may block for long.
 async fn on_a_thread<T: Send + 'static>(within: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (reply, answer) = oneshot::channel();
     writer::spawn_thread("lockkeeper-look", move || drop(reply.send(work()))).ok()?;

@@ -25,11 +25,11 @@ impl Txn<'_> {
         };
         let Some(row) = claims.into_iter().find(meant) else { return Ok(Evicted::Absent) };
         match how {
-            // Nobody is left to be told.
+            // No client is left to be informed.
             _ if row.is_kept() => self.remove(&row)?,
             Evict::Mark => self.mark(&row, by, reason)?,
             Evict::Now => {
-                // Nobody believes in it for longer than it would have lived.
+                // The tombstone stays as long as the claim would have lived.
                 self.insert_tombstone(row.id, row.expires(), Some((by, reason)))?;
                 self.remove(&row)?;
             }
@@ -42,7 +42,7 @@ impl Txn<'_> {
         self.settle(&row.name).map(drop)
     }
 
-    /// Its life stays as it is, whatever becomes of its session; a minimum hold is over.
+    /// The claim keeps its end, whatever happens to its session; a minimum hold is over.
     fn mark(&mut self, row: &ClaimRow, by: &str, reason: &str) -> Outcome<()> {
         self.change(
             "UPDATE lk_claim SET broken_by = ?3, broken_reason = ?4, until_us = ?5, keep_until_us = 0
@@ -52,7 +52,7 @@ impl Txn<'_> {
         self.touch(&row.name)
     }
 
-    /// Holders hear of it by their next renewals, observers by the change of the line.
+    /// Holders learn of the request by their next renewals, observers by the change of the line.
     pub(crate) fn request_release(&mut self, name: &LockName, by: &str, reason: &str) -> Outcome<bool> {
         self.settle(name)?;
         let asked = self.change(

@@ -1,4 +1,4 @@
-//! Claims: joining a line, standing in it, leaving it.
+//! Claims: how they join a line, wait in it, and leave it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Txn<'_> {
             self.remove_dead_before(row)?;
         }
         let front = self.settle(&key.name)?;
-        // Again, for that may have granted or removed it.
+        // Looked up again, since that may have granted or removed the claim.
         let known = if known.is_some() { self.find(key)? } else { None };
         if let Some(row) = known {
             return self.verdict_of(&row, &front);
@@ -61,7 +61,8 @@ impl Txn<'_> {
         let (name, ord) = (key.name.as_str().as_bytes(), row.ord);
         match change {
             Amend::Lower(_) | Amend::MinHold(_) if !row.granted() => return Ok(Amended::NotLive),
-            // A break has ended its minimum hold, and a change that comes after it does not bring that back.
+            // A break has ended the claim's minimum hold, and a later change does not bring it
+            // back.
             Amend::MinHold(_) if row.broken.is_some() => return Ok(Amended::NotLive),
             Amend::Lower(weight) => self.change(
                 "UPDATE lk_claim SET weight = min(weight, ?3) WHERE name = ?1 AND ord = ?2",
@@ -84,8 +85,8 @@ impl Txn<'_> {
         Ok(Amended::Done)
     }
 
-    /// How a claim stands that is in the line already. A broken one is not to be held for longer than it is, and this
-    /// answer would be taken for a proof of life: its id is retired.
+    /// The state of a claim that is in the line already. A broken claim must not be extended, and
+    /// this answer would start its lease again: so its id is retired.
     fn verdict_of(&mut self, row: &ClaimRow, front: &Front) -> Outcome<Verdict> {
         if row.broken.is_some() {
             return Ok(Verdict::Gone);
@@ -142,7 +143,7 @@ impl Txn<'_> {
     }
 
     fn replace(&mut self, claim: &Claim, old: ClaimId, front: &Front) -> Outcome<Verdict> {
-        // By its id alone: with a fixed lease the new claim has a session of its own.
+        // By its id alone: with a fixed lease, the new claim has a session of its own.
         let is_old = |first: &&ClaimRow| first.id == old && first.broken.is_none() && !first.is_kept();
         let old = front.first().filter(is_old);
         match old {
@@ -211,8 +212,8 @@ impl Txn<'_> {
         Ok(ord)
     }
 
-    /// The token after the last one of a name, and whether the name is new. Such a one starts above the floor, at a
-    /// revision that no earlier row of it had.
+    /// The token after the last one of a name, and whether the name is new. A new name starts above
+    /// the floor, at a revision that no earlier row of it had.
     fn next_token(&self, name: &LockName) -> Outcome<(i64, bool)> {
         if let Some((last, _)) = read::lock(self.db, name)? {
             return Ok((last + 1, false));
@@ -235,7 +236,8 @@ impl Txn<'_> {
         self.insert_tombstone(id, self.now.saturating_add(span(lease)), None)
     }
 
-    /// No claim with this id is granted any more, and its client is told who removed it, if somebody did.
+    /// No claim with this id is granted any more. The tombstone names the operator who removed the
+    /// claim, if there was one.
     pub(super) fn insert_tombstone(&mut self, id: ClaimId, until: Micros, broken: Option<(&str, &str)>) -> Outcome<()> {
         let (by, reason) = broken.unzip();
         self.change(
@@ -250,19 +252,19 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Who removed a claim at once, and why, if somebody did.
+    /// The operator who removed a claim at once, and the reason, if there was one.
     pub(super) fn who_removed(&self, id: ClaimId) -> Outcome<Option<Broken>> {
         let sql = "SELECT broken_by, broken_reason FROM lk_gone WHERE id = ?1 AND broken_by IS NOT NULL";
         self.first(sql, [id.as_bytes()], |row| Ok(Broken { by: row.get(0)?, reason: row.get(1)?, removed: true }))
     }
 }
 
-/// When the others look: seldom, for the first in line does it for them.
+/// When later waiters look: seldom, since the first waiter does it for them.
 fn unhurried() -> Duration {
     random::jittered(Duration::from_secs(10)).max(Duration::from_secs(5))
 }
 
-/// How long it is until `at`.
+/// The time up to `at`.
 pub(super) fn until(at: Micros, now: Micros) -> Duration {
     Duration::from_micros(u64::try_from(at.saturating_sub(now)).unwrap_or(0))
 }

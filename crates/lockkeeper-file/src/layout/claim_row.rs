@@ -1,4 +1,4 @@
-//! One claim in a line, as the file has it.
+//! One claim in a line, as the file stores it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +13,21 @@ use crate::liveness::ClientId;
 use crate::store::admit::Demand;
 use crate::store::{Asked, Broken, ClaimId, Meta, SessionId};
 
-/// How a claim stands.
+/// The state of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It waits, on its session's `wait_ttl`.
+    /// The claim waits, on its session's `wait_ttl`.
     Waiting = 0,
-    /// Somebody else's request granted it, and it has made none of its own since: still on `wait_ttl`.
+    /// Another client's request granted the claim, whose client has sent none since: it is still on
+    /// `wait_ttl`.
     Pushed = 1,
-    /// It holds, on its session's `ttl` and its own lock-delay.
+    /// The claim holds the lock, on its session's `ttl` and its own lock-delay.
     Held = 2,
-    /// Nobody has it any more, and it stands for the rest of its minimum hold.
+    /// The claim has no holder any more, and stays for the rest of its minimum hold.
     Kept = 3,
 }
 
-/// One claim, with the lives of its session.
+/// One claim, with the ends of its session.
 #[derive(Clone, Debug)]
 pub(super) struct ClaimRow {
     pub(super) name: LockName,
@@ -43,7 +44,8 @@ pub(super) struct ClaimRow {
     pub(super) meta: Meta,
     pub(super) broken: Option<Broken>,
     pub(super) asked: Option<Asked>,
-    /// Whose death ends it; `None` when time alone does, or the death is on record.
+    /// The client whose death ends the claim; `None` if only time ends it, or the death is
+    /// recorded.
     pub(super) client: Option<ClientId>,
     hold_until: Micros,
     wait_until: Micros,
@@ -51,7 +53,7 @@ pub(super) struct ClaimRow {
     wait_ttl: Micros,
 }
 
-/// A query for places. A claim whose session is gone counts as expired.
+/// A query for claims. A claim without its session counts as expired.
 macro_rules! claim_rows {
     ($rest:literal) => {
         concat!(
@@ -67,7 +69,7 @@ macro_rules! claim_rows {
 }
 pub(super) use claim_rows;
 
-/// A name in the file is its bytes.
+/// The file stores a name as bytes.
 pub(super) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<LockName> {
     let bytes: Vec<u8> = row.get(column)?;
     let text = std::str::from_utf8(&bytes)?;
@@ -75,7 +77,7 @@ pub(super) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<LockName
 }
 
 impl ClaimRow {
-    /// Reads a row of [`places`].
+    /// Reads a row of `claim_rows!`.
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let broken_by: Option<Arc<str>> = row.get(14)?;
         let broken_reason: Option<Arc<str>> = row.get(15)?;
@@ -108,7 +110,7 @@ impl ClaimRow {
         })
     }
 
-    /// When it ends if nobody renews its session.
+    /// When the claim ends without a renewal of its session.
     pub(super) fn expires(&self) -> Micros {
         let lease = match self.state {
             State::Held => self.hold_until.saturating_add(self.delay),
@@ -118,7 +120,8 @@ impl ClaimRow {
         self.until.map_or(lease, |until| until.min(lease))
     }
 
-    /// How long it lives, as it is told: not more than was asked for, though the file has a little to spare.
+    /// The remaining time that clients see: not more than the requested time, though the file has a
+    /// small reserve.
     pub(super) fn left(&self, now: Micros) -> Duration {
         let whole = match self.state {
             State::Held => self.ttl.saturating_add(self.delay),
@@ -132,19 +135,19 @@ impl ClaimRow {
         self.delay
     }
 
-    /// Its process has ended: what a lock-delay keeps, is kept from now on.
+    /// The process of the claim has ended: a lock-delay begins now.
     pub(super) fn orphan(&mut self, now: Micros) {
         self.hold_until = self.hold_until.min(now);
         self.wait_until = self.wait_until.min(now);
         self.client = None;
     }
 
-    /// When its minimum hold is over.
+    /// When the claim's minimum hold is over.
     pub(super) fn keep_until(&self) -> Micros {
         self.keep_until
     }
 
-    /// Nobody has it any more. Whether its minimum hold keeps it.
+    /// The claim has no holder any more. Returns whether its minimum hold keeps it.
     pub(super) fn keep(&mut self, now: Micros) -> bool {
         if self.is_kept() || self.keep_until <= now {
             return false;

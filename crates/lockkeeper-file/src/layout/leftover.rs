@@ -1,5 +1,5 @@
-//! Leftovers: claims that the client knows nothing of, since the reply to them was lost and the withdraw too. They
-//! would live for as long as their session.
+//! Leftovers: claims that their client does not know, since the reply to the claim was lost and the
+//! withdrawal too. They would live as long as their session.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,13 +14,14 @@ const LOOK_MIN: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
     unlisted: HashMap<SessionId, Unlisted>,
-    /// With so many sessions it is looked which have ended without a word, as those of adopted handles do.
+    /// At this number of sessions, a sweep looks for sessions that ended without a request, as
+    /// those of adopted handles do.
     look_at: usize,
 }
 
 #[cfg(test)]
 impl Txn<'_> {
-    /// Of how many sessions something is remembered.
+    /// The number of sessions in memory.
     pub(crate) fn remembered(&self) -> usize {
         self.memory.leftovers.unlisted.len()
     }
@@ -29,7 +30,7 @@ impl Txn<'_> {
 #[derive(Debug, Default)]
 struct Unlisted {
     looked: Micros,
-    /// When the session has ended if it was renewed no more.
+    /// When the session ends without a further renewal.
     ends: Micros,
     since: HashMap<ClaimId, Micros>,
 }
@@ -39,7 +40,7 @@ impl Leftovers {
         self.unlisted.remove(session);
     }
 
-    /// What is known of a session that is renewed now.
+    /// The record of a session that is renewed now.
     fn of(&mut self, session: &SessionId, now: Micros, ttl: Micros) -> &mut Unlisted {
         if self.unlisted.len() >= self.look_at.max(LOOK_MIN) {
             self.unlisted.retain(|_, unlisted| unlisted.ends > now);
@@ -54,9 +55,9 @@ impl Leftovers {
 impl Txn<'_> {
     /// Removes the claims of a session that no renewal has listed for a whole ttl.
     ///
-    /// One renewal proves nothing: it may list only a part of the claims, and a claim that was sent while the list was
-    /// being made is missing in it. But a client lists each claim every third of its life, so what is missing for a
-    /// ttl is believed by nobody.
+    /// One renewal proves nothing: it may list only a part of the claims, and a claim that was sent
+    /// while the list was being made is not in it. But a client lists each claim every third of its
+    /// ttl, so no client uses a claim that was in no list for a ttl.
     pub(super) fn drop_leftovers(&mut self, session: &SessionId, live: &[Live], ttl: Micros) -> Outcome<()> {
         let now = self.now;
         let unlisted = self.memory.leftovers.of(session, now, ttl);

@@ -1,4 +1,4 @@
-//! One line: who is in it, who holds, who leaves.
+//! One line: its claims, its holders, and the ends of claims.
 
 use std::sync::Arc;
 
@@ -20,20 +20,20 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Any live claim: all of a line are of one kind, so the first tells.
+    /// Any live claim: all claims of a line are of one kind, so the first one shows it.
     pub(super) fn first(&self) -> Option<&ClaimRow> {
         self.holders.first().or(self.first_waiting.as_ref())
     }
 
-    /// Whether somebody but `ord` stands in the line.
+    /// Returns whether the line has another claim than `ord`.
     pub(super) fn others_than(&self, ord: i64) -> bool {
         self.holders.iter().chain(&self.first_waiting).any(|row| row.ord != ord)
     }
 }
 
 impl Txn<'_> {
-    /// Removes the dead from the front, and grants what has become admissible. Stops at the first live claim that has
-    /// to wait, so it costs O(holders).
+    /// Removes dead claims from the front, and grants the claims that have become admissible. Stops
+    /// at the first live claim that has to wait, so it costs O(holders).
     pub(crate) fn settle(&mut self, name: &LockName) -> Outcome<Front> {
         let mut front = Front::default();
         let (mut dead, mut pushed, mut kept) = (Vec::new(), Vec::new(), Vec::new());
@@ -73,14 +73,15 @@ impl Txn<'_> {
         if !pushed.is_empty() {
             self.touch(name)?;
         }
-        // It has watched only the one before it, and that one is now a holder beside others.
+        // This waiter has watched only its predecessor, which is now a holder beside others.
         if let Some(first) = front.first_waiting.as_ref().filter(|_| !pushed.is_empty() && front.holders.len() > 1) {
             self.wake_session(&first.session)?;
         }
         Ok(front)
     }
 
-    /// Whether the life of a claim has ended, or its process has: then that is put on record.
+    /// Returns whether the lease of a claim has ended, or its process has; the end of a process is
+    /// recorded.
     fn is_over(&mut self, row: &mut ClaimRow) -> Outcome<bool> {
         if row.expires() <= self.now {
             return Ok(true);
@@ -90,14 +91,15 @@ impl Txn<'_> {
             return Ok(false);
         }
         self.declare_dead(client)?;
-        // With a lock-delay nothing else in the line changes yet, and observers wait for the end of the delay.
+        // With a lock-delay, the line does not change otherwise yet, and observers wait for the end
+        // of the delay.
         self.notifications.name(&row.name);
         row.orphan(self.now);
         Ok(row.expires() <= self.now)
     }
 
-    /// Removes the dead right before a waiting claim. Each claim is told by inotify when the one before it dies, and
-    /// must not be told again and again. Whether there were any.
+    /// Removes the dead claims just before a waiting claim. inotify reports to each claim when its
+    /// predecessor dies, and must not report it again. Returns whether there were any.
     pub(super) fn remove_dead_before(&mut self, row: &ClaimRow) -> Outcome<bool> {
         let sql = claim_rows!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC LIMIT 1");
         let mut found = false;
@@ -126,7 +128,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Nobody has the claim any more. Whether its minimum hold keeps it in the line.
+    /// The claim has no holder any more. Returns whether its minimum hold keeps it in the line.
     pub(super) fn end_claim(&mut self, mut row: ClaimRow) -> Outcome<bool> {
         let is_kept = row.keep(self.now);
         if is_kept {
@@ -154,7 +156,7 @@ impl Txn<'_> {
         self.first(sql, params![key.session.as_str(), key.id.as_bytes(), key.name.as_str().as_bytes()], ClaimRow::read)
     }
 
-    /// A grant by somebody else's request: the claim stays on the life that it has.
+    /// A grant by another client's request: the claim keeps its present lease.
     fn push(&mut self, row: &ClaimRow) -> Outcome<()> {
         self.change(
             "UPDATE lk_claim SET state = 1, since_us = ?3 WHERE name = ?1 AND ord = ?2",
@@ -175,8 +177,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Deletes a claim; its token is not to be given out again. If it was waiting, somebody may be waiting with it, and is
-    /// told; and so is the next in line, for whom others are ahead now.
+    /// Deletes a claim; its token must not be issued again. If the claim was waiting, its client
+    /// may be waiting too, and is woken. So is the next waiter, whose predecessor has changed.
     pub(super) fn forget(&mut self, row: &ClaimRow) -> Outcome<()> {
         let name = row.name.as_str().as_bytes();
         self.change("DELETE FROM lk_claim WHERE name = ?1 AND ord = ?2", params![name, row.ord])?;
@@ -193,7 +195,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Wakes the waiters with claims of this session: they look whether their claims are there, and for their
+    /// Wakes the waiters of this session: they check whether their claims are there, and find their
     /// predecessors.
     fn wake_session(&mut self, session: &SessionId) -> Outcome<()> {
         self.change("UPDATE lk_session SET wakes = wakes + 1 WHERE id = ?1", [session.as_str()])?;
@@ -201,7 +203,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Whose claim comes next in the line.
+    /// The session of the next claim in the line.
     fn next_waiting(&self, row: &ClaimRow) -> Outcome<Option<SessionId>> {
         self.first(
             "SELECT session FROM lk_claim WHERE name = ?1 AND state = 0 AND ord > ?2 ORDER BY ord LIMIT 1",
@@ -210,7 +212,7 @@ impl Txn<'_> {
         )
     }
 
-    /// The line is not what it was.
+    /// Records a change of the line.
     pub(super) fn touch(&mut self, name: &LockName) -> Outcome<()> {
         self.change("UPDATE lk_lock SET revision = revision + 1 WHERE name = ?1", [name.as_str().as_bytes()])?;
         self.notifications.name(name);

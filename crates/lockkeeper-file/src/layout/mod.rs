@@ -1,5 +1,6 @@
-//! What the file keeps, and the operations on it: plain functions of the database and the time, each within one
-//! transaction of the writer (a [`Txn`]), or on a snapshot for the reader ([`read`]).
+//! The contents of the file, and the operations on them: plain functions of the database and the
+//! time, each within one transaction of the writer (a [`Txn`]), or on a snapshot for the reader
+//! ([`read`]).
 
 mod admin;
 mod claim;
@@ -24,18 +25,18 @@ use crate::{Error, ErrorKind, Result};
 /// Times in the file: µs of the store's clock. They fit for 292 000 years.
 pub(super) type Micros = i64;
 
-/// A point in time, as the file has it.
+/// A point in time in the form of the file.
 pub(super) fn micros(at: Instant) -> Micros {
     i64::try_from(at.as_nanos() / 1000).unwrap_or(i64::MAX)
 }
 
-/// A duration, as the file has it.
+/// A duration in the form of the file.
 pub(super) fn span(d: std::time::Duration) -> Micros {
-    // Rounded up: a life in the file is never shorter than what was asked for.
+    // Rounded up: a lease in the file is never shorter than the requested one.
     i64::try_from(d.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX / 4)
 }
 
-/// What the writer remembers from one transaction to the next. None of it is needed for safety.
+/// The writer's memory between two transactions. Safety does not need it.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     leftovers: Leftovers,
@@ -43,7 +44,7 @@ pub(super) struct Memory {
     new_names: usize,
 }
 
-/// One transaction, and what it has found out and caused.
+/// One transaction, with its findings and effects.
 pub(super) struct Txn<'a> {
     db: &'a Connection,
     now: Micros,
@@ -56,10 +57,10 @@ pub(super) struct Txn<'a> {
     kind: Kind,
 }
 
-/// What kind of transaction it is.
+/// The kind of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
-    /// Whether one request is all that it does.
+    /// Whether the transaction has only one request.
     pub(super) alone: bool,
     pub(super) commit: Commit,
 }
@@ -86,28 +87,29 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Does one request. If SQLite fails in it, its changes are undone, and those of the others stay.
+    /// Runs one request. If SQLite fails in it, its changes are undone, and the changes of the
+    /// other requests stay.
     pub(super) fn attempt<T>(&mut self, operation: impl FnOnce(&mut Self) -> Outcome<T>) -> Result<T> {
         let found_dead = self.dead.len();
         let result = self.set_apart().and_then(|()| operation(self));
         let ended = if self.db.is_autocommit() { Ok(()) } else { self.end(matches!(result, Err(Fault::Sqlite(_)))) };
         if ended.is_err() {
-            // How much of it stands is not known, so nothing of the whole transaction may.
+            // Nobody knows how many of the changes took effect, so the whole transaction is undone.
             let _ = self.run("ROLLBACK");
         }
         match ended.and(result) {
             Ok(value) => Ok(value),
             Err(Fault::Refused(error)) => Err(error),
             Err(Fault::Sqlite(error)) => {
-                // Their deaths are not on record after all.
+                // Their deaths are not recorded after all.
                 self.dead.truncate(found_dead);
                 Err(self.fail(error))
             }
         }
     }
 
-    /// For a savepoint SQLite keeps a copy of every page that is changed, which costs as much as the changes. A request
-    /// that is alone can do without: the transaction is undone instead.
+    /// For a savepoint SQLite keeps a copy of every changed page, which costs as much as the
+    /// changes. A single request needs no savepoint: the transaction is undone instead.
     fn set_apart(&self) -> Outcome<()> {
         if self.kind.alone { Ok(()) } else { self.run("SAVEPOINT request") }
     }
@@ -121,7 +123,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Some errors, a full disk among them, end the whole transaction.
+    /// Some errors, such as a full disk, end the whole transaction.
     fn fail(&mut self, error: rusqlite::Error) -> Error {
         let error = super::fault::undone(self.path, error);
         if self.db.is_autocommit() {
@@ -130,7 +132,7 @@ impl<'a> Txn<'a> {
         error
     }
 
-    /// Refuses to give out what another start of the machine must not take back, unless the disk is waited for.
+    /// Refuses to issue a token without waiting for the disk: another boot must not issue it again.
     fn check_on_disk(&self, what: &str) -> Outcome<()> {
         if self.kind.commit == Commit::OnDisk {
             return Ok(());
@@ -139,12 +141,13 @@ impl<'a> Txn<'a> {
         Err(Error::new(ErrorKind::Internal, problem).with_remedy("report this").into())
     }
 
-    /// Why the transaction is over before its commit, if it is.
+    /// Why the transaction has ended before its commit, if it has.
     pub(super) fn failure(&self) -> Option<Error> {
         self.failure.clone()
     }
 
-    /// What is to be done after it: the failure if there was one, the waiters to notify, the dead clients to remove.
+    /// The work after the transaction: the failure if there was one, the waiters to notify, the
+    /// dead clients to remove.
     pub(super) fn finish(self) -> (Option<Error>, Notifications, Vec<ClientId>) {
         (self.failure, self.notifications, self.dead)
     }
@@ -159,7 +162,7 @@ impl<'a> Txn<'a> {
         Ok(self.db.query_row(sql, [], |row| row.get(0))?)
     }
 
-    /// A name that nobody uses.
+    /// An unused name.
     #[cfg(test)]
     pub(super) fn fill(&self, name: &str, fence: i64) -> Outcome<()> {
         let sql = "INSERT INTO lk_lock (name, fence, revision) VALUES (?1, ?2, 1)";

@@ -1,4 +1,4 @@
-//! Looks at the file that change nothing. They need no gate, and each sees one committed state.
+//! Reads without changes. They need no gate, and each sees one committed state.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::LockName;
 use crate::liveness::{ClientId, DeadClientCheck};
 use crate::store::{ClaimId, ClaimKey, Entry, Line, Revision, SessionId};
 
-/// The line as it stands: live claims only.
+/// The present line: live claims only.
 pub(crate) fn line(
     db: &Connection,
     name: &LockName,
@@ -43,7 +43,8 @@ fn line_in(
     })
 }
 
-/// The lines with a live claim whose names begin with `prefix`, by the bytes of these: all as one committed state has them.
+/// The lines with a live claim and a name that begins with `prefix`, compared by bytes: all from
+/// one committed state.
 pub(crate) fn lines(
     db: &Connection,
     prefix: &str,
@@ -63,7 +64,7 @@ fn names(
     now: Micros,
     dead_clients: &mut DeadClientCheck<'_>,
 ) -> rusqlite::Result<Vec<LockName>> {
-    // No UTF-8 has the byte FF, so it comes after all that go on from the prefix.
+    // No UTF-8 has the byte FF, so it comes after all names with the prefix.
     let end = [prefix.as_bytes(), &[0xff]].concat();
     let mut query = db.prepare_cached(claim_rows!("WHERE c.name >= ?1 AND c.name < ?2 ORDER BY c.name, c.ord"))?;
     let mut rows = query.query(params![prefix.as_bytes(), end])?;
@@ -83,7 +84,7 @@ fn names(
     Ok(names)
 }
 
-/// The newest time in the file: of a claim that joined, or of a session that was renewed.
+/// The newest time in the file: a claim's arrival, or a session's renewal.
 pub(crate) fn newest(db: &Connection) -> rusqlite::Result<Micros> {
     let sql = "SELECT max(coalesce((SELECT max(since_us) FROM lk_claim), 0),
                           coalesce((SELECT max(hold_until_us - ttl_us) FROM lk_session), 0))";
@@ -95,23 +96,25 @@ pub(crate) fn revision(db: &Connection, name: &LockName) -> rusqlite::Result<Rev
     Ok(lock(db, name)?.map_or_else(Revision::default, |(_, revision)| revision))
 }
 
-/// What a claim that waits sees.
+/// The state of a waiting claim.
 #[derive(Debug)]
 pub(crate) enum ClaimStatus {
-    /// It is not there.
+    /// The claim is not there.
     Absent,
-    /// It holds the lock, with this token.
+    /// The claim holds the lock, with this token.
     Granted(u64),
-    /// It waits, for all holders if it is the first that waits, and for the one before it otherwise.
+    /// The claim waits: for all holders if it is the first waiter, and for its predecessor
+    /// otherwise.
     Behind(Predecessors),
 }
 
 /// The claims whose ends a waiter has to see. It learns of each end in one of two ways.
 #[derive(Debug, Default)]
 pub(crate) struct Predecessors {
-    /// A claim of one of these ends with its client, which the kernel tells.
+    /// The claims of these clients end with the client, which the kernel reports.
     pub(crate) clients: Vec<ClientId>,
-    /// The others end by time, the first of them then. It is in the past if one is over that nobody has removed yet.
+    /// The other claims end by time, the first of them at this time. The time is in the past if an
+    /// ended claim was not removed yet.
     pub(crate) ends: Option<Micros>,
 }
 
@@ -138,7 +141,7 @@ pub(crate) fn status(db: &Connection, key: &ClaimKey, now: Micros) -> rusqlite::
     match found {
         Some(row) if row.granted() && row.expires() > now => Ok(ClaimStatus::Granted(row.token())),
         Some(row) if !row.granted() => predecessors(&snapshot, name, row.ord, now).map(ClaimStatus::Behind),
-        // One that has died holds nothing, though nobody may have removed it yet.
+        // A dead claim holds nothing, even before it is removed.
         _ => Ok(ClaimStatus::Absent),
     }
 }
@@ -157,7 +160,7 @@ fn predecessors(db: &Connection, name: &[u8], ord: i64, now: Micros) -> rusqlite
     Ok(found.finish())
 }
 
-/// The holders of a line, who stand before all that wait.
+/// The holders of a line, which come before all waiters.
 pub(crate) fn holders(db: &Connection, name: &LockName, now: Micros) -> rusqlite::Result<Predecessors> {
     let mut query = db.prepare_cached(claim_rows!("WHERE c.name = ?1 ORDER BY c.ord"))?;
     let mut rows = query.query([name.as_str().as_bytes()])?;
@@ -172,7 +175,7 @@ pub(crate) fn holders(db: &Connection, name: &LockName, now: Micros) -> rusqlite
     Ok(holders.finish())
 }
 
-/// The claims of a session that were granted and have not heard of it.
+/// The claims of a session that were granted and whose client does not know it.
 pub(crate) fn pushed(db: &Connection, session: &SessionId) -> rusqlite::Result<Vec<(ClaimId, u64)>> {
     let mut query = db.prepare_cached("SELECT id, ord FROM lk_claim WHERE session = ?1 AND state = 1 AND state < 2")?;
     let read = |row: &rusqlite::Row<'_>| Ok((ClaimId::from_bytes(row.get(0)?), row.get::<_, i64>(1)?.unsigned_abs()));
@@ -204,7 +207,7 @@ pub(super) fn lock(db: &Connection, name: &LockName) -> rusqlite::Result<Option<
     query.query_row([name.as_str().as_bytes()], read).optional()
 }
 
-/// The claim, unless it is over; its client may have died without anybody having noted it yet.
+/// The claim, unless it is over; its client may have died without a record yet.
 fn alive(mut row: ClaimRow, now: Micros, dead_clients: &mut DeadClientCheck<'_>) -> Option<ClaimRow> {
     if row.client.as_ref().is_some_and(|client| dead_clients.is_dead(client)) {
         row.orphan(now);

@@ -1,4 +1,4 @@
-//! Clearing away: names that nobody uses, sessions that have ended, clients that have died. A little at a time.
+//! Cleaning: unused names, ended sessions, dead clients. A small number at a time.
 
 use rusqlite::params;
 
@@ -7,7 +7,7 @@ use super::claim_row::name_of;
 use crate::LockName;
 use crate::fault::Outcome;
 
-/// Names beyond this many are forgotten when nobody uses them.
+/// Unused names beyond this number are deleted.
 const IDLE_NAMES: u32 = 4096;
 /// The reaper looks after this many new names, and takes as many at a time.
 const REAP_MAX: u32 = 1024;
@@ -15,7 +15,7 @@ const REAP_MAX: u32 = 1024;
 const SWEEP_MAX: u32 = 256;
 
 impl Txn<'_> {
-    /// Once for each opened store: what crashed clients have left in lines that nobody visits.
+    /// Once for each opened store: removes the claims of crashed clients in unused lines.
     pub(crate) fn clear_away(&mut self) -> Outcome<()> {
         for client in self.dead_clients.clients().dead(SWEEP_MAX as usize) {
             self.declare_dead(&client)?;
@@ -24,11 +24,12 @@ impl Txn<'_> {
         self.reap_names()
     }
 
-    /// What sessions that have ended left in so many lines, those that ended first; and such sessions without a claim.
-    /// Each session that opens clears more than it will leave, however seldom somebody visits those lines.
+    /// Removes the claims of ended sessions in this number of lines, the oldest ends first, and
+    /// ended sessions without claims. Each session that opens removes more than it will leave,
+    /// however seldom those lines are used.
     pub(super) fn clear_ended(&mut self, lines: u32) -> Outcome<()> {
         let abandoned = self.all(
-            // From the sessions that have ended, of which there are few: this is done inside the gate.
+            // From the ended sessions, of which there are few: this runs inside the gate.
             "SELECT DISTINCT c.name FROM (SELECT id, hold_until_us FROM lk_session WHERE hold_until_us <= ?1
                  ORDER BY hold_until_us) s CROSS JOIN lk_claim c ON c.session = s.id
              WHERE s.hold_until_us + c.delay_us <= ?1 LIMIT ?2",
@@ -40,7 +41,7 @@ impl Txn<'_> {
         self.reap_sessions()
     }
 
-    /// What minimum holds that are over have left in so many lines.
+    /// Removes the claims of ended minimum holds in this number of lines.
     fn clear_kept(&mut self, lines: u32) -> Outcome<()> {
         let kept = self.all(
             "SELECT DISTINCT name FROM lk_claim WHERE state = 3 AND until_us <= ?1 LIMIT ?2",
@@ -58,7 +59,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Sessions that have ended, once their last claim is gone.
+    /// Removes ended sessions without claims.
     fn reap_sessions(&mut self) -> Outcome<()> {
         self.change(
             "DELETE FROM lk_session WHERE id IN (
@@ -75,13 +76,14 @@ impl Txn<'_> {
             return Ok(());
         }
         self.memory.new_names = 0;
-        // As many as have come, so that a client that opens no other session leaves no more and more of them.
+        // As many as have come, so that they do not accumulate if the client opens no other
+        // session.
         self.clear_kept(REAP_MAX)?;
         self.reap_names()
     }
 
-    /// Forgets names without claims, if there are many. The floor is raised to their fences before, so that their
-    /// tokens go on rising.
+    /// Deletes names without claims, if there are many. The floor is raised to their fences before,
+    /// so that their tokens go on rising.
     fn reap_names(&mut self) -> Outcome<()> {
         let names: Option<u32> = self.first("SELECT count(*) FROM lk_lock", [], |row| row.get(0))?;
         if names.is_none_or(|names| names <= IDLE_NAMES) {

@@ -6,9 +6,9 @@ use super::Txn;
 use crate::fault::Outcome;
 use crate::registers::{Swap, Version, Versioned, Write, WriterId};
 
-/// What is under a key.
+/// The content of a key.
 pub(crate) fn load(db: &Connection, key: &str) -> rusqlite::Result<Option<Versioned>> {
-    // Not SQLite's own look for a table: that is not told of tables that others have made since.
+    // SQLite's own check for a table would not notice a table that another process has made since.
     if !db.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = 'lk_register'")?.exists([])? {
         return Ok(None);
     }
@@ -22,7 +22,7 @@ pub(crate) fn load(db: &Connection, key: &str) -> rusqlite::Result<Option<Versio
 }
 
 impl Txn<'_> {
-    /// Replaces the version that the write expects, if it is there.
+    /// Replaces the version that the write expects, if that version is there.
     pub(crate) fn swap(&mut self, key: &str, write: &Write) -> Outcome<Swap> {
         self.check_on_disk("a version")?;
         let current = load(self.db, key)?;

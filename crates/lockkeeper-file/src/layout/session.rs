@@ -1,6 +1,6 @@
-//! Sessions: what claims live and die with. Every claim and every renewal proves that the client is there, and starts
-//! both lives of its session anew; so a life in the file never ends before what the client may believe. It may end a
-//! little later, so that not every claim has to write it.
+//! Sessions, with which claims live and end. Every claim and every renewal proves that the client
+//! is there, and starts both leases of its session again. So a lease in the file never ends before
+//! the client's deadline. It may end a little later, so that not every claim has to write it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,13 +16,14 @@ use crate::{Error, ErrorKind, LockName};
 
 /// Up to this many claims are looked up one by one; more, with one query for all of the session.
 const SHORT_LIST: usize = 16;
-/// Whose session opens clears away what others left in so many lines.
+/// A session that opens removes the leftovers of other sessions in this number of lines.
 const CLEARED: u32 = 4;
-/// What a life in the file is longer, as a part of it and at most: claims that come meanwhile need not write it.
+/// A lease in the file is longer by this part of it, up to a maximum: later claims in this time
+/// need not write it.
 const SPARE_PART: Micros = 128;
 const SPARE_MAX: Micros = 250_000;
 
-/// What is answered about one claim, and who asks for it.
+/// The answer about one claim, and the request for its lock.
 type Answer = (Renewal, Option<Asked>);
 
 impl Txn<'_> {
@@ -75,8 +76,8 @@ impl Txn<'_> {
         Ok((renewal, asked))
     }
 
-    /// Who waits hears at once of the end of a client before it, and looks here for the end of one that lives and does
-    /// nothing any more: nobody else may come to look.
+    /// A waiter learns at once of the end of a client before it. Here it looks for the end of a
+    /// client that lives and does nothing any more: no other claim may come to look.
     fn renew_waiting(&mut self, row: &ClaimRow) -> Outcome<Renewal> {
         if self.remove_dead_before(row)? {
             let front = self.settle(&row.name)?;
@@ -88,8 +89,8 @@ impl Txn<'_> {
         Ok(Renewal::Queued)
     }
 
-    /// Withdraws all that the session has. Its requests that are under way come before, since each client's are done
-    /// in order.
+    /// Withdraws all claims of the session. Its requests under way come before, since each client's
+    /// requests run in order.
     pub(crate) fn close(&mut self, session: &SessionId) -> Outcome<()> {
         let claims = self.claims_of(session)?;
         self.remove_all(claims.into_values())?;
@@ -98,8 +99,9 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Starts both lives of a session anew, unless they are as good as new, and returns its ttl. What is over is over:
-    /// waiting claims whose life has ended are removed before, and a session that has ended is lost.
+    /// Starts both leases of a session again, unless they are almost new, and returns its ttl. An
+    /// end stays an end: waiting claims with an ended lease are removed before, and a session that
+    /// has ended is lost.
     pub(super) fn revive(&mut self, session: &SessionId) -> Outcome<Micros> {
         let found = self.first(
             "SELECT ttl_us, wait_ttl_us, hold_until_us, wait_until_us FROM lk_session
@@ -131,7 +133,8 @@ impl Txn<'_> {
         Ok(claims.into_iter().map(|row| (row.id, row)).collect())
     }
 
-    /// Removes claims of any lines, but for what a minimum hold keeps, and grants what becomes admissible by it.
+    /// Removes claims of any lines, except those that a minimum hold keeps, and grants the claims
+    /// that become admissible.
     pub(super) fn remove_all(&mut self, rows: impl Iterator<Item = ClaimRow>) -> Outcome<()> {
         let mut lines: Vec<LockName> = Vec::new();
         for row in rows {
@@ -146,7 +149,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Puts on record that a client's process has ended: both lives of its sessions end now.
+    /// Records that a client's process has ended: both leases of its sessions end now.
     pub(super) fn declare_dead(&mut self, client: &ClientId) -> Outcome<()> {
         self.change(
             "UPDATE lk_session SET dead = 1, hold_until_us = min(hold_until_us, ?2),

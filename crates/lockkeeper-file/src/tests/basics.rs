@@ -196,7 +196,7 @@ async fn what_no_renewal_lists_for_a_ttl_is_removed_and_no_sooner() {
     assert_eq!(client.store.line(&name("a")).await.unwrap().entries.len(), 1);
 }
 
-/// As those of adopted handles are, which nobody closes.
+/// Like the sessions of adopted handles, which are never closed.
 #[tokio::test]
 async fn nothing_is_remembered_of_sessions_that_ended_by_themselves() {
     let machine = Machine::new();
@@ -239,7 +239,7 @@ async fn who_removed_a_claim_at_once_is_reported_to_its_holder() {
     let target = Target::Token(client.granted(&claim).await);
     assert_eq!(other.store.evict(&name("n"), &target, Evict::Now, "ops", "stuck").await.unwrap(), Evicted::Done);
     other.granted(&other.mutex("n")).await;
-    // The note of it outlasts a tombstone of the same id.
+    // The record of the break outlasts a tombstone of the same id.
     client.store.withdraw(&claim.key, Some(ms(1))).await.unwrap();
     let lost = client.renew(&[(&claim, LiveState::Granted)]).await.unwrap();
     let lost_to = Broken { by: "ops".into(), reason: "stuck".into(), removed: true };

@@ -53,7 +53,7 @@ async fn a_file_that_was_deleted_or_replaced_is_not_used_any_more() {
     }
 }
 
-/// Who waits at the gate makes another file, and grants the same lock.
+/// A client that waits at the gate makes another file, and grants the same lock.
 #[tokio::test]
 async fn what_is_committed_to_a_file_that_was_deleted_within_the_turn_is_not_believed() {
     let machine = Machine::new();
@@ -280,7 +280,7 @@ fn liveness_file(machine: &Machine, client: &Client) -> PathBuf {
     machine.0.path().join("locks.db.live").join(&*client.store.0.own)
 }
 
-/// Keeps the writer busy until what is returned is dropped. What is asked meanwhile is done in one transaction.
+/// Keeps the writer busy until the result is dropped. Requests in this time run in one transaction.
 pub(super) async fn occupy(client: &Client) -> std::sync::mpsc::Sender<()> {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let (inside, is_inside) = tokio::sync::oneshot::channel();
@@ -301,7 +301,7 @@ pub(super) async fn occupy(client: &Client) -> std::sync::mpsc::Sender<()> {
 async fn a_store_does_nothing_in_a_forked_child() {
     let machine = Machine::new();
     let mut store = machine.open().await;
-    // What a child sees: all is as it was, but the process is another.
+    // A child's view: everything is the same, except the process.
     Arc::get_mut(&mut store.0).unwrap().process += 1;
     let n = name("n");
     let refused = [

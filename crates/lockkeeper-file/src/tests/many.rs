@@ -100,7 +100,7 @@ async fn ten_thousand_claims_are_renewed_at_once() {
     assert!(since(start) < Duration::from_secs(10));
 }
 
-/// Nobody claims their names again, and nobody opens the store again.
+/// No client claims their names again, and no client opens the store again.
 #[tokio::test]
 async fn claims_that_ended_on_names_that_nobody_visits_are_cleared_away_by_those_who_come_after() {
     const MANY: u32 = 100;
@@ -126,7 +126,7 @@ async fn claims_that_ended_on_names_that_nobody_visits_are_cleared_away_by_those
     assert_eq!(left("lk_session"), others);
 }
 
-/// Nobody claims their names again, nobody opens a session or the store again.
+/// No client claims their names again, or opens a session or the store again.
 #[tokio::test]
 async fn claims_that_were_kept_on_names_that_nobody_visits_are_cleared_away_by_those_who_come_after() {
     const ROUND: u32 = 1024;

@@ -1,4 +1,4 @@
-//! What is kept over an opening, and what is refused.
+//! Opening a file: what it keeps, and what it refuses.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -70,7 +70,7 @@ async fn a_name_that_is_being_claimed_is_not_reaped() {
     let client = machine.client().await;
     let many = |txn: &mut Txn<'_>| (0..5000).try_for_each(|i| txn.fill(&format!("x{i}"), 1));
     client.store.write(many).await.unwrap();
-    // The reaper runs at the claim of a new name, one of these, and they are the first that it looks at.
+    // The reaper runs at the claim of a new name, such as these, and looks at them first.
     for i in 0..1030 {
         let claim = client.mutex(&format!("a{i}"));
         let token = client.granted(&claim).await;
@@ -215,7 +215,7 @@ async fn another_boot_is_not_believed_while_a_client_of_this_one_lives() {
     assert_eq!(client.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token }]);
 }
 
-/// What the program leaves behind with `acquire`: a lock that stands, and no process that lives.
+/// The program leaves this behind with `acquire`: a held lock, and no living process.
 #[tokio::test]
 async fn a_detached_lock_outlasts_an_opening_with_another_boot_id() {
     let machine = Machine::new();
@@ -237,7 +237,8 @@ async fn a_detached_lock_outlasts_an_opening_with_another_boot_id() {
     assert_eq!(container.granted(&container.mutex("stock")).await, token + 1);
 }
 
-/// Nothing but the date tells such a container from a machine that was restarted. What protects is the fence.
+/// Only the date distinguishes such a container from a restarted machine. The fence protects the
+/// data.
 #[tokio::test]
 async fn with_another_boot_id_a_date_that_was_set_far_forward_passes_for_a_restart_and_the_fence_goes_on() {
     let machine = Machine::new();
@@ -260,7 +261,7 @@ async fn a_lock_delay_outlasts_an_opening_with_another_boot_id() {
     let token = crashing.granted(&crashing.mutex("stock")).await;
     let start = clock();
     drop(crashing);
-    // Now its end is on record, and the delay begins.
+    // Now its end is recorded, and the delay begins.
     drop(machine.open().await);
     let container = loop {
         match FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await {
@@ -305,8 +306,8 @@ async fn the_date_of_the_start_is_noted_again_when_it_was_corrected() {
     assert!((began() - before).abs_diff(3_600_000_000) < 10_000_000, "{}", began());
 }
 
-/// Who is stopped before its turn, and goes by a clock that it read before, takes what others did meanwhile for the
-/// work of an earlier start.
+/// A process that is stopped before its turn, with a reading of the clock from before, takes later
+/// changes for the work of an earlier boot.
 #[tokio::test]
 async fn the_clock_of_an_opening_is_read_behind_the_gate() {
     static READ: AtomicBool = AtomicBool::new(false);
@@ -344,7 +345,7 @@ fn a_new_file_never_has_two_names() {
     assert_eq!(fs::read_dir(machine.0.path()).unwrap().count(), 0, "nothing is left of the making");
 }
 
-/// Whoever may write the folder may make the store's files before the store does.
+/// A user who may write the folder may make the store's files before the store does.
 #[tokio::test]
 async fn what_another_user_has_put_where_all_may_write_is_refused() {
     for suffix in ["", "-wal", "-shm", ".gate", ".live", ".notify"] {
@@ -363,7 +364,7 @@ async fn what_another_user_has_put_where_all_may_write_is_refused() {
     }
 }
 
-/// Shuts the gate, and opens the file until it waits there.
+/// Shuts the gate, and opens the file until the opening waits there.
 async fn at_the_gate(machine: &Machine, builder: FileStoreBuilder) -> (File, JoinHandle<Result<FileStore>>) {
     use std::os::unix::fs::MetadataExt;
 
@@ -379,7 +380,8 @@ async fn at_the_gate(machine: &Machine, builder: FileStoreBuilder) -> (File, Joi
     (gate, opening)
 }
 
-/// The last look is behind the making: what somebody put there in between is seen.
+/// The last check comes after the files are made: it sees a file that another user put there in
+/// between.
 #[tokio::test]
 async fn what_another_user_has_put_there_during_the_opening_is_refused() {
     let machine = Machine::new();
@@ -418,7 +420,7 @@ async fn a_sticky_folder_is_taken() {
     drop(machine.open().await);
 }
 
-/// What another program, or one of ours that was killed, has in its log is where it was.
+/// The log of another program, or of a killed client, stays where it was.
 #[tokio::test]
 async fn a_look_at_a_database_leaves_its_log_alone() {
     let foreign = Machine::new();

@@ -1,4 +1,4 @@
-//! Several processes: the test binary starts itself, and the copy runs [`child`] in the role that it is given.
+//! Several processes: the test binary starts itself, and the copy runs [`child`] in the given role.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -32,7 +32,7 @@ impl Process {
         Self(command.spawn().unwrap())
     }
 
-    /// Until it says that it has got so far, and in which words.
+    /// Waits until the child reports this step; returns its words.
     fn wait_for(&mut self, word: &str) -> String {
         let out = BufReader::new(self.0.stdout.take().unwrap());
         let said = out.lines().map(|line| line.unwrap()).find(|line| line.contains(word));
@@ -51,7 +51,7 @@ impl Drop for Process {
     }
 }
 
-/// Not a test: what the other process does.
+/// Not a test: the work of the other process.
 #[tokio::test]
 async fn child() {
     let (Ok(role), Some(path)) = (std::env::var(ROLE), std::env::var_os(PATH)) else { return };
@@ -73,7 +73,8 @@ async fn child() {
     }
 }
 
-/// Preloaded, it makes a fork of what would tell the process of the parent: the child lives for as long as its input.
+/// Preloaded, this library turns a check for the parent's process into a fork: the child lives as
+/// long as its input.
 const FORK: &str = "#include <unistd.h>
                     pid_t getppid(void) {
                         pid_t child = fork();
@@ -81,7 +82,7 @@ const FORK: &str = "#include <unistd.h>
                         return child;
                     }";
 
-/// Says which child it has forked, once it is inside the gate with a lock, and stays there.
+/// Reports the forked child once the process is inside the gate with a lock, and stays there.
 async fn fork_and_stay_inside(store: FileStore) {
     let client = Client::on(store, short()).await;
     client.granted(&client.mutex("n")).await;
@@ -94,7 +95,7 @@ async fn fork_and_stay_inside(store: FileStore) {
     inside.await.unwrap();
 }
 
-/// Raises a number in a file that nothing but the lock protects.
+/// Increments a number in a file that only the lock protects.
 async fn count(client: &Client, path: &Path) {
     let number = path.with_extension("number");
     for _ in 0..ROUNDS {
@@ -174,7 +175,8 @@ async fn four_processes_lose_no_update() {
     assert_eq!(number, (4 * ROUNDS).to_string());
 }
 
-/// What an opening of `path` says where `source` is mounted over `target`; nothing where one may not mount.
+/// The error of an opening of `path` with `source` mounted over `target`; nothing if mounting is
+/// not allowed.
 fn said_where_mounted(source: &Path, target: &Path, path: &Path) -> Option<String> {
     let script = "mount --bind \"$0\" \"$1\" || { echo not allowed; exit; }
                   exec \"$2\" --exact tests::processes::child --nocapture";
@@ -192,7 +194,7 @@ fn said_where_mounted(source: &Path, target: &Path, path: &Path) -> Option<Strin
     Some(said)
 }
 
-/// As `docker run -v locks.db:/locks.db` does it.
+/// The same as `docker run -v locks.db:/locks.db`.
 #[tokio::test]
 async fn a_database_that_is_mounted_by_itself_is_refused() {
     let machine = Machine::new();
@@ -204,7 +206,7 @@ async fn a_database_that_is_mounted_by_itself_is_refused() {
     assert!(said.as_ref().is_none_or(|said| said.contains("mounted there by itself")), "{said:?}");
 }
 
-/// As LXC does it.
+/// The same as LXC.
 #[tokio::test]
 async fn a_container_with_a_boot_id_of_its_own_frees_no_detached_lock() {
     let machine = Machine::new();

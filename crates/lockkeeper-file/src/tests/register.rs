@@ -1,4 +1,4 @@
-//! Registers in the file, where they differ from locks.
+//! Registers in the file, in their differences from locks.
 
 use super::*;
 use crate::registers::{Register, Swap, Version, Write};
@@ -28,7 +28,7 @@ async fn another_boot_leaves_the_registers_as_they_are() {
     assert!(matches!(store.register().compare_and_swap("n", &write).await.unwrap(), Swap::Conflict(_)));
 }
 
-/// Whoever opened the file before the table was made sees what is in it, too.
+/// A client that opened the file before the table was made sees its contents, too.
 #[tokio::test]
 async fn who_looked_before_there_was_a_register_sees_it_afterwards() {
     let machine = Machine::new();

@@ -1,9 +1,9 @@
-//! Who is woken, by what, and how soon.
+//! Wake-ups: which waiter, by which event, and how soon.
 
 use super::*;
 use crate::wait::Waiters;
 
-/// Nothing else can have told it: it looks at no time, and not from time to time.
+/// Only the file can have woken the waiter: it waits for no time, and does not poll.
 #[tokio::test]
 async fn a_notify_file_wakes_the_waiter_of_another_store() {
     let machine = Machine::new();
@@ -192,7 +192,7 @@ async fn a_notify_file_that_was_deleted_since_it_was_opened_is_made_again() {
     let seen = b.store.line(&n).await.unwrap().revision;
     let mut waits = b.store.wait(Interest::Name(&n), seen, TTL);
     assert!(tokio::time::timeout(ms(20), &mut waits).await.is_err());
-    // Requests are done in their order, so now it is being waited.
+    // Requests run in order, so the wait has begun now.
     b.store.0.reader.ask(|_| Ok(())).await.unwrap();
     a.withdraw(&held).await;
     assert_eq!(tokio::time::timeout(Duration::from_secs(3), waits).await.unwrap().unwrap(), Wake::Changed);
@@ -241,7 +241,7 @@ async fn who_comes_to_be_the_first_that_waits_hears_of_the_end_of_any_holder() {
     d.queued(&fourth).await;
     let mut waits = std::pin::pin!(d.wait(&fourth, TTL));
     assert!(tokio::time::timeout(ms(20), &mut waits).await.is_err());
-    // The one before it is granted: now it waits for two.
+    // Its predecessor is granted: now it waits for two holders.
     b.withdraw(&second).await;
     c.granted(&third).await;
     assert!(tokio::time::timeout(ms(20), &mut waits).await.is_err(), "that alone is no news");
@@ -250,14 +250,15 @@ async fn who_comes_to_be_the_first_that_waits_hears_of_the_end_of_any_holder() {
     d.granted(&fourth).await;
 }
 
-/// The kernel tells of a close before it lets go of the lock, and on a busy machine long before.
+/// The kernel reports a close before it releases the lock, and on a busy machine long before.
 #[tokio::test]
 async fn a_lock_that_is_let_go_of_long_after_its_file_was_closed_is_noticed() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
     a.granted(&a.mutex("n")).await;
     let path = machine.0.path().join("locks.db.live").join(&*a.store.0.own);
-    // A file in its place, whose lock is held by another descriptor than the one whose close is told.
+    // Another file in its place: its lock belongs to another descriptor than the one whose close is
+    // reported.
     fs::rename(&path, machine.0.path().join("aside")).unwrap();
     let written = File::create(&path).unwrap();
     let locked = File::open(&path).unwrap();
@@ -266,7 +267,7 @@ async fn a_lock_that_is_let_go_of_long_after_its_file_was_closed_is_noticed() {
     b.queued(&waiting).await;
     let mut waits = std::pin::pin!(b.wait(&waiting, TTL));
     assert!(tokio::time::timeout(ms(20), &mut waits).await.is_err());
-    // Requests are done in their order, so now it is being waited.
+    // Requests run in order, so the wait has begun now.
     b.store.0.reader.ask(|_| Ok(())).await.unwrap();
     drop(written);
     assert!(tokio::time::timeout(ms(100), &mut waits).await.is_err(), "it is still locked");
@@ -286,7 +287,7 @@ async fn two_who_test_a_dead_client_at_once_both_see_that_it_is_dead() {
     b.granted(&b.mutex("n")).await;
 }
 
-/// Watching is made to take long: to open a FIFO waits for somebody to read from it. And it cannot be written to.
+/// Watching is made slow: opening a FIFO waits for a reader. And the file cannot be written to.
 #[tokio::test]
 async fn what_happens_while_the_watch_is_being_set_is_seen() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -328,7 +329,8 @@ async fn the_dead_behind_a_waiter_wake_their_successor_once() {
     assert_eq!(c.wait(&waiting, ms(50)).await, Wake::Elapsed);
 }
 
-/// `a` holds two locks and ends, and its end is put on record in the line of one before `c` waits in that of the other.
+/// `a` holds two locks and ends. Its end is recorded in the line of one lock before `c` waits in
+/// the line of the other.
 async fn ended_on_record(machine: &Machine, delay: Duration) -> (Client, Claim, Instant) {
     let a = machine.client_with(SessionSpec::new(TTL, delay)).await;
     let (b, c) = (machine.client().await, machine.client().await);
@@ -376,7 +378,7 @@ async fn who_cannot_watch_the_client_ahead_hears_of_its_end_all_the_same() {
     fs::rename(&path, &aside).unwrap();
     let mut waits = std::pin::pin!(b.wait(&waiting, TTL / 2));
     assert!(tokio::time::timeout(ms(20), &mut waits).await.is_err());
-    // Requests are done in their order, so now it is being waited.
+    // Requests run in order, so the wait has begun now.
     b.store.0.reader.ask(|_| Ok(())).await.unwrap();
     fs::rename(&aside, &path).unwrap();
     drop(a);
@@ -426,7 +428,7 @@ async fn an_observer_hears_of_the_end_of_a_lock_delay_and_of_a_detached_lock() {
     }
 }
 
-/// Its process lives, so that the kernel tells nobody.
+/// Its process lives, so the kernel reports nothing.
 #[tokio::test]
 async fn who_waits_behind_one_that_does_nothing_any_more_gets_the_lock_by_its_own_renewal() {
     for is_killed in [false, true] {
