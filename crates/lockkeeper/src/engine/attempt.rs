@@ -216,7 +216,7 @@ impl Attempt {
                 // Only the attempt knows whether it has to keep a lock-delay.
                 hold.begin_release();
             }
-            if session.add(&hold, self.engine.now()) {
+            if session.claims.add(&hold, self.engine.now()) {
                 self.engine.deadlines.expect(hold.deadline());
                 return Ok(hold);
             }
@@ -286,7 +286,7 @@ impl Attempt {
             hold.mark_unsettled();
             return self.engine.withdraw_later(hold);
         }
-        hold.session.forget(hold, self.engine.now());
+        hold.session.claims.forget(hold, self.engine.now());
         if self.request.fixed {
             self.engine.close_session(&hold.session);
         }

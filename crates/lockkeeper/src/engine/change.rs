@@ -74,7 +74,7 @@ impl Engine {
                 granted.hold().end_with(old);
                 granted.hold().asked_as(old);
                 self.deadlines.expect(granted.hold().deadline());
-                old.session.forget(old, self.now());
+                old.session.claims.forget(old, self.now());
                 if old.session.is_fixed() {
                     self.close_session(&old.session);
                 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 
 use tokio::sync::Notify;
 
-use super::session::lock;
+use super::lock::lock;
 use crate::events::Events;
 use crate::metrics::Counted;
 use crate::{Error, LockName};

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::session::lock;
+use super::lock::lock;
 use crate::random::jittered;
 use crate::store::ClaimId;
 use crate::time::Instant;

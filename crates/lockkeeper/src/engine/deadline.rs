@@ -104,7 +104,7 @@ async fn end_what_is_over(engine: &Weak<Engine>) -> Option<Option<Instant>> {
     for session in engine.upgrade()?.open_sessions() {
         let mut last = None;
         loop {
-            let part = session.holds_after(last, AT_ONCE);
+            let part = session.claims.live_after(last, AT_ONCE);
             next = engine.upgrade()?.end_those_over(&session, &part).into_iter().chain(next).min();
             if part.len() < AT_ONCE {
                 break;
@@ -114,11 +114,11 @@ async fn end_what_is_over(engine: &Weak<Engine>) -> Option<Option<Instant>> {
             tokio::task::yield_now().await;
         }
         let engine = engine.upgrade()?;
-        for hold in session.take_over_delay(engine.now()) {
+        for hold in session.claims.take_over_delay(engine.now()) {
             hold.give_away();
             engine.withdraw_later(&hold);
         }
-        next = session.end_of_lock_delay().into_iter().chain(next).min();
+        next = session.claims.end_of_lock_delay().into_iter().chain(next).min();
     }
     Some(next)
 }

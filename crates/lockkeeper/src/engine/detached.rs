@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use super::session::{lock, proof_lag};
+use super::lock::lock;
+use super::session::proof_lag;
 use super::{Engine, Hold, Session};
 use crate::store::{ClaimKey, SessionSpec, Withdrawal};
 use crate::{Error, ErrorKind, LostReason, Result};
@@ -17,7 +18,7 @@ impl Engine {
         // First of all: no watchdog closes for idleness what is over.
         hold.session.end();
         self.forget_session(&hold.session);
-        hold.session.forget(hold, self.now());
+        hold.session.claims.forget(hold, self.now());
         self.publish_state();
     }
 
@@ -25,7 +26,7 @@ impl Engine {
     pub(crate) fn adopt(&self, key: ClaimKey, token: u64, spec: SessionSpec) -> Arc<Hold> {
         let session = Arc::new(Session::adopted(spec, key.session.clone(), proof_lag(&self.capabilities)));
         let hold = Arc::new(Hold::adopted(key, token, Arc::clone(&session), self.clock.clone()));
-        session.add(&hold, self.now());
+        session.claims.add(&hold, self.now());
         lock(&self.open).push(session);
         hold
     }

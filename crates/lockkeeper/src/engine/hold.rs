@@ -1,16 +1,19 @@
 //! One claim, as its client believes in it: the deadline, and what ended it.
 
 mod asked;
+mod belief;
 mod share;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use self::belief::Belief;
 pub(crate) use self::share::Share;
-use super::session::{Session, lock};
+use super::lock::lock;
+use super::session::Session;
 use crate::metrics::Counted;
 use crate::store::{Asked, ClaimKey, LiveState};
 use crate::time::{Clock, Instant};
@@ -19,8 +22,6 @@ use crate::{Error, ErrorKind, LostReason};
 const NEVER: u64 = u64::MAX;
 /// It was granted, and collected.
 const COLLECTED: u64 = u64::MAX - 1;
-/// The deadline of what was adopted: no request of this process has found it held.
-const UNPROVEN: u64 = 0;
 
 /// Where a claim stands, as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,17 +37,14 @@ pub(crate) enum Stage {
 
 /// A claim of this process.
 ///
-/// The deadline is kept in an atomic, so that `check` needs neither a lock nor a running task. It only ever rises,
-/// and never after it has passed: dead is dead, whatever any late reply says.
+/// Its deadline only ever rises, and never after it has passed: dead is dead, whatever any late reply says.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) key: ClaimKey,
     pub(crate) session: Arc<Session>,
     clock: Clock,
     stage: AtomicU8,
-    deadline: AtomicU64,
-    ends: AtomicU64,
-    due: AtomicU64,
+    belief: Belief,
     token: AtomicU64,
     unsettled: AtomicBool,
     renews: AtomicBool,
@@ -60,9 +58,6 @@ pub(crate) struct Hold {
     shared: AtomicUsize,
     /// Somebody sees to it that the store gives it back.
     release_begun: AtomicBool,
-    lost: OnceLock<LostReason>,
-    /// The store may have given it to somebody else. Apart from the first reason, which may leave it to its holder.
-    given_away: AtomicBool,
     /// Who asks for the lock, if anybody does, and when the request arrived.
     asked: Mutex<Option<(Asked, Instant)>>,
     changed: Notify,
@@ -74,28 +69,26 @@ impl Hold {
     /// A claim whose first request is about to be sent. That send counts as acknowledged: the id dies when a waiter's
     /// life has passed since without an answer.
     pub(crate) fn new(key: ClaimKey, session: Arc<Session>, clock: Clock) -> Self {
-        let deadline = session.waits_until(clock.now());
-        Self::at(Stage::InFlight, deadline.as_nanos(), key, session, clock)
+        let belief = Belief::until(session.waits_until(clock.now()));
+        Self::at(Stage::InFlight, belief, key, session, clock)
     }
 
     /// A claim that was granted to somebody else, who gave it away. Nothing is believed of it before a renewal.
     pub(super) fn adopted(key: ClaimKey, token: u64, session: Arc<Session>, clock: Clock) -> Self {
-        let hold = Self::at(Stage::Granted, UNPROVEN, key, session, clock);
+        let hold = Self::at(Stage::Granted, Belief::unproven(), key, session, clock);
         hold.token.store(token, Ordering::Release);
         hold.stop_renewing();
         hold.collect();
         hold
     }
 
-    fn at(stage: Stage, deadline: u64, key: ClaimKey, session: Arc<Session>, clock: Clock) -> Self {
+    fn at(stage: Stage, belief: Belief, key: ClaimKey, session: Arc<Session>, clock: Clock) -> Self {
         Self {
             key,
             session,
             clock,
             stage: AtomicU8::new(stage as u8),
-            deadline: AtomicU64::new(deadline),
-            ends: AtomicU64::new(NEVER),
-            due: AtomicU64::new(NEVER),
+            belief,
             token: AtomicU64::new(0),
             unsettled: AtomicBool::new(false),
             renews: AtomicBool::new(true),
@@ -104,8 +97,6 @@ impl Hold {
             offered: AtomicU64::new(NEVER),
             shared: AtomicUsize::new(0),
             release_begun: AtomicBool::new(false),
-            lost: OnceLock::new(),
-            given_away: AtomicBool::new(false),
             asked: Mutex::default(),
             changed: Notify::new(),
             counted: Mutex::new(None),
@@ -164,7 +155,7 @@ impl Hold {
 
     /// Ends no later than this one, by its `max_hold`.
     pub(super) fn end_with(&self, other: &Self) {
-        self.ends.fetch_min(other.ends.load(Ordering::Acquire), Ordering::AcqRel);
+        self.belief.end_with(&other.belief);
     }
 
     /// The raw token, once it was granted.
@@ -205,33 +196,32 @@ impl Hold {
         if self.is_dead() {
             return false;
         }
-        self.deadline.fetch_max(until.as_nanos(), Ordering::AcqRel);
+        self.belief.raise(until);
         true
     }
 
     /// Ends the hold at `at`, whatever is renewed.
     pub(crate) fn end_at(&self, at: Instant) {
-        self.ends.fetch_min(at.as_nanos(), Ordering::AcqRel);
+        self.belief.end_at(at);
     }
 
     /// The end of the lease, as the client may believe in it.
     pub(crate) fn lease_deadline(&self) -> Instant {
-        Instant::from_nanos(self.deadline.load(Ordering::Acquire))
+        self.belief.lease_deadline()
     }
 
     /// Whether any request of this process has found it in the store.
     pub(crate) fn is_proven(&self) -> bool {
-        self.deadline.load(Ordering::Acquire) != UNPROVEN
+        self.belief.is_proven()
     }
 
     /// When the client stops believing, if it does.
     pub(crate) fn deadline(&self) -> Instant {
-        let proven = if self.is_proven() { self.deadline.load(Ordering::Acquire) } else { NEVER };
-        Instant::from_nanos(proven.min(self.ends.load(Ordering::Acquire)))
+        self.belief.deadline()
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        if self.lost.get().is_some() || self.is_forked() || !self.is_proven() {
+        if self.belief.loss().is_some() || self.is_forked() || !self.is_proven() {
             return Duration::ZERO;
         }
         self.deadline().saturating_since(self.clock.now())
@@ -255,15 +245,12 @@ impl Hold {
 
     /// Why it is lost, if it is. Looks at the clock, so that a timer that is late changes nothing.
     pub(crate) fn loss(&self) -> Option<&LostReason> {
-        if self.lost.get().is_none() {
-            let now = self.clock.now().as_nanos();
-            if now >= self.ends.load(Ordering::Acquire) {
-                self.settle(LostReason::MaxHold);
-            } else if self.is_proven() && now >= self.deadline.load(Ordering::Acquire) {
-                self.settle(LostReason::Expired);
-            }
+        if self.belief.loss().is_none()
+            && let Some(reason) = self.belief.ended_by_clock(self.clock.now())
+        {
+            self.settle(reason);
         }
-        self.lost.get()
+        self.belief.loss()
     }
 
     pub(crate) fn is_dead(&self) -> bool {
@@ -284,21 +271,21 @@ impl Hold {
 
     /// Others may have it from now on. It is no loss by itself, of which the reason would be known.
     pub(super) fn give_away(&self) {
-        if !self.given_away.swap(true, Ordering::AcqRel) {
+        if self.belief.give_away() {
             self.changed.notify_waiters();
         }
     }
 
     /// Whether others may have it. Looks at the clock, as [`loss`](Self::loss) does.
     pub(super) fn is_given_away(&self) -> bool {
-        let has_ended = self.is_proven() && self.clock.now() >= self.lease_deadline();
+        let has_ended = self.belief.lease_is_over(self.clock.now());
         let by_its_loss = self.loss().is_some_and(LostReason::gives_away);
-        self.is_forked() || by_its_loss || has_ended || self.given_away.load(Ordering::Acquire)
+        self.is_forked() || by_its_loss || has_ended || self.belief.is_given_away()
     }
 
     /// The first reason stands.
     fn settle(&self, reason: LostReason) {
-        if self.lost.set(reason).is_ok() {
+        if self.belief.end(reason) {
             self.changed.notify_waiters();
         }
     }
@@ -366,24 +353,10 @@ impl Hold {
         self.renews() || self.stage() != Stage::Granted
     }
 
-    pub(crate) fn set_due(&self, at: Option<Instant>) {
-        self.session.set_due_of(self, at);
-    }
-
-    /// Notes when it is to be renewed, and returns what was noted before. Only its session knows whom else to tell.
-    pub(super) fn swap_due(&self, at: Option<Instant>) -> Option<Instant> {
-        instant(self.due.swap(at.map_or(NEVER, Instant::as_nanos), Ordering::AcqRel))
-    }
-
     /// `every`, shortened by up to a fifth that differs from claim to claim. The id is random enough, and at hand.
     pub(crate) fn spread(&self, every: Duration) -> Duration {
         let part = u32::from(self.key.id.as_bytes()[0]);
         every - every / 5 * part / 255
-    }
-
-    /// When it is to be renewed next, if ever.
-    pub(super) fn due(&self) -> Option<Instant> {
-        instant(self.due.load(Ordering::Acquire))
     }
 }
 
@@ -392,125 +365,4 @@ fn instant(nanos: u64) -> Option<Instant> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::{ClaimId, SessionId, SessionSpec};
-
-    fn hold(clock: &Clock) -> Hold {
-        let spec = SessionSpec::new(Duration::from_secs(9), Duration::ZERO);
-        let session = Session::new(spec, SessionId::random(), Duration::from_secs(9), None, clock.now());
-        let key = ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
-        Hold::new(key, Arc::new(session), clock.clone())
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_deadline_that_has_passed_is_never_raised() {
-        let clock = Clock::tokio();
-        let hold = hold(&clock);
-        let sent = clock.now();
-        assert!(hold.granted(7, sent + Duration::from_secs(1)));
-        tokio::time::advance(Duration::from_secs(6)).await;
-        assert!(hold.check().is_err());
-        assert!(!hold.granted(7, clock.now() + Duration::from_secs(60)));
-        assert_eq!(hold.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn nothing_revives_it_though_nobody_has_looked_since_the_deadline() {
-        let clock = Clock::tokio();
-        let (answered, pushed) = (hold(&clock), hold(&clock));
-        tokio::time::advance(Duration::from_secs(6)).await;
-        assert!(!answered.granted(7, clock.now() + Duration::from_secs(60)));
-        assert!(!pushed.pushed(7));
-        assert_eq!((answered.remaining(), answered.stage()), (Duration::ZERO, Stage::InFlight));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_was_collected_is_offered_by_no_late_answer() {
-        let clock = Clock::tokio();
-        let hold = hold(&clock);
-        assert!(hold.offered().is_none());
-        hold.pushed(7);
-        assert_eq!(hold.offered(), Some(clock.now()));
-        tokio::time::advance(Duration::from_secs(1)).await;
-        hold.granted(7, clock.now() + Duration::from_secs(9));
-        assert_eq!(hold.offered(), Some(clock.now() - Duration::from_secs(1)), "since the first answer");
-        hold.collect();
-        hold.granted(7, clock.now() + Duration::from_secs(10));
-        assert!(hold.offered().is_none());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_forked_child_learns_that_it_holds_nothing() {
-        let clock = Clock::tokio();
-        let spec = SessionSpec::new(Duration::from_secs(9), Duration::ZERO);
-        let mut session = Session::new(spec, SessionId::random(), Duration::from_secs(9), None, clock.now());
-        session.pid += 1;
-        let key = ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
-        let hold = Hold::new(key, Arc::new(session), clock.clone());
-        let received = clock.timeout(Duration::from_secs(60), hold.lost()).await;
-        assert_eq!(received, Some(LostReason::Forked));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_lost_has_no_time_left_whatever_its_deadline() {
-        let clock = Clock::tokio();
-        let hold = hold(&clock);
-        hold.granted(7, clock.now() + Duration::from_secs(9));
-        hold.lose(LostReason::Shutdown);
-        assert_eq!(hold.remaining(), Duration::ZERO);
-        assert!(hold.check().is_err());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_the_clock_has_ended_is_lost_for_no_other_reason() {
-        let clock = Clock::tokio();
-        let [early, late] = [hold(&clock), hold(&clock)];
-        early.granted(7, clock.now() + Duration::from_secs(9));
-        late.granted(7, clock.now() + Duration::from_secs(7));
-        tokio::time::advance(Duration::from_secs(8)).await;
-        for hold in [&early, &late] {
-            hold.lose(LostReason::SessionExpired);
-        }
-        assert_eq!((early.loss(), late.loss()), (Some(&LostReason::SessionExpired), Some(&LostReason::Expired)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_deadline_only_rises() {
-        let clock = Clock::tokio();
-        let hold = hold(&clock);
-        hold.granted(7, clock.now() + Duration::from_secs(9));
-        hold.raise(clock.now() + Duration::from_secs(1));
-        assert_eq!(hold.remaining(), Duration::from_secs(9));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_late_queued_reply_does_not_take_a_grant_back() {
-        let clock = Clock::tokio();
-        let hold = hold(&clock);
-        hold.pushed(7);
-        hold.queued(clock.now());
-        assert_eq!(hold.stage(), Stage::Granted);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_push_gives_no_new_time() {
-        let clock = Clock::tokio();
-        let hold = hold(&clock);
-        hold.queued(clock.now());
-        let before = hold.deadline();
-        tokio::time::advance(Duration::from_secs(2)).await;
-        hold.pushed(7);
-        assert_eq!(hold.deadline(), before);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn max_hold_ends_what_is_renewed() {
-        let clock = Clock::tokio();
-        let hold = hold(&clock);
-        hold.granted(7, clock.now() + Duration::from_secs(100));
-        hold.end_at(clock.now() + Duration::from_secs(3));
-        tokio::time::advance(Duration::from_secs(3)).await;
-        assert_eq!(hold.loss(), Some(&LostReason::MaxHold));
-    }
-}
+mod tests;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::session::lock;
+use super::lock::lock;
 use super::{Engine, Hold};
 use crate::LockName;
 use crate::store::SessionSpec;

@@ -22,6 +22,7 @@
 //! | `detached` | claims that are given away, and those that others gave |
 //! | `told` | what a store says without being asked |
 //! | `deadline` | the timer that ends belief, whatever the store does |
+//! | `lock` | locking a mutex |
 //! | `local_queue` | which task of this process stands in the store's line |
 //! | `look` | what people see of a store, and whether it still has what was broken |
 //! | `reaper` | withdrawing what nobody wants any more, until it is known to be gone |
@@ -35,6 +36,7 @@ mod detached;
 mod granted;
 mod hold;
 mod local_queue;
+mod lock;
 mod look;
 mod lost;
 mod opening;
@@ -64,14 +66,15 @@ pub(crate) use self::control::AttemptControl;
 pub(crate) use self::granted::{Grant, Granted};
 pub(crate) use self::hold::{Hold, Share};
 use self::local_queue::LocalQueues;
+pub(crate) use self::lock::lock;
 pub(crate) use self::look::LineObserver;
 pub use self::lost::Lost;
 use self::opening::Opening;
 pub(crate) use self::reentry::ReentrantShare;
 pub(crate) use self::request::{Request, mode};
+pub(crate) use self::session::Session;
 pub use self::session::SessionState;
 use self::session::proof_lag;
-pub(crate) use self::session::{Session, lock};
 pub(crate) use self::together::{AllGranted, Together, kept_from_all, offer};
 use crate::event::Event;
 use crate::events::Events;
@@ -243,7 +246,7 @@ impl Engine {
         let opened = self.store.open(spec).await?;
         let session = Session::new(spec.clone(), opened.id, opened.ttl, proof_lag(&self.capabilities), sent);
         // However long that took: it is not idle before somebody could use it.
-        session.use_now(self.now());
+        session.claims.use_now(self.now());
         let session = Arc::new(session);
         lock(&self.open).push(Arc::clone(&session));
         self.publish_state();
@@ -281,10 +284,10 @@ impl Engine {
         if !session.is_adopted() {
             self.publish_expiry();
         }
-        for hold in session.holds() {
+        for hold in session.claims.live() {
             self.lose(&hold, reason.clone());
         }
-        session.clear();
+        session.claims.clear();
     }
 
     fn forget_session(&self, session: &Arc<Session>) {
@@ -305,7 +308,7 @@ impl Engine {
         let held = hold.loss().filter(|_| hold.stage() == hold::Stage::Granted);
         let delay_ends =
             held.is_some_and(|reason| self.keeps_lock_delay(hold, reason)).then(|| Self::end_of_delay(hold));
-        if !hold.session.take(hold, self.now(), delay_ends) {
+        if !hold.session.claims.take(hold, self.now(), delay_ends) {
             return;
         }
         if let Some(until) = delay_ends {
@@ -340,15 +343,15 @@ impl Engine {
     /// The holder is gone in a way that leaves open what it did: the lease and the delay run out.
     pub(crate) fn abandon(self: &Arc<Self>, hold: &Arc<Hold>) {
         let until = Self::end_of_delay(hold);
-        hold.session.take(hold, self.now(), Some(until));
+        hold.session.claims.take(hold, self.now(), Some(until));
         self.deadlines.expect(until);
     }
 
     /// A claim that is believed in by nobody, but may have to keep others out: it is withdrawn at `until`, and not
     /// before.
     fn keep_in_lock_delay(&self, hold: &Arc<Hold>, until: Instant) {
-        if !hold.session.take(hold, self.now(), Some(until)) {
-            hold.session.keep_in_lock_delay(hold, until);
+        if !hold.session.claims.take(hold, self.now(), Some(until)) {
+            hold.session.claims.keep_in_lock_delay(hold, until);
         }
         self.deadlines.expect(until);
     }
@@ -379,7 +382,8 @@ impl Engine {
 
     #[cfg(feature = "testing")]
     pub(crate) fn leftovers(&self) -> usize {
-        let of = |s: &Arc<Session>| s.holds().len() + s.in_lock_delay().len() + usize::from(s.is_adopted());
+        let of =
+            |s: &Arc<Session>| s.claims.live().len() + s.claims.in_lock_delay().len() + usize::from(s.is_adopted());
         let claims: usize = self.open_sessions().iter().map(of).sum();
         claims + self.queues.len() + self.owner_entries.len() + lock(&self.owners).len()
     }
@@ -397,13 +401,13 @@ impl Drop for Engine {
         }
         self.deadlines.wake();
         for session in self.open_sessions() {
-            if session.end() && session.in_lock_delay().is_empty() && !session.is_adopted() {
+            if session.end() && session.claims.in_lock_delay().is_empty() && !session.is_adopted() {
                 let (store, id) = (Arc::clone(&self.store), session.id.clone());
                 self.runtime.post(async move {
                     let _ = store.close(&id, &[]).await;
                 });
             }
-            session.clear();
+            session.claims.clear();
         }
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::Engine;
-use super::session::{Session, lock};
+use super::lock::lock;
+use super::session::Session;
 use crate::store::SessionSpec;
 use crate::{Error, ErrorKind, LostReason, Result};
 

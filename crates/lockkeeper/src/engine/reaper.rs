@@ -91,7 +91,7 @@ impl Engine {
     /// A renewal finds nothing to renew, and a store that remembers who removed the claim says so.
     async fn ask_who_removed(self: &Arc<Self>, hold: &Arc<Hold>) {
         // An answer counts only for a claim that the session has.
-        hold.session.keep_in_lock_delay(hold, self.now() + hold.session.ttl);
+        hold.session.claims.keep_in_lock_delay(hold, self.now() + hold.session.ttl);
         let (answers, answer) = tokio::sync::oneshot::channel();
         let (engine, of) = (Arc::clone(self), Arc::clone(hold));
         // Beside it the answer may concern all of the session, so it counts also when it is late.
@@ -110,7 +110,7 @@ impl Engine {
 
     /// A claim that nobody renews any more; a session of its own ends with it.
     fn forget(&self, hold: &Arc<Hold>) {
-        hold.session.forget(hold, self.now());
+        hold.session.claims.forget(hold, self.now());
     }
 
     async fn withdraw_until_gone(self: &Arc<Self>, hold: &Arc<Hold>) {

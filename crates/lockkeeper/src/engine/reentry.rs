@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::OwnedMutexGuard;
 
 use super::local_queue::{Pulse, Sign};
-use super::session::lock;
+use super::lock::lock;
 use super::{Attempt, Engine, Granted, Hold};
 use crate::time::Instant;
 use crate::{FencingToken, LockName, LostReason, Owner, Result};

@@ -24,7 +24,7 @@ impl Engine {
 
     fn on_lost(self: &Arc<Self>, id: ClaimId, broken: Option<Broken>) {
         // What was adopted twice is in two sessions.
-        for hold in self.open_sessions().iter().filter_map(|session| session.find_even_lost(id)) {
+        for hold in self.open_sessions().iter().filter_map(|session| session.claims.find_even_lost(id)) {
             // Also while another claim is to take its place: unlike a renewal that finds nothing, this is its end. And also
             // where it is lost: what a mark has left to its holder others may have now.
             self.lose(&hold, broken.clone().map_or(LostReason::Expired, broken_by));
@@ -34,7 +34,7 @@ impl Engine {
     /// An administrator asks for a claim: the store reports this at once, or the answer to a renewal does, which is not
     /// older than the sending of the renewal. The holder gets one event for each request.
     pub(super) fn on_asked(&self, id: ClaimId, asked: &Asked, known: Instant) {
-        for hold in self.open_sessions().iter().filter_map(|session| session.find(id)) {
+        for hold in self.open_sessions().iter().filter_map(|session| session.claims.find(id)) {
             if hold.ask(asked, known) {
                 let (name, by, reason) = (&hold.key.name, &*asked.by, &*asked.reason);
                 self.events.emit(&Event::ReleaseRequested { name, by, reason });

@@ -3,38 +3,51 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::Arc;
 
-use super::Hold;
 use crate::store::ClaimId;
 use crate::time::Instant;
 
-#[derive(Debug, Default)]
-pub(super) struct ClaimSchedule {
+/// Claims, each with the time of its next renewal. It alone has these times.
+#[derive(Debug)]
+pub(super) struct ClaimSchedule<C> {
     /// In an order, so that a run that draws the same ids asks for the same.
-    claims: BTreeMap<ClaimId, Arc<Hold>>,
+    claims: BTreeMap<ClaimId, Scheduled<C>>,
     /// Those of them that have a time.
     due: BTreeSet<(Instant, ClaimId)>,
 }
 
-impl ClaimSchedule {
-    pub(super) fn insert(&mut self, hold: &Arc<Hold>) {
-        self.claims.insert(hold.key.id, Arc::clone(hold));
-        self.due.extend(hold.due().map(|at| (at, hold.key.id)));
+#[derive(Debug)]
+struct Scheduled<C> {
+    claim: C,
+    due: Option<Instant>,
+}
+
+impl<C> Default for ClaimSchedule<C> {
+    fn default() -> Self {
+        Self { claims: BTreeMap::new(), due: BTreeSet::new() }
+    }
+}
+
+impl<C: Clone> ClaimSchedule<C> {
+    /// It has no time at first.
+    pub(super) fn insert(&mut self, id: ClaimId, claim: C) {
+        self.claims.entry(id).or_insert(Scheduled { claim, due: None });
     }
 
     /// Whether it was there.
-    pub(super) fn remove(&mut self, hold: &Hold) -> bool {
-        if let Some(at) = hold.due() {
-            self.due.remove(&(at, hold.key.id));
+    pub(super) fn remove(&mut self, id: ClaimId) -> bool {
+        let Some(removed) = self.claims.remove(&id) else { return false };
+        if let Some(at) = removed.due {
+            self.due.remove(&(at, id));
         }
-        self.claims.remove(&hold.key.id).is_some()
+        true
     }
 
-    pub(super) fn set_due(&mut self, hold: &Hold, at: Option<Instant>) {
-        let id = hold.key.id;
-        let before = hold.swap_due(at);
-        if before == at || !self.claims.contains_key(&id) {
+    /// A claim that is not there gets no time.
+    pub(super) fn set_due(&mut self, id: ClaimId, at: Option<Instant>) {
+        let Some(scheduled) = self.claims.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut scheduled.due, at);
+        if before == at {
             return;
         }
         if let Some(before) = before {
@@ -43,28 +56,35 @@ impl ClaimSchedule {
         self.due.extend(at.map(|at| (at, id)));
     }
 
+    /// It is due no later than `at`.
+    pub(super) fn bring_forward(&mut self, id: ClaimId, at: Instant) {
+        let due = self.claims.get(&id).and_then(|scheduled| scheduled.due);
+        self.set_due(id, Some(due.map_or(at, |due| due.min(at))));
+    }
+
     /// Those that are due by then, the earliest first.
-    pub(super) fn due_by(&self, by: Instant) -> Vec<Arc<Hold>> {
+    pub(super) fn due_by(&self, by: Instant) -> Vec<C> {
         let ids = self.due.iter().take_while(|(at, _)| *at <= by).map(|(_, id)| id);
-        ids.filter_map(|id| self.claims.get(id)).map(Arc::clone).collect()
+        ids.filter_map(|id| self.get(*id)).cloned().collect()
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    pub(super) fn get(&self, id: ClaimId) -> Option<&Arc<Hold>> {
-        self.claims.get(&id)
+    pub(super) fn get(&self, id: ClaimId) -> Option<&C> {
+        self.claims.get(&id).map(|scheduled| &scheduled.claim)
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Hold>> {
-        self.claims.values()
+    pub(super) fn all(&self) -> impl Iterator<Item = &C> {
+        self.claims.values().map(|scheduled| &scheduled.claim)
     }
 
     /// So many of those that come after this one.
-    pub(super) fn after(&self, id: Option<ClaimId>, count: usize) -> Vec<Arc<Hold>> {
+    pub(super) fn after(&self, id: Option<ClaimId>, count: usize) -> Vec<C> {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
-        self.claims.range((from, Bound::Unbounded)).take(count).map(|(_, hold)| Arc::clone(hold)).collect()
+        let later = self.claims.range((from, Bound::Unbounded)).take(count);
+        later.map(|(_, scheduled)| scheduled.claim.clone()).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -74,70 +94,62 @@ impl ClaimSchedule {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
-    use super::super::Session;
     use super::*;
-    use crate::store::{ClaimKey, SessionId, SessionSpec};
-    use crate::time::Clock;
-
-    const TTL: Duration = Duration::from_secs(30);
-
-    fn holds(count: usize) -> Vec<Arc<Hold>> {
-        let clock = Clock::boot();
-        let spec = SessionSpec::new(TTL, Duration::ZERO);
-        let session = Arc::new(Session::new(spec, SessionId::random(), TTL, None, clock.now()));
-        let key = || ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
-        (0..count).map(|_| Arc::new(Hold::new(key(), Arc::clone(&session), clock.clone()))).collect()
-    }
 
     proptest! {
         #[test]
         fn who_is_due_is_found_as_if_all_were_looked_at(
-            steps in prop::collection::vec((0_usize..6, 0_u8..3, prop::option::of(0_u64..20)), 0..60),
+            steps in prop::collection::vec((0_usize..6, 0_u8..4, prop::option::of(0_u64..20)), 0..60),
             by in 0_u64..20,
         ) {
-            let (mut schedule, holds) = (ClaimSchedule::default(), holds(6));
-            let mut inside = [false; 6];
+            let (mut schedule, ids) = (ClaimSchedule::default(), [(); 6].map(|()| ClaimId::random()));
+            // Outside, or inside with a time or without.
+            let mut model: [Option<Option<Instant>>; 6] = [None; 6];
             for (which, what, at) in steps {
-                match what {
-                    0 => {
-                        schedule.insert(&holds[which]);
-                        inside[which] = true;
+                let (id, at) = (ids[which], at.map(Instant::from_nanos));
+                match (what, at) {
+                    (0, _) => {
+                        schedule.insert(id, which);
+                        model[which].get_or_insert(None);
                     }
-                    1 => {
-                        prop_assert_eq!(schedule.remove(&holds[which]), inside[which]);
-                        inside[which] = false;
+                    (1, _) => {
+                        prop_assert_eq!(schedule.remove(id), model[which].is_some());
+                        model[which] = None;
                     }
-                    _ => schedule.set_due(&holds[which], at.map(Instant::from_nanos)),
+                    (2, Some(at)) => {
+                        schedule.bring_forward(id, at);
+                        model[which] = model[which].map(|due| Some(due.map_or(at, |due| due.min(at))));
+                    }
+                    _ => {
+                        schedule.set_due(id, at);
+                        model[which] = model[which].map(|_| at);
+                    }
                 }
             }
             let by = Instant::from_nanos(by);
-            let mut expected: Vec<_> =
-                (0..6).filter(|which| inside[*which] && holds[*which].due().is_some_and(|at| at <= by)).collect();
-            expected.sort_by_key(|which| (holds[*which].due(), holds[*which].key.id));
-            let expected: Vec<_> = expected.into_iter().map(|which| holds[which].key.id).collect();
-            let found: Vec<_> = schedule.due_by(by).iter().map(|hold| hold.key.id).collect();
-            prop_assert_eq!(found, expected);
-            let first = (0..6).filter(|which| inside[*which]).filter_map(|which| holds[which].due()).min();
-            prop_assert_eq!(schedule.next_due(), first);
+            let due = |which: &usize| model[*which].flatten();
+            let mut expected: Vec<_> = (0..6).filter(|which| due(which).is_some_and(|at| at <= by)).collect();
+            expected.sort_by_key(|which| (due(which), ids[*which]));
+            prop_assert_eq!(schedule.due_by(by), expected);
+            prop_assert_eq!(schedule.next_due(), (0..6).filter_map(|which| due(&which)).min());
+            let inside: std::collections::BTreeSet<_> = (0..6).filter(|which| model[*which].is_some()).collect();
+            prop_assert_eq!(schedule.all().copied().collect::<std::collections::BTreeSet<_>>(), inside);
         }
     }
 
     #[test]
     fn in_parts_each_is_seen_once() {
-        let (mut schedule, holds) = (ClaimSchedule::default(), holds(7));
-        holds.iter().for_each(|hold| schedule.insert(hold));
+        let (mut schedule, mut all) = (ClaimSchedule::default(), [(); 7].map(|()| ClaimId::random()));
+        all.iter().for_each(|id| schedule.insert(*id, *id));
         let (mut seen, mut last) = (Vec::new(), None);
         loop {
             let part = schedule.after(last, 3);
             let Some(end) = part.last() else { break };
-            last = Some(end.key.id);
-            seen.extend(part.iter().map(|hold| hold.key.id));
+            last = Some(*end);
+            seen.extend(part);
         }
-        let mut all: Vec<_> = holds.iter().map(|hold| hold.key.id).collect();
         all.sort();
         assert_eq!(seen, all);
     }

@@ -20,7 +20,7 @@ impl Engine {
         let mut reached = self.runtime.drain(&self.clock, within).await;
         let failed = Arc::new(AtomicBool::new(false));
         for session in self.open_sessions() {
-            for hold in session.holds() {
+            for hold in session.claims.live() {
                 self.lose(&hold, LostReason::Shutdown);
             }
             // Who joins after this sends nothing: a claim is sent by nobody who finds the keeper closed.
@@ -30,8 +30,8 @@ impl Engine {
                 continue;
             }
             // What somebody may still be working under keeps its delay, and ends by time.
-            let keeps_a_delay = !session.spec.lock_delay.is_zero() && !session.in_lock_delay().is_empty();
-            session.clear();
+            let keeps_a_delay = !session.spec.lock_delay.is_zero() && !session.claims.in_lock_delay().is_empty();
+            session.claims.clear();
             if !keeps_a_delay {
                 self.close_by(&session, deadline, &failed);
             }

@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-use super::session::lock;
+use super::lock::lock;
 use super::{Engine, SessionState};
 
 impl Engine {

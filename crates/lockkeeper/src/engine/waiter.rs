@@ -144,8 +144,7 @@ impl Attempt {
         }
         if self.request.spec.lock_delay.is_zero() && !self.request.fixed {
             let due = self.engine.now() + SOON.min(hold.remaining() / 8);
-            hold.set_due(Some(due));
-            hold.session.wake_watchdog(due);
+            hold.session.schedule(hold, due);
             // The watchdog sets its timer now, which other workers of the runtime drive: what is granted here may be
             // followed by work without an await.
             tokio::task::yield_now().await;
@@ -156,7 +155,7 @@ impl Attempt {
 
     /// Renews until the store has acknowledged that the claim has its whole life, or refuses for good.
     pub(super) async fn confirm(&self, hold: &Arc<Hold>) -> Outcome {
-        hold.set_due(None);
+        hold.session.unschedule(hold);
         loop {
             let sent = self.engine.now();
             let renewed = self.engine.renew(&hold.session, std::slice::from_ref(hold)).await;

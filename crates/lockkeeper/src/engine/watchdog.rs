@@ -1,7 +1,6 @@
 //! Renewing: when, what, and what the answers mean. One watchdog per session.
 
 use std::future::poll_fn;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -32,16 +31,16 @@ pub(super) async fn run(engine: Weak<Engine>, session: Arc<Session>, clock: Cloc
             if session.end_if_idle(clock.now()) {
                 return engine.close_session(&session);
             }
-            session.planned.store(u64::MAX, Ordering::Release);
+            session.watchdog.begin();
             if session.begin_round(clock.now()) || session.danger.is_shown() {
                 engine.book(&session, None);
             }
             engine.renew_what_is_due(&session).await;
             let next = next_look(&session, clock.now());
-            session.planned.store(next.as_nanos(), Ordering::Release);
+            session.watchdog.set(next);
             next.saturating_since(clock.now())
         };
-        clock.timeout(pause, session.wake.notified()).await;
+        clock.timeout(pause, session.watchdog.woken()).await;
     }
 }
 
@@ -54,7 +53,7 @@ fn next_look(session: &Session, now: Instant) -> Instant {
 /// When the next claim is to be renewed, or the session itself.
 fn next_due(session: &Session) -> Option<Instant> {
     let own = (session.expires_as_one() && !session.is_fixed()).then(|| session.due());
-    session.next_due().into_iter().chain(own).min()
+    session.claims.next_due().into_iter().chain(own).min()
 }
 
 impl Engine {
@@ -66,7 +65,7 @@ impl Engine {
         }
         // What is due soon travels along, so that many claims make few requests.
         let soon = now + session.wait_ttl / 12;
-        let mut due = session.due_by(soon);
+        let mut due = session.claims.due_by(soon);
         due.sort_by_key(|hold| hold.deadline());
         if session.expires_as_one() {
             let own = !session.is_fixed() && session.due() <= soon;
@@ -88,7 +87,7 @@ impl Engine {
     async fn renew_and_move_on(self: &Arc<Self>, session: &Arc<Session>, holds: Vec<Arc<Hold>>, until: Instant) {
         let limit = session.wait_ttl / 6;
         for hold in &holds {
-            hold.set_due(Some(self.now() + jittered(limit)));
+            session.claims.set_due(hold, Some(self.now() + jittered(limit)));
         }
         if session.expires_as_one() {
             session.set_due(self.now() + jittered(limit));
@@ -104,7 +103,7 @@ impl Engine {
         if self.clock.timeout(until.saturating_since(self.now()), finished).await.is_none() {
             let error =
                 Error::new(ErrorKind::Unavailable, format!("no answer to a renewal within {}", format_duration(limit)));
-            let endangered = if session.expires_as_one() { session.holds() } else { holds };
+            let endangered = if session.expires_as_one() { session.claims.live() } else { holds };
             self.report_not_renewed(session, &endangered, &error.with_unknown_effect());
         }
     }
@@ -118,7 +117,7 @@ impl Engine {
         {
             // A store whose claims belong to a session may remove what a renewal does not list. So no claim may join
             // between the making of the list and the first poll, with which the request takes its place in the order.
-            let _list = session.expires_as_one().then(|| session.list(&mut all));
+            let _list = session.expires_as_one().then(|| session.claims.list(&mut all));
             live.extend(all.iter().map(|h| Live { key: h.key.clone(), state: h.live_state() }));
             sent = self.now();
             call = self.store.renew(&session.id, &live);
@@ -190,7 +189,7 @@ impl Engine {
         for (id, asked) in &renewed.requests {
             self.on_asked(*id, asked, sent);
         }
-        let ran_away = renewed.server_time.is_some_and(|server| session.clock_ran_away(server, sent, now));
+        let ran_away = renewed.server_time.is_some_and(|server| session.server_clock.ran_away(server, sent, now));
         if ran_away {
             self.events.emit(&Event::ClockAnomaly);
         }
@@ -202,13 +201,13 @@ impl Engine {
         let retry = now + jittered(session.wait_ttl / 10).max(Duration::from_millis(5));
         session.set_due(session.due().min(retry));
         for hold in holds {
-            hold.set_due(hold.is_renewed().then_some(retry));
+            session.claims.set_due(hold, hold.is_renewed().then_some(retry));
         }
         // Others that are renewed in between do not make it good.
         let held = |hold: &&Arc<Hold>| hold.stage() == Stage::Granted && hold.is_renewed();
         session.danger.suspect_these(holds.iter().filter(held).map(|hold| hold.key.id));
         self.report_not_renewed(session, holds, error);
-        session.wake_watchdog(retry);
+        session.watchdog.wake_by(retry);
     }
 
     fn report_not_renewed(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>], error: &Error) {
@@ -242,7 +241,7 @@ impl Engine {
             // The answer to the claim that replaces it decides.
             Renewal::Lost(None) if hold.is_being_replaced() => {}
             // It was released while its renewal was on its way: that is no loss.
-            Renewal::Lost(_) if hold.session.find_even_lost(hold.key.id).is_none() => {}
+            Renewal::Lost(_) if hold.session.claims.find_even_lost(hold.key.id).is_none() => {}
             Renewal::Lost(broken) => self.lose(hold, broken.map_or(LostReason::Forgotten, broken_by)),
             Renewal::Unknown | Renewal::Failed(_) => {}
         }
@@ -282,10 +281,10 @@ impl Engine {
     /// When this claim is to be renewed next.
     pub(super) fn plan(&self, hold: &Hold, sent: Instant, every: Duration) {
         let due = hold.session.danger.again(sent).unwrap_or(sent + hold.spread(every));
-        let again = hold.is_renewed();
-        hold.set_due(again.then_some(due));
-        if again {
-            hold.session.wake_watchdog(due);
+        if hold.is_renewed() {
+            hold.session.schedule(hold, due);
+        } else {
+            hold.session.unschedule(hold);
         }
         self.deadlines.expect(self.end_of(hold));
     }

@@ -1,6 +1,7 @@
 //! Who asks for a claim.
 
-use super::{Hold, lock};
+use super::super::lock::lock;
+use super::Hold;
 use crate::store::Asked;
 use crate::time::Instant;
 

@@ -1,0 +1,196 @@
+//! The claims of a session: those that live, with the times of their renewals, and those in their lock-delay.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::super::Hold;
+use super::super::lock::lock;
+use super::super::schedule::ClaimSchedule;
+use crate::store::ClaimId;
+use crate::time::Instant;
+
+#[derive(Debug)]
+pub(in crate::engine) struct SessionClaims {
+    /// Set under the mutex of the claims: no claim joins a session that is over.
+    over: AtomicBool,
+    /// When a claim joined or left for the last time.
+    used: AtomicU64,
+    claims: Mutex<Claims>,
+}
+
+#[derive(Debug, Default)]
+struct Claims {
+    live: ClaimSchedule<Arc<Hold>>,
+    /// Lost, but not to be given away before this instant.
+    in_lock_delay: Vec<(Arc<Hold>, Instant)>,
+}
+
+impl SessionClaims {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { over: AtomicBool::new(false), used: AtomicU64::new(now.as_nanos()), claims: Mutex::default() }
+    }
+
+    /// The session is in use at this moment.
+    pub(in crate::engine) fn use_now(&self, now: Instant) {
+        self.used.fetch_max(now.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// `false` when the session is over: the claim has to go to another one.
+    pub(in crate::engine) fn add(&self, hold: &Arc<Hold>, now: Instant) -> bool {
+        self.use_now(now);
+        let mut claims = lock(&self.claims);
+        let open = !self.is_over();
+        if open {
+            claims.live.insert(hold.key.id, Arc::clone(hold));
+        }
+        open
+    }
+
+    /// Removes a live claim, or keeps it in its lock-delay until an instant. Whether it was live.
+    pub(in crate::engine) fn take(&self, hold: &Arc<Hold>, now: Instant, delay_ends: Option<Instant>) -> bool {
+        self.use_now(now);
+        let mut claims = lock(&self.claims);
+        let found = claims.live.remove(hold.key.id);
+        if let Some(until) = delay_ends.filter(|_| found) {
+            claims.in_lock_delay.push((Arc::clone(hold), until));
+        }
+        found
+    }
+
+    /// Keeps a claim in its lock-delay that was removed already. A session that is over keeps none: nobody looks any
+    /// more.
+    pub(in crate::engine) fn keep_in_lock_delay(&self, hold: &Arc<Hold>, until: Instant) {
+        let mut claims = lock(&self.claims);
+        if !self.is_over() {
+            claims.in_lock_delay.push((Arc::clone(hold), until));
+        }
+    }
+
+    /// Removes a claim, wherever it is.
+    pub(in crate::engine) fn forget(&self, hold: &Arc<Hold>, now: Instant) {
+        self.use_now(now);
+        let mut claims = lock(&self.claims);
+        claims.live.remove(hold.key.id);
+        claims.in_lock_delay.retain(|(in_lock_delay, _)| in_lock_delay.key.id != hold.key.id);
+    }
+
+    /// Forgets all claims, which keep the session as it keeps them. For one that is over, when nobody looks any more.
+    pub(in crate::engine) fn clear(&self) {
+        let all = std::mem::take(&mut *lock(&self.claims));
+        // What becomes of them in the store nobody would hear.
+        all.in_lock_delay.iter().for_each(|(hold, _)| hold.give_away());
+    }
+
+    /// Lists all claims, those in their lock-delay too. None joins and none leaves while the result lives.
+    pub(in crate::engine) fn list(&self, all: &mut Vec<Arc<Hold>>) -> impl Drop + '_ {
+        let claims = lock(&self.claims);
+        all.clear();
+        all.extend(claims.live.all().chain(claims.in_lock_delay.iter().map(|(hold, _)| hold)).map(Arc::clone));
+        claims
+    }
+
+    pub(in crate::engine) fn live(&self) -> Vec<Arc<Hold>> {
+        lock(&self.claims).live.all().map(Arc::clone).collect()
+    }
+
+    /// So many of the live claims that come after this one.
+    pub(in crate::engine) fn live_after(&self, id: Option<ClaimId>, count: usize) -> Vec<Arc<Hold>> {
+        lock(&self.claims).live.after(id, count)
+    }
+
+    pub(in crate::engine) fn find(&self, id: ClaimId) -> Option<Arc<Hold>> {
+        lock(&self.claims).live.get(id).map(Arc::clone)
+    }
+
+    /// The same also for a claim in its lock-delay.
+    pub(in crate::engine) fn find_even_lost(&self, id: ClaimId) -> Option<Arc<Hold>> {
+        let claims = lock(&self.claims);
+        let mut lost = claims.in_lock_delay.iter().map(|(hold, _)| hold);
+        claims.live.get(id).or_else(|| lost.find(|hold| hold.key.id == id)).map(Arc::clone)
+    }
+
+    /// When a live claim is to be renewed, if ever.
+    pub(in crate::engine) fn set_due(&self, hold: &Hold, at: Option<Instant>) {
+        lock(&self.claims).live.set_due(hold.key.id, at);
+    }
+
+    /// A live claim is to be renewed no later than `at`.
+    pub(in crate::engine) fn bring_forward(&self, hold: &Hold, at: Instant) {
+        lock(&self.claims).live.bring_forward(hold.key.id, at);
+    }
+
+    /// The claims that are to be renewed by then, the earliest first.
+    pub(in crate::engine) fn due_by(&self, by: Instant) -> Vec<Arc<Hold>> {
+        lock(&self.claims).live.due_by(by)
+    }
+
+    /// When the next of the claims is to be renewed.
+    pub(in crate::engine) fn next_due(&self) -> Option<Instant> {
+        lock(&self.claims).live.next_due()
+    }
+
+    /// Takes those whose lock-delay is over.
+    pub(in crate::engine) fn take_over_delay(&self, now: Instant) -> Vec<Arc<Hold>> {
+        let over = lock(&self.claims).in_lock_delay.extract_if(.., |(_, until)| *until <= now).collect::<Vec<_>>();
+        over.into_iter().map(|(hold, _)| hold).collect()
+    }
+
+    pub(in crate::engine) fn in_lock_delay(&self) -> Vec<Arc<Hold>> {
+        lock(&self.claims).in_lock_delay.iter().map(|(hold, _)| Arc::clone(hold)).collect()
+    }
+
+    /// When the first lock-delay ends.
+    pub(in crate::engine) fn end_of_lock_delay(&self) -> Option<Instant> {
+        lock(&self.claims).in_lock_delay.iter().map(|(_, until)| *until).min()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// No claim joins from now on. Whether it was not so before.
+    pub(super) fn end(&self) -> bool {
+        let _claims = lock(&self.claims);
+        !self.over.swap(true, Ordering::AcqRel)
+    }
+
+    /// Ends it if there is no claim, and was none for so long; whether it did.
+    pub(super) fn end_if_unused(&self, now: Instant, long: Duration) -> bool {
+        let claims = lock(&self.claims);
+        let used = Instant::from_nanos(self.used.load(Ordering::Acquire));
+        let unused = claims.live.is_empty() && claims.in_lock_delay.is_empty() && now >= used + long;
+        // One that is over is somebody else's business: it may have been given away.
+        let ends = unused && !self.is_over();
+        if ends {
+            self.over.store(true, Ordering::Release);
+        }
+        ends
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Session;
+    use super::*;
+    use crate::store::{ClaimKey, SessionId, SessionSpec};
+    use crate::time::Clock;
+
+    #[test]
+    fn no_claim_joins_or_is_kept_in_a_session_that_is_over() {
+        let (clock, ttl) = (Clock::boot(), Duration::from_secs(30));
+        let spec = SessionSpec::new(ttl, Duration::ZERO);
+        let session = Arc::new(Session::new(spec, SessionId::random(), ttl, None, clock.now()));
+        let hold = || {
+            let key = ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
+            Arc::new(Hold::new(key, Arc::clone(&session), clock.clone()))
+        };
+        assert!(session.claims.add(&hold(), clock.now()));
+        assert!(session.end());
+        assert!(!session.claims.add(&hold(), clock.now()));
+        assert_eq!(session.claims.live().len(), 1);
+        // It would keep the session, which keeps it.
+        session.claims.keep_in_lock_delay(&hold(), clock.now());
+        assert_eq!(session.claims.in_lock_delay().len(), 0);
+    }
+}
