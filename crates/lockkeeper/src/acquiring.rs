@@ -79,7 +79,7 @@ impl<G: Acquired> Future for Acquiring<G> {
                 None => Poll::Pending,
             },
             State::Running(running) => {
-                let polled = this.acquire.engine.unless_ended(|| this.acquire.advance(running, cx));
+                let polled = this.acquire.engine.lifetime.unless_ended(|| this.acquire.advance(running, cx));
                 let name = |running: &Running| this.acquire.name_of(running.control.part()).clone();
                 polled.unwrap_or_else(|error| Poll::Ready(Err(error.about(name(running)))))
             }
@@ -108,7 +108,7 @@ impl<G: Acquired> Acquire<G> {
             Together { first: attempt(self.request.clone()), also: self.further_requests().map(attempt).collect() };
         let span = tracing::debug_span!(target: "lockkeeper", "lock.acquire", lock = %self.request.name);
         let mut task: Task<Result<AllGranted>> = Box::pin(attempts.run().instrument(span.clone()));
-        if engine.runtime.is_own() && engine.usable_here() {
+        if engine.runtime.is_own() && engine.lifetime.is_here() {
             // Its caller may never ask for what came of it.
             task = engine.runtime.carry(Box::pin(async move { task.await.inspect(offer) }));
         }
@@ -120,7 +120,7 @@ impl<G: Acquired> Acquire<G> {
 
     fn advance(&self, running: &mut Running, cx: &mut Context<'_>) -> Poll<Result<Guards>> {
         let engine = &self.engine;
-        if (engine.has_no_runtime() || !engine.usable_here())
+        if (engine.lifetime.has_no_runtime() || !engine.lifetime.is_here())
             && let Err(error) = engine.usable()
         {
             // No timer of that runtime may be polled any more, and in a forked child nobody answers.
@@ -223,7 +223,7 @@ impl<G> Acquiring<G> {
         let (name, waited, span) = self.missed();
         let engine = &self.acquire.engine;
         // In a forked child nobody watches.
-        if engine.usable_here() {
+        if engine.lifetime.is_here() {
             span.in_scope(|| {
                 engine.events.emit(&Event::NotAcquired { name, outcome, waited, error: Some(error) });
             });
@@ -233,7 +233,7 @@ impl<G> Acquiring<G> {
     fn report_cancelled(&self) {
         let (name, waited, span) = self.missed();
         let (engine, name) = (Arc::clone(&self.acquire.engine), name.clone());
-        if engine.usable_here() {
+        if engine.lifetime.is_here() {
             let events = Arc::clone(&engine);
             engine.runtime.aside(move || {
                 let cancelled = Event::NotAcquired { name: &name, outcome: Missed::Cancelled, waited, error: None };
@@ -259,7 +259,7 @@ impl<G> Acquiring<G> {
         let Some(task) = running.task else { return };
         running.control.give_up();
         let engine = &self.acquire.engine;
-        if engine.usable_here() {
+        if engine.lifetime.is_here() {
             engine.runtime.finish(async move { drop(task.await) });
         } else {
             // In a forked child nothing may be sent, and dropping the attempt would do just that. To drop a timer takes
@@ -302,7 +302,7 @@ mod tests {
         let _held = keeper.mutex("n").unwrap().lock().await.unwrap();
         let mut attempt = keeper.mutex("n").unwrap().lock().wait(Duration::from_secs(60)).into_future();
         assert!(poll_fn(|cx| Poll::Ready(Pin::new(&mut attempt).poll(cx).is_pending())).await);
-        attempt.acquire.engine.pretend_to_be_forked();
+        attempt.acquire.engine.lifetime.pretend_to_be_forked();
         let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut attempt).poll(cx))).await;
         let Poll::Ready(Err(error)) = polled else { panic!("{polled:?}") };
         assert_eq!(error.kind(), crate::ErrorKind::Forked);
@@ -321,7 +321,7 @@ mod tests {
             let _timer = timer;
             std::future::pending().await
         }));
-        attempt.acquire.engine.pretend_to_be_forked();
+        attempt.acquire.engine.lifetime.pretend_to_be_forked();
         drop(attempt);
         assert!(dropped.upgrade().is_some());
     }

@@ -6,7 +6,6 @@ use crate::acquire::check_reason;
 use crate::engine::Engine;
 use crate::finish::Finish;
 use crate::info::LockInfo;
-use crate::keeper::checked_name;
 use crate::store::{Evict, Evicted, IdHash, Line, Target as Claim};
 use crate::{Error, ErrorKind, FencingToken, LockName, Result};
 
@@ -71,7 +70,7 @@ impl Admin {
         self.engine.usable()?;
         let mut locks = Vec::new();
         for (name, line) in self.engine.lines(prefix.to_owned(), limit).await? {
-            let full = self.engine.full_name(&name);
+            let full = self.engine.settings.full_name(&name);
             match line {
                 Ok(line) => locks.push(LockInfo::new(full, name, line)),
                 Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -118,7 +117,7 @@ impl Admin {
         Error: From<N::Error>,
     {
         self.engine.usable()?;
-        let name = checked_name(&self.engine, name)?;
+        let name = self.engine.settings.checked_name(name)?;
         check_reason(reason).map_err(|error| error.about(name.clone()))?;
         let line = self.engine.line(&name).await?;
         // An id is used once, so what is found here cannot become another holder on the way.
@@ -157,7 +156,7 @@ impl Admin {
         Error: From<N::Error>,
     {
         self.engine.usable()?;
-        let name = checked_name(&self.engine, name)?;
+        let name = self.engine.settings.checked_name(name)?;
         check_reason(reason).map_err(|error| error.about(name.clone()))?;
         let (engine, reason) = (Arc::clone(&self.engine), reason.to_owned());
         let asking = async move {

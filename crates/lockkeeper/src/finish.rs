@@ -32,11 +32,11 @@ impl<T: Send + 'static> Future for Finish<T> {
         let this = &mut *self;
         let runtime = &this.engine.runtime;
         if !std::mem::replace(&mut this.started, true) {
-            this.in_runtime = !this.engine.has_no_runtime();
-            if runtime.is_own() && this.engine.usable_here() {
+            this.in_runtime = !this.engine.lifetime.has_no_runtime();
+            if runtime.is_own() && this.engine.lifetime.is_here() {
                 this.task = this.task.take().map(|task| runtime.carry(task));
             }
-        } else if ((this.in_runtime && this.engine.has_no_runtime()) || !this.engine.usable_here())
+        } else if ((this.in_runtime && this.engine.lifetime.has_no_runtime()) || !this.engine.lifetime.is_here())
             && let Err(error) = this.engine.usable()
         {
             // It may have timers, which may be polled no more; in a forked child nobody answers.
@@ -44,7 +44,7 @@ impl<T: Send + 'static> Future for Finish<T> {
         }
         let Some(task) = &mut this.task else { return Poll::Pending };
         let engine = &this.engine;
-        let polled = engine.unless_ended(|| poll_inside(&engine.runtime, task, cx));
+        let polled = engine.lifetime.unless_ended(|| poll_inside(&engine.runtime, task, cx));
         let polled = polled.unwrap_or_else(|error| Poll::Ready(Err(error)));
         if polled.is_ready() {
             this.task = None;
@@ -56,7 +56,7 @@ impl<T: Send + 'static> Future for Finish<T> {
 impl<T: Send + 'static> Drop for Finish<T> {
     fn drop(&mut self) {
         let Some(task) = self.task.take() else { return };
-        if self.engine.usable_here() {
+        if self.engine.lifetime.is_here() {
             if self.started {
                 self.engine.runtime.finish(async move { drop(task.await) });
             }

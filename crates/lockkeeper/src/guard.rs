@@ -75,7 +75,7 @@ impl Guard {
             hold.count(engine.events.holding(&hold.key.name, mode));
         }
         if let Some(owner) = &owner {
-            engine.record_owner(&hold, owner);
+            engine.owners.record(&hold, owner);
         }
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let since = reentrant.as_ref().map_or_else(|| engine.now(), |reentrant| reentrant.since);
@@ -103,7 +103,7 @@ impl Guard {
 
     /// The name of the lock in the store and in sequencers, with the keeper's prefix.
     pub fn full_name(&self) -> LockName {
-        self.engine.full_name(self.name())
+        self.engine.settings.full_name(self.name())
     }
 
     /// How long the attempt took to acquire the lock; zero for an [adopted](crate::Keeper::adopt) lock.
@@ -355,7 +355,7 @@ impl Guard {
 
     fn forget_owner(&mut self) {
         if let Some(owner) = self.owner.take() {
-            self.engine.forget_owner(&self.hold, &owner);
+            self.engine.owners.forget(&self.hold, &owner);
         }
     }
 

@@ -94,7 +94,7 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        Ok(Mutex::new(&self.engine, self.checked_name(name)?))
+        Ok(Mutex::new(&self.engine, self.engine.settings.checked_name(name)?))
     }
 
     /// The reentrant mutex of this name.
@@ -106,7 +106,7 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        Ok(ReentrantMutex::new(&self.engine, self.checked_name(name)?))
+        Ok(ReentrantMutex::new(&self.engine, self.engine.settings.checked_name(name)?))
     }
 
     /// The read-write lock of this name. Its write lock is the [mutex](Self::mutex) of the name.
@@ -118,7 +118,7 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        Ok(RwLock::new(&self.engine, self.checked_name(name)?))
+        Ok(RwLock::new(&self.engine, self.engine.settings.checked_name(name)?))
     }
 
     /// The semaphore of this name, with this number of permits: 1 to 2^31. If its users name different numbers, the
@@ -131,7 +131,7 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        Semaphore::new(&self.engine, self.checked_name(name)?, permits)
+        Semaphore::new(&self.engine, self.engine.settings.checked_name(name)?, permits)
     }
 
     /// The election of this name.
@@ -143,7 +143,7 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        Ok(Election::new(&self.engine, self.checked_name(name)?))
+        Ok(Election::new(&self.engine, self.engine.settings.checked_name(name)?))
     }
 
     /// Several locks as one lock, each in a mode of its own. An attempt gets all of them, or none.
@@ -180,7 +180,7 @@ impl Keeper {
     pub fn adopt(&self, handle: Handle) -> Result<Guard> {
         let engine = &self.engine;
         let full = handle.full_name();
-        let name = engine.short_name(full).ok_or_else(|| outside(full, &engine.settings.prefix))?;
+        let name = engine.settings.short_name(full).ok_or_else(|| outside(full, &engine.settings.prefix))?;
         let about = |error: Error| error.about(name.clone());
         engine.usable().map_err(about)?;
         let store = engine.store.to_string();
@@ -221,9 +221,9 @@ impl Keeper {
         Error: From<N::Error>,
     {
         self.engine.usable()?;
-        let name = self.checked_name(name)?;
+        let name = self.engine.settings.checked_name(name)?;
         let line = self.engine.line(&name).await?;
-        Ok(LockInfo::new(self.engine.full_name(&name), name, line))
+        Ok(LockInfo::new(self.engine.settings.full_name(&name), name, line))
     }
 
     /// Watches the holders and the waiters of this lock, whatever its kind. This call sends nothing to the store yet.
@@ -235,7 +235,7 @@ impl Keeper {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        Ok(LockWatch::new(&self.engine, self.checked_name(name)?))
+        Ok(LockWatch::new(&self.engine, self.engine.settings.checked_name(name)?))
     }
 
     /// Whether the grant of this sequencer still holds its lock. The keeper asks the store.
@@ -268,7 +268,7 @@ impl Keeper {
 
     /// The state of the keeper's sessions: that of the worst session.
     pub fn session(&self) -> SessionWatch {
-        SessionWatch(self.engine.watch_state())
+        SessionWatch(self.engine.sessions.watch())
     }
 
     /// The administrator's operations.
@@ -317,7 +317,7 @@ impl Keeper {
     /// # Cancel safety
     /// A future that is dropped before its end has done a part of the above. Call `shutdown` again on a clone.
     pub async fn shutdown(self, within: Duration) -> Result<()> {
-        if !self.engine.usable_here() {
+        if !self.engine.lifetime.is_here() {
             return self.engine.usable();
         }
         inside(&self.engine.runtime, self.engine.shutdown(within)).await
@@ -326,25 +326,6 @@ impl Keeper {
     pub(crate) fn on(engine: Arc<Engine>) -> Self {
         Self { engine }
     }
-
-    fn checked_name<N>(&self, name: N) -> Result<LockName>
-    where
-        N: TryInto<LockName>,
-        Error: From<N::Error>,
-    {
-        checked_name(&self.engine, name)
-    }
-}
-
-/// The name, which has to fit with the keeper's prefix.
-pub(crate) fn checked_name<N>(engine: &Engine, name: N) -> Result<LockName>
-where
-    N: TryInto<LockName>,
-    Error: From<N::Error>,
-{
-    let name: LockName = name.try_into()?;
-    name.under(&engine.settings.prefix)?;
-    Ok(name)
 }
 
 fn outside(full: &LockName, prefix: &str) -> Error {

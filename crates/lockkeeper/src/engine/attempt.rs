@@ -8,17 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::control::AttemptControl;
-use super::local_queue::Turn;
-use super::waiter::RETRY_MAX;
+use super::limits::{CLAIM_IDS, CLAIM_PAUSE_MAX};
+use super::turn::Turn;
 use super::{Engine, Granted, Hold, Request, Session};
 use crate::event::Event;
 use crate::random::jittered;
 use crate::store::{ClaimId, ClaimKey, Meta, Revision};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
-
-/// How many ids one attempt may use up without having waited in between: more is a store that breaks its contract.
-const IDS: u32 = 10;
 
 /// One attempt.
 #[derive(Clone, Debug)]
@@ -134,7 +131,7 @@ impl Attempt {
                 return Err(self.replaced_by_nothing());
             }
             ids += 1;
-            if ids >= IDS {
+            if ids >= CLAIM_IDS {
                 self.slow_down(died).await?;
             }
         }
@@ -143,21 +140,21 @@ impl Attempt {
     /// Many ids were retired. One that stood in line may lose its place again and again, but not in a hurry.
     async fn slow_down(&self, died: bool) -> Result<()> {
         if self.control.was_in_line() {
-            self.pause(jittered(RETRY_MAX)).await;
+            self.pause(jittered(CLAIM_PAUSE_MAX)).await;
             return Ok(());
         }
         let error = if died {
-            Error::new(ErrorKind::Unavailable, format!("{IDS} claims in a row died before they were answered"))
+            Error::new(ErrorKind::Unavailable, format!("{CLAIM_IDS} claims in a row died before they were answered"))
                 .with_remedy("a longer ttl: the store takes longer to answer than a claim lives")
         } else {
-            Error::new(ErrorKind::Internal, format!("{IDS} claims in a row were refused as retired"))
+            Error::new(ErrorKind::Internal, format!("{CLAIM_IDS} claims in a row were refused as retired"))
         };
         Err(self.engine.describe(error, &self.request.name))
     }
 
     fn would_wait_for_itself(&self) -> bool {
         let Request { name, owner, queue, .. } = &self.request;
-        *queue && owner.as_ref().is_some_and(|owner| self.engine.is_held_by(name, owner))
+        *queue && owner.as_ref().is_some_and(|owner| self.engine.owners.hold(name, owner))
     }
 
     fn would_deadlock(&self) -> Error {
@@ -349,13 +346,13 @@ impl Attempt {
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        self.control.is_over() || self.engine.is_closed()
+        self.control.is_over() || self.engine.lifetime.is_closed()
     }
 
     pub(super) async fn stopped(&self) {
         tokio::select! {
             () = self.control.over() => {}
-            () = self.engine.closing() => {}
+            () = self.engine.lifetime.closed() => {}
         }
     }
 

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::limits::{AMEND_PAUSE, AMEND_TRIES};
 use super::{Attempt, Engine, Granted, Hold, Request};
 use crate::random::jittered;
 use crate::store::{Amend, Amended};
 use crate::{Effect, Error, ErrorKind, LostReason, Result};
-
-/// How often a store is asked to change a claim.
-const TRIES: u32 = 4;
-const RETRY: Duration = Duration::from_millis(50);
 
 impl Engine {
     /// Changes a claim in place. Every change may be asked for twice. Must be polled to its end.
@@ -47,14 +44,14 @@ impl Engine {
                 Err(error) if error.kind() == ErrorKind::SessionLost => self.expire_session(&hold.session),
                 Err(error) => {
                     unknown |= error.effect() == Effect::Unknown;
-                    if tries == TRIES || error.kind() != ErrorKind::Unavailable {
+                    if tries == AMEND_TRIES || error.kind() != ErrorKind::Unavailable {
                         let error = self.describe(error, name);
                         return Err(if unknown { error.with_unknown_effect() } else { error });
                     }
                 }
             }
             if !hold.is_dead() {
-                self.clock.sleep(jittered(RETRY * tries)).await;
+                self.clock.sleep(jittered(AMEND_PAUSE * tries)).await;
             }
         }
     }

@@ -1,24 +1,17 @@
 //! Whether a session is in danger: its renewals fail, or its store may have forgotten what is held.
 //!
 //! After a word of the store (a connection was made again) everything that is held is in doubt, until a renewal that was
-//! sent later has found it held. Such words come in any number: they make one round of renewals in each [`APART`].
+//! sent later has found it held. Such words come in any number: they make one round of renewals in each [`ROUNDS_APART`].
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
+use super::limits::{ROUND_EACH, ROUND_WITHIN, ROUNDS_APART};
 use super::lock::lock;
 use crate::random::jittered;
 use crate::store::ClaimId;
 use crate::time::Instant;
-
-/// Between the beginnings of two rounds.
-const APART: Duration = Duration::from_millis(250);
-/// A round begins within this time, at random: many clients have lost the same server.
-const WITHIN: Duration = Duration::from_millis(100);
-/// By so much the renewal of each further claim of a round comes later.
-const EACH: Duration = Duration::from_micros(10);
 
 #[derive(Debug, Default)]
 pub(super) struct Danger {
@@ -51,7 +44,7 @@ impl Danger {
 
     /// When a round is to begin, if the store has given its word.
     pub(super) fn next_round(&self) -> Option<Instant> {
-        self.word.load(Ordering::Acquire).then(|| self.last_round() + APART)
+        self.word.load(Ordering::Acquire).then(|| self.last_round() + ROUNDS_APART)
     }
 
     /// Begins a round, if one is to begin now.
@@ -62,7 +55,7 @@ impl Danger {
         // First: a word that comes from here on makes another round.
         self.word.store(false, Ordering::Release);
         self.round.store(now.as_nanos(), Ordering::Release);
-        Some(Round { first: now + WITHIN.saturating_sub(jittered(WITHIN)) * 5 })
+        Some(Round { first: now + ROUND_WITHIN.saturating_sub(jittered(ROUND_WITHIN)) * 5 })
     }
 
     /// These are in doubt.
@@ -74,7 +67,7 @@ impl Danger {
     /// the store may have forgotten it since.
     pub(super) fn again(&self, sent: Instant) -> Option<Instant> {
         let round = self.last_round();
-        (sent < round).then(|| round + WITHIN)
+        (sent < round).then(|| round + ROUND_WITHIN)
     }
 
     /// A request that was sent at `sent` has found these held.
@@ -111,12 +104,14 @@ impl Danger {
 impl Round {
     /// When the claim is to be renewed that comes after so many others.
     pub(super) fn due(&self, before: usize) -> Instant {
-        self.first + EACH * u32::try_from(before).unwrap_or(u32::MAX)
+        self.first + ROUND_EACH * u32::try_from(before).unwrap_or(u32::MAX)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn at(ms: u64) -> Instant {

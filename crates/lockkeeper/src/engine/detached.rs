@@ -6,10 +6,9 @@
 
 use std::sync::Arc;
 
-use super::lock::lock;
 use super::session::proof_lag;
 use super::{Engine, Hold, Session};
-use crate::store::{ClaimKey, SessionSpec, Withdrawal};
+use crate::store::{ClaimKey, SessionSpec};
 use crate::{Error, ErrorKind, LostReason, Result};
 
 impl Engine {
@@ -17,9 +16,9 @@ impl Engine {
     pub(crate) fn detach(&self, hold: &Arc<Hold>) {
         // First of all: no watchdog closes for idleness what is over.
         hold.session.end();
-        self.forget_session(&hold.session);
+        self.sessions.forget(&hold.session);
         hold.session.claims.forget(hold, self.now());
-        self.publish_state();
+        self.sessions.publish();
     }
 
     /// A claim that somebody gave away, with the life of its session.
@@ -27,7 +26,7 @@ impl Engine {
         let session = Arc::new(Session::adopted(spec, key.session.clone(), proof_lag(&self.capabilities)));
         let hold = Arc::new(Hold::adopted(key, token, Arc::clone(&session), self.clock.clone()));
         session.claims.add(&hold, self.now());
-        lock(&self.open).push(session);
+        self.sessions.add(session);
         hold
     }
 
@@ -50,25 +49,8 @@ impl Engine {
         Err(self.describe(error, name).with_unknown_effect())
     }
 
-    /// Withdraws a claim for its holder. What was adopted is looked for before: a store may still have what is over
-    /// already, and with a lock-delay that must not end early. Must be polled to its end.
-    ///
-    /// # Errors
-    /// `Lost` when it was not held any more.
-    pub(crate) async fn release(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<()> {
-        if !hold.is_proven() && self.is_over(hold).await {
-            self.clean_up_after_loss(hold);
-            return hold.check();
-        }
-        if self.withdraw(hold).await? == Withdrawal::Removed {
-            return Ok(());
-        }
-        self.found_absent(hold).await;
-        hold.check()
-    }
-
     /// Whether what was adopted is lost, as the store says.
-    async fn is_over(self: &Arc<Self>, hold: &Arc<Hold>) -> bool {
+    pub(super) async fn finds_over(self: &Arc<Self>, hold: &Arc<Hold>) -> bool {
         if self.is_in_its_delay(hold).await {
             hold.lose(LostReason::Expired);
         }

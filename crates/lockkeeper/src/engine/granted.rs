@@ -12,7 +12,7 @@ use crate::{FencingToken, Mode};
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) engine: Arc<Engine>,
-    pub(super) grant: Grant,
+    grant: Grant,
     taken: bool,
 }
 
@@ -54,6 +54,15 @@ impl Granted {
     /// Whether the owner held it before.
     pub(crate) fn is_again(&self) -> bool {
         self.grant.again
+    }
+
+    /// Other guards of its owner can have a share in it.
+    pub(super) fn share(&mut self, share: Arc<ReentrantShare>) {
+        self.grant.reentrant = Some(share);
+    }
+
+    pub(super) fn token(&self) -> FencingToken {
+        self.grant.token
     }
 
     pub(super) fn hold(&self) -> &Arc<Hold> {

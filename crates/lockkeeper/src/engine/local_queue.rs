@@ -8,35 +8,26 @@ use std::collections::HashMap;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
 
+use super::Hold;
+use super::limits::{SIGN_EVERY, SIGN_LIMIT};
 use super::lock::lock;
-use super::{Engine, Hold};
 use crate::LockName;
 use crate::store::SessionSpec;
+use crate::time::Clock;
 
-/// How often the task that has the turn shows that it is polled.
-const SIGN: Duration = Duration::from_secs(5);
-/// After so long without a sign the tasks behind do without their turn.
-const TIME_LIMIT: Duration = Duration::from_secs(15);
-
-type Key = (LockName, SessionSpec);
+pub(super) type Key = (LockName, SessionSpec);
+/// The turn, with the claim that the task before left behind.
+pub(super) type Slot = OwnedMutexGuard<Option<Arc<Hold>>>;
 
 /// The queues with somebody in them.
 #[derive(Debug, Default)]
 pub(super) struct LocalQueues(Mutex<HashMap<Key, Arc<LocalQueue>>>);
 
-#[cfg(feature = "testing")]
-impl LocalQueues {
-    pub(super) fn len(&self) -> usize {
-        lock(&self.0).len()
-    }
-}
-
 #[derive(Debug, Default)]
-struct LocalQueue {
+pub(super) struct LocalQueue {
     /// Tasks that have a turn or wait for one.
     present: AtomicUsize,
     /// Whose turn it is, first come first served; with the claim that the last one left behind.
@@ -48,35 +39,52 @@ struct LocalQueue {
 #[derive(Debug, Default)]
 pub(super) struct Sign(AtomicU64);
 
-/// Being in a queue. When the last one leaves, the queue and the claim left in it go too.
-struct Presence {
-    engine: Arc<Engine>,
-    key: Key,
-    queue: Arc<LocalQueue>,
+/// The signs of life of the task that has the turn.
+pub(super) struct Pulse {
+    clock: Clock,
+    sign: Arc<Sign>,
 }
 
-/// The right to stand in the store's line for this process.
-pub(super) struct Turn {
-    // Dropped before the presence: the turn is free when the last one looks for a claim that was left.
-    slot: OwnedMutexGuard<Option<Arc<Hold>>>,
-    presence: Presence,
-}
+impl LocalQueues {
+    /// One more task in this queue. And how many were there before.
+    pub(super) fn enter(&self, key: &Key) -> (Arc<LocalQueue>, usize) {
+        let mut queues = lock(&self.0);
+        let queue = Arc::clone(queues.entry(key.clone()).or_default());
+        let before = queue.present.fetch_add(1, Ordering::AcqRel);
+        (queue, before)
+    }
 
-impl Engine {
-    /// Waits for the turn of this task; `None` when the task that has it is polled no more. May be dropped.
-    pub(super) async fn turn(
-        self: &Arc<Self>,
-        name: &LockName,
-        spec: &SessionSpec,
-        joined: impl FnOnce(usize),
-    ) -> Option<Turn> {
-        let (presence, before) = Presence::enter(self, (name.clone(), spec.clone()));
-        if before > 0 {
-            joined(before);
+    /// One task less. With the last one the queue goes too: returns the claim that was left in it.
+    pub(super) fn leave(&self, key: &Key, queue: &LocalQueue) -> Option<Arc<Hold>> {
+        let mut queues = lock(&self.0);
+        if queue.present.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return None;
         }
-        let mut slot = pin!(Arc::clone(&presence.queue.turn).lock_owned());
-        let slot = presence.queue.sign.awaits(self, slot.as_mut()).await?;
-        Some(Turn { slot, presence })
+        queues.remove(key);
+        drop(queues);
+        // Nobody else can have the turn: nobody else was present.
+        queue.turn.try_lock().ok().and_then(|mut slot| slot.take())
+    }
+
+    #[cfg(feature = "testing")]
+    pub(super) fn len(&self) -> usize {
+        lock(&self.0).len()
+    }
+}
+
+impl LocalQueue {
+    /// Waits for the turn; `None` when the task that has it is polled no more.
+    pub(super) async fn turn(&self, clock: &Clock) -> Option<Slot> {
+        let mut slot = pin!(Arc::clone(&self.turn).lock_owned());
+        self.sign.awaits(clock, slot.as_mut()).await
+    }
+
+    pub(super) fn has_others(&self) -> bool {
+        self.present.load(Ordering::Acquire) > 1
+    }
+
+    pub(super) fn sign(&self) -> &Arc<Sign> {
+        &self.sign
     }
 }
 
@@ -86,12 +94,12 @@ impl Sign {
     }
 
     /// Awaits a turn; `None` when the task that has it is polled no more.
-    pub(super) async fn awaits<F: Future>(&self, engine: &Engine, mut turn: Pin<&mut F>) -> Option<F::Output> {
+    pub(super) async fn awaits<F: Future>(&self, clock: &Clock, mut turn: Pin<&mut F>) -> Option<F::Output> {
         loop {
             let shown = self.0.load(Ordering::Acquire);
             // Two timers: after a pause of the machine one may be over before the other task is polled again.
-            for limit in [TIME_LIMIT, SIGN] {
-                if let Some(turn) = engine.clock.timeout(limit, turn.as_mut()).await {
+            for limit in [SIGN_LIMIT, SIGN_EVERY] {
+                if let Some(turn) = clock.timeout(limit, turn.as_mut()).await {
                     return Some(turn);
                 }
             }
@@ -102,15 +110,9 @@ impl Sign {
     }
 }
 
-/// The signs of life of the task that has the turn.
-pub(super) struct Pulse {
-    engine: Arc<Engine>,
-    sign: Arc<Sign>,
-}
-
 impl Pulse {
-    pub(super) fn new(engine: &Arc<Engine>, sign: &Arc<Sign>) -> Self {
-        Self { engine: Arc::clone(engine), sign: Arc::clone(sign) }
+    pub(super) fn new(clock: &Clock, sign: &Arc<Sign>) -> Self {
+        Self { clock: clock.clone(), sign: Arc::clone(sign) }
     }
 
     /// Polls `attempt`, and shows that it is polled.
@@ -118,57 +120,9 @@ impl Pulse {
         let mut attempt = pin!(attempt);
         loop {
             self.sign.show();
-            if let Some(output) = self.engine.clock.timeout(SIGN, attempt.as_mut()).await {
+            if let Some(output) = self.clock.timeout(SIGN_EVERY, attempt.as_mut()).await {
                 return output;
             }
-        }
-    }
-}
-
-impl Turn {
-    pub(super) fn pulse(&self) -> Pulse {
-        let Presence { engine, queue, .. } = &self.presence;
-        Pulse::new(engine, &queue.sign)
-    }
-
-    /// The claim that the task before left, if it left one.
-    pub(super) fn take_claim(&mut self) -> Option<Arc<Hold>> {
-        self.slot.take()
-    }
-
-    /// Leaves the claim to the next task; `false` when there is none.
-    pub(super) fn leave_claim(&mut self, hold: &Arc<Hold>) -> bool {
-        let others = self.presence.queue.present.load(Ordering::Acquire) > 1;
-        if others {
-            *self.slot = Some(Arc::clone(hold));
-        }
-        others
-    }
-}
-
-impl Presence {
-    /// And how many were there before.
-    fn enter(engine: &Arc<Engine>, key: Key) -> (Self, usize) {
-        let mut queues = lock(&engine.queues.0);
-        let queue = Arc::clone(queues.entry(key.clone()).or_default());
-        let before = queue.present.fetch_add(1, Ordering::AcqRel);
-        drop(queues);
-        (Self { engine: Arc::clone(engine), key, queue }, before)
-    }
-}
-
-impl Drop for Presence {
-    fn drop(&mut self) {
-        let mut queues = lock(&self.engine.queues.0);
-        if self.queue.present.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
-        }
-        queues.remove(&self.key);
-        drop(queues);
-        // Nobody else can have the turn: nobody else was present.
-        let left = self.queue.turn.try_lock().ok().and_then(|mut slot| slot.take());
-        if let Some(hold) = left {
-            self.engine.withdraw_later(&hold);
         }
     }
 }

@@ -3,17 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::limits::{LOOK, LOOK_AGAIN};
 use super::{Engine, Hold};
 use crate::info::LockInfo;
 use crate::runtime::inside;
 use crate::store::{Expiry, Interest, Line, Revision, Wakes};
 use crate::{LockName, Result, random};
-
-/// How long to wait for the store's word before looking all the same: a claim whose time is over is gone from the line
-/// without anybody having changed it.
-const LOOK: Duration = Duration::from_secs(1);
-/// The same where every change but that is told: a word of the store may have been lost.
-const LOOK_AGAIN: Duration = Duration::from_secs(20);
 
 /// An observer of a line, which looks again and again.
 #[derive(Debug)]
@@ -37,7 +32,7 @@ impl LineObserver {
 
     /// What this line shows.
     pub(crate) fn info(&self, line: Line) -> LockInfo {
-        LockInfo::new(self.engine.full_name(&self.name), self.name.clone(), line)
+        LockInfo::new(self.engine.settings.full_name(&self.name), self.name.clone(), line)
     }
 
     /// The line: at once the first time, and then when the store thinks that it is worth while, or when time has
@@ -114,21 +109,11 @@ impl Engine {
         let line = self.runtime.look(Box::pin(async move { store.line(&of).await })).await;
         line.map_err(|error| {
             let error = error.at(&self.store.to_string()).within(&self.settings.prefix);
-            match self.short_name(full) {
+            match self.settings.short_name(full) {
                 Some(name) => error.about(name),
                 None => error,
             }
         })
-    }
-
-    /// The name in the store, with the keeper's prefix. It fits: who gave the name was told otherwise.
-    pub(crate) fn full_name(&self, name: &LockName) -> LockName {
-        name.under(&self.settings.prefix).unwrap_or_else(|_| name.clone())
-    }
-
-    /// The reverse: the name as it is typed; `None` for a name outside of the keeper's prefix.
-    pub(crate) fn short_name(&self, full: &LockName) -> Option<LockName> {
-        full.within(&self.settings.prefix)
     }
 
     /// The line once the store thinks that it has changed since it was `seen`, or `within` is over. It only reads, and

@@ -1,25 +1,15 @@
-//! Opening a session once, for all attempts that want it at the same time.
+//! Opening sessions, and closing those that nobody uses. One that several attempts want at the same time is opened once.
 //!
 //! The engine polls the opening, not the attempt that asked first: an attempt that nobody polls holds up no other.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
-use super::Engine;
-use super::lock::lock;
-use super::session::Session;
+use super::session::{Session, proof_lag};
+use super::sessions::Opening;
+use super::{Engine, watchdog};
 use crate::store::SessionSpec;
 use crate::{Error, ErrorKind, LostReason, Result};
-
-/// A session, once it is open, or why it could not be opened. The attempts that wait for it go on in
-/// the order in which they came.
-#[derive(Debug, Default)]
-pub(super) struct Opening {
-    outcome: OnceLock<Result<Arc<Session>>>,
-    done: Notify,
-}
 
 /// Fills an opening, whatever becomes of the task that opens.
 struct Opens {
@@ -28,35 +18,11 @@ struct Opens {
     opening: Arc<Opening>,
 }
 
-impl Opening {
-    /// Whether it is this session that was opened.
-    pub(super) fn is(&self, session: &Arc<Session>) -> bool {
-        self.outcome.get().is_some_and(|opened| opened.as_ref().is_ok_and(|open| Arc::ptr_eq(open, session)))
-    }
-
-    async fn opened(&self) -> Result<Arc<Session>> {
-        loop {
-            // It is woken by all that comes from here on.
-            let done = self.done.notified();
-            if let Some(opened) = self.outcome.get() {
-                return opened.clone();
-            }
-            done.await;
-        }
-    }
-
-    /// The first outcome stands.
-    fn end(&self, outcome: Result<Arc<Session>>) {
-        let _ = self.outcome.set(outcome);
-        self.done.notify_waiters();
-    }
-}
-
 impl Opens {
     fn end(&self, opened: Result<Arc<Session>>) {
         if opened.is_err() {
             // First: an attempt that hears of the failure finds no failed opening when it tries again.
-            self.engine.forget_opening(&self.spec, &self.opening);
+            self.engine.sessions.forget_opening(&self.spec, &self.opening);
         }
         self.opening.end(opened);
     }
@@ -64,8 +30,8 @@ impl Opens {
 
 impl Drop for Opens {
     fn drop(&mut self) {
-        if self.opening.outcome.get().is_none() {
-            self.end(Err(if self.engine.has_no_runtime() { runtime_ended() } else { panicked() }));
+        if !self.opening.is_done() {
+            self.end(Err(if self.engine.lifetime.has_no_runtime() { runtime_ended() } else { panicked() }));
         }
     }
 }
@@ -92,7 +58,11 @@ impl Engine {
     pub(crate) async fn session(self: &Arc<Self>, spec: &SessionSpec) -> Result<Arc<Session>> {
         // The first one may have been there for long, and the second may be opened by others.
         for _ in 0..3 {
-            let opening = self.opening(spec);
+            let (opening, is_new) = self.sessions.opening(spec);
+            if is_new {
+                let opens = Opens { engine: Arc::clone(self), spec: spec.clone(), opening: Arc::clone(&opening) };
+                self.runtime.post(async move { opens.end(opens.engine.open_session(&opens.spec).await) });
+            }
             let session = opening.opened().await?;
             let now = self.now();
             if !session.is_over() && session.proven_until(now) > now {
@@ -100,29 +70,37 @@ impl Engine {
             }
             // Nothing proves any more that the store still has it.
             self.end_session(&session, &LostReason::Expired);
-            self.forget_opening(spec, &opening);
+            self.sessions.forget_opening(spec, &opening);
         }
         Err(too_slow(spec.ttl))
     }
 
-    /// The opening that is under way or done, or a new one.
-    fn opening(self: &Arc<Self>, spec: &SessionSpec) -> Arc<Opening> {
-        let mut shared = lock(&self.shared);
-        if let Some(opening) = shared.get(spec) {
-            return Arc::clone(opening);
-        }
-        let opening = Arc::new(Opening::default());
-        shared.insert(spec.clone(), Arc::clone(&opening));
-        drop(shared);
-        let opens = Opens { engine: Arc::clone(self), spec: spec.clone(), opening: Arc::clone(&opening) };
-        self.runtime.post(async move { opens.end(opens.engine.open_session(&opens.spec).await) });
-        opening
+    /// A session of its own. Must be polled to its end.
+    pub(crate) async fn open_session(self: &Arc<Self>, spec: &SessionSpec) -> Result<Arc<Session>> {
+        let sent = self.clock.now();
+        let opened = self.store.open(spec).await?;
+        let session = Session::new(spec.clone(), opened.id, opened.ttl, proof_lag(&self.capabilities), sent);
+        // However long that took: it is not idle before somebody could use it.
+        session.claims.use_now(self.now());
+        let session = Arc::new(session);
+        self.sessions.add(Arc::clone(&session));
+        self.sessions.publish();
+        self.runtime.serve(watchdog::run(Arc::downgrade(self), Arc::clone(&session), self.clock.clone()));
+        Ok(session)
     }
 
-    fn forget_opening(&self, spec: &SessionSpec, opening: &Arc<Opening>) {
-        let mut shared = lock(&self.shared);
-        if shared.get(spec).is_some_and(|current| Arc::ptr_eq(current, opening)) {
-            shared.remove(spec);
-        }
+    /// Forgets a session that nobody uses, and tells the store.
+    pub(crate) fn close_session(self: &Arc<Self>, session: &Arc<Session>) {
+        session.end();
+        self.sessions.forget(session);
+        // The danger that it was in is over.
+        self.sessions.publish();
+        let (engine, session) = (Arc::clone(self), Arc::clone(session));
+        self.runtime.post(async move {
+            // The store lets the session expire if this request did not reach it.
+            if let Err(error) = engine.store.close(&session.id, &[]).await {
+                tracing::debug!(target: "lockkeeper", %error, "the store did not hear that a session has ended");
+            }
+        });
     }
 }

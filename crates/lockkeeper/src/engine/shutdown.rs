@@ -4,28 +4,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::limits::CLOSE_PAUSE;
 use super::{Engine, Session};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, LostReason, Result};
 
-/// What a shutdown waits before it closes a session again.
-const CLOSE_PAUSE: Duration = Duration::from_millis(100);
-
 impl Engine {
     /// Ends everything: waiters leave the line, what is still held is lost, releases are awaited for `within`.
     pub(crate) async fn shutdown(self: &Arc<Self>, within: Duration) -> Result<()> {
-        self.closed.store(true, Ordering::Release);
-        self.closing.notify_waiters();
+        self.lifetime.close();
         let deadline = self.clock.now() + within;
         let mut reached = self.runtime.drain(&self.clock, within).await;
         let failed = Arc::new(AtomicBool::new(false));
-        for session in self.open_sessions() {
+        for session in self.sessions.all() {
             for hold in session.claims.live() {
                 self.lose(&hold, LostReason::Shutdown);
             }
             // Who joins after this sends nothing: a claim is sent by nobody who finds the keeper closed.
             session.end();
-            self.forget_session(&session);
+            self.sessions.forget(&session);
             if session.is_adopted() {
                 continue;
             }
@@ -65,14 +62,23 @@ impl Engine {
             }
         });
     }
+}
 
-    /// Completes when the keeper is shut down.
-    pub(crate) async fn closing(&self) {
-        let closing = self.closing.notified();
-        tokio::pin!(closing);
-        closing.as_mut().enable();
-        if !self.is_closed() {
-            closing.await;
+impl Drop for Engine {
+    /// The last keeper and the last guard are gone: so are all claims. The sessions are closed, as well as that goes.
+    fn drop(&mut self) {
+        if !self.lifetime.is_here() {
+            return;
+        }
+        self.deadlines.wake();
+        for session in self.sessions.all() {
+            if session.end() && session.claims.in_lock_delay().is_empty() && !session.is_adopted() {
+                let (store, id) = (Arc::clone(&self.store), session.id.clone());
+                self.runtime.post(async move {
+                    let _ = store.close(&id, &[]).await;
+                });
+            }
+            session.claims.clear();
         }
     }
 }

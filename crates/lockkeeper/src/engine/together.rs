@@ -6,14 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::{Attempt, Outcome};
+use super::limits::TOGETHER_PAUSE;
 use super::{Engine, Granted};
 use crate::duration::format_duration;
 use crate::random::jittered;
 use crate::store::Amend;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
-
-/// Between the loss of a part and the next beginning.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Attempts that are to succeed together. They share one patience.
 #[derive(Clone, Debug)]
@@ -48,7 +46,7 @@ impl Together {
             }
             // Before the pause: this future may not be polled again after it.
             drop(all);
-            self.first.pause(jittered(PAUSE)).await;
+            self.first.pause(jittered(TOGETHER_PAUSE)).await;
         }
     }
 
@@ -90,7 +88,7 @@ impl Together {
                 return Ok(all);
             }
             // A part was lost while others were waited for. What comes after it in the order has to go too.
-            self.first.pause(jittered(PAUSE)).await;
+            self.first.pause(jittered(TOGETHER_PAUSE)).await;
         }
     }
 

@@ -6,21 +6,13 @@ use std::time::Duration;
 use super::Hold;
 use super::attempt::{Attempt, Outcome, PendingClaim, Standstill};
 use super::hold::Stage;
+use super::limits::{CLAIM_PAUSE_MAX, CLAIM_PAUSE_MIN, CLAIM_TRIES, OUTSIDE_MAX, PUSHED_RENEWAL};
 use super::request::Request;
 use crate::event::Event;
 use crate::random::jittered;
 use crate::store::{Claim, Interest, Revision, Verdict, Wake};
 use crate::time::Instant;
 use crate::{Effect, Error, ErrorKind, Result};
-
-/// How often a store is asked that has never answered.
-const TRIES: u32 = 4;
-/// How long to wait beside a line without news, since a wake-up may be lost.
-const LOOK_MAX: Duration = Duration::from_secs(10);
-const RETRY_MIN: Duration = Duration::from_millis(50);
-pub(super) const RETRY_MAX: Duration = Duration::from_secs(1);
-/// A pushed grant is renewed so soon, unless it is released before: most locks that are wanted by many are.
-const SOON: Duration = Duration::from_millis(5);
 
 impl Attempt {
     /// Sends the claim until it is settled, and waits in line.
@@ -79,7 +71,7 @@ impl Attempt {
             Verdict::Granted { token, .. } => {
                 let alive = hold.granted(token, until);
                 self.engine.plan(hold, sent, hold.session.ttl / 3);
-                self.engine.publish_recovery();
+                self.engine.sessions.publish_recovery();
                 Some(if alive { Outcome::Granted } else { Outcome::Retired })
             }
             Verdict::Queued { ahead, seen, look_again } => {
@@ -112,7 +104,7 @@ impl Attempt {
             Ok(Wake::Changed | Wake::Elapsed) => None,
             Err(error) => {
                 tracing::debug!(target: "lockkeeper", lock = %hold.key.name, %error, "waiting failed");
-                self.pause(jittered(RETRY_MIN * 2)).await;
+                self.pause(jittered(CLAIM_PAUSE_MIN * 2)).await;
                 None
             }
         }
@@ -123,8 +115,8 @@ impl Attempt {
         // Who was turned away outlasts an outage, as those do who stand in line.
         self.control.join_line(&self.engine.events, &self.request.name);
         let name = &self.request.name;
-        let holders_end = line.retry_after.map_or(LOOK_MAX, |at| at + Duration::from_millis(1));
-        let within = jittered(LOOK_MAX).min(holders_end);
+        let holders_end = line.retry_after.map_or(OUTSIDE_MAX, |at| at + Duration::from_millis(1));
+        let within = jittered(OUTSIDE_MAX).min(holders_end);
         let woken = tokio::select! {
             biased;
             () = self.stopped() => return,
@@ -132,7 +124,7 @@ impl Attempt {
         };
         if let Err(error) = woken {
             tracing::debug!(target: "lockkeeper", lock = %name, %error, "waiting failed");
-            self.pause(jittered(RETRY_MIN * 2)).await;
+            self.pause(jittered(CLAIM_PAUSE_MIN * 2)).await;
         }
     }
 
@@ -143,7 +135,7 @@ impl Attempt {
             return Outcome::Retired;
         }
         if self.request.spec.lock_delay.is_zero() && !self.request.fixed {
-            let due = self.engine.now() + SOON.min(hold.remaining() / 8);
+            let due = self.engine.now() + PUSHED_RENEWAL.min(hold.remaining() / 8);
             hold.session.schedule(hold, due);
             // The watchdog sets its timer now, which other workers of the runtime drive: what is granted here may be
             // followed by work without an await.
@@ -168,7 +160,7 @@ impl Attempt {
                 Ok(()) if hold.lease_deadline() >= hold.session.proven_until(sent) => return Outcome::Granted,
                 _ => {}
             }
-            self.engine.clock.sleep(jittered(RETRY_MIN)).await;
+            self.engine.clock.sleep(jittered(CLAIM_PAUSE_MIN)).await;
         }
     }
 
@@ -198,7 +190,7 @@ impl Attempt {
     /// long as it may wait.
     pub(super) async fn pause_or_fail(&self, error: Error, tries: u32) -> Result<()> {
         let temporary = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SessionLost);
-        if !temporary || (tries >= TRIES && !self.control.was_in_line()) {
+        if !temporary || (tries >= CLAIM_TRIES && !self.control.was_in_line()) {
             return Err(if temporary { self.unreachable(&error, tries) } else { error });
         }
         if self.control.was_in_line() {
@@ -206,7 +198,7 @@ impl Attempt {
             self.engine.events.emit(&Event::ClaimFailed { name, error: &error });
         }
         self.control.fail(error);
-        self.pause(jittered(RETRY_MIN * 2_u32.pow(tries.min(6))).min(RETRY_MAX)).await;
+        self.pause(jittered(CLAIM_PAUSE_MIN * 2_u32.pow(tries.min(6))).min(CLAIM_PAUSE_MAX)).await;
         if self.is_stopped() { Err(self.gave_up()) } else { Ok(()) }
     }
 

@@ -8,7 +8,6 @@ use super::named::{Named, durations};
 use super::semaphore::{check_permits, check_share};
 use crate::acquire::{Acquire, Part};
 use crate::engine::Engine;
-use crate::keeper::checked_name;
 use crate::store::MAX;
 use crate::{Error, LockName, MultiGuard, Result};
 
@@ -116,7 +115,7 @@ impl MultiBuilder {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        let added = checked_name(&self.engine, name).and_then(|name| {
+        let added = self.engine.settings.checked_name(name).and_then(|name| {
             check_permits(&name, of)?;
             check_share(&name, permits, of)?;
             self.add(name, permits, of)
@@ -145,7 +144,7 @@ impl MultiBuilder {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        let added = checked_name(&self.engine, name).and_then(|name| self.add(name, weight, capacity));
+        let added = self.engine.settings.checked_name(name).and_then(|name| self.add(name, weight, capacity));
         self.unless(added)
     }
 

@@ -78,7 +78,7 @@ macro_rules! settings {
 
             /// The name in the store and in sequencers, with the keeper's prefix.
             pub fn full_name(&self) -> crate::LockName {
-                self.lock.engine.full_name(&self.lock.name)
+                self.lock.engine.settings.full_name(&self.lock.name)
             }
         }
     };

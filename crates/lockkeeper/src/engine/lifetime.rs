@@ -1,0 +1,100 @@
+//! Whether an engine can be used: in the process and the runtime in which it was started, until its shutdown.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Poll;
+
+use tokio::sync::Notify;
+
+use crate::{Error, ErrorKind, Result};
+
+#[derive(Debug)]
+pub(crate) struct Lifetime {
+    /// The process that has started the engine.
+    pid: AtomicU32,
+    /// A task of the runtime has the other end, which is dropped with the runtime.
+    runtime: Weak<()>,
+    closed: AtomicBool,
+    /// Notified when the engine closes, for the local waiters.
+    closing: Notify,
+}
+
+impl Lifetime {
+    /// What a task of the runtime has to keep comes with it.
+    pub(super) fn begin() -> (Self, Arc<()>) {
+        let runtime = Arc::new(());
+        let lifetime = Self {
+            pid: std::process::id().into(),
+            runtime: Arc::downgrade(&runtime),
+            closed: AtomicBool::new(false),
+            closing: Notify::new(),
+        };
+        (lifetime, runtime)
+    }
+
+    /// # Errors
+    /// `Forked` in a forked child, `Closed` after a shutdown, or when the runtime has ended.
+    pub(super) fn usable(&self) -> Result<()> {
+        if !self.is_here() {
+            return Err(Error::new(ErrorKind::Forked, "this process was forked after the keeper had connected")
+                .with_remedy("connect in the child"));
+        }
+        if self.is_closed() {
+            return Err(Error::new(ErrorKind::Closed, "the keeper was shut down").with_remedy("connect again"));
+        }
+        if self.has_no_runtime() {
+            let problem = "the runtime in which the keeper was connected has ended, and with it all renewals";
+            let remedy = "connect in a runtime that lives as long as the keeper, or with dedicated_thread()";
+            return Err(Error::new(ErrorKind::Closed, problem).with_remedy(remedy));
+        }
+        Ok(())
+    }
+
+    /// Whether this is the process that has started the engine.
+    pub(crate) fn is_here(&self) -> bool {
+        self.pid.load(Ordering::Relaxed) == std::process::id()
+    }
+
+    /// As a forked child sees it: all is as it was, but the process is another.
+    #[cfg(test)]
+    pub(crate) fn pretend_to_be_forked(&self) {
+        self.pid.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the runtime is no more: no task of it runs, and no timer of it may be polled.
+    pub(crate) fn has_no_runtime(&self) -> bool {
+        self.runtime.strong_count() == 0
+    }
+
+    /// What a poll gives. A timer that is polled in the moment in which its runtime ends tells that by a panic only.
+    ///
+    /// # Errors
+    /// `Closed` when the runtime has ended meanwhile.
+    pub(crate) fn unless_ended<T>(&self, poll: impl FnOnce() -> Poll<T>) -> Result<Poll<T>> {
+        catch_unwind(AssertUnwindSafe(poll)).or_else(|panic| match self.usable() {
+            Err(error) if self.has_no_runtime() => Err(error.with_unknown_effect()),
+            _ => resume_unwind(panic),
+        })
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends it for good.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.closing.notify_waiters();
+    }
+
+    /// Completes when it is closed.
+    pub(super) async fn closed(&self) {
+        let closing = self.closing.notified();
+        tokio::pin!(closing);
+        closing.as_mut().enable();
+        if !self.is_closed() {
+            closing.await;
+        }
+    }
+}

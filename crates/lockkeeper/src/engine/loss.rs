@@ -1,0 +1,130 @@
+//! Losses, and what a store reports without being asked. To stop believing early, and to ask again early, are always
+//! safe, so the store is taken at its word.
+
+use std::sync::{Arc, Weak};
+
+use super::hold::Stage;
+use super::{Engine, Hold, Session};
+use crate::LostReason;
+use crate::event::Event;
+use crate::store::{Asked, Broken, ClaimId, Losses};
+use crate::time::Instant;
+
+impl Engine {
+    /// Hears what the store reports by itself. The store must not keep the engine.
+    pub(super) fn listen(self: &Arc<Self>) {
+        let with_engine = |engine: Weak<Self>, call: &dyn Fn(&Arc<Self>)| engine.upgrade().inspect(call).is_some();
+        let [loses, suspects, asks] = [(); 3].map(|()| Arc::downgrade(self));
+        self.store.on_loss(Losses::new(
+            move |id, broken| with_engine(loses.clone(), &|engine| on_lost(engine, id, broken.clone())),
+            move || with_engine(suspects.clone(), &|engine| engine.suspect_all()),
+            move |id, asked| with_engine(asks.clone(), &|engine| engine.on_asked(id, asked, engine.now())),
+        ));
+    }
+
+    /// An administrator asks for a claim: the store reports this at once, or the answer to a renewal does, which is not
+    /// older than the sending of the renewal. The holder gets one event for each request.
+    pub(super) fn on_asked(&self, id: ClaimId, asked: &Asked, known: Instant) {
+        for hold in self.sessions.all().iter().filter_map(|session| session.claims.find(id)) {
+            if hold.ask(asked, known) {
+                let (name, by, reason) = (&hold.key.name, &*asked.by, &*asked.reason);
+                self.events.emit(&Event::ReleaseRequested { name, by, reason });
+            }
+        }
+    }
+
+    /// Everything that is held is to be renewed at once. From any thread: it wakes the watchdogs, and nothing more.
+    pub(super) fn suspect_all(&self) {
+        self.sessions.all().iter().for_each(|session| session.suspect());
+    }
+
+    /// The store has forgotten a session: all its locks are lost at once.
+    pub(super) fn expire_session(self: &Arc<Self>, session: &Arc<Session>) {
+        self.end_session(session, &LostReason::SessionExpired);
+    }
+
+    /// Nothing proves that a session lives: all its locks are lost at once.
+    pub(super) fn end_session(self: &Arc<Self>, session: &Arc<Session>, reason: &LostReason) {
+        if !session.end() {
+            return;
+        }
+        self.sessions.forget(session);
+        // Before the losses are told: that takes its time, and a session that is opened meanwhile is the newer word.
+        if !session.is_adopted() {
+            self.sessions.publish_expiry();
+        }
+        for hold in session.claims.live() {
+            self.lose(&hold, reason.clone());
+        }
+        session.claims.clear();
+    }
+
+    /// Ends the belief in a claim. A holder's claim is not given away before its lease and its delay are over.
+    pub(super) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
+        hold.lose(reason);
+        let held = hold.loss().filter(|_| hold.stage() == Stage::Granted);
+        let delay_ends = held.is_some_and(|reason| keeps_lock_delay(hold, reason)).then(|| end_of_delay(hold));
+        if !hold.session.claims.take(hold, self.now(), delay_ends) {
+            return;
+        }
+        if let Some(until) = delay_ends {
+            self.deadlines.expect(until);
+        }
+        if let Some(reason) = held {
+            self.report_loss(hold, reason);
+        }
+    }
+
+    pub(super) fn report_loss(&self, hold: &Hold, reason: &LostReason) {
+        hold.count_no_more();
+        if let Ok(token) = self.token(hold.token()) {
+            self.events.emit(&Event::Lost { name: &hold.key.name, token, reason });
+        }
+    }
+
+    /// The holder is gone in a way that leaves open what it did: the lease and the delay run out.
+    pub(crate) fn abandon(self: &Arc<Self>, hold: &Arc<Hold>) {
+        let until = end_of_delay(hold);
+        hold.session.claims.take(hold, self.now(), Some(until));
+        self.deadlines.expect(until);
+    }
+
+    /// A claim that is believed in by nobody, but may have to keep others out: it is withdrawn at `until`, and not
+    /// before.
+    pub(super) fn keep_in_lock_delay(&self, hold: &Arc<Hold>, until: Instant) {
+        if !hold.session.claims.take(hold, self.now(), Some(until)) {
+            hold.session.claims.keep_in_lock_delay(hold, until);
+        }
+        self.deadlines.expect(until);
+    }
+}
+
+/// Whether the store may still have what was lost, and is to keep it for its delay. A session with such a claim is
+/// not closed, which would free it.
+fn keeps_lock_delay(hold: &Hold, reason: &LostReason) -> bool {
+    let absent = matches!(reason, LostReason::Expired | LostReason::Forgotten | LostReason::Removed { .. });
+    let gone = absent && !hold.session.expires_as_one();
+    let delayed = !hold.session.spec.lock_delay.is_zero();
+    (delayed || !gone) && !hold.session.is_over() && !hold.session.is_adopted()
+}
+
+fn end_of_delay(hold: &Hold) -> Instant {
+    let delay = hold.session.spec.lock_delay;
+    hold.lease_deadline() + delay + delay / 100
+}
+
+/// The store has removed a claim, or has seen its lease end.
+fn on_lost(engine: &Arc<Engine>, id: ClaimId, broken: Option<Broken>) {
+    // What was adopted twice is in two sessions.
+    for hold in engine.sessions.all().iter().filter_map(|session| session.claims.find_even_lost(id)) {
+        // Also while another claim is to take its place: unlike a renewal that finds nothing, this is its end. And also
+        // where it is lost: what a mark has left to its holder others may have now.
+        engine.lose(&hold, broken.clone().map_or(LostReason::Expired, broken_by));
+    }
+}
+
+/// Why a claim is lost that somebody broke.
+pub(super) fn broken_by(Broken { by, reason, removed }: Broken) -> LostReason {
+    let (by, reason) = (by.to_string(), reason.to_string());
+    if removed { LostReason::Removed { by, reason } } else { LostReason::Broken { by, reason } }
+}
