@@ -11,7 +11,7 @@ use std::time::Duration;
 use tracing::{Instrument, Span};
 
 use crate::acquire::{Acquire, Acquired};
-use crate::engine::{AllGranted, Attempt, AttemptControl, Engine, Granted, Together, kept_from_all, offer};
+use crate::engine::{AllGranted, Attempt, AttemptControl, Attempts, Engine, Granted, kept_from_all, offer};
 use crate::event::{Event, Missed};
 use crate::runtime::{Task, poll_inside};
 use crate::time::Instant;
@@ -105,7 +105,7 @@ impl<G: Acquired> Acquire<G> {
         let began = engine.now();
         let attempt = |request| Attempt { engine: Arc::clone(engine), request, control: Arc::clone(&control), began };
         let attempts =
-            Together { first: attempt(self.request.clone()), also: self.further_requests().map(attempt).collect() };
+            Attempts { first: attempt(self.request.clone()), also: self.further_requests().map(attempt).collect() };
         let span = tracing::debug_span!(target: "lockkeeper", "lock.acquire", lock = %self.request.name);
         let mut task: Task<Result<AllGranted>> = Box::pin(attempts.run().instrument(span.clone()));
         if engine.runtime.is_own() && engine.lifetime.is_here() {

@@ -30,7 +30,7 @@ pub(crate) struct Attempt {
 pub(super) enum Outcome {
     Granted,
     /// Others hold the lock, or stand in line for it, and it is not in that line.
-    Busy(Standstill),
+    Busy(BusyLine),
     /// The id is retired; the attempt goes on with another.
     Retired,
     GivenUp,
@@ -38,10 +38,20 @@ pub(super) enum Outcome {
 }
 
 /// The line that a claim was turned away from.
-pub(super) struct Standstill {
+pub(super) struct BusyLine {
     pub(super) seen: Revision,
     /// When a holder's life ends if nobody renews it.
     pub(super) retry_after: Option<Duration>,
+}
+
+/// How far an attempt has come.
+struct Progress {
+    turn: Option<Turn>,
+    /// How many of its ids were retired.
+    ids: u32,
+    /// How often the store was asked since it has answered last. The count goes on with the next id: a store may be
+    /// silent for longer than a claim lives.
+    tries: u32,
 }
 
 /// A claim in progress.
@@ -87,58 +97,74 @@ impl Attempt {
     }
 
     /// Acquires it in this turn, or without one.
-    async fn acquire_in(&self, mut turn: Option<Turn>) -> Result<Granted> {
-        let (mut ids, mut tries) = (0, 0);
+    async fn acquire_in(&self, turn: Option<Turn>) -> Result<Granted> {
+        let mut progress = Progress { turn, ids: 0, tries: 0 };
         loop {
             if self.is_stopped() {
                 return Err(self.gave_up());
             }
-            let left = turn.as_mut().and_then(Turn::take_claim);
-            let adopted = left.is_some();
-            let mut pending = match left {
-                Some(hold) => PendingClaim { hold, sent: true, tries: 0 },
-                None => self.new_claim().await?,
-            };
-            if adopted {
-                self.relabel(&pending.hold).await;
-            }
-            // A store that is silent for longer than a claim lives is not given more tries with each id.
-            pending.tries = tries;
-            let outcome = self.pursue(&mut pending).await;
-            tries = pending.tries;
-            let died = match outcome {
-                Outcome::Granted => match self.grant_to_caller(pending.hold).await? {
-                    Some(granted) => return Ok(granted),
-                    None => true,
-                },
-                Outcome::Busy(standstill) => {
-                    self.turned_away(&pending.hold);
-                    if !self.request.queue {
-                        return Err(self.busy());
-                    }
-                    self.wait_outside(standstill).await;
-                    continue;
-                }
-                Outcome::Retired => {
-                    let died = pending.hold.is_dead();
-                    self.withdraw_unneeded(&pending.hold);
-                    died
-                }
-                Outcome::GivenUp => return Err(self.leave(turn, &pending.hold)),
-                Outcome::Failed(error) => return Err(self.fail(&pending.hold, error)),
-            };
-            if self.request.replaces.is_some() {
-                return Err(self.replaced_by_nothing());
-            }
-            ids += 1;
-            if ids >= CLAIM_IDS {
-                self.slow_down(died).await?;
+            let pending = self.next_claim(&mut progress).await?;
+            if let Some(granted) = self.acquire_with(pending, &mut progress).await? {
+                return Ok(granted);
             }
         }
     }
 
-    /// Many ids were retired. One that stood in line may lose its place again and again, but not in a hurry.
-    async fn slow_down(&self, died: bool) -> Result<()> {
+    /// The claim that the task before has left, or a new one.
+    async fn next_claim(&self, progress: &mut Progress) -> Result<PendingClaim> {
+        let (hold, sent) = match progress.turn.as_mut().and_then(Turn::take_claim) {
+            Some(left) => {
+                self.relabel(&left).await;
+                (left, true)
+            }
+            None => (self.new_claim().await?, false),
+        };
+        Ok(PendingClaim { hold, sent, tries: progress.tries })
+    }
+
+    /// Pursues one claim to its end; `None` when the attempt goes on with another.
+    async fn acquire_with(&self, mut pending: PendingClaim, progress: &mut Progress) -> Result<Option<Granted>> {
+        let outcome = self.pursue(&mut pending).await;
+        progress.tries = pending.tries;
+        let hold = pending.hold;
+        let died = match outcome {
+            Outcome::Granted => match self.grant_to_caller(hold).await? {
+                Some(granted) => return Ok(Some(granted)),
+                None => true,
+            },
+            Outcome::Retired => {
+                let died = hold.is_dead();
+                self.withdraw_unneeded(&hold);
+                died
+            }
+            Outcome::Busy(line) => return self.stay_outside(&hold, line).await.map(|()| None),
+            Outcome::GivenUp => return Err(self.leave(progress.turn.take(), &hold)),
+            Outcome::Failed(error) => return Err(self.fail(&hold, error)),
+        };
+        self.go_on(progress, died).await?;
+        Ok(None)
+    }
+
+    /// Waits beside the line that has turned the claim away, if the request waits.
+    async fn stay_outside(&self, hold: &Arc<Hold>, line: BusyLine) -> Result<()> {
+        self.turned_away(hold);
+        if !self.request.queue {
+            return Err(self.busy());
+        }
+        self.wait_outside(line).await;
+        Ok(())
+    }
+
+    /// An id was retired, and the attempt takes another one. After many of them, one that stood in line may lose its
+    /// place again and again, but not in a hurry.
+    async fn go_on(&self, progress: &mut Progress, died: bool) -> Result<()> {
+        if self.request.replaces.is_some() {
+            return Err(self.replaced_by_nothing());
+        }
+        progress.ids += 1;
+        if progress.ids < CLAIM_IDS {
+            return Ok(());
+        }
         if self.control.was_in_line() {
             self.pause(jittered(CLAIM_PAUSE_MAX)).await;
             return Ok(());
@@ -182,7 +208,7 @@ impl Attempt {
     }
 
     /// A new id, in the session as it is now.
-    async fn new_claim(&self) -> Result<PendingClaim> {
+    async fn new_claim(&self) -> Result<Arc<Hold>> {
         let mut tries = 0;
         loop {
             // An opening of its own is seen to its end; one that others want, too, goes on by itself.
@@ -192,7 +218,7 @@ impl Attempt {
                 hold = self.new_hold() => hold,
             };
             match hold {
-                Ok(hold) => return Ok(PendingClaim { hold, sent: false, tries: 0 }),
+                Ok(hold) => return Ok(hold),
                 Err(error) => {
                     tries += 1;
                     self.pause_or_fail(error, tries).await?;

@@ -94,7 +94,7 @@ pub(crate) use self::session::Session;
 pub use self::session::SessionState;
 use self::sessions::Sessions;
 pub(crate) use self::settings::{Settings, Stores};
-pub(crate) use self::together::{AllGranted, Together, kept_from_all, offer};
+pub(crate) use self::together::{AllGranted, Attempts, kept_from_all, offer};
 use crate::events::Events;
 use crate::runtime::Runtime;
 use crate::store::{Capabilities, Store};
@@ -143,9 +143,8 @@ impl Engine {
 
     #[cfg(feature = "testing")]
     pub(crate) fn leftovers(&self) -> usize {
-        let of = |s: &Arc<Session>| {
-            s.claims.live().len() + s.claims.in_lock_delay().len() + usize::from(s.is_adopted())
-        };
+        let of =
+            |s: &Arc<Session>| s.claims.live().len() + s.claims.in_lock_delay().len() + usize::from(s.is_adopted());
         let claims: usize = self.sessions.all().iter().map(of).sum();
         claims + self.queues.len() + self.owners.len()
     }

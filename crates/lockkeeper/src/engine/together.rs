@@ -15,7 +15,7 @@ use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// Attempts that are to succeed together. They share one patience.
 #[derive(Clone, Debug)]
-pub(crate) struct Together {
+pub(crate) struct Attempts {
     pub(crate) first: Attempt,
     pub(crate) also: Vec<Attempt>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Together {
 /// What they have become, in the same order.
 pub(crate) type AllGranted = (Granted, Vec<Granted>);
 
-impl Together {
+impl Attempts {
     /// All of it. Must be polled to its end; what was acquired is given back when a later one fails.
     pub(crate) async fn run(self) -> Result<AllGranted> {
         let min_hold = self.first.request.min_hold;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Hold;
-use super::attempt::{Attempt, Outcome, PendingClaim, Standstill};
+use super::attempt::{Attempt, BusyLine, Outcome, PendingClaim};
 use super::hold::Stage;
 use super::limits::{CLAIM_PAUSE_MAX, CLAIM_PAUSE_MIN, CLAIM_TRIES, OUTSIDE_MAX, PUSHED_RENEWAL};
 use super::request::Request;
@@ -86,7 +86,7 @@ impl Attempt {
                 }
                 self.wait(hold, seen, look_again).await
             }
-            Verdict::Busy { retry_after, seen, .. } => Some(Outcome::Busy(Standstill { seen, retry_after })),
+            Verdict::Busy { retry_after, seen, .. } => Some(Outcome::Busy(BusyLine { seen, retry_after })),
             Verdict::Gone => Some(Outcome::Retired),
         }
     }
@@ -111,7 +111,7 @@ impl Attempt {
     }
 
     /// Waits beside the line until it has moved, or a holder's life may be over, and now and then for no reason.
-    pub(super) async fn wait_outside(&self, line: Standstill) {
+    pub(super) async fn wait_outside(&self, line: BusyLine) {
         // Who was turned away outlasts an outage, as those do who stand in line.
         self.control.join_line(&self.engine.events, &self.request.name);
         let name = &self.request.name;
