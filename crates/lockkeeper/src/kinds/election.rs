@@ -1,17 +1,13 @@
 //! The election: one leader, which every client can find.
 
-use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::leadership::check_value;
 use super::named::{Named, settings};
 use crate::acquire::Acquire;
-use crate::engine::{Engine, LineObserver, mode};
-use crate::store::{Line, MAX};
-use crate::{Acquired, Error, FencingToken, Lead, Leadership, LockName, Mode, Observer, Result};
-
-/// The longest value of a candidate, in bytes.
-const VALUE_MAX: usize = 64 * 1024;
+use crate::engine::{Engine, LineObserver};
+use crate::store::MAX;
+use crate::{Acquired, Lead, Leader, Leadership, LockName, Observer, Result};
 
 /// An election of one leader at a time. The leader shows a value to others, for example its name or its address.
 ///
@@ -39,29 +35,6 @@ const VALUE_MAX: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 pub struct Election {
     pub(super) lock: Named,
-}
-
-/// The leader of an election.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-#[non_exhaustive]
-pub struct Leader {
-    /// The value that it shows.
-    #[serde(serialize_with = "crate::serial::lossy")]
-    pub value: Vec<u8>,
-    /// The owner that it names itself.
-    pub owner: String,
-    /// The token of its leadership.
-    pub token: FencingToken,
-    /// How long it has led, if the store knows.
-    #[serde(rename = "led_ms", serialize_with = "crate::serial::maybe_millis")]
-    pub led: Option<Duration>,
-}
-
-impl Leader {
-    /// The value as text. Bytes that are not UTF-8 are shown as U+FFFD.
-    pub fn text(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.value)
-    }
 }
 
 impl Election {
@@ -115,30 +88,3 @@ impl Election {
 }
 
 settings!(Election);
-
-impl Leader {
-    pub(super) fn of(line: &Line) -> Option<Self> {
-        let first = line.entries.first().filter(|entry| entry.granted && !entry.kept)?;
-        if mode(first.weight, line.capacity().unwrap_or(MAX)) != Mode::Exclusive {
-            return None;
-        }
-        Some(Self {
-            value: first.meta.value.as_deref().unwrap_or_default().to_vec(),
-            owner: first.meta.owner.to_string(),
-            token: FencingToken::new(first.meta.epoch, first.token?)?,
-            led: first.age,
-        })
-    }
-}
-
-/// Whether this fits as the value of a candidate.
-///
-/// # Errors
-/// [`Invalid`](crate::ErrorKind::Invalid) when it is too long.
-pub(super) fn check_value(value: &[u8]) -> Result<()> {
-    if value.len() <= VALUE_MAX {
-        return Ok(());
-    }
-    let problem = format!("the value of the candidate has {} bytes", value.len());
-    Err(Error::invalid(problem).with_remedy(format!("at most {VALUE_MAX}")))
-}

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use super::election::check_value;
-use crate::{FencingToken, Guard, Lost, ReleaseRequested, Result};
+use crate::{Error, FencingToken, Guard, Lost, ReleaseRequested, Result};
+
+/// The longest value of a candidate, in bytes.
+const VALUE_MAX: usize = 64 * 1024;
 
 /// A leadership of an [`Election`](crate::Election). Dropping it resigns in the background.
 #[must_use = "if unused, the leadership is given up at once"]
@@ -92,6 +94,18 @@ impl Leadership {
 pub(crate) async fn proclaim(guard: &Guard, value: Vec<u8>) -> Result<()> {
     check_value(&value).map_err(|error| error.about(guard.name().clone()))?;
     guard.show(value.into()).await
+}
+
+/// Whether this fits as the value of a candidate.
+///
+/// # Errors
+/// [`Invalid`](crate::ErrorKind::Invalid) when it is too long.
+pub(super) fn check_value(value: &[u8]) -> Result<()> {
+    if value.len() <= VALUE_MAX {
+        return Ok(());
+    }
+    let problem = format!("the value of the candidate has {} bytes", value.len());
+    Err(Error::invalid(problem).with_remedy(format!("at most {VALUE_MAX}")))
 }
 
 impl fmt::Debug for Leadership {

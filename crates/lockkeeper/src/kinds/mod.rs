@@ -2,6 +2,7 @@
 
 mod election;
 mod lead;
+mod leader;
 mod leadership;
 mod multi;
 mod multi_guard;
@@ -12,10 +13,11 @@ mod reentrant;
 mod rw_lock;
 mod semaphore;
 
-pub use election::{Election, Leader};
+pub use election::Election;
 pub use lead::Lead;
 #[cfg(feature = "blocking")]
 pub(crate) use lead::{PAUSE_MAX, PAUSE_MIN};
+pub use leader::Leader;
 pub use leadership::Leadership;
 #[cfg(feature = "blocking")]
 pub(crate) use leadership::proclaim;
