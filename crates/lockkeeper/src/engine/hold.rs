@@ -106,7 +106,7 @@ impl Hold {
     /// It counts as held from now on.
     pub(crate) fn count(&self, counted: Counted) {
         let counted = (!self.is_dead()).then_some(counted);
-        *lock(&self.counted) = counted;
+        let _before = std::mem::replace(&mut *lock(&self.counted), counted);
     }
 
     /// It does not count as held any more.
