@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use super::control::AttemptControl;
 use super::limits::{CLAIM_IDS, CLAIM_PAUSE_MAX};
+use super::outcome::{BusyLine, Outcome, PendingClaim};
 use super::turn::Turn;
 use super::{Engine, Granted, Hold, Request, Session};
 use crate::event::Event;
 use crate::random::jittered;
-use crate::store::{ClaimId, ClaimKey, Meta, Revision};
+use crate::store::{ClaimId, ClaimKey, Meta};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
 
@@ -26,24 +27,6 @@ pub(crate) struct Attempt {
     pub(crate) began: Instant,
 }
 
-/// What became of one id.
-pub(super) enum Outcome {
-    Granted,
-    /// Others hold the lock, or stand in line for it, and it is not in that line.
-    Busy(BusyLine),
-    /// The id is retired; the attempt goes on with another.
-    Retired,
-    GivenUp,
-    Failed(Error),
-}
-
-/// The line that a claim was turned away from.
-pub(super) struct BusyLine {
-    pub(super) seen: Revision,
-    /// When a holder's life ends if nobody renews it.
-    pub(super) retry_after: Option<Duration>,
-}
-
 /// How far an attempt has come.
 struct Progress {
     turn: Option<Turn>,
@@ -52,14 +35,6 @@ struct Progress {
     /// How often the store was asked since it has answered last. The count goes on with the next id: a store may be
     /// silent for longer than a claim lives.
     tries: u32,
-}
-
-/// A claim in progress.
-pub(super) struct PendingClaim {
-    pub(super) hold: Arc<Hold>,
-    /// Whether the store may know it.
-    pub(super) sent: bool,
-    pub(super) tries: u32,
 }
 
 impl Attempt {
@@ -183,12 +158,6 @@ impl Attempt {
         *queue && owner.as_ref().is_some_and(|owner| self.engine.owners.hold(name, owner))
     }
 
-    fn would_deadlock(&self) -> Error {
-        Error::new(ErrorKind::WouldDeadlock, "the same owner holds it in this process")
-            .with_remedy("hand the guard down, or use one reentrant mutex in all places")
-            .about(self.request.name.clone())
-    }
-
     /// Tasks that want the same exclusive lock stand in line one at a time.
     async fn turn(&self) -> Result<Option<Turn>> {
         let Request { name, spec, fixed, value, .. } = &self.request;
@@ -261,93 +230,9 @@ impl Attempt {
         Ok(session)
     }
 
-    /// Makes a guard of the claim, unless its time was over before this.
-    async fn grant_to_caller(&self, hold: Arc<Hold>) -> Result<Option<Granted>> {
-        hold.collect();
-        if self.request.fixed && self.engine.now() + hold.session.ttl / 10 * 9 > hold.lease_deadline() {
-            // Where life belongs to the session, the grant has what is left of it: the fixed lease begins now.
-            match self.confirm(&hold).await {
-                Outcome::Failed(error) => return Err(self.fail(&hold, error)),
-                Outcome::Retired => {
-                    self.withdraw_unneeded(&hold);
-                    return Ok(None);
-                }
-                _ => {}
-            }
-        }
-        if hold.is_dead() {
-            self.withdraw_unneeded(&hold);
-            return Ok(None);
-        }
-        let engine = Arc::clone(&self.engine);
-        let token = match engine.token(hold.token()) {
-            Ok(token) => token,
-            Err(error) => {
-                engine.withdraw_later(&hold);
-                return Err(error.about(self.request.name.clone()));
-            }
-        };
-        let granted = Granted::new(&engine, hold, token, &self.request);
-        if let Some(max_hold) = self.request.max_hold {
-            granted.end_after(max_hold);
-        }
-        Ok(Some(granted))
-    }
-
-    /// The claim that was to take another's place may have done so, and was withdrawn: nothing can be believed of
-    /// either any more.
-    fn replaced_by_nothing(&self) -> Error {
-        let error = Error::new(ErrorKind::Unavailable, "the answer to the upgrade came too late, or never");
-        let error = error.with_unknown_effect().with_remedy("acquire it again");
-        self.engine.describe(error, &self.request.name)
-    }
-
-    /// Nothing is left of it in the store. A late copy of an upgrade could still take the reader's place, which nobody
-    /// would believe in then: a tombstone keeps it out.
-    fn turned_away(&self, hold: &Arc<Hold>) {
-        if self.request.replaces.is_some() {
-            hold.mark_unsettled();
-            return self.engine.withdraw_later(hold);
-        }
-        hold.session.claims.forget(hold, self.engine.now());
-        if self.request.fixed {
-            self.engine.close_session(&hold.session);
-        }
-    }
-
-    pub(super) fn busy(&self) -> Error {
-        Error::new(ErrorKind::Timeout, "others hold it, or wait for it")
-            .with_remedy("a longer wait, or inspect it to see who holds it")
-            .about(self.request.name.clone())
-    }
-
     /// Whether it waits in line: not if it is unfair, nor where the store keeps no line.
     pub(super) fn waits_in_line(&self) -> bool {
         self.request.queue && !self.request.unfair && self.engine.capabilities.queue
-    }
-
-    /// Gives the place to the next task of this process, or leaves the line.
-    fn leave(&self, turn: Option<Turn>, hold: &Arc<Hold>) -> Error {
-        let inherited = turn.is_some_and(|mut turn| !hold.is_dead() && turn.leave_claim(hold));
-        if !inherited {
-            self.withdraw_unneeded(hold);
-        }
-        self.gave_up()
-    }
-
-    fn fail(&self, hold: &Arc<Hold>, error: Error) -> Error {
-        self.withdraw_unneeded(hold);
-        self.engine.describe(error, &self.request.name)
-    }
-
-    /// Withdraws it; unless it may have the place of a claim that was lost, whose lock-delay it then has to keep.
-    fn withdraw_unneeded(&self, hold: &Arc<Hold>) {
-        let heir = self.request.replaces.as_ref().is_some_and(|old| old.is_dead());
-        if heir && !self.request.spec.lock_delay.is_zero() {
-            self.engine.keep_in_lock_delay(hold, self.engine.now() + self.request.spec.lock_delay);
-        } else if self.request.replaces.is_some() || hold.begin_release() {
-            self.engine.withdraw_later(hold);
-        }
     }
 
     /// A claim that another task left shows that task's reason.
@@ -386,15 +271,6 @@ impl Attempt {
         tokio::select! {
             () = self.stopped() => {}
             () = self.engine.clock.sleep(d) => {}
-        }
-    }
-
-    pub(super) fn gave_up(&self) -> Error {
-        match self.engine.usable() {
-            Err(error) => error.about(self.request.name.clone()),
-            Ok(()) => Error::new(ErrorKind::Timeout, "others held it, or waited for it, for the whole wait")
-                .with_remedy("a longer wait, or inspect it to see who holds it")
-                .about(self.request.name.clone()),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod asked;
 mod belief;
+mod loss;
 mod share;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +18,6 @@ use super::session::Session;
 use crate::metrics::Counted;
 use crate::store::{Asked, ClaimKey, LiveState};
 use crate::time::{Clock, Instant};
-use crate::{Error, ErrorKind, LostReason};
 
 const NEVER: u64 = u64::MAX;
 /// It was granted, and collected.
@@ -218,106 +218,6 @@ impl Hold {
     /// When the client stops believing, if it does.
     pub(crate) fn deadline(&self) -> Instant {
         self.belief.deadline()
-    }
-
-    pub(crate) fn remaining(&self) -> Duration {
-        if self.belief.loss().is_some() || self.is_forked() || !self.is_proven() {
-            return Duration::ZERO;
-        }
-        self.deadline().saturating_since(self.clock.now())
-    }
-
-    /// Whether the client may still believe; the moment it may not is final.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.is_forked() {
-            return Err(Error::lost(self.key.name.clone(), LostReason::Forked));
-        }
-        match self.loss() {
-            Some(reason) => Err(Error::lost(self.key.name.clone(), reason.clone())),
-            None if !self.is_proven() => {
-                Err(Error::new(ErrorKind::Unavailable, "the store was not asked for it since it was adopted")
-                    .with_remedy("Guard::renew_once")
-                    .about(self.key.name.clone()))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Why it is lost, if it is. Looks at the clock, so that a timer that is late changes nothing.
-    pub(crate) fn loss(&self) -> Option<&LostReason> {
-        if self.belief.loss().is_none()
-            && let Some(reason) = self.belief.ended_by_clock(self.clock.now())
-        {
-            self.settle(reason);
-        }
-        self.belief.loss()
-    }
-
-    pub(crate) fn is_dead(&self) -> bool {
-        self.loss().is_some()
-    }
-
-    /// Ends the belief for this reason, unless the clock or another reason has ended it before. A later one still counts
-    /// where it gives away what the first has left to the holder.
-    pub(crate) fn lose(&self, reason: LostReason) {
-        let gives_away = reason.gives_away();
-        if !self.is_dead() {
-            self.settle(reason);
-        }
-        if gives_away {
-            self.give_away();
-        }
-    }
-
-    /// Others may have it from now on. It is no loss by itself, of which the reason would be known.
-    pub(super) fn give_away(&self) {
-        if self.belief.give_away() {
-            self.changed.notify_waiters();
-        }
-    }
-
-    /// Whether others may have it. Looks at the clock, as [`loss`](Self::loss) does.
-    pub(super) fn is_given_away(&self) -> bool {
-        let has_ended = self.belief.lease_is_over(self.clock.now());
-        let by_its_loss = self.loss().is_some_and(LostReason::gives_away);
-        self.is_forked() || by_its_loss || has_ended || self.belief.is_given_away()
-    }
-
-    /// The first reason stands.
-    fn settle(&self, reason: LostReason) {
-        if self.belief.end(reason) {
-            self.changed.notify_waiters();
-        }
-    }
-
-    /// Completes when the claim was granted or died: whichever, the waiter looks.
-    pub(crate) async fn settled(&self) {
-        self.until(|| (self.stage() == Stage::Granted || self.is_dead()).then_some(())).await;
-    }
-
-    /// Completes when it is lost.
-    pub(crate) async fn lost(&self) -> LostReason {
-        // There is no engine in a forked child that would tell it.
-        let forked = || self.is_forked().then_some(LostReason::Forked);
-        self.until(|| forked().or_else(|| self.loss().cloned())).await
-    }
-
-    /// Completes when others may have it, as far as anybody tells.
-    pub(super) async fn given_away(&self) {
-        self.until(|| self.is_given_away().then_some(())).await;
-    }
-
-    /// What `look` finds, now or after a change.
-    async fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(found) = look() {
-                return found;
-            }
-            changed.await;
-        }
     }
 
     /// Whether this process is a fork of the one that made the claim, where the engine's threads do not exist.

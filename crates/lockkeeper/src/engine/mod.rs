@@ -25,7 +25,8 @@
 //! |---|---|
 //! | `start`, `shutdown` | the beginning, and the end of everything, in order |
 //! | `request` | what an attempt asks for |
-//! | `attempt` | one attempt, from the request to the grant, and all that can become of it |
+//! | `attempt` | one attempt, from the request to the grant |
+//! | `outcome`, `ending` | what becomes of one claim, and how an attempt ends |
 //! | `turn` | the turn of a task in a local queue |
 //! | `waiter` | one id in line: claim, wait, claim again |
 //! | `granted` | a grant on its way to becoming a guard |
@@ -48,6 +49,7 @@ mod control;
 mod danger;
 mod deadlines;
 mod detached;
+mod ending;
 mod expiry;
 mod granted;
 mod hold;
@@ -59,6 +61,7 @@ mod look;
 mod loss;
 mod lost;
 mod opening;
+mod outcome;
 mod owners;
 mod reentry;
 mod release;

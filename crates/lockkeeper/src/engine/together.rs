@@ -5,8 +5,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{Attempt, Outcome};
+use super::attempt::Attempt;
 use super::limits::TOGETHER_PAUSE;
+use super::outcome::Outcome;
 use super::{Engine, Granted};
 use crate::duration::format_duration;
 use crate::random::jittered;

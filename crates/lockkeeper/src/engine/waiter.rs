@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Hold;
-use super::attempt::{Attempt, BusyLine, Outcome, PendingClaim};
+use super::attempt::Attempt;
 use super::hold::Stage;
 use super::limits::{CLAIM_PAUSE_MAX, CLAIM_PAUSE_MIN, CLAIM_TRIES, OUTSIDE_MAX, PUSHED_RENEWAL};
+use super::outcome::{BusyLine, Outcome, PendingClaim};
 use super::request::Request;
 use crate::event::Event;
 use crate::random::jittered;

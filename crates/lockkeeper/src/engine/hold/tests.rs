@@ -1,4 +1,5 @@
 use super::*;
+use crate::LostReason;
 use crate::store::{ClaimId, SessionId, SessionSpec};
 
 fn hold(clock: &Clock) -> Hold {

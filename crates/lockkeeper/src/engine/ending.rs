@@ -1,0 +1,109 @@
+//! How an attempt ends: with a guard, or with an error; and what becomes of a claim that it does not need.
+
+use std::sync::Arc;
+
+use super::outcome::Outcome;
+use super::turn::Turn;
+use super::{Attempt, Granted, Hold};
+use crate::{Error, ErrorKind, Result};
+
+impl Attempt {
+    /// Makes a guard of the claim, unless its time was over before this.
+    pub(super) async fn grant_to_caller(&self, hold: Arc<Hold>) -> Result<Option<Granted>> {
+        hold.collect();
+        if self.request.fixed && self.engine.now() + hold.session.ttl / 10 * 9 > hold.lease_deadline() {
+            // Where life belongs to the session, the grant has what is left of it: the fixed lease begins now.
+            match self.confirm(&hold).await {
+                Outcome::Failed(error) => return Err(self.fail(&hold, error)),
+                Outcome::Retired => {
+                    self.withdraw_unneeded(&hold);
+                    return Ok(None);
+                }
+                _ => {}
+            }
+        }
+        if hold.is_dead() {
+            self.withdraw_unneeded(&hold);
+            return Ok(None);
+        }
+        let engine = Arc::clone(&self.engine);
+        let token = match engine.token(hold.token()) {
+            Ok(token) => token,
+            Err(error) => {
+                engine.withdraw_later(&hold);
+                return Err(error.about(self.request.name.clone()));
+            }
+        };
+        let granted = Granted::new(&engine, hold, token, &self.request);
+        if let Some(max_hold) = self.request.max_hold {
+            granted.end_after(max_hold);
+        }
+        Ok(Some(granted))
+    }
+
+    /// The claim that was to take another's place may have done so, and was withdrawn: nothing can be believed of
+    /// either any more.
+    pub(super) fn replaced_by_nothing(&self) -> Error {
+        let error = Error::new(ErrorKind::Unavailable, "the answer to the upgrade came too late, or never");
+        let error = error.with_unknown_effect().with_remedy("acquire it again");
+        self.engine.describe(error, &self.request.name)
+    }
+
+    /// Nothing is left of it in the store. A late copy of an upgrade could still take the reader's place, which nobody
+    /// would believe in then: a tombstone keeps it out.
+    pub(super) fn turned_away(&self, hold: &Arc<Hold>) {
+        if self.request.replaces.is_some() {
+            hold.mark_unsettled();
+            return self.engine.withdraw_later(hold);
+        }
+        hold.session.claims.forget(hold, self.engine.now());
+        if self.request.fixed {
+            self.engine.close_session(&hold.session);
+        }
+    }
+
+    pub(super) fn busy(&self) -> Error {
+        Error::new(ErrorKind::Timeout, "others hold it, or wait for it")
+            .with_remedy("a longer wait, or inspect it to see who holds it")
+            .about(self.request.name.clone())
+    }
+
+    pub(super) fn would_deadlock(&self) -> Error {
+        Error::new(ErrorKind::WouldDeadlock, "the same owner holds it in this process")
+            .with_remedy("hand the guard down, or use one reentrant mutex in all places")
+            .about(self.request.name.clone())
+    }
+
+    /// Gives the place to the next task of this process, or leaves the line.
+    pub(super) fn leave(&self, turn: Option<Turn>, hold: &Arc<Hold>) -> Error {
+        let inherited = turn.is_some_and(|mut turn| !hold.is_dead() && turn.leave_claim(hold));
+        if !inherited {
+            self.withdraw_unneeded(hold);
+        }
+        self.gave_up()
+    }
+
+    pub(super) fn fail(&self, hold: &Arc<Hold>, error: Error) -> Error {
+        self.withdraw_unneeded(hold);
+        self.engine.describe(error, &self.request.name)
+    }
+
+    /// Withdraws it; unless it may have the place of a claim that was lost, whose lock-delay it then has to keep.
+    pub(super) fn withdraw_unneeded(&self, hold: &Arc<Hold>) {
+        let heir = self.request.replaces.as_ref().is_some_and(|old| old.is_dead());
+        if heir && !self.request.spec.lock_delay.is_zero() {
+            self.engine.keep_in_lock_delay(hold, self.engine.now() + self.request.spec.lock_delay);
+        } else if self.request.replaces.is_some() || hold.begin_release() {
+            self.engine.withdraw_later(hold);
+        }
+    }
+
+    pub(super) fn gave_up(&self) -> Error {
+        match self.engine.usable() {
+            Err(error) => error.about(self.request.name.clone()),
+            Ok(()) => Error::new(ErrorKind::Timeout, "others held it, or waited for it, for the whole wait")
+                .with_remedy("a longer wait, or inspect it to see who holds it")
+                .about(self.request.name.clone()),
+        }
+    }
+}
