@@ -9,8 +9,9 @@ use percent_encoding::percent_decode_str;
 
 use super::layout::transaction::{all, changed, created, delete, move_to, put, touch, transaction};
 use super::layout::{Contender, Layout, Notice, Record, Span, admissions};
+use super::line::to_line;
 use super::wire::messages::{KeyValue, RangeRequest, RequestOp, TxnResponse};
-use super::{EtcdStore, fault, sessions, to_line};
+use super::{EtcdStore, fault, sessions};
 use crate::store::{Admin, Evict, Evicted, Line, Target};
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
@@ -80,7 +81,7 @@ impl Admin for EtcdStore {
             };
             let when = vec![changed(&victim.key, victim.changed)];
             let request = transaction(when, std::iter::once(change).chain(notice).collect(), Vec::new());
-            let answer: std::result::Result<TxnResponse, _> = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+            let answer: std::result::Result<TxnResponse, _> = self.txn(request).await;
             match (answer.map_err(fault::of), lease) {
                 // Whatever was done is looked at: a copy that comes late meets a claim that has changed.
                 (Err(error), _) if error.effect() == Effect::Unknown => may_be_done = true,
@@ -116,7 +117,7 @@ impl Admin for EtcdStore {
         }
         let Some(first) = found.first() else { return Ok(false) };
         let request = transaction(vec![changed(&first.key, first.changed)], vec![touch(&first.key)], Vec::new());
-        let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        let answer = self.txn(request).await;
         // When it has changed meanwhile, whoever watches hears of that.
         answer.map(|_: TxnResponse| is_asked).map_err(fault::of)
     }
@@ -156,7 +157,7 @@ impl EtcdStore {
             let lease = self.grant(sessions::seconds(ttl)).await?.id;
             let request =
                 transaction(vec![changed(&victim.key, marked)], vec![move_to(&victim.key, lease)], Vec::new());
-            let answer: std::result::Result<TxnResponse, _> = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+            let answer: std::result::Result<TxnResponse, _> = self.txn(request).await;
             // Its holder may have left meanwhile.
             let unused = if answer.map_err(fault::of)?.succeeded { on } else { lease };
             self.revoke(unused).await
@@ -183,7 +184,7 @@ impl EtcdStore {
         let key = self.0.lines.request(&record.client, &id);
         let asking = put(&key, Notice::asking(id, by, reason).written(), lease);
         let when = vec![created(&holder.key, holder.created)];
-        let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", transaction(when, vec![asking], Vec::new())).await;
+        let answer = self.txn(transaction(when, vec![asking], Vec::new())).await;
         answer.map(|_: TxnResponse| ()).map_err(fault::of)
     }
 

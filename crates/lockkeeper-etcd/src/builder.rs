@@ -19,6 +19,22 @@ const PORT: u16 = 2379;
 const TIMEOUT: Duration = Duration::from_secs(3);
 const TIMEOUT_MIN: Duration = Duration::from_millis(50);
 
+impl EtcdStore {
+    /// The store on the cluster with these members, each `HOST` or `HOST:PORT`.
+    #[allow(clippy::new_ret_no_self, reason = "what is new is how to open one, as with every store")]
+    pub fn new<H: AsRef<str>>(members: impl IntoIterator<Item = H>) -> EtcdStoreBuilder {
+        EtcdStoreBuilder::new(members)
+    }
+
+    /// A builder for the store that a URL names: `etcd://`, and `etcds://` for TLS.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose parts do not fit together.
+    pub fn from_url(url: &StoreUrl) -> Result<EtcdStoreBuilder> {
+        EtcdStoreBuilder::from_url(url)
+    }
+}
+
 /// The options for an [`EtcdStore`]. A keeper takes the builder unopened too: see [`Open`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before connect()"]

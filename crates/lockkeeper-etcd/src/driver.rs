@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CAPABILITIES, EtcdStore, SHARED_CAPABILITIES, doctor};
+use super::client::{CAPABILITIES, SHARED_CAPABILITIES};
+use super::{EtcdStore, doctor};
 use crate::store::{Driver, DriverLayout, Examined, Examining, Opening, Store};
 use crate::url::{StoreUrl, known};
 

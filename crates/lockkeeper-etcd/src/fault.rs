@@ -2,6 +2,7 @@
 
 use tonic::Code;
 
+use super::sessions;
 use super::wire::{OLD_TOKEN, OLD_TOKEN_ITSELF, WireError};
 use crate::net::{OF_AUTHORITY, OTHER_NAME, UNFIT, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
 use crate::{Error, ErrorKind};
@@ -19,6 +20,20 @@ pub(super) fn of(error: WireError) -> Error {
         }
         WireError::Refused { code, message } => refused(code, &message),
     }
+}
+
+/// An error of a request that puts a key on a lease. etcd refuses such a request as a whole if the lease has ended: the
+/// session is lost.
+pub(super) fn of_a_put(error: WireError) -> Error {
+    match error.is_no_lease() {
+        true => sessions::lost(),
+        false => of(error),
+    }
+}
+
+/// The claim was changed again and again between a read and the transaction that depends on it.
+pub(super) fn always_changes() -> Error {
+    Error::new(ErrorKind::Unavailable, "others change this claim all the time").with_remedy("again in a moment")
 }
 
 /// The store's runtime has ended in the middle of a request.

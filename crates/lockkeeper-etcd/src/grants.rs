@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::keep::unix_ms;
 use super::layout::Contender;
 use super::layout::transaction::{
     changed, created, get, inners, leased, move_to, nested, only, put, ranges, transaction,
 };
-use super::sessions::{self, Purpose, Session};
+use super::sessions::{Purpose, Session};
 use super::status::Found;
-use super::wire::messages::{RequestOp, TxnResponse};
-use super::wire::{WireError, all};
+use super::wall_clock::{millis, unix_ms};
+use super::wire::all;
+use super::wire::messages::RequestOp;
 use super::{EtcdStore, fault};
 use crate::store::ClaimKey;
 use crate::time::Instant;
@@ -65,13 +65,10 @@ impl EtcdStore {
             };
             let when = vec![created(key, revision), leased(key, on)];
             let request = transaction(when, vec![move_to(key, hold)], vec![get(key)]);
-            let moved: Result<TxnResponse, WireError> = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
-            let moved = match moved {
-                Ok(moved) if moved.succeeded => return Ok(Some(hold)),
-                Ok(moved) => moved,
-                Err(error) if error.is_no_lease() => return Err(sessions::lost()),
-                Err(error) => return Err(fault::of(error)),
-            };
+            let moved = self.txn(request).await.map_err(fault::of_a_put)?;
+            if moved.succeeded {
+                return Ok(Some(hold));
+            }
             // A renewal and a claim of one client may both find that it holds: then it is where the other has put it.
             let own = only(ranges(moved.responses).next()).map(Contender::read);
             match own.filter(|own| own.created == revision && !own.is_over()) {
@@ -114,12 +111,9 @@ impl EtcdStore {
         };
         let targets: Vec<_> = chunk.iter().map(target).collect();
         let moves = chunk.iter().zip(&targets).map(|(one, to)| self.moving(session, one, *to)).collect();
-        let asked = self.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), moves, Vec::new())).await;
+        let asked = self.txn(transaction(Vec::new(), moves, Vec::new())).await;
         drop(expected);
-        let answer: TxnResponse = asked.map_err(|error: WireError| match error.is_no_lease() {
-            true => sessions::lost(),
-            false => fault::of(error),
-        })?;
+        let answer = asked.map_err(fault::of_a_put)?;
         let moved = inners(answer.responses).map(|inner| inner.succeeded).chain(std::iter::repeat(false));
         let moved: Vec<_> = moved.take(chunk.len()).collect();
         let settle = async |one: &Admitted<'_>, to: i64, is_moved: bool| {
@@ -141,7 +135,7 @@ impl EtcdStore {
             return nested(transaction(when, vec![move_to(&at, to)], Vec::new()));
         };
         let held = one.since.map_or(Duration::ZERO, |since| self.0.clock.now().saturating_since(since));
-        record.held_ms.get_or_insert(unix_ms().saturating_sub(u64::try_from(held.as_millis()).unwrap_or(u64::MAX)));
+        record.held_ms.get_or_insert(unix_ms().saturating_sub(millis(held)));
         nested(transaction(when, vec![put(&at, record.written(), to)], Vec::new()))
     }
 }

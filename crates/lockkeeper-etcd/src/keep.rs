@@ -5,18 +5,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::amend::{self, TRIES};
 use super::layout::transaction::{changed, delete, get, only, put, ranges, transaction};
 use super::layout::{Contender, Keep};
 use super::sessions::{self, Session};
 use super::slots::KeySlot;
-use super::timers::Timer;
+use super::timer::Timer;
+use super::wall_clock::{millis, unix_ms};
 use super::wire::messages::{RangeRequest, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::store::{Amended, ClaimKey};
-use crate::time::wall_micros;
 use crate::{Effect, Error, ErrorKind, Result};
 
+/// How often a change is tried because something else changes the claim meanwhile.
+const TRIES: u32 = 16;
 /// How much later than its own clock says a client takes a minimum hold for over that a new leader of etcd has lengthened.
 const OVERDUE: Duration = Duration::from_secs(10);
 
@@ -46,13 +47,13 @@ impl EtcdStore {
                 return Ok(amended);
             }
         }
-        Err(amend::always_changes())
+        Err(fault::always_changes())
     }
 
     /// `None` if another entry of this claim has begun a minimum hold meanwhile, which may be longer.
     async fn begin_unless_another_does(&self, key: &ClaimKey, hold: Duration) -> Result<Option<Amended>> {
         let session = self.0.sessions.get(&key.session)?;
-        let Some((own, is_admitted)) = amend::look(self, key).await? else { return Ok(Some(Amended::NotLive)) };
+        let Some((own, is_admitted)) = self.look_at_own(key).await? else { return Ok(Some(Amended::NotLive)) };
         if !is_admitted || own.record.is_none() || own.is_over() {
             return Ok(Some(Amended::NotLive));
         }
@@ -106,10 +107,9 @@ impl EtcdStore {
             let request = transaction(vec![changed(&own.key, own.changed)], then, vec![get(&own.key)]);
             let within = session.ttl.map_or(self.0.timeout, |ttl| ttl / 4);
             let asked = self.0.calls.ask_within("/etcdserverpb.KV/Txn", request, within).await;
-            let answer: TxnResponse = asked.map_err(|error| match error.is_no_lease() {
-                true if on == timer.keep.lease => over_before(),
-                true => sessions::lost(),
-                false => fault::of(error),
+            let answer: TxnResponse = asked.map_err(|error| match error.is_no_lease() && on == timer.keep.lease {
+                true => over_before(),
+                false => fault::of_a_put(error),
             })?;
             if answer.succeeded {
                 session.shows(key.id, record);
@@ -124,7 +124,7 @@ impl EtcdStore {
                 None => return Ok(Some(Amended::NotLive)),
             }
         }
-        Err(amend::always_changes())
+        Err(fault::always_changes())
     }
 
     /// Leaves a claim in its line whose minimum hold is not over. If nothing is known here of its slot, etcd is asked.
@@ -152,7 +152,7 @@ impl EtcdStore {
             record.keep = Some(Keep { released: true, ..keep });
             let then = vec![put(&own.key, record.written(), timer)];
             let request = transaction(vec![changed(&own.key, own.changed)], then, Vec::new());
-            match self.0.calls.ask("/etcdserverpb.KV/Txn", request).await {
+            match self.txn(request).await {
                 Ok(TxnResponse { succeeded: true, .. }) => return Ok(Left::Kept),
                 Ok(_) => {}
                 // It is over.
@@ -162,7 +162,7 @@ impl EtcdStore {
                 Err(error) => return Err(fault::of(error)),
             }
         }
-        Err(amend::always_changes())
+        Err(fault::always_changes())
     }
 
     /// What a claim that is to have the place of another one inherits.
@@ -221,7 +221,7 @@ impl EtcdStore {
     async fn ends(&self, contender: &Contender, timer: i64) -> bool {
         let when = vec![changed(&contender.key, contender.changed)];
         let request = transaction(when, vec![delete(&contender.key)], Vec::new());
-        let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        let answer = self.txn(request).await;
         let is_ended = answer.is_ok_and(|answer: TxnResponse| answer.succeeded);
         if is_ended {
             self.revoke_unneeded(timer);
@@ -251,13 +251,4 @@ impl EtcdStore {
 fn over_before() -> Error {
     Error::new(ErrorKind::Unavailable, "etcd took longer to begin the minimum hold than that lasts")
         .with_remedy("again in a moment")
-}
-
-fn millis(d: Duration) -> u64 {
-    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The wall clock: what is told to people, and see [`OVERDUE`].
-pub(super) fn unix_ms() -> u64 {
-    wall_micros() / 1000
 }

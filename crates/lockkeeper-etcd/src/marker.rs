@@ -44,7 +44,7 @@ impl EtcdStore {
         let marker = self.0.lines.marker();
         let marking = vec![put(&marker, Bytes::from_static(LAYOUT), 0)];
         let request = transaction(vec![absent(&marker)], marking, vec![get(&marker)]);
-        let asked = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        let asked = self.txn(request).await;
         let answer: TxnResponse = asked.map_err(|error| fault::of(error).without_effect())?;
         if let Some(marker) = only(ranges(answer.responses).next()) {
             self.is_ours(&marker)?;

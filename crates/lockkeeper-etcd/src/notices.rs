@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::EtcdStore;
+use super::client::Shared;
 use super::layout::transaction::{self, only};
 use super::layout::{Notice, NoticeKind, Record};
 use super::wire::messages::{Event, KeyValue, RangeRequest, RangeResponse};
-use super::wire::{WatchEvent, What, WireError, all};
-use super::{EtcdStore, Shared};
+use super::wire::{What, WireError, all};
 use crate::random::jittered;
 use crate::store::{Asked, ClaimId, Losses};
 use crate::time::Clock;
@@ -26,8 +27,9 @@ impl EtcdStore {
     }
 }
 
-/// It must not keep the store. Whatever is missed the next renewal says, which is asked for at once when the watch begins
-/// again: its stream was another connection's, perhaps to another member.
+/// Listens for as long as the store exists, which this task does not keep alive. When the watch begins again, its stream is
+/// of another connection, perhaps to another member: the engine then renews immediately, and the renewal finds what the
+/// watch has missed.
 async fn listen(shared: Weak<Shared>) {
     let mut has_begun = false;
     loop {
@@ -37,21 +39,19 @@ async fn listen(shared: Weak<Shared>) {
             let what = What { key: notices.from, end: notices.to, only_deletions: false };
             shared.calls.watch(what)
         };
-        let mut stood = false;
-        while let Some(event) = watch.next().await {
+        let stands = watch.begins().await;
+        if stands {
             let Some(shared) = shared.upgrade() else { return };
-            stood = true;
-            match event {
-                WatchEvent::Begun => {
-                    shared.on_watch_begun(std::mem::replace(&mut has_begun, true));
-                    shared.ask_for_requests().await;
-                }
-                WatchEvent::Events(events) => events.iter().for_each(|event| shared.on_notice(event)),
-            }
+            shared.on_watch_begun(std::mem::replace(&mut has_begun, true));
+            shared.ask_for_requests().await;
+        }
+        while let Some(events) = watch.next().await {
+            let Some(shared) = shared.upgrade() else { return };
+            events.iter().for_each(|event| shared.on_notice(event));
         }
         drop(watch);
-        if !stood {
-            // A request that fails leaves a member for the next one.
+        if !stands {
+            // A request that fails makes the next one go to another member.
             let Some((calls, key)) = shared.upgrade().map(|it| (Arc::clone(&it.calls), it.lines.notice(&it.client)))
             else {
                 return;
@@ -75,8 +75,8 @@ impl Shared {
         }
     }
 
-    /// Requests to let go stay there for as long as their claims live: what was missed is found when the watch stands. If this
-    /// fails the watch ends with its member, and it is asked again.
+    /// Reports the requests to let go, which stay as long as their claims live: this finds the requests that were made before
+    /// the watch stood. If the read fails, the watch ends with its member, and the next watch repeats the read.
     async fn ask_for_requests(&self) {
         let found: Result<RangeResponse, WireError> =
             self.calls.ask("/etcdserverpb.KV/Range", transaction::all(&self.lines.notices(&self.client))).await;
@@ -97,7 +97,7 @@ impl Shared {
 }
 
 impl EtcdStore {
-    /// Who asks for these claims, of which another client would hear. What cannot be read is read with the next renewal.
+    /// The requests to let go of these claims, whose notices go to another client. The next renewal repeats a read that fails.
     pub(super) async fn requests_for(&self, records: &[Record]) -> Vec<(ClaimId, Asked)> {
         let asking = records.iter().map(|record| {
             let key = self.0.lines.request(&record.client, record.hex());

@@ -1,49 +1,49 @@
-//! The order of what this client asks about one line. etcd processes requests of one connection in any order, so claims
-//! go one after the other; and a claim takes along what is leaving, which may arrive after it.
+//! The order of this client's requests about one line. etcd processes the requests of one connection in any order. So the
+//! claims of a name are sent one after the other, and a claim deletes, in its own transaction, the keys whose release is
+//! under way and may arrive after it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use tokio::sync::Mutex as Gate;
 
+use super::layout::Incarnation;
 use crate::LockName;
 
-/// So many are taken along at most.
+/// A claim deletes at most so many keys of other releases.
 const MOST: usize = 16;
 
-/// What is on its way, by name.
+/// The requests under way, by name.
 #[derive(Debug, Default)]
 pub(super) struct Order(Mutex<HashMap<LockName, Line>>);
 
 #[derive(Debug, Default)]
 struct Line {
     gate: Arc<Gate<()>>,
-    /// How many stood there when somebody of this client joined last.
+    /// How many claims were in the line when a claim of this client joined last.
     queue_len: Arc<AtomicU32>,
-    /// How many guards it has.
+    /// How many guards and releases it has.
     users: usize,
-    leaving: Vec<Arc<One>>,
+    leaving: Vec<Arc<Leaving>>,
 }
 
-/// A key that is to go.
+/// A key whose deletion is under way.
 #[derive(Debug)]
-struct One {
-    key: Bytes,
-    created: i64,
-    /// A claim has taken it along.
+struct Leaving {
+    incarnation: Incarnation,
+    /// A claim may have deleted it first.
     taken: AtomicBool,
 }
 
-/// The claims of a name pass one after the other: this one is among them until it is dropped.
+/// The place of a claim among the claims of this client on its name, until this is dropped.
 #[derive(Debug)]
 pub(super) struct OrderGuard {
     order: Arc<Order>,
     name: LockName,
-    /// Whoever has it is asking.
+    /// The claim that has it sends its request.
     pub(super) gate: Arc<Gate<()>>,
-    /// How many stood in line a moment ago; 0 if nobody has looked.
+    /// How many claims were in the line a moment ago; 0 if none of this client has joined it.
     pub(super) queue_len: Arc<AtomicU32>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct OrderGuard {
 pub(super) struct Leaves<'a> {
     order: &'a Order,
     name: LockName,
-    one: Arc<One>,
+    one: Arc<Leaving>,
 }
 
 impl Order {
@@ -65,30 +65,29 @@ impl Order {
         OrderGuard { order: Arc::clone(self), name: name.clone(), gate, queue_len }
     }
 
-    /// The key that this revision has made is about to be deleted. Where that is not known, nobody takes it along.
-    pub(super) fn leave(&self, name: &LockName, key: Bytes, created: i64) -> Leaves<'_> {
-        let one = Arc::new(One { key, created, taken: AtomicBool::new(false) });
+    /// This key is about to be deleted. If its create revision is not known, no claim deletes it first.
+    pub(super) fn leave(&self, name: &LockName, incarnation: Incarnation) -> Leaves<'_> {
+        let is_known = incarnation.created != 0;
+        let one = Arc::new(Leaving { incarnation, taken: AtomicBool::new(false) });
         let mut lines = self.lock();
         let line = lines.entry(name.clone()).or_default();
         line.users += 1;
-        if created != 0 {
+        if is_known {
             line.leaving.push(Arc::clone(&one));
         }
         Leaves { order: self, name: name.clone(), one }
     }
 
-    /// The keys of this name that a claim takes along, which is to have another one.
-    pub(super) fn piggyback_deletes(&self, name: &LockName, own: &Bytes) -> Vec<(Bytes, i64)> {
+    /// The keys of this name that a claim deletes in its own transaction. It cannot be the key that the claim puts: etcd
+    /// refuses to delete and to put one key in one transaction.
+    pub(super) fn piggyback_deletes(&self, name: &LockName, own: &[u8]) -> Vec<Incarnation> {
         let lines = self.lock();
         let Some(line) = lines.get(name) else { return Vec::new() };
-        let taken = line.leaving.iter().filter(|one| one.key != *own).take(MOST);
-        taken
-            .inspect(|one| one.taken.store(true, Ordering::Release))
-            .map(|one| (one.key.clone(), one.created))
-            .collect()
+        let taken = line.leaving.iter().filter(|one| one.incarnation.key != own).take(MOST);
+        taken.inspect(|one| one.taken.store(true, Ordering::Release)).map(|one| one.incarnation.clone()).collect()
     }
 
-    fn remove(&self, name: &LockName, one: Option<&Arc<One>>) {
+    fn remove(&self, name: &LockName, one: Option<&Arc<Leaving>>) {
         let mut lines = self.lock();
         let Some(line) = lines.get_mut(name) else { return };
         line.users -= 1;
@@ -100,7 +99,7 @@ impl Order {
         }
     }
 
-    /// No operation on it can panic half-way.
+    /// No operation under the lock panics half-way.
     fn lock(&self) -> MutexGuard<'_, HashMap<LockName, Line>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,14 +133,15 @@ mod tests {
     #[test]
     fn a_claim_takes_along_what_leaves_the_same_line_and_nothing_is_remembered() {
         let (order, name, other) = (Order::default(), "a".parse().unwrap(), "b".parse().unwrap());
-        let leaves = order.leave(&name, "k".into(), 7);
-        let stays = order.leave(&other, "l".into(), 8);
-        let of_whom_little_is_known = order.leave(&name, "m".into(), 0);
-        assert_eq!(order.piggyback_deletes(&name, &"own".into()), [("k".into(), 7)]);
-        assert_eq!(order.piggyback_deletes(&name, &"k".into()), [], "etcd refuses to delete and to put the same");
+        let incarnation = |key: &'static str, created: i64| Incarnation { key: key.into(), created };
+        let leaves = order.leave(&name, incarnation("k", 7));
+        let stays = order.leave(&other, incarnation("l", 8));
+        let of_whom_little_is_known = order.leave(&name, incarnation("m", 0));
+        assert_eq!(order.piggyback_deletes(&name, b"own"), [incarnation("k", 7)]);
+        assert_eq!(order.piggyback_deletes(&name, b"k"), [], "etcd refuses to delete and to put the same");
         assert!(leaves.was_piggybacked() && !stays.was_piggybacked() && !of_whom_little_is_known.was_piggybacked());
         drop((leaves, stays, of_whom_little_is_known));
-        assert!(order.piggyback_deletes(&name, &"own".into()).is_empty() && order.lock().is_empty());
+        assert!(order.piggyback_deletes(&name, b"own").is_empty() && order.lock().is_empty());
     }
 
     #[test]

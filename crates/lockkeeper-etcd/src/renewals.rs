@@ -13,7 +13,7 @@ use super::sessions::{self, ClaimState, Purpose, Session};
 use super::status::ClaimStatus;
 use super::wire::all;
 use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
-use super::{EtcdStore, fault, wait};
+use super::{EtcdStore, fault};
 use crate::store::{ClaimKey, Live, LiveState, Renewal, Renewed, SessionId};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
@@ -46,10 +46,10 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
         }
         claims.push(renewal.unwrap_or(Renewal::Unknown));
     }
-    let asked: Vec<_> =
-        doubtful.iter().map(|(_, live, state)| wait::asked(store, session, &live.key, state.as_ref())).collect();
+    let questions: Vec<_> =
+        doubtful.iter().map(|(_, live, state)| store.question(session, &live.key, state.as_ref())).collect();
     let (mut admitted, mut positions, mut timed, mut records) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for ((at, live, state), found_status) in doubtful.into_iter().zip(store.look(&asked).await?) {
+    for ((at, live, state), found_status) in doubtful.into_iter().zip(store.look(&questions).await?) {
         if let ClaimStatus::First(found) = &found_status
             && session.ttl.is_none()
         {

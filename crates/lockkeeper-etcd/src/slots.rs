@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::layout::Lines;
-use super::timers::Timer;
+use super::timer::Timer;
 use crate::LockName;
 use crate::store::{ClaimId, ClaimKey};
 use crate::time::Instant;

@@ -65,7 +65,7 @@ impl EtcdStore {
         }
         for keys in over.said.chunks(100) {
             let request = transaction(Vec::new(), keys.iter().map(delete).collect(), Vec::new());
-            let swept = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+            let swept = self.txn(request).await;
             if let Err(error) = swept.map(|_: TxnResponse| ()).map_err(fault::of) {
                 self.log_unswept(&error);
                 keys.iter().for_each(|key| session.said_gone(key.clone(), sent));
@@ -81,7 +81,7 @@ impl EtcdStore {
             return Ok(());
         };
         let request = transaction(Vec::new(), vec![delete_made(over, there.create_revision)], Vec::new());
-        let removed = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        let removed = self.txn(request).await;
         removed.map(|_: TxnResponse| ()).map_err(fault::of)
     }
 

@@ -1,68 +1,68 @@
-//! Waiting: a watch on whoever is in the way, from now on, and a look once it stands.
+//! Waiting: for the grant of a claim, or for a change of a line.
+//!
+//! A watch begins now, and a look follows once it stands. etcd reports every change after that, and the look finds every
+//! change before it, so no change is missed. A watch that would begin at a past revision is served by etcd only every
+//! 100 ms.
 
 use std::future::pending;
 use std::pin::pin;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::EtcdStore;
 use super::layout::transaction::all;
 use super::layout::{Contender, Span, is_as_it_was};
-use super::predecessors::ends;
-use super::sessions::{ClaimState, Session, WatchedBy};
-use super::status::{Asked, BlockedBy, ClaimStatus, one};
+use super::look::Question;
+use super::neighbours::{Neighbours, Next};
+use super::sessions::{Session, WatchedBy};
+use super::status::{ClaimStatus, Found};
 use super::wire::messages::{Event, RangeRequest};
-use super::wire::{Watch, WatchEvent, What};
+use super::wire::{Watch, What};
 use crate::random::jittered;
 use crate::store::{ClaimKey, MAX, Revision, Wake};
 use crate::{Error, ErrorKind, LockName, Result};
 
-/// When to look again if nothing is heard.
+/// A waiter looks again after this time, even if its watches report nothing.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Waits for a claim in line.
+/// Waits for the grant of a claim, or for its end.
 pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -> Result<Wake> {
     let session = store.0.sessions.get(&key.session)?;
     let state = session.claim_state(key.id);
-    let is_followed = state.as_ref().is_some_and(|state| state.record.capacity != MAX);
-    let asked = asked(store, &session, key, state.as_ref());
-    let mut waiting = Waiting { store, asked, session: &session, key, is_followed };
-    let known = state.and_then(|state| state.blocked_by);
-    let woken = store.0.clock.timeout(within, waiting.run(known)).await.unwrap_or(Ok(Wake::Elapsed));
+    let waiter = Waiter {
+        store,
+        session: &session,
+        key,
+        question: store.question(&session, key, state.as_ref()),
+        is_followed: state.as_ref().is_some_and(|state| state.record.capacity != MAX),
+    };
+    let seen = state.and_then(|state| state.blocked_by);
+    let woken = store.0.clock.timeout(within, waiter.run(seen)).await.unwrap_or(Ok(Wake::Elapsed));
     if let Ok(Wake::Granted { .. }) = woken {
         session.was_granted(key.id, store.0.clock.now());
     }
     woken
 }
 
-/// What is asked about a claim of this client.
-pub(super) fn asked(store: &EtcdStore, session: &Session, key: &ClaimKey, state: Option<&ClaimState>) -> Asked {
-    Asked {
-        line: store.0.lines.of(&key.name),
-        key: session.slot_of(&store.0.lines, key).at,
-        created: state.map_or(0, |state| state.created),
-        exclusive: state.is_some_and(|state| state.record.weight == MAX),
-        short_queue: false,
-    }
-}
-
-struct Waiting<'a> {
+/// A claim that waits.
+struct Waiter<'a> {
     store: &'a EtcdStore,
     session: &'a Arc<Session>,
     key: &'a ClaimKey,
-    asked: Asked,
-    /// Who stands behind it may be let in together with it, and hears of that from its key.
+    question: Question,
+    /// A claim for permits: the claim behind it may be admitted together with it, and learns of that from its key.
     is_followed: bool,
 }
 
-/// The claim is notified of its grant while this value exists.
-struct Watched<'a>(&'a Waiting<'a>);
+/// The session counts the claim as watched while this exists, so a renewal need not look for its grant.
+struct Watched<'a>(&'a Waiter<'a>);
 
 impl<'a> Watched<'a> {
-    fn new<'w>(waiting: &'a Waiting<'a>, by: impl Iterator<Item = &'w Watch>) -> Self {
-        let watched_by = WatchedBy { since: waiting.store.0.clock.now(), by: by.map(Watch::reader).collect() };
-        waiting.session.is_watched(waiting.key.id, Some(watched_by));
-        Self(waiting)
+    fn new<'w>(waiter: &'a Waiter<'a>, by: impl Iterator<Item = &'w Watch>) -> Self {
+        let watched_by = WatchedBy { since: waiter.store.0.clock.now(), by: by.map(Watch::reader).collect() };
+        waiter.session.is_watched(waiter.key.id, Some(watched_by));
+        Self(waiter)
     }
 }
 
@@ -72,186 +72,149 @@ impl Drop for Watched<'_> {
     }
 }
 
-impl Waiting<'_> {
-    async fn run(&mut self, known: Option<BlockedBy>) -> Result<Wake> {
-        self.asked.short_queue = self.asked.exclusive;
-        let mut blocked_by = match known {
-            Some(known) => known,
-            None => match self.look().await? {
-                Ok(blocked_by) => blocked_by,
-                Err(wake) => return Ok(wake),
-            },
-        };
+impl Waiter<'_> {
+    /// Waits behind one set of neighbours after the other. `seen` are those that the claim had when it joined the line.
+    async fn run(&self, seen: Option<Neighbours>) -> Result<Wake> {
         let (mut own, mut has_failed) = (None, false);
+        let mut next = seen.map_or(Next::Look, Next::Blocked);
         loop {
-            self.asked.short_queue = blocked_by.is_short();
-            let mut watch = self.watch(blocked_by.what.clone(), blocked_by.only_its_end);
-            // Where one watch tells of them all, it tells of our own key's end too.
-            let mut new = (own.is_none() && !self.asked.short_queue).then(|| self.watch(one(&self.asked.key), false));
-            let begun = match &mut new {
-                Some(new) => self.store.begins(new).await,
-                None => true,
+            next = match next {
+                Next::Over(wake) => return Ok(wake),
+                Next::Look => self.look(self.question.exclusive).await?,
+                Next::Blocked(neighbours) => self.follow(neighbours, &mut own).await?,
+                // The stream of the watches was of a member that is gone: the next one is of another member.
+                Next::Unwatched(neighbours) if !has_failed => {
+                    (own, has_failed) = (None, true);
+                    Next::Blocked(neighbours)
+                }
+                Next::Unwatched(_) => return Err(unwatched()),
             };
-            own = own.or(new);
-            let next = match begun && self.store.begins(&mut watch).await {
-                true => self.beside(&mut blocked_by, &mut own, &mut watch).await?,
-                false => Next::Unwatched,
+        }
+    }
+
+    /// Watches these neighbours until others block the claim, or the wait is over, or a watch ends.
+    async fn follow(&self, mut neighbours: Neighbours, own: &mut Option<Watch>) -> Result<Next> {
+        let Some(mut watch) = self.watch(&neighbours, own).await else { return Ok(Next::Unwatched(neighbours)) };
+        loop {
+            // Enabled before the look, so that a notice which comes during the look is not missed.
+            let mut noticed = pin!(self.store.0.notices.notified());
+            noticed.as_mut().enable();
+            neighbours = match self.look_behind(&neighbours).await? {
+                Next::Blocked(now) if now.span() == neighbours.span() => now,
+                next => return Ok(next),
+            };
+            let _watched = Watched::new(self, own.iter().chain([&watch]));
+            let next = tokio::select! {
+                biased;
+                event = next_of(own) => match event {
+                    // The claim was broken or withdrawn, its lease has ended, or a renewal has promoted it.
+                    Some(_) => Next::Over(Wake::Changed),
+                    None => return Ok(Next::Unwatched(neighbours)),
+                },
+                next = self.next_event(&mut neighbours, &mut watch) => match next {
+                    Some(next) => next,
+                    None => return Ok(Next::Unwatched(neighbours)),
+                },
+                () = self.store.0.clock.sleep(jittered(LOOK)) => {
+                    self.end_overdue(&neighbours).await;
+                    Next::Look
+                }
+                // An operator has changed a claim of this client, perhaps this one.
+                () = noticed => Next::Look,
             };
             match next {
-                Next::Woken(wake) => return Ok(wake),
-                Next::Another => {}
-                // Its stream was of a member that is gone.
-                Next::Unwatched if !has_failed => (own, has_failed) = (None, true),
-                Next::Unwatched => return Err(unwatched()),
+                Next::Look => {}
+                next => return Ok(next),
             }
         }
     }
 
-    fn watch(&self, what: Span, only_deletions: bool) -> Watch {
-        self.store.0.calls.watch(What { key: what.from, end: what.to, only_deletions })
+    /// Watches these neighbours, and the key of the claim itself unless the same watch reports its end. `None` if one of
+    /// the watches does not stand.
+    async fn watch(&self, neighbours: &Neighbours, own: &mut Option<Watch>) -> Option<Watch> {
+        let calls = &self.store.0.calls;
+        let mut watch = calls.watch(neighbours.to_watch());
+        if own.is_none() && !neighbours.are_all_ahead() {
+            let Span { from, to } = Span::one(&self.question.own.key);
+            let own = own.insert(calls.watch(What { key: from, end: to, only_deletions: false }));
+            if !self.store.stands(own).await {
+                return None;
+            }
+        }
+        self.store.stands(&mut watch).await.then_some(watch)
     }
 
-    /// Waits for as long as it is this one whom we wait for. What happened before the watches stood is seen by looking.
-    async fn beside(&self, blocked_by: &mut BlockedBy, own: &mut Option<Watch>, watch: &mut Watch) -> Result<Next> {
+    /// What the next event of importance means for the claim; `None` if the watch has ended.
+    async fn next_event(&self, neighbours: &mut Neighbours, watch: &mut Watch) -> Option<Next> {
         loop {
-            let mut notified = pin!(self.store.0.notices.notified());
-            notified.as_mut().enable();
-            let now = match self.look_at(blocked_by).await? {
-                Ok(now) => now,
-                Err(wake) => return Ok(Next::Woken(wake)),
-            };
-            let is_another = now.what != blocked_by.what;
-            *blocked_by = now;
-            if is_another {
-                return Ok(Next::Another);
-            }
-            let _watched = Watched::new(self, own.iter().chain([&*watch]));
-            let event = tokio::select! {
-                biased;
-                event = its_own(own) => match event {
-                    // It was broken, or its session is over.
-                    Some(_) => WaitEvent::Ended,
-                    None => WaitEvent::Nothing,
-                },
-                event = self.next_event(blocked_by, watch) => event,
-                () = self.store.0.clock.sleep(jittered(LOOK)) => WaitEvent::Nobody,
-                // It may have been broken.
-                () = notified => WaitEvent::Look,
-            };
-            match event {
-                WaitEvent::WeAreFirst(token) => return Ok(Next::Woken(Wake::Granted { token })),
-                WaitEvent::Look => {}
-                WaitEvent::Nobody => self.ends_overdue(blocked_by).await,
-                WaitEvent::Ended => return Ok(Next::Woken(Wake::Changed)),
-                WaitEvent::Nothing => return Ok(Next::Unwatched),
+            let events = watch.next().await?;
+            if let Some(next) = neighbours.on_events(&self.question.own, &events) {
+                return Some(next);
             }
         }
     }
 
-    /// Whoever is before it may be nobody any more, and kept for too long.
-    async fn ends_overdue(&self, blocked_by: &BlockedBy) {
-        let before = match &blocked_by.last {
-            Some((last, _)) if self.asked.short_queue => RangeRequest { key: last.clone(), ..RangeRequest::default() },
-            // Where many are before it, every look finds that out.
-            Some(_) => return,
-            None => all(&self.asked.line),
-        };
-        // What cannot be read is read the next time.
-        let found = self.store.range(before).await.unwrap_or_default();
-        self.store.ends_overdue(&Contender::all(&self.store.0.lines, &self.asked.line, found.kvs)).await;
+    /// The same as [`look`](Self::look), without reading the line if the claim is right behind the same predecessor.
+    async fn look_behind(&self, neighbours: &Neighbours) -> Result<Next> {
+        let is_short_queue = neighbours.are_all_ahead();
+        if !is_short_queue && self.store.is_still_behind(&self.question, neighbours).await? {
+            return Ok(Next::Blocked(neighbours.clone()));
+        }
+        self.look(is_short_queue).await
     }
 
-    /// The same as [`look`](Self::look), without a look at the whole line where nothing has changed.
-    async fn look_at(&self, blocked_by: &BlockedBy) -> Result<std::result::Result<BlockedBy, Wake>> {
-        let is_known = !self.asked.short_queue && self.store.still_behind(&self.asked, blocked_by).await?.is_some();
-        if is_known { Ok(Ok(blocked_by.clone())) } else { self.look().await }
-    }
-
-    /// What blocks the claim, or how the wait ends.
-    async fn look(&self) -> Result<std::result::Result<BlockedBy, Wake>> {
-        Ok(match self.store.look(std::slice::from_ref(&self.asked)).await?.pop() {
-            Some(ClaimStatus::Behind { blocked_by, .. }) => Ok(blocked_by),
-            Some(ClaimStatus::First(found)) => {
-                match self.is_followed && !self.promote(found.created, found.lease).await? {
-                    true => Err(Wake::Changed),
-                    false => Err(Wake::Granted { token: found.created.unsigned_abs() }),
-                }
-            }
-            _ => Err(Wake::Changed),
+    /// What blocks the claim now, or how the wait ends.
+    async fn look(&self, short_queue: bool) -> Result<Next> {
+        let question = Question { short_queue, ..self.question.clone() };
+        Ok(match self.store.look(slice::from_ref(&question)).await?.pop() {
+            Some(ClaimStatus::Behind { neighbours, .. }) => Next::Blocked(neighbours),
+            Some(ClaimStatus::First(found)) => match self.is_followed && !self.promote(&found).await? {
+                true => Next::Over(Wake::Changed),
+                false => Next::Over(Wake::Granted { token: found.created.unsigned_abs() }),
+            },
+            Some(ClaimStatus::Absent | ClaimStatus::Broken(_)) | None => Next::Over(Wake::Changed),
         })
     }
 
-    /// `false` if it is not there any more.
-    async fn promote(&self, created: i64, lease: i64) -> Result<bool> {
-        match self.store.promote(self.session, self.key, created, lease).await {
+    /// Changes the key of an admitted claim, which wakes the claim behind it; `false` if the claim is not there any more.
+    async fn promote(&self, found: &Found) -> Result<bool> {
+        match self.store.promote(self.session, self.key, found.created, found.lease).await {
             Err(error) if error.kind() != ErrorKind::SessionLost => {
                 // The next renewal tries again.
-                tracing::debug!(target: "lockkeeper", lock = %self.key.name, %error, "the next in line hears late");
+                tracing::debug!(target: "lockkeeper", lock = %self.key.name, %error, "the next waiter is woken late");
                 Ok(true)
             }
             answer => answer,
         }
     }
 
-    async fn next_event(&self, blocked_by: &mut BlockedBy, watch: &mut Watch) -> WaitEvent {
-        loop {
-            let event = match watch.next().await {
-                Some(WatchEvent::Events(events)) => self.event_of(blocked_by, &events),
-                Some(WatchEvent::Begun) => Some(WaitEvent::Look),
-                None => Some(WaitEvent::Nothing),
-            };
-            if let Some(event) = event {
-                return event;
+    /// Ends minimum holds ahead of the claim that a new leader of etcd has lengthened.
+    async fn end_overdue(&self, neighbours: &Neighbours) {
+        let ahead = match neighbours.last() {
+            Some(last) if neighbours.are_all_ahead() => {
+                RangeRequest { key: last.key.clone(), ..RangeRequest::default() }
             }
-        }
-    }
-
-    /// What these say, if it is of importance.
-    fn event_of(&self, blocked_by: &mut BlockedBy, events: &[Event]) -> Option<WaitEvent> {
-        if ends(events, &self.asked.key, self.asked.created) {
-            return Some(WaitEvent::Ended);
-        }
-        // An earlier predecessor may have gone.
-        let Some(ahead) = &mut blocked_by.ahead else { return Some(WaitEvent::Look) };
-        ahead.apply(events);
-        match (ahead.is_empty(), self.asked.created) {
-            (false, _) => None,
-            (true, 0) => Some(WaitEvent::Look),
-            (true, created) => Some(WaitEvent::WeAreFirst(created.unsigned_abs())),
-        }
+            // In a long queue each look does that.
+            Some(_) => return,
+            None => all(&self.question.line),
+        };
+        // What cannot be read now is read the next time.
+        let found = self.store.range(ahead).await.unwrap_or_default();
+        self.store.ends_overdue(&Contender::all(&self.store.0.lines, &self.question.line, found.kvs)).await;
     }
 }
 
-/// What is told of its own key, if that is watched by itself.
-async fn its_own(watch: &mut Option<Watch>) -> Option<WatchEvent> {
+/// What comes next in this watch, if there is one.
+async fn next_of(watch: &mut Option<Watch>) -> Option<Vec<Event>> {
     match watch {
         Some(watch) => watch.next().await,
         None => pending().await,
     }
 }
 
-/// How it goes on.
-enum Next {
-    Woken(Wake),
-    /// There is another one to wait for.
-    Another,
-    /// The watches are over, with their member: others look once they stand.
-    Unwatched,
-}
-
-enum WaitEvent {
-    WeAreFirst(u64),
-    Look,
-    /// Nothing has happened for long.
-    Nobody,
-    Ended,
-    /// The watch is over: what happens now is not heard.
-    Nothing,
-}
-
 impl EtcdStore {
-    /// Waits until it stands. A stream that tells nothing is of no use to others either.
-    async fn begins(&self, watch: &mut Watch) -> bool {
+    /// Waits until the watch stands. A stream that reports nothing is of no use to other watches either, so it is ended.
+    async fn stands(&self, watch: &mut Watch) -> bool {
         let begun = self.0.clock.timeout(self.0.timeout, watch.begins()).await;
         if begun.is_none() {
             watch.end_if_silent();
@@ -260,7 +223,7 @@ impl EtcdStore {
     }
 }
 
-/// No watch stands. Whoever waits looks, a little later.
+/// No watch stands. The engine waits a little, and claims again.
 fn unwatched() -> Error {
     Error::new(ErrorKind::Unavailable, "etcd does not tell of changes at present")
         .with_remedy("lockkeeper doctor, or a look whether a majority of the members runs")
@@ -275,15 +238,14 @@ async fn changed(store: &EtcdStore, name: &LockName, seen: Revision) -> Result<W
     let line = store.0.lines.of(name);
     let what = What { key: line.from.clone(), end: line.to.clone(), only_deletions: false };
     let mut watch = store.0.calls.watch(what);
-    if !store.begins(&mut watch).await {
+    if !store.stands(&mut watch).await {
         return Err(unwatched());
     }
     let found = store.range(RangeRequest { keys_only: true, ..all(&line) }).await?;
     if !is_as_it_was(&Contender::all(&store.0.lines, &line, found.kvs), seen) {
         return Ok(Wake::Changed);
     }
-    while let Some(event) = watch.next().await {
-        let WatchEvent::Events(events) = event else { continue };
+    while let Some(events) = watch.next().await {
         let mut keys = events.iter().filter_map(|event| event.kv.as_ref());
         if keys.any(|kv| store.0.lines.contends(&line, &kv.key)) {
             break;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::keep::Left;
+use super::layout::Incarnation;
 use super::layout::transaction::{delete_made, deleted, put, transaction};
 use super::sessions::Purpose;
 use super::wire::WireError;
@@ -20,8 +21,9 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     let state = session.left(key.id);
     let made = state.as_ref().map_or(slot.created, |state| state.created);
     let left = store.leave_kept(key, &slot, is_known).await?;
-    // Whoever comes next takes along what leaves, and not what stays.
-    let leaves = store.0.order.leave(&key.name, slot.at.clone(), if left == Left::Nothing { made } else { 0 });
+    // The next claim of this client deletes the key if this request is late, but not a key that stays for its minimum hold.
+    let created = if left == Left::Nothing { made } else { 0 };
+    let leaves = store.0.order.leave(&key.name, Incarnation { key: slot.at.clone(), created });
     let removal = (left == Left::Nothing).then(|| delete_made(&slot.at, made));
     let (mut leases, gone) = (Vec::new(), store.0.lines.gone(key.id));
     if let Some(tombstone) = tombstone {
@@ -69,7 +71,7 @@ async fn remove_and_mark_gone(
         if ops.is_empty() {
             return Ok(TxnResponse::default());
         }
-        match store.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), ops, Vec::new())).await {
+        match store.txn(transaction(Vec::new(), ops, Vec::new())).await {
             Err(error) if lease.is_some() && error.is_no_lease() => {}
             // Where there is no space nothing of it can come; but it may be there.
             Err(error) if lease.is_some() && error.is_no_space() => leases.clear(),

@@ -207,7 +207,7 @@ impl EtcdStore {
 
     async fn tried(&self, op: RequestOp) -> Result<()> {
         let request = transaction(Vec::new(), vec![op], Vec::new());
-        let asked = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        let asked = self.txn(request).await;
         asked.map(|_: TxnResponse| ()).map_err(fault::of)
     }
 }

@@ -7,33 +7,33 @@ use std::time::Duration;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::super::wire::messages::KeyValue;
-use super::keys::{Lines, Span};
+use super::keys::{Incarnation, Lines, Span};
 use super::record::{Keep, Record};
 use crate::store::admit::{Admission, Demand};
 use crate::store::{ClaimId, Entry, IdHash, MAX, Meta, Revision};
+use crate::wire::messages::KeyValue;
 
 /// In the mark of a line in which somebody stands. No revision is so high.
 const STANDING: u64 = 1 << 63;
 
 /// One that stands in a line: of ours, or of somebody whom we do not know.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Contender {
-    pub(in super::super) key: Bytes,
+pub(crate) struct Contender {
+    pub(crate) key: Bytes,
     /// The revision that made it: its place in line, and its token.
-    pub(in super::super) created: i64,
+    pub(crate) created: i64,
     /// The revision that changed it last.
-    pub(in super::super) changed: i64,
-    pub(in super::super) lease: i64,
-    pub(in super::super) id: Option<ClaimId>,
+    pub(crate) changed: i64,
+    pub(crate) lease: i64,
+    pub(crate) id: Option<ClaimId>,
     /// What it shows, if it is ours.
-    pub(in super::super) record: Option<Record>,
+    pub(crate) record: Option<Record>,
     /// What stands there.
-    pub(in super::super) value: Bytes,
+    pub(crate) value: Bytes,
 }
 
 impl Contender {
-    pub(in super::super) fn read(kv: KeyValue) -> Self {
+    pub(crate) fn read(kv: KeyValue) -> Self {
         let record = Record::read(&kv.value);
         Self {
             created: kv.create_revision,
@@ -46,8 +46,13 @@ impl Contender {
         }
     }
 
+    /// The key, and the revision that created it.
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        Incarnation { key: self.key.clone(), created: self.created }
+    }
+
     /// The contenders of a line, in order.
-    pub(in super::super) fn all(lines: &Lines, line: &Span, kvs: Vec<KeyValue>) -> Vec<Self> {
+    pub(crate) fn all(lines: &Lines, line: &Span, kvs: Vec<KeyValue>) -> Vec<Self> {
         let contends = |kv: &KeyValue| lines.contends(line, &kv.key);
         let mut all: Vec<_> = kvs.into_iter().filter(contends).map(Self::read).collect();
         all.sort_by_key(|contender| contender.created);
@@ -55,15 +60,15 @@ impl Contender {
     }
 
     /// What cannot be read is exclusive.
-    pub(in super::super) fn weight(&self) -> u32 {
+    pub(crate) fn weight(&self) -> u32 {
         self.record.as_ref().map_or(MAX, |record| record.weight)
     }
 
-    pub(in super::super) fn capacity(&self) -> u32 {
+    pub(crate) fn capacity(&self) -> u32 {
         self.record.as_ref().map_or(MAX, |record| record.capacity)
     }
 
-    pub(in super::super) fn meta(&self) -> Meta {
+    pub(crate) fn meta(&self) -> Meta {
         match &self.record {
             Some(record) => record.meta(),
             None => Meta {
@@ -82,40 +87,40 @@ impl Contender {
         }
     }
 
-    pub(in super::super) fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.record.as_ref().is_some_and(|record| record.broken().is_some())
     }
 
     /// What is known of its minimum hold.
-    pub(in super::super) fn keep(&self) -> Option<&Keep> {
+    pub(crate) fn keep(&self) -> Option<&Keep> {
         self.record.as_ref().and_then(|record| record.keep.as_ref())
     }
 
     /// Nobody has it any more, and only its minimum hold is left, as its record says.
-    pub(in super::super) fn is_released(&self) -> bool {
+    pub(crate) fn is_released(&self) -> bool {
         self.keep().is_some_and(|keep| keep.released)
     }
 
     /// Broken, or released.
-    pub(in super::super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.is_broken() || self.is_released()
     }
 
     /// The lease after which its session is named, where it has to be asked whether that lives: only its minimum hold may be
     /// left.
-    pub(in super::super) fn session_to_ask(&self) -> Option<i64> {
+    pub(crate) fn session_to_ask(&self) -> Option<i64> {
         self.keep().filter(|keep| !keep.released && !self.is_broken())?;
         let last = self.key.rsplit(|byte| *byte == b'/').next()?;
         let lease = std::str::from_utf8(last.split(|byte| *byte == b'-').next()?).ok()?;
         i64::from_str_radix(lease, 16).ok()
     }
 
-    pub(in super::super) fn token(&self) -> u64 {
+    pub(crate) fn token(&self) -> u64 {
         self.created.unsigned_abs()
     }
 
     /// What it is called in listings; of one that has no id of ours, by its key.
-    pub(in super::super) fn hash(&self) -> IdHash {
+    pub(crate) fn hash(&self) -> IdHash {
         match self.id {
             Some(id) => id.hash(),
             None => {
@@ -127,13 +132,7 @@ impl Contender {
     }
 
     /// What is told of it.
-    pub(in super::super) fn entry(
-        &self,
-        granted: bool,
-        kept: bool,
-        expires_in: Option<Duration>,
-        now_ms: u64,
-    ) -> Entry {
+    pub(crate) fn entry(&self, granted: bool, kept: bool, expires_in: Option<Duration>, now_ms: u64) -> Entry {
         let since = |record: &Record| if granted { record.held_ms } else { record.asked_ms };
         let since = self.record.as_ref().and_then(since);
         Entry {
@@ -156,19 +155,19 @@ impl Contender {
 }
 
 /// Who of a whole line holds the lock.
-pub(in super::super) fn admissions(line: &[Contender]) -> impl Iterator<Item = (&Contender, bool)> {
+pub(crate) fn admissions(line: &[Contender]) -> impl Iterator<Item = (&Contender, bool)> {
     let mut rule = Admission::new();
     line.iter().map(move |contender| (contender, rule.admit(contender.demand())))
 }
 
 /// Those before this revision.
-pub(in super::super) fn ahead_of(line: &[Contender], created: i64) -> &[Contender] {
+pub(crate) fn ahead_of(line: &[Contender], created: i64) -> &[Contender] {
     &line[..line.partition_point(|contender| contender.created < created)]
 }
 
 /// The state of a line that was read at this revision. One in which nobody stands is another one each time that somebody
 /// has stood there: nothing that is left tells of that, but the revision of all of etcd.
-pub(in super::super) fn mark(line: &[Contender], revision: i64) -> Revision {
+pub(crate) fn mark(line: &[Contender], revision: i64) -> Revision {
     if line.is_empty() {
         return Revision(revision.unsigned_abs());
     }
@@ -180,7 +179,7 @@ pub(in super::super) fn mark(line: &[Contender], revision: i64) -> Revision {
 }
 
 /// Whether a line is as it was. Of one in which nobody stood then and nobody stands now it is: what was between is over.
-pub(in super::super) fn is_as_it_was(line: &[Contender], seen: Revision) -> bool {
+pub(crate) fn is_as_it_was(line: &[Contender], seen: Revision) -> bool {
     match line.is_empty() {
         true => seen.0 & STANDING == 0,
         false => mark(line, 0) == seen,

@@ -23,17 +23,41 @@ const OWN: [&str; 5] = [LOCK, ".layout", ".gone", ".notify", ".register"];
 /// Below it are the lines of the native layout.
 const LOCK: &str = ".lock";
 
-/// Some keys, from one on.
+/// A key, as one revision created it. The claims of a session use a key slot one after the other, so a key alone does not
+/// name a claim; the key and its create revision do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Incarnation {
+    pub(crate) key: Bytes,
+    /// The revision that created the key; 0 if that is not known.
+    pub(crate) created: i64,
+}
+
+/// A range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Span {
-    /// The first.
-    pub(in super::super) from: Bytes,
-    /// What comes behind the last; empty for one key.
-    pub(in super::super) to: Bytes,
+pub(crate) struct Span {
+    /// The first key.
+    pub(crate) from: Bytes,
+    /// The end, which is not part of the range; empty for one key.
+    pub(crate) to: Bytes,
 }
 
 impl Span {
-    /// Everything that begins with this, which ends with a slash.
+    /// One key.
+    pub(crate) fn one(key: &Bytes) -> Self {
+        Self { from: key.clone(), to: Bytes::new() }
+    }
+
+    /// The whole line in which this key is.
+    pub(crate) fn line_of(key: &Bytes) -> Self {
+        let end = key.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        let mut behind = key[..end].to_vec();
+        if let Some(last) = behind.last_mut() {
+            *last += 1;
+        }
+        Self { from: key.slice(..end), to: behind.into() }
+    }
+
+    /// Every key that begins with this folder, which ends with a slash.
     fn under(folder: String) -> Self {
         let mut end = folder.clone().into_bytes();
         if let Some(last) = end.last_mut() {
@@ -46,15 +70,15 @@ impl Span {
 
 /// Where a store keeps its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Lines {
-    pub(in super::super) layout: Layout,
+pub(crate) struct Lines {
+    pub(crate) layout: Layout,
     /// Before every name; ends without a slash.
     prefix: String,
 }
 
 impl Lines {
     /// Lines under this prefix; `None` for what is usual.
-    pub(in super::super) fn new(layout: Layout, prefix: Option<&str>) -> Self {
+    pub(crate) fn new(layout: Layout, prefix: Option<&str>) -> Self {
         let usual = if layout == Layout::Native { PREFIX } else { "" };
         let prefix = prefix.map(|prefix| prefix.trim_end_matches('/')).filter(|prefix| !prefix.is_empty());
         Self { layout, prefix: prefix.unwrap_or(usual).to_owned() }
@@ -64,7 +88,7 @@ impl Lines {
     ///
     /// # Errors
     /// `Invalid` for one with a part that is one of our own.
-    pub(in super::super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let Some(part) = part_of_ours(&self.prefix) else { return Ok(()) };
         Err(Error::invalid(format!("{:?} cannot be what keys begin with: {part} is lockkeeper's own", self.prefix))
             .with_remedy(format!("a path without {part}")))
@@ -74,7 +98,7 @@ impl Lines {
     ///
     /// # Errors
     /// `Invalid` for one with a part that is one of our own, where names are not encoded.
-    pub(in super::super) fn check_name(&self, name: &LockName) -> Result<()> {
+    pub(crate) fn check_name(&self, name: &LockName) -> Result<()> {
         let part = (self.layout == Layout::Concurrency).then(|| part_of_ours(name.as_str())).flatten();
         let Some(part) = part else { return Ok(()) };
         Err(Error::invalid(format!("{part} in the name of a lock is lockkeeper's own in layout=concurrency"))
@@ -83,28 +107,28 @@ impl Lines {
     }
 
     /// The prefix, if it is not the usual one.
-    pub(in super::super) fn prefix(&self) -> Option<&str> {
+    pub(crate) fn prefix(&self) -> Option<&str> {
         (self.prefix != PREFIX && !self.prefix.is_empty()).then_some(&self.prefix)
     }
 
     /// The line of a name.
-    pub(in super::super) fn of(&self, name: &LockName) -> Span {
+    pub(crate) fn of(&self, name: &LockName) -> Span {
         Span::under(self.folder(name))
     }
 
     /// The key of a claim that has its own slot.
-    pub(in super::super) fn claim(&self, key: &ClaimKey) -> Bytes {
+    pub(crate) fn claim(&self, key: &ClaimKey) -> Bytes {
         let (folder, id) = (self.folder(&key.name), HEXLOWER.encode(key.id.as_bytes()));
         format!("{folder}{}-{id}", key.session.as_str()).into()
     }
 
     /// The key of a claim in this slot of its session.
-    pub(in super::super) fn slot(&self, key: &ClaimKey, slot: u32) -> Bytes {
+    pub(crate) fn slot(&self, key: &ClaimKey, slot: u32) -> Bytes {
         format!("{}{}-{slot}", self.folder(&key.name), key.session.as_str()).into()
     }
 
     /// Whether a key is a claim of lockkeeper: a slot of a lease.
-    pub(in super::super) fn is_claim(&self, key: &[u8]) -> bool {
+    pub(crate) fn is_claim(&self, key: &[u8]) -> bool {
         let last = key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         self.name_in(key).is_some() && last.contains(&b'-')
     }
@@ -113,24 +137,24 @@ impl Lines {
     /// Whatever somebody has put into a native line by hand is one: a key that was passed over would hide another one
     /// where only the last few are asked for. Beside the keys of others may be what a store says of itself whose path is
     /// the name.
-    pub(in super::super) fn contends(&self, line: &Span, key: &[u8]) -> bool {
+    pub(crate) fn contends(&self, line: &Span, key: &[u8]) -> bool {
         let rest = key.strip_prefix(&*line.from);
         rest.is_some_and(|rest| self.layout == Layout::Native || !(rest.contains(&b'/') || is_ours(rest)))
     }
 
     /// Says which layout the claims of this prefix have.
-    pub(in super::super) fn marker(&self) -> Bytes {
+    pub(crate) fn marker(&self) -> Bytes {
         format!("{}/.layout", self.prefix).into()
     }
 
     /// All keys of the prefix, among which are the claims of the first layout: `<prefix>/<encoded
     /// name>/<lease>-<slot>`.
-    pub(in super::super) fn everything(&self) -> Span {
+    pub(crate) fn everything(&self) -> Span {
         Span::under(format!("{}/", self.prefix))
     }
 
     /// Whether a key is where the first layout had a claim.
-    pub(in super::super) fn is_old_claim(&self, key: &[u8]) -> bool {
+    pub(crate) fn is_old_claim(&self, key: &[u8]) -> bool {
         let Some(rest) = key.strip_prefix(self.prefix.as_bytes()).and_then(|rest| rest.strip_prefix(b"/")) else {
             return false;
         };
@@ -140,7 +164,7 @@ impl Lines {
     }
 
     /// Whether a key of a native line is none of a claim.
-    pub(in super::super) fn is_stray(&self, key: &[u8], lease: i64) -> bool {
+    pub(crate) fn is_stray(&self, key: &[u8], lease: i64) -> bool {
         let line = self.beginning_with("");
         let Some(rest) = key.strip_prefix(&*line.from) else { return false };
         let mut parts = rest.split(|byte| *byte == b'/').skip(1);
@@ -149,33 +173,33 @@ impl Lines {
     }
 
     /// Says that an id is gone, while it is there.
-    pub(in super::super) fn gone(&self, id: ClaimId) -> Bytes {
+    pub(crate) fn gone(&self, id: ClaimId) -> Bytes {
         format!("{}/.gone/{}", self.own(), HEXLOWER.encode(id.as_bytes())).into()
     }
 
     /// The notification key of a client: an operator's change to a claim of the client is reported there.
-    pub(in super::super) fn notice(&self, client: &str) -> Bytes {
+    pub(crate) fn notice(&self, client: &str) -> Bytes {
         format!("{}/.notify/{client}", self.own()).into()
     }
 
     /// Where the holder of a claim is asked to let go.
-    pub(in super::super) fn request(&self, client: &str, id: &str) -> Bytes {
+    pub(crate) fn request(&self, client: &str, id: &str) -> Bytes {
         format!("{}/.notify/{client}/{id}", self.own()).into()
     }
 
     /// All notification keys of a client.
-    pub(in super::super) fn notices(&self, client: &str) -> Span {
+    pub(crate) fn notices(&self, client: &str) -> Span {
         // What comes behind the slash.
         Span { from: self.notice(client), to: format!("{}/.notify/{client}0", self.own()).into() }
     }
 
     /// Where a register is.
-    pub(in super::super) fn register(&self, key: &str) -> Bytes {
+    pub(crate) fn register(&self, key: &str) -> Bytes {
         format!("{}/.register/{}", self.own(), name::encode(key)).into()
     }
 
     /// Every key that may be in a line whose name begins with this.
-    pub(in super::super) fn beginning_with(&self, text: &str) -> Span {
+    pub(crate) fn beginning_with(&self, text: &str) -> Span {
         match self.layout {
             // What a name is encoded as depends on its end.
             Layout::Native => Span::under(format!("{}/{LOCK}/", self.prefix)),
@@ -193,7 +217,7 @@ impl Lines {
     }
 
     /// With what all keys begin that are read or written for names that begin with this: the rights that a user needs.
-    pub(in super::super) fn beginnings(&self, text: &str) -> Vec<String> {
+    pub(crate) fn beginnings(&self, text: &str) -> Vec<String> {
         let lines = match self.layout {
             Layout::Native => return vec![format!("{}/", self.prefix)],
             Layout::Concurrency if self.prefix.is_empty() => text.to_owned(),
@@ -204,7 +228,7 @@ impl Lines {
     }
 
     /// The name of the line in which this key is, encoded as it stands there.
-    pub(in super::super) fn name_in<'a>(&self, key: &'a [u8]) -> Option<&'a str> {
+    pub(crate) fn name_in<'a>(&self, key: &'a [u8]) -> Option<&'a str> {
         let rest = match self.prefix.as_str() {
             "" => key,
             prefix => key.strip_prefix(prefix.as_bytes())?.strip_prefix(b"/")?,

@@ -11,7 +11,7 @@ mod tests;
 pub(super) mod transaction;
 
 pub(super) use self::contender::{Contender, admissions, ahead_of, is_as_it_was, mark};
-pub(super) use self::keys::{Lines, Span};
+pub(super) use self::keys::{Incarnation, Lines, Span};
 pub(super) use self::record::{Keep, Notice, NoticeKind, Record};
 
 /// Whose keys the store writes.

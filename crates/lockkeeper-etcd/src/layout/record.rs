@@ -7,20 +7,20 @@ use bytes::Bytes;
 use data_encoding::{BASE64, HEXLOWER};
 use serde::{Deserialize, Serialize};
 
-use super::super::keep::unix_ms;
 use crate::store::{Asked, Broken, Claim, ClaimId, MAX, Meta};
+use crate::wall_clock::{millis, unix_ms};
 
 /// What a claim shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Record {
+pub(crate) struct Record {
     /// The version of the layout; nothing else begins so.
     lockkeeper: u8,
     /// The claim, in hex.
     id: String,
     #[serde(default = "max", skip_serializing_if = "is_max")]
-    pub(in super::super) weight: u32,
+    pub(crate) weight: u32,
     #[serde(default = "max", skip_serializing_if = "is_max")]
-    pub(in super::super) capacity: u32,
+    pub(crate) capacity: u32,
     owner: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<Arc<str>>,
@@ -32,36 +32,36 @@ pub(in super::super) struct Record {
     /// How long it lives after its last renewal, lock-delay included.
     lease_ms: u64,
     /// Where its client hears of it.
-    pub(in super::super) client: Arc<str>,
+    pub(crate) client: Arc<str>,
     /// The name of the lock, where the key has only a hash of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(in super::super) name: Option<String>,
+    pub(crate) name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     broken: Option<Words>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(in super::super) keep: Option<Keep>,
+    pub(crate) keep: Option<Keep>,
     /// When the claim was made, by the clock of its client's machine, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(in super::super) asked_ms: Option<u64>,
+    pub(crate) asked_ms: Option<u64>,
     /// Since when it holds, if that is written already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(in super::super) held_ms: Option<u64>,
+    pub(crate) held_ms: Option<u64>,
 }
 
 /// The minimum hold of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Keep {
+pub(crate) struct Keep {
     /// What times it: a lease that nobody renews.
-    pub(in super::super) lease: i64,
+    pub(crate) lease: i64,
     /// When it is over by the clock of the holder's machine, in milliseconds since 1970.
-    pub(in super::super) until_ms: u64,
+    pub(crate) until_ms: u64,
     /// How often etcd had begun to choose a leader when this was written; 0 if that is not known. Only another leader lengthens
     /// the lease.
     #[serde(default)]
-    pub(in super::super) term: u64,
+    pub(crate) term: u64,
     /// The holder has let go.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(in super::super) released: bool,
+    pub(crate) released: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,9 +75,9 @@ struct Words {
 
 /// The value of a client's notification key: it names a claim of this client, and what an operator did to the claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Notice {
+pub(crate) struct Notice {
     /// The claim, in hex.
-    pub(in super::super) id: String,
+    pub(crate) id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     broken: Option<Words>,
     /// Its holder is asked to let go.
@@ -87,7 +87,7 @@ pub(in super::super) struct Notice {
 
 /// What a notice says of its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) enum NoticeKind {
+pub(crate) enum NoticeKind {
     /// It was marked or removed by somebody; or it is over, and nobody says why.
     Lost(Option<Broken>),
     /// Its holder is asked to let go.
@@ -96,7 +96,7 @@ pub(in super::super) enum NoticeKind {
 
 impl Record {
     /// What a claim of this client shows.
-    pub(in super::super) fn of(claim: &Claim, client: &Arc<str>) -> Self {
+    pub(crate) fn of(claim: &Claim, client: &Arc<str>) -> Self {
         let name = &claim.key.name;
         let mut record = Self {
             lockkeeper: 1,
@@ -120,25 +120,25 @@ impl Record {
     }
 
     /// As it stands in etcd.
-    pub(in super::super) fn written(&self) -> Bytes {
+    pub(crate) fn written(&self) -> Bytes {
         // Nothing in it can fail to be written.
         serde_json::to_vec(self).unwrap_or_default().into()
     }
 
     /// `None` for what we have not written.
-    pub(in super::super) fn read(value: &[u8]) -> Option<Self> {
+    pub(crate) fn read(value: &[u8]) -> Option<Self> {
         let begins_as_ours = value.starts_with(b"{\"lockkeeper\":1,");
         begins_as_ours.then(|| serde_json::from_slice(value).ok()).flatten()
     }
 
-    pub(in super::super) fn show(&mut self, meta: &Meta) {
+    pub(crate) fn show(&mut self, meta: &Meta) {
         self.owner = Arc::clone(&meta.owner);
         self.reason.clone_from(&meta.reason);
         self.value = meta.value.as_deref().map(|value| BASE64.encode(value));
         self.epoch = meta.epoch;
     }
 
-    pub(in super::super) fn meta(&self) -> Meta {
+    pub(crate) fn meta(&self) -> Meta {
         let value = self.value.as_ref().and_then(|value| BASE64.decode(value.as_bytes()).ok());
         Meta {
             owner: Arc::clone(&self.owner),
@@ -149,42 +149,42 @@ impl Record {
     }
 
     /// The claim, in hex.
-    pub(in super::super) fn hex(&self) -> &str {
+    pub(crate) fn hex(&self) -> &str {
         &self.id
     }
 
-    pub(in super::super) fn id(&self) -> Option<ClaimId> {
+    pub(crate) fn id(&self) -> Option<ClaimId> {
         HEXLOWER.decode(self.id.as_bytes()).ok()?.try_into().ok().map(ClaimId::from_bytes)
     }
 
-    pub(in super::super) fn lease_time(&self) -> Duration {
+    pub(crate) fn lease_time(&self) -> Duration {
         Duration::from_millis(self.lease_ms)
     }
 
-    pub(in super::super) fn broken(&self) -> Option<Broken> {
+    pub(crate) fn broken(&self) -> Option<Broken> {
         self.broken.as_ref().map(Words::read)
     }
 
-    pub(in super::super) fn mark(&mut self, by: &str, reason: &str) {
+    pub(crate) fn mark(&mut self, by: &str, reason: &str) {
         self.broken = Some(Words { by: by.into(), reason: reason.into(), removed: false });
     }
 }
 
 impl Notice {
-    pub(in super::super) fn new(id: String, by: &str, reason: &str, removed: bool) -> Self {
+    pub(crate) fn new(id: String, by: &str, reason: &str, removed: bool) -> Self {
         Self { id, broken: Some(Words { by: by.into(), reason: reason.into(), removed }), asked: None }
     }
 
-    pub(in super::super) fn asking(id: String, by: &str, reason: &str) -> Self {
+    pub(crate) fn asking(id: String, by: &str, reason: &str) -> Self {
         Self { id, broken: None, asked: Some(Words { by: by.into(), reason: reason.into(), removed: false }) }
     }
 
-    pub(in super::super) fn written(&self) -> Bytes {
+    pub(crate) fn written(&self) -> Bytes {
         serde_json::to_vec(self).unwrap_or_default().into()
     }
 
     /// The claim that the notice names, and what the notice says.
-    pub(in super::super) fn read(value: &[u8]) -> Option<(ClaimId, NoticeKind)> {
+    pub(crate) fn read(value: &[u8]) -> Option<(ClaimId, NoticeKind)> {
         let notice: Self = serde_json::from_slice(value).ok()?;
         let id = HEXLOWER.decode(notice.id.as_bytes()).ok()?.try_into().ok().map(ClaimId::from_bytes)?;
         let kind = match notice.asked {
@@ -199,10 +199,6 @@ impl Words {
     fn read(&self) -> Broken {
         Broken { by: Arc::clone(&self.by), reason: Arc::clone(&self.reason), removed: self.removed }
     }
-}
-
-fn millis(d: Duration) -> u64 {
-    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn max() -> u32 {

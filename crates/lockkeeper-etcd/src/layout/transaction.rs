@@ -1,65 +1,70 @@
-//! What is asked of etcd, in words that are shorter than its own.
+//! Transactions of etcd, in shorter words than those of its messages.
 
 use bytes::Bytes;
 
-use super::super::wire::messages::compare::{CompareResult, CompareTarget, TargetUnion};
-use super::super::wire::messages::range_request::{SortOrder, SortTarget};
-use super::super::wire::messages::request_op::Request;
-use super::super::wire::messages::response_op::Response;
-use super::super::wire::messages::{
+use super::keys::{Incarnation, Span};
+use crate::wire::messages::compare::{CompareResult, CompareTarget, TargetUnion};
+use crate::wire::messages::range_request::{SortOrder, SortTarget};
+use crate::wire::messages::request_op::Request;
+use crate::wire::messages::response_op::Response;
+use crate::wire::messages::{
     Compare, DeleteRangeRequest, KeyValue, PutRequest, RangeRequest, RangeResponse, RequestOp, ResponseOp, TxnRequest,
     TxnResponse,
 };
-use super::keys::Span;
 
-/// If all of this holds, then that is done, else that.
-pub(in super::super) fn transaction(when: Vec<Compare>, then: Vec<RequestOp>, otherwise: Vec<RequestOp>) -> TxnRequest {
+/// If all comparisons hold, etcd does the first list of operations, else the second one.
+pub(crate) fn transaction(when: Vec<Compare>, then: Vec<RequestOp>, otherwise: Vec<RequestOp>) -> TxnRequest {
     TxnRequest { compare: when, success: then, failure: otherwise }
 }
 
-/// There is no such key.
-pub(in super::super) fn absent(key: &Bytes) -> Compare {
+/// The key is not there.
+pub(crate) fn absent(key: &Bytes) -> Compare {
     created(key, 0)
 }
 
-/// The key is there, and was made by this revision; 0 for one that is not there.
-pub(in super::super) fn created(key: &Bytes, revision: i64) -> Compare {
+/// This revision created the key; 0 for a key that is not there.
+pub(crate) fn created(key: &Bytes, revision: i64) -> Compare {
     compare(key, CompareResult::Equal, CompareTarget::Create, TargetUnion::CreateRevision(revision))
 }
 
-/// The key was changed last by this revision; 0 for one that is not there.
-pub(in super::super) fn changed(key: &Bytes, revision: i64) -> Compare {
+/// This revision was the last to change the key; 0 for a key that is not there.
+pub(crate) fn changed(key: &Bytes, revision: i64) -> Compare {
     compare(key, CompareResult::Equal, CompareTarget::Mod, TargetUnion::ModRevision(revision))
 }
 
-/// The key is there, whoever made it.
-pub(in super::super) fn present(key: &Bytes) -> Compare {
+/// The key is there, in any incarnation.
+pub(crate) fn present(key: &Bytes) -> Compare {
     compare(key, CompareResult::Greater, CompareTarget::Create, TargetUnion::CreateRevision(0))
 }
 
 /// The key is on this lease.
-pub(in super::super) fn leased(key: &Bytes, lease: i64) -> Compare {
+pub(crate) fn leased(key: &Bytes, lease: i64) -> Compare {
     compare(key, CompareResult::Equal, CompareTarget::Lease, TargetUnion::Lease(lease))
 }
 
-/// Nothing in there was made after this revision, if anything is there.
-pub(in super::super) fn nobody_since(span: &Span, revision: i64) -> Compare {
+/// No key of the range was created after this revision.
+pub(crate) fn nobody_since(span: &Span, revision: i64) -> Compare {
     let compare =
         compare(&span.from, CompareResult::Less, CompareTarget::Create, TargetUnion::CreateRevision(revision + 1));
     Compare { range_end: span.to.clone(), ..compare }
 }
 
-/// There is nothing in there but these keys, which need not be there either: as these revisions have made them.
-pub(in super::super) fn empty_but_for(span: &Span, but: &[(Bytes, i64)]) -> Vec<Compare> {
+/// The range has no keys but these incarnations, which may be there or not.
+pub(crate) fn empty_but_for(span: &Span, but: &[Incarnation]) -> Vec<Compare> {
     let mut but: Vec<_> = but.iter().collect();
     but.sort_unstable();
     let (mut from, mut compares) = (span.from.clone(), Vec::with_capacity(2 * but.len() + 1));
-    for (key, made) in but {
+    for Incarnation { key, created } in but {
         if from < *key {
             compares.push(nothing_between(&from, key));
         }
-        // It is another one's otherwise, who has come later.
-        compares.push(compare(key, CompareResult::Less, CompareTarget::Create, TargetUnion::CreateRevision(made + 1)));
+        // A later incarnation of the key is another claim. A key that is not there has the create revision 0.
+        compares.push(compare(
+            key,
+            CompareResult::Less,
+            CompareTarget::Create,
+            TargetUnion::CreateRevision(created + 1),
+        ));
         from = next(key);
     }
     if from < span.to {
@@ -68,45 +73,45 @@ pub(in super::super) fn empty_but_for(span: &Span, but: &[(Bytes, i64)]) -> Vec<
     compares
 }
 
-pub(in super::super) fn put(key: &Bytes, value: Bytes, lease: i64) -> RequestOp {
+pub(crate) fn put(key: &Bytes, value: Bytes, lease: i64) -> RequestOp {
     op(Request::RequestPut(PutRequest { key: key.clone(), value, lease, ..PutRequest::default() }))
 }
 
-/// On another lease, with the value that it has.
-pub(in super::super) fn move_to(key: &Bytes, lease: i64) -> RequestOp {
+/// Moves a key to another lease. Its value stays, and its create revision.
+pub(crate) fn move_to(key: &Bytes, lease: i64) -> RequestOp {
     let put = PutRequest { key: key.clone(), lease, ignore_value: true, ..PutRequest::default() };
     op(Request::RequestPut(put))
 }
 
-/// Another value, on the lease that it is on.
-pub(in super::super) fn rewrite(key: &Bytes, value: Bytes) -> RequestOp {
+/// Gives a key another value. It stays on its lease, and its create revision stays.
+pub(crate) fn rewrite(key: &Bytes, value: Bytes) -> RequestOp {
     op(Request::RequestPut(PutRequest { key: key.clone(), value, ignore_lease: true, ..PutRequest::default() }))
 }
 
-/// The same again: those who watch hear of it.
-pub(in super::super) fn touch(key: &Bytes) -> RequestOp {
+/// Writes a key as it is, so that its watches report a change.
+pub(crate) fn touch(key: &Bytes) -> RequestOp {
     let put = PutRequest { key: key.clone(), ignore_value: true, ignore_lease: true, ..PutRequest::default() };
     op(Request::RequestPut(put))
 }
 
-pub(in super::super) fn delete(key: &Bytes) -> RequestOp {
+pub(crate) fn delete(key: &Bytes) -> RequestOp {
     op(Request::RequestDeleteRange(DeleteRangeRequest { key: key.clone(), range_end: Bytes::new() }))
 }
 
-/// The key goes if this revision has made it; whoever has, if that is not known.
-pub(in super::super) fn delete_made(key: &Bytes, revision: i64) -> RequestOp {
+/// Deletes this incarnation of a key, and no other one. If its revision is not known, the key is deleted.
+pub(crate) fn delete_made(key: &Bytes, revision: i64) -> RequestOp {
     match revision {
         0 => delete(key),
         revision => nested(transaction(vec![created(key, revision)], vec![delete(key)], Vec::new())),
     }
 }
 
-pub(in super::super) fn get(key: &Bytes) -> RequestOp {
+pub(crate) fn get(key: &Bytes) -> RequestOp {
     op(Request::RequestRange(RangeRequest { key: key.clone(), ..RangeRequest::default() }))
 }
 
-/// Everything in there, in the order in which it was made.
-pub(in super::super) fn all(span: &Span) -> RangeRequest {
+/// All keys of the range, in the order of their create revisions.
+pub(crate) fn all(span: &Span) -> RangeRequest {
     RangeRequest {
         key: span.from.clone(),
         range_end: span.to.clone(),
@@ -116,8 +121,8 @@ pub(in super::super) fn all(span: &Span) -> RangeRequest {
     }
 }
 
-/// The last so many that were made before this revision; of all, without one.
-pub(in super::super) fn last(most: usize, span: &Span, before: Option<i64>) -> RangeRequest {
+/// The last keys of the range by create revision; with `before`, of those that were created before that revision.
+pub(crate) fn last(most: usize, span: &Span, before: Option<i64>) -> RangeRequest {
     RangeRequest {
         sort_order: SortOrder::Descend.into(),
         limit: i64::try_from(most).unwrap_or(i64::MAX),
@@ -127,16 +132,16 @@ pub(in super::super) fn last(most: usize, span: &Span, before: Option<i64>) -> R
     }
 }
 
-pub(in super::super) fn range(request: RangeRequest) -> RequestOp {
+pub(crate) fn range(request: RangeRequest) -> RequestOp {
     op(Request::RequestRange(request))
 }
 
-pub(in super::super) fn nested(transaction: TxnRequest) -> RequestOp {
+pub(crate) fn nested(transaction: TxnRequest) -> RequestOp {
     op(Request::RequestTxn(transaction))
 }
 
-/// The answers to the ranges of a transaction, in their order.
-pub(in super::super) fn ranges(responses: Vec<ResponseOp>) -> impl Iterator<Item = RangeResponse> {
+/// The answers to the reads of a transaction, in their order.
+pub(crate) fn ranges(responses: Vec<ResponseOp>) -> impl Iterator<Item = RangeResponse> {
     responses.into_iter().filter_map(|response| match response.response {
         Some(Response::ResponseRange(range)) => Some(range),
         _ => None,
@@ -144,15 +149,15 @@ pub(in super::super) fn ranges(responses: Vec<ResponseOp>) -> impl Iterator<Item
 }
 
 /// The answers to the nested transactions, in their order.
-pub(in super::super) fn inners(responses: Vec<ResponseOp>) -> impl Iterator<Item = TxnResponse> {
+pub(crate) fn inners(responses: Vec<ResponseOp>) -> impl Iterator<Item = TxnResponse> {
     responses.into_iter().filter_map(|response| match response.response {
         Some(Response::ResponseTxn(inner)) => Some(inner),
         _ => None,
     })
 }
 
-/// How many keys all deletions of a transaction have deleted, those of nested ones too.
-pub(in super::super) fn deleted(responses: &[ResponseOp]) -> i64 {
+/// How many keys the deletions of a transaction have deleted, in nested transactions too.
+pub(crate) fn deleted(responses: &[ResponseOp]) -> i64 {
     let count = |response: &ResponseOp| match &response.response {
         Some(Response::ResponseDeleteRange(deleted)) => deleted.deleted,
         Some(Response::ResponseTxn(inner)) => self::deleted(&inner.responses),
@@ -162,7 +167,7 @@ pub(in super::super) fn deleted(responses: &[ResponseOp]) -> i64 {
 }
 
 /// The only key of an answer.
-pub(in super::super) fn only(range: Option<RangeResponse>) -> Option<KeyValue> {
+pub(crate) fn only(range: Option<RangeResponse>) -> Option<KeyValue> {
     range.and_then(|range| range.kvs.into_iter().next())
 }
 

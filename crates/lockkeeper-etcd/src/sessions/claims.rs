@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::layout::Record;
-use super::super::status::BlockedBy;
+use super::super::neighbours::Neighbours;
 use super::super::wire::Reader;
 use super::Session;
 use crate::store::ClaimId;
@@ -24,7 +24,7 @@ pub(in super::super) struct ClaimState {
     /// How the claim is notified of its grant while it waits.
     pub(in super::super) watched: Option<WatchedBy>,
     /// What blocked the claim when it joined the line.
-    pub(in super::super) blocked_by: Option<BlockedBy>,
+    pub(in super::super) blocked_by: Option<Neighbours>,
     pub(in super::super) record: Arc<Record>,
 }
 
@@ -84,10 +84,10 @@ impl Session {
         }
     }
 
-    /// It waits for that one. Who is before it is known once a watch tells what becomes of them.
-    pub(in super::super) fn waits_for(&self, id: ClaimId, blocked_by: BlockedBy) {
+    /// The claim joined the line behind these neighbours.
+    pub(in super::super) fn waits_for(&self, id: ClaimId, neighbours: Neighbours) {
         if let Some(state) = self.lock().claims.get_mut(&id) {
-            state.blocked_by = Some(BlockedBy { ahead: None, ..blocked_by });
+            state.blocked_by = Some(neighbours.read_before_a_watch());
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::timers::Timer;
+use super::super::timer::Timer;
 use super::Session;
 use crate::store::ClaimId;
 use crate::time::Instant;

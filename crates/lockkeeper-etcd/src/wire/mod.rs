@@ -20,4 +20,4 @@ mod watches;
 
 pub(super) use self::calls::{Calls, Login, Settings, all};
 pub(super) use self::error::{OLD_TOKEN, OLD_TOKEN_ITSELF, WireError};
-pub(super) use self::watches::{Reader, Watch, WatchEvent, What};
+pub(super) use self::watches::{Reader, Watch, What};

@@ -1,7 +1,8 @@
 //! Watches: all of them in one stream, of the member that is asked.
 //!
-//! A watch begins now, and not at a revision of the past: etcd serves those that begin in the past every 100 ms only,
-//! however late they are. Whoever has to know what happened before asks once it stands.
+//! A watch begins now, and not at a past revision: etcd serves a watch from the past only every 100 ms. A caller that needs
+//! to know what happened before looks once the watch stands. From then on etcd reports all changes of the keys, in the
+//! order of their revisions, and this module passes them on without a gap, or ends the watch.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -27,20 +28,20 @@ use crate::runtime::Runtime;
 #[cfg(test)]
 mod tests;
 
-/// What etcd answers instead of the number of a watch that it refuses.
+/// etcd's answer instead of the number of a watch, if it refuses the watch.
 const REFUSED: i64 = -1;
 
-/// So many answers wait for the reader of a watch. One who is later than that has a watch that has ended.
+/// So many answers wait for the reader of a watch. The watch of a reader that is later than that ends.
 const UNREAD: usize = 256;
 
-/// What is watched.
+/// The keys that a watch is for.
 #[derive(Clone, Debug)]
 pub(crate) struct What {
-    /// A key, or the first of many.
+    /// The key, or the first key of a range.
     pub(crate) key: Bytes,
-    /// What comes behind the last; empty for one key.
+    /// The end of the range, which is not part of it; empty for one key.
     pub(crate) end: Bytes,
-    /// Nothing is told of what is put there.
+    /// Only deletions are reported, and no puts.
     pub(crate) only_deletions: bool,
 }
 
@@ -50,30 +51,30 @@ impl What {
     }
 }
 
-/// What is told of it.
+/// What a watch receives.
 #[derive(Debug)]
-pub(crate) enum WatchEvent {
-    /// From now on nothing is missed.
+enum Report {
+    /// The watch stands: it misses no change from now on.
     Begun,
-    /// This happened, together.
+    /// Changes of one revision or of several ones.
     Events(Vec<Event>),
 }
 
-/// A watch, until it is dropped. When nothing is told any more it has ended: what came after may have been missed.
+/// A watch, until it is dropped. A watch that has ended may have missed changes.
 #[derive(Debug)]
 pub(crate) struct Watch {
     id: i64,
-    events: Receiver<WatchEvent>,
+    events: Receiver<Report>,
     received_before: u64,
     shared: Weak<Mutex<State>>,
 }
 
 /// How far the reader of a watch has come.
 #[derive(Clone, Debug)]
-pub(crate) struct Reader(Option<WeakSender<WatchEvent>>);
+pub(crate) struct Reader(Option<WeakSender<Report>>);
 
 impl Reader {
-    /// Whether all was read that the watch has told, and it has not ended.
+    /// Whether the watch has not ended, and its reader has read all that it received.
     pub(crate) fn is_up_to_date(&self) -> bool {
         let sender = self.0.as_ref().and_then(WeakSender::upgrade);
         sender.is_some_and(|sender| sender.capacity() == sender.max_capacity())
@@ -81,24 +82,29 @@ impl Reader {
 }
 
 impl Watch {
-    /// How far whoever calls [`next`](Self::next) has come, as others see it.
+    /// How far the caller of [`next`](Self::next) has come, for others.
     pub(crate) fn reader(&self) -> Reader {
         let shared = self.shared.upgrade();
         Reader(shared.and_then(|shared| lock(&shared).watching.get(&self.id).map(|watch| watch.sender.downgrade())))
     }
 
-    /// What comes next; `None` when it has ended.
-    pub(crate) async fn next(&mut self) -> Option<WatchEvent> {
-        self.events.recv().await
-    }
-
-    /// Waits until it stands; `false` when it has ended.
+    /// Waits until the watch stands; `false` if it has ended. To be called once, before [`next`](Self::next).
     pub(crate) async fn begins(&mut self) -> bool {
-        // Nothing else comes before.
-        self.next().await.is_some()
+        // Nothing else comes first.
+        self.events.recv().await.is_some()
     }
 
-    /// Ends the stream that it is in, with all others in there, if nothing was told in it since this one was asked for.
+    /// The next changes; `None` if the watch has ended.
+    pub(crate) async fn next(&mut self) -> Option<Vec<Event>> {
+        loop {
+            if let Report::Events(events) = self.events.recv().await? {
+                return Some(events);
+            }
+        }
+    }
+
+    /// Ends the stream of this watch, and with it all watches of the stream, if the stream has received nothing since this
+    /// watch was requested.
     pub(crate) fn end_if_silent(&self) {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut state = lock(&shared);
@@ -124,35 +130,35 @@ pub(super) struct Watches {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of the stream that is open.
+    /// The stream that is open.
     stream: Option<Open>,
     watching: HashMap<i64, Watching>,
-    /// The last number that a watch was given. None is given twice.
+    /// The number of the latest watch. No number is used twice.
     last: i64,
     streams: u64,
-    /// How many answers were told in all streams.
+    /// How many answers all streams have received.
     received: u64,
 }
 
-/// A watch that somebody listens to.
+/// A watch that has a reader.
 #[derive(Debug)]
 struct Watching {
     what: What,
-    sender: Sender<WatchEvent>,
-    /// It was told that it stands.
+    sender: Sender<Report>,
+    /// etcd has reported that the watch stands.
     has_begun: bool,
 }
 
-/// A stream to be opened: its number, what is to be sent, and what ends with it.
+/// A stream to be opened: its number, its requests, and what resolves when the stream was ended here.
 type New = (u64, Requests, oneshot::Receiver<Infallible>);
 
 #[derive(Debug)]
 struct Open {
     number: u64,
-    /// The member that it is with, as `Calls` counts.
+    /// The member of the stream, as `Calls` counts.
     left: usize,
     requests: UnboundedSender<WatchRequest>,
-    /// Without it nobody reads the stream any more.
+    /// The stream is no longer read when this is dropped.
     _is_open: oneshot::Sender<Infallible>,
 }
 
@@ -173,7 +179,7 @@ impl Watches {
             let (grpc, request) = connect(sent);
             let receiving = run(Arc::downgrade(&self.shared), number, grpc, request);
             self.runtime.serve(async move {
-                // One that was ended may be with a member that says nothing any more, not even that it has ended too.
+                // The member of a stream that was ended here may hang, and never report the end of the stream.
                 tokio::select! {
                     () = receiving => {}
                     _ = over => {}
@@ -184,7 +190,7 @@ impl Watches {
         Watch { id, events, received_before: state.received, shared: Arc::downgrade(&self.shared) }
     }
 
-    /// Where what the store does by itself goes on.
+    /// The runtime of the work that the store does by itself.
     pub(super) fn runtime(&self) -> &Runtime {
         &self.runtime
     }
@@ -199,7 +205,7 @@ impl State {
     /// A stream with this member, if none is open.
     fn open(&mut self, left: usize) -> Option<New> {
         if self.stream.as_ref().is_some_and(|stream| stream.left != left) {
-            // It was opened while its member was being left.
+            // The stream was opened while its member was being left.
             self.end();
         }
         if self.stream.is_some() {
@@ -212,7 +218,7 @@ impl State {
         Some((self.streams, Requests(sent), over))
     }
 
-    fn watch(&mut self, what: What) -> (i64, Receiver<WatchEvent>) {
+    fn watch(&mut self, what: What) -> (i64, Receiver<Report>) {
         self.last += 1;
         let (id, (sender, events)) = (self.last, mpsc::channel(UNREAD));
         self.send(RequestUnion::CreateRequest(WatchCreateRequest {
@@ -226,14 +232,14 @@ impl State {
         (id, events)
     }
 
-    /// Nobody listens to it any more.
+    /// The watch has no reader any more.
     fn forget(&mut self, id: i64) {
         if self.watching.remove(&id).is_some() {
             self.send(RequestUnion::CancelRequest(WatchCancelRequest { watch_id: id }));
         }
     }
 
-    /// This member is asked no more.
+    /// The requests go to another member from now on.
     fn leave(&mut self, left: usize) {
         if self.stream.as_ref().is_some_and(|stream| stream.left <= left) {
             self.end();
@@ -247,7 +253,7 @@ impl State {
         }
     }
 
-    /// What the stream of this number says; `false` when it is not the one that is open.
+    /// Takes an answer of the stream with this number; `false` if that stream is not the open one.
     fn on_response(&mut self, number: u64, response: WatchResponse) -> bool {
         let is_open = self.stream.as_ref().is_some_and(|stream| stream.number == number);
         if is_open {
@@ -258,7 +264,7 @@ impl State {
 
     fn send(&self, request: RequestUnion) {
         if let Some(stream) = &self.stream {
-            // One whose other end is gone is about to be ended.
+            // A stream whose other end is gone is about to be ended.
             let _ = stream.requests.send(WatchRequest { request_union: Some(request) });
         }
     }
@@ -271,7 +277,7 @@ impl State {
     fn dispatch(&mut self, response: WatchResponse) {
         self.received += 1;
         if response.canceled && response.watch_id == REFUSED {
-            // It does not say whose: our token may be old. The next stream has the new one.
+            // etcd does not say which watch it refuses: the token may be old. The next stream has the new token.
             return self.end();
         }
         let Some(watch) = self.watching.get_mut(&response.watch_id) else { return };
@@ -280,21 +286,21 @@ impl State {
         if begins == watch.has_begun && (begins || !response.events.is_empty())
             || !response.events.iter().all(is_its_own)
         {
-            // Not an answer to this one: the peer numbers watches otherwise, as etcd's gRPC proxy does.
+            // This is no answer to this watch: the peer numbers watches in its own way, as etcd's gRPC proxy does.
             return self.end();
         }
         watch.has_begun |= begins;
         let event = match response {
-            // Compacted, refused, or without a leader: whoever watches looks, and watches anew.
+            // Compacted, refused, or without a leader: the reader watches again, and looks.
             WatchResponse { canceled: true, .. } => None,
-            WatchResponse { created: true, .. } => Some(WatchEvent::Begun),
+            WatchResponse { created: true, .. } => Some(Report::Begun),
             WatchResponse { events, .. } if events.is_empty() => return,
-            WatchResponse { events, .. } => Some(WatchEvent::Events(events)),
+            WatchResponse { events, .. } => Some(Report::Events(events)),
         };
         match event.map(|event| watch.sender.try_send(event)) {
-            // etcd would go on with it. Its reader sees the end of the watch, and looks.
+            // The reader is late. It sees the end of the watch, watches again, and looks.
             Some(Err(TrySendError::Full(_))) => self.forget(response.watch_id),
-            // Who does not listen any more is about to say so.
+            // A reader that is gone is about to forget the watch.
             Some(_) => {}
             None => drop(self.watching.remove(&response.watch_id)),
         }
@@ -344,7 +350,7 @@ async fn receive(
     Ok(())
 }
 
-/// No operation on it can panic half-way.
+/// No operation under the lock panics half-way.
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

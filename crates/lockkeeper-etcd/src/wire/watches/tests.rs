@@ -1,5 +1,5 @@
-//! Whatever etcd says in whichever order, and wherever a stream ends: a watch hears all that happened since it began, or
-//! hears that it is over, and never of another one's keys.
+//! In whichever order etcd answers, and wherever a stream ends: a watch receives all changes since it began, or its end, and
+//! never a change of another watch's keys.
 
 use std::collections::VecDeque;
 
@@ -49,7 +49,7 @@ struct Stream {
 struct Mine {
     id: i64,
     what: What,
-    events: Receiver<WatchEvent>,
+    events: Receiver<Report>,
     expected: Vec<i64>,
     received: Vec<i64>,
     has_begun: bool,
@@ -175,11 +175,11 @@ impl World {
         for mine in &mut self.mine {
             loop {
                 match mine.events.try_recv() {
-                    Ok(WatchEvent::Begun) => {
+                    Ok(Report::Begun) => {
                         assert!(!mine.has_begun && mine.received.is_empty(), "it begins once, before anything else");
                         mine.has_begun = true;
                     }
-                    Ok(WatchEvent::Events(events)) => {
+                    Ok(Report::Events(events)) => {
                         let keys = events.iter().filter_map(|event| event.kv.as_ref());
                         keys.clone().for_each(|kv| assert!(mine.what.has(&kv.key), "{kv:?} is another one's"));
                         mine.received.extend(keys.map(|kv| kv.mod_revision));
@@ -264,7 +264,7 @@ proptest! {
         while !world.streams[0].answers.is_empty() {
             world.arrive(0);
             for mine in &mut world.mine {
-                while let Ok(WatchEvent::Events(events)) = mine.events.try_recv() {
+                while let Ok(Report::Events(events)) = mine.events.try_recv() {
                     for kv in events.iter().filter_map(|event| event.kv.as_ref()) {
                         prop_assert!(mine.what.has(&kv.key), "{kv:?} is another one's");
                     }
@@ -308,7 +308,7 @@ fn a_stream_that_says_nothing_is_ended_with_all_watches_in_it_and_one_that_speak
     let mut other = begin();
     assert!(lock(&shared).on_response(1, WatchResponse { watch_id: other.id, created: true, ..none() }));
     first.end_if_silent();
-    assert!(matches!(other.events.try_recv(), Ok(WatchEvent::Begun)));
+    assert!(matches!(other.events.try_recv(), Ok(Report::Begun)));
     assert!(
         other.events.try_recv().is_err_and(|error| error == mpsc::error::TryRecvError::Empty),
         "somebody has heard something"
@@ -338,7 +338,7 @@ fn what_a_reader_has_not_read_is_known_and_so_is_the_end_of_its_watch() {
     assert!(reader.is_up_to_date());
     lock(&shared).on_response(1, WatchResponse { watch_id: id, created: true, ..none() });
     assert!(!reader.is_up_to_date());
-    assert!(matches!(watch.events.try_recv(), Ok(WatchEvent::Begun)));
+    assert!(matches!(watch.events.try_recv(), Ok(Report::Begun)));
     assert!(reader.is_up_to_date());
     lock(&shared).is_over(1);
     assert!(!reader.is_up_to_date() && !watch.reader().is_up_to_date());

@@ -1,0 +1,125 @@
+//! What the transactions of a claim are made of, and how their answers are read.
+
+use bytes::Bytes;
+
+use super::{Claiming, Outcome};
+use crate::layout::transaction::{absent, all, delete_made, get, last, only, put, range, ranges, transaction};
+use crate::layout::{Contender, Incarnation, Layout};
+use crate::wall_clock::unix_ms;
+use crate::wire::messages::{Compare, RangeRequest, RangeResponse, RequestOp, ResponseOp, TxnRequest, TxnResponse};
+use crate::{Error, ErrorKind, Result, fault};
+
+impl Claiming {
+    /// Neither the key of the claim nor its tombstone is there.
+    pub(super) fn is_new(&self) -> Vec<Compare> {
+        vec![absent(&self.key), absent(&self.tombstone)]
+    }
+
+    /// Reads the key of the claim and its tombstone, for a claim that is not new.
+    pub(super) fn known(&self) -> Vec<RequestOp> {
+        vec![get(&self.key), get(&self.tombstone)]
+    }
+
+    /// The same, and reads the whole line.
+    pub(super) fn known_and_line(&self) -> Vec<RequestOp> {
+        let mut reads = self.known();
+        reads.push(range(all(&self.line)));
+        reads
+    }
+
+    /// Puts the key of the claim on this lease. If the claim `holds` once this is done, its record says since when.
+    pub(super) fn put(&self, lease: i64, holds: bool) -> RequestOp {
+        let mut record = (*self.record).clone();
+        record.held_ms = holds.then(unix_ms);
+        put(&self.key, record.written(), lease)
+    }
+
+    /// Reads the claims ahead. For a writer the last of them are enough, since every key of a native line is a contender.
+    /// The read is in the transaction that puts the claim, so its answer has the claim too.
+    pub(super) fn ahead(&self) -> RangeRequest {
+        match self.is_exclusive() && self.store.0.lines.layout == Layout::Native {
+            true => last(3, &self.line, None),
+            false => all(&self.line),
+        }
+    }
+
+    /// The keys that are leaving: this transaction deletes them, in case it overtakes their releases.
+    pub(super) fn leaving(&self) -> Vec<Incarnation> {
+        self.store.0.order.piggyback_deletes(&self.claim.key.name, &self.key)
+    }
+
+    /// The claims that a range of the line shows.
+    pub(super) fn read(&self, range: RangeResponse) -> Vec<Contender> {
+        Contender::all(&self.store.0.lines, &self.line, range.kvs)
+    }
+
+    /// The claim as its transaction has put it, or would put it.
+    pub(super) fn own(&self, lease: i64, created: i64) -> Contender {
+        Contender {
+            key: self.key.clone(),
+            created,
+            changed: created,
+            lease,
+            id: Some(self.claim.key.id),
+            record: Some((*self.record).clone()),
+            value: Bytes::new(),
+        }
+    }
+
+    /// The outcome of a transaction that has read [`known_and_line`](Self::known_and_line).
+    pub(super) fn outside(&self, answer: TxnResponse) -> Outcome {
+        let revision = revision(&answer);
+        let mut ranges = ranges(answer.responses);
+        let (own, tombstone, line) = (only(ranges.next()), only(ranges.next()), ranges.next());
+        match (own, tombstone) {
+            (Some(own), _) => Outcome::Known(own),
+            (None, Some(_)) => Outcome::Retired,
+            (None, None) => Outcome::Outside { line: self.read(line.unwrap_or_default()), revision },
+        }
+    }
+
+    pub(super) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse> {
+        self.store.txn(request).await.map_err(fault::of_a_put)
+    }
+
+    /// Takes the claim out of the line again.
+    pub(super) async fn leave(&self, created: i64) -> Result<()> {
+        let deleting = transaction(Vec::new(), vec![delete_made(&self.key, created)], Vec::new());
+        self.txn(deleting).await.map_err(Error::with_unknown_effect).map(drop)
+    }
+}
+
+/// Deletes the keys that are leaving.
+pub(super) fn deletions(leaving: &[Incarnation]) -> Vec<RequestOp> {
+    leaving.iter().map(|leaving| delete_made(&leaving.key, leaving.created)).collect()
+}
+
+/// The claims of a line without those that are leaving. A later claim in the slot of a leaving one stays.
+pub(super) fn staying(line: &[Contender], leaving: &[Incarnation]) -> Vec<Contender> {
+    line.iter().filter(|other| !leaving.contains(&other.incarnation())).cloned().collect()
+}
+
+/// The revision of a transaction: the create revision of the keys that it has put first.
+pub(super) fn revision(answer: &TxnResponse) -> i64 {
+    answer.header.as_ref().map_or(0, |header| header.revision)
+}
+
+/// The outcome of a transaction that has put the claim where nothing blocks it.
+pub(super) fn held(lease: i64, answer: &TxnResponse) -> Outcome {
+    Outcome::Held { lease, created: revision(answer), is_dated: true }
+}
+
+/// The outcome of a transaction that has read [`known`](Claiming::known).
+pub(super) fn known_or_retired(responses: Vec<ResponseOp>) -> Outcome {
+    match only(ranges(responses).next()) {
+        Some(own) => Outcome::Known(own),
+        None => Outcome::Retired,
+    }
+}
+
+/// etcd's answer does not have the parts that were asked for.
+pub(super) fn garbled() -> Error {
+    Error::new(ErrorKind::Internal, "etcd's answer is not one to this question")
+        .with_unknown_effect()
+        .with_remedy("a report of this bug")
+}

@@ -1,0 +1,133 @@
+//! The state of an open store, which all operations share, and the few requests that most of them send.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::checks::Check;
+use super::fault;
+use super::layout::{Layout, Lines};
+use super::order::Order;
+use super::sessions::Sessions;
+use super::wire::messages::{
+    LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, RangeRequest, RangeResponse,
+    TxnRequest, TxnResponse,
+};
+use super::wire::{Calls, WireError};
+use crate::runtime::Runtime;
+use crate::store::{Admission, Capabilities, Expiry, Listeners};
+use crate::time::Clock;
+use crate::{Error, ErrorKind, Result};
+
+/// What the store can do in its own layout.
+pub(crate) const CAPABILITIES: Capabilities = Capabilities {
+    expiry: Expiry::Session { proof_lag: 0, resumable: true },
+    // 1.5 times etcd's default election timeout: etcd grants no lease for less.
+    ttl_min: Duration::from_secs(2),
+    max_waiters: 10_000,
+    ..Capabilities::full()
+};
+
+/// What the store can do in the layout that it shares with other programs.
+pub(crate) const SHARED_CAPABILITIES: Capabilities =
+    Capabilities { admission: Admission::Exclusive, min_hold_max: Duration::ZERO, ..CAPABILITIES };
+
+/// A store on etcd. Clones share its connections.
+///
+/// ```no_run
+/// use lockkeeper::{EtcdStore, Keeper, Secret};
+///
+/// # async fn f() -> lockkeeper::Result<()> {
+/// let store = EtcdStore::new(["e1", "e2", "e3"]).user("app").password(Secret::new("hunter2"));
+/// let keeper = Keeper::builder(store).connect().await?;
+/// let guard = keeper.mutex("deploy")?.lock().await?;
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct EtcdStore(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) calls: Arc<Calls>,
+    pub(crate) lines: Lines,
+    pub(crate) sessions: Sessions,
+    pub(crate) order: Arc<Order>,
+    /// The name of this client in its notification keys.
+    pub(crate) client: Arc<str>,
+    pub(crate) address: String,
+    pub(crate) timeout: Duration,
+    pub(crate) waived: Vec<Check>,
+    /// Whether the marker of the prefix is known to name this layout.
+    pub(crate) is_marked: AtomicBool,
+    pub(crate) clock: Clock,
+    pub(crate) process: u32,
+    pub(crate) runtime: Runtime,
+    pub(crate) losses: Listeners,
+    pub(crate) listening: AtomicBool,
+    /// Notified when a claim of this client was changed from outside, whichever claim.
+    pub(crate) notices: Notify,
+}
+
+impl EtcdStore {
+    /// What this store can do in its layout.
+    pub(crate) fn can(&self) -> Capabilities {
+        match self.0.lines.layout {
+            Layout::Native => CAPABILITIES,
+            Layout::Concurrency => SHARED_CAPABILITIES,
+        }
+    }
+
+    /// Reads keys. etcd answers with the state of all of them at one revision.
+    pub(crate) async fn range(&self, request: RangeRequest) -> Result<RangeResponse> {
+        let asked = self.0.calls.ask("/etcdserverpb.KV/Range", request).await;
+        asked.map_err(|error| fault::of(error).without_effect())
+    }
+
+    /// Processes a transaction. etcd compares, and then does one of the two branches as a whole: all its changes have one
+    /// revision, and no other request takes effect in between.
+    pub(crate) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, WireError> {
+        self.0.calls.ask("/etcdserverpb.KV/Txn", request).await
+    }
+
+    /// Makes a lease of so many seconds, or of more: etcd has a minimum.
+    pub(crate) async fn grant(&self, seconds: i64) -> Result<LeaseGrantResponse> {
+        // etcd chooses the id. If the answer is lost, the lease ends by itself.
+        let request = LeaseGrantRequest { ttl: seconds, id: 0 };
+        let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await;
+        asked.map_err(fault::of)
+    }
+
+    /// Ends a lease. etcd deletes all keys on the lease at one revision. A lease that has ended before is no error.
+    pub(crate) async fn revoke(&self, lease: i64) -> Result<()> {
+        let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id: lease }).await;
+        match asked.map(|_: LeaseRevokeResponse| ()) {
+            Err(error) if error.is_no_lease() => Ok(()),
+            revoked => revoked.map_err(fault::of),
+        }
+    }
+
+    /// Refuses to work after a fork: the connections belong to the parent process too.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.0.process {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Forked, format!("{self} was opened by the process that this one was forked from"))
+            .with_remedy("open a store after the fork"))
+    }
+}
+
+impl fmt::Display for EtcdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.address)
+    }
+}
+
+impl fmt::Debug for EtcdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EtcdStore").field(&self.0.address).finish()
+    }
+}

@@ -1,0 +1,101 @@
+//! The contract of a store, on etcd: each operation checks the process, and is a module of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::wire::messages::LeaseGrantResponse;
+use super::{EtcdStore, amend, claiming, compare, renewals, sessions, wait, wire, withdraw};
+use crate::store::{
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
+    SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+};
+use crate::{Error, ErrorKind, LockName, Result};
+
+#[async_trait]
+impl Store for EtcdStore {
+    fn capabilities(&self) -> Capabilities {
+        self.can()
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+
+    async fn open(&self, spec: &SessionSpec) -> Result<Opened> {
+        self.check_process()?;
+        self.capabilities().check(spec)?;
+        self.mark_layout().await?;
+        let (asked, sent) = (sessions::seconds(spec.ttl + spec.lock_delay), self.0.clock.now());
+        let LeaseGrantResponse { id: lease, ttl: granted, .. } = self.grant(asked).await?;
+        if granted < asked {
+            return Err(Error::new(ErrorKind::Unsupported, format!("etcd grants {granted} s instead of {asked} s"))
+                .with_remedy("a shorter ttl"));
+        }
+        let id = sessions::name_of(lease);
+        self.0.sessions.opened(id.clone(), spec, lease, sent);
+        self.begin_to_listen();
+        Ok(Opened { id, ttl: spec.ttl })
+    }
+
+    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        self.check_process()?;
+        renewals::renew(self, session, live).await
+    }
+
+    async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
+        self.check_process()?;
+        let (session, id) = (self.0.sessions.get(session)?, session);
+        // Under the gate no other call makes a lease for this session, and after it none will.
+        let mut is_closed = session.gate.lock().await;
+        *is_closed = true;
+        let leases = session.leases();
+        let elsewhere = self.not_on(&session, id, &leases, live).await?;
+        for withdrawn in wire::all(elsewhere.iter().map(|key| self.withdraw(key, None))).await {
+            withdrawn?;
+        }
+        for lease in leases {
+            self.revoke(lease).await?;
+        }
+        self.0.sessions.forget(id);
+        Ok(())
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        self.check_process()?;
+        claiming::claim(self, claim).await
+    }
+
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        self.check_process()?;
+        amend::amend(self, key, change).await
+    }
+
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        self.check_process()?;
+        withdraw::withdraw(self, key, tombstone).await
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        self.check_process()?;
+        match interest {
+            Interest::Claim(key) => wait::claim(self, key, within).await,
+            Interest::Name(name) => wait::name(self, name, seen, within).await,
+        }
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        self.check_process()?;
+        self.read_line(name).await
+    }
+
+    fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
+        let session = self.0.sessions.get(&key.session).ok()?;
+        Some(compare::fence_key(&session.slot_of(&self.0.lines, key).at))
+    }
+
+    fn on_loss(&self, listener: Losses) {
+        self.0.losses.add(listener);
+    }
+}

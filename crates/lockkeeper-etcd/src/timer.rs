@@ -1,0 +1,59 @@
+//! The timer of a minimum hold: a lease that nobody renews.
+
+use std::time::Duration;
+
+use super::layout::Keep;
+use crate::time::{Instant, believed, lasts_at_most};
+
+/// etcd cuts the rest of a lease to whole seconds: so much more may be left than it says.
+pub(super) const CUT: Duration = Duration::from_secs(1);
+
+/// What times a minimum hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Timer {
+    /// As the record of the claim shows it.
+    pub(super) keep: Keep,
+    /// Until when its lease lives at least, however fast etcd's clock goes.
+    pub(super) valid_until: Instant,
+    /// When the minimum hold is over, however slowly etcd's clock goes.
+    pub(super) is_over: Instant,
+}
+
+impl Timer {
+    /// One that was begun by a request which was sent and answered then.
+    pub(super) fn new(keep: Keep, hold: Duration, sent: Instant, answered: Instant) -> Self {
+        Self { keep, valid_until: sent + believed(hold), is_over: answered + lasts_at_most(hold) }
+    }
+
+    /// One of which etcd said then how much is left.
+    pub(super) fn found(keep: Keep, left: Duration, sent: Instant, answered: Instant) -> Self {
+        Self { valid_until: sent + believed(left), ..Self::new(keep, left + CUT, sent, answered) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever two clocks make of each other that differ by less than the drift allowance.
+        #[test]
+        fn a_timer_outlives_what_it_is_trusted_for_however_fast_etcds_clock_goes(
+            ttl in 1_u64..1_000_000,
+            drift in -0.005_f64..0.005,
+            ours in -0.005_f64..0.005,
+            late in 0_u64..10,
+        ) {
+            let (sent, ttl) = (Instant::from_nanos(1_000_000_000), Duration::from_secs(ttl));
+            let answered = sent + Duration::from_secs(late);
+            let keep = Keep { lease: 7, until_ms: 0, term: 1, released: false };
+            let timer = Timer::new(keep, ttl, sent, answered);
+            // What our clock shows when so much time of etcd's has passed.
+            let seems = ttl.mul_f64((1.0 + ours) / (1.0 + drift));
+            prop_assert!(timer.valid_until <= sent + seems, "{timer:?}, {seems:?}");
+            prop_assert!(timer.is_over >= answered + seems, "{timer:?}, {seems:?}");
+        }
+    }
+}
