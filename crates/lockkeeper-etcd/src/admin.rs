@@ -17,16 +17,16 @@ use crate::{Effect, Error, ErrorKind, LockName, Result};
 
 /// How many keys are read at once.
 const PAGE: i64 = 2000;
-/// The same of claims, with what they hold.
+/// How many claims are read at once, with their records.
 const PAGE_OF_CLAIMS: i64 = 500;
-/// Of how many leases a list asks how long they last.
+/// Of so many leases a list asks etcd how long they last.
 const LISTED: usize = 64;
-/// How often it is tried because the claim changes meanwhile.
+/// How often an eviction is tried because the claim changes meanwhile.
 const TRIES: u32 = 16;
-/// How long a mark may be on its way to the disks of a majority: its lease lasts so much longer than the claim's life, until
-/// it is known that the mark is there.
+/// How long a mark may be on its way to the disks of a majority: its lease lasts so much longer
+/// than the claim's life, until it is known that the mark is there.
 const ON_ITS_WAY: Duration = Duration::from_secs(60);
-/// How long what was told to a client stays there, in seconds.
+/// How long a notice stays in the notification key of a client, in seconds.
 const NOTICE_TTL: i64 = 60;
 
 #[async_trait]
@@ -54,17 +54,18 @@ impl Admin for EtcdStore {
         self.check_process()?;
         let mut may_be_done = false;
         let done = |timer: Option<i64>| {
-            // Nothing is on it any more, and nobody ends it.
+            // No key is on the timer any more, and no client ends it.
             timer.into_iter().for_each(|timer| self.revoke_unneeded(timer));
             Ok(Evicted::Done)
         };
         for _ in 0..TRIES {
             let Some(victim) = self.find(name, target).await? else {
-                // An upgrade may have put another claim on the timer of the one that was found before.
+                // An upgrade may have put another claim on the timer of the one that was found
+                // before.
                 return Ok(if may_be_done { Evicted::Done } else { Evicted::Absent });
             };
             let timer = victim.keep().map(|keep| keep.lease);
-            // Nobody is left to be told.
+            // A kept claim has no holder that a mark could reach.
             let how = if self.is_kept(&victim).await? { Evict::Now } else { how };
             match how {
                 Evict::Mark if victim.is_broken() && may_be_done => {
@@ -83,7 +84,8 @@ impl Admin for EtcdStore {
             let request = transaction(when, std::iter::once(change).chain(notice).collect(), Vec::new());
             let answer: std::result::Result<TxnResponse, _> = self.txn(request).await;
             match (answer.map_err(fault::of), lease) {
-                // Whatever was done is looked at: a copy that comes late meets a claim that has changed.
+                // The next look finds what was done. A copy that comes later finds that the claim
+                // has changed.
                 (Err(error), _) if error.effect() == Effect::Unknown => may_be_done = true,
                 (Err(error), _) => return Err(error),
                 (Ok(answer), lease) if answer.succeeded => {
@@ -109,7 +111,7 @@ impl Admin for EtcdStore {
         let holders = admissions(&found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder);
         let mut is_asked = false;
         for holder in holders.filter(|holder| !holder.is_over()) {
-            // Nobody is left to be asked.
+            // A kept claim has no holder to ask.
             if !self.is_kept(holder).await? {
                 self.ask_for(holder, by, reason).await?;
                 is_asked = true;
@@ -118,7 +120,7 @@ impl Admin for EtcdStore {
         let Some(first) = found.first() else { return Ok(false) };
         let request = transaction(vec![changed(&first.key, first.changed)], vec![touch(&first.key)], Vec::new());
         let answer = self.txn(request).await;
-        // When it has changed meanwhile, whoever watches hears of that.
+        // If the comparison fails, the key has changed meanwhile, which wakes its watches too.
         answer.map(|_: TxnResponse| is_asked).map_err(fault::of)
     }
 }
@@ -135,7 +137,8 @@ impl EtcdStore {
         Ok(victim)
     }
 
-    /// Puts the claim on a lease of its own, which nobody renews: its session's renewals do not reach it.
+    /// Marks a claim, and moves it to a lease of its own. No client renews that lease, and the
+    /// session's renewals do not either.
     async fn mark(&self, victim: &Contender, by: &str, reason: &str) -> Result<(RequestOp, Option<i64>)> {
         let Some(mut record) = victim.record.clone() else {
             return Err(Error::new(
@@ -149,8 +152,9 @@ impl EtcdStore {
         Ok((put(&victim.key, record.written(), lease), Some(lease)))
     }
 
-    /// Puts a claim that was marked by this revision on a lease of its own life. The holder may have renewed its claim until
-    /// a moment before it was marked, and that life begins after it. If this fails the claim stands for longer.
+    /// Moves a claim that was marked by this revision to a lease of its own ttl. The holder may
+    /// have renewed its claim until a moment before the mark, and the ttl begins after the mark. If
+    /// this fails, the claim stays for longer.
     async fn shorten(&self, victim: &Contender, marked: i64, on: i64) {
         let Some(ttl) = victim.record.as_ref().map(Record::lease_time) else { return };
         let shortening = async {
@@ -158,7 +162,7 @@ impl EtcdStore {
             let request =
                 transaction(vec![changed(&victim.key, marked)], vec![move_to(&victim.key, lease)], Vec::new());
             let answer: std::result::Result<TxnResponse, _> = self.txn(request).await;
-            // Its holder may have left meanwhile.
+            // The holder may have released the claim meanwhile.
             let unused = if answer.map_err(fault::of)?.succeeded { on } else { lease };
             self.revoke(unused).await
         };
@@ -175,8 +179,9 @@ impl EtcdStore {
         Ok(Some(put(&self.0.lines.notice(&record.client), notice.written(), lease)))
     }
 
-    /// Asks a holder to let go, if it is one of ours and still there: by a key that stays for as long as its claim may live
-    /// without a renewal, so that a client that does not hear at present finds it.
+    /// Asks a holder to let go, if it is a client of lockkeeper and its claim is still there. The
+    /// key of the request stays as long as the claim may live without a renewal, so a client that
+    /// has no watch at present finds it later.
     async fn ask_for(&self, holder: &Contender, by: &str, reason: &str) -> Result<()> {
         let (Some(record), Some(id)) = (&holder.record, holder.id) else { return Ok(()) };
         let id = HEXLOWER.encode(id.as_bytes());
@@ -188,12 +193,12 @@ impl EtcdStore {
         answer.map(|_: TxnResponse| ()).map_err(fault::of)
     }
 
-    /// Every key in there, without what it holds.
+    /// Every key of the range, without its value.
     pub(super) async fn keys(&self, span: &Span) -> Result<Vec<KeyValue>> {
         Ok(self.pages(span, true).await?.0)
     }
 
-    /// Every key in there, as it was when the first page was read.
+    /// Every key of the range, as it was at the revision of the first page.
     async fn pages(&self, span: &Span, keys_only: bool) -> Result<(Vec<KeyValue>, i64)> {
         let (mut found, mut from, mut revision) = (Vec::new(), span.from.clone(), 0);
         loop {
@@ -223,7 +228,7 @@ impl EtcdStore {
     fn name_of(&self, kv: &KeyValue) -> Option<LockName> {
         let written = self.0.lines.name_in(&kv.key)?;
         if self.0.lines.layout == Layout::Concurrency {
-            // Others keep other things beside it.
+            // Other programs may have other keys beside the locks.
             return is_lock(kv).then(|| LockName::new(written).ok()).flatten();
         }
         if !written.starts_with("h.") {
@@ -234,7 +239,7 @@ impl EtcdStore {
     }
 }
 
-/// Whether a key is one of a lock as Go has it: on a lease, which its last part names.
+/// Whether a key is a claim of Go's layout: it is on a lease, and its last part names a lease.
 fn is_lock(kv: &KeyValue) -> bool {
     let last = kv.key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let lease = last.split(|byte| *byte == b'-').next().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Changing what a claim shows or takes, in place: etcd keeps the create revision of a key that is put again, and so the
-//! claim keeps its token and its place in line. The transaction compares the mod revision that was read, so that it never
-//! overwrites a change that came in between.
+//! Changing what a claim shows or takes, in place: etcd keeps the create revision of a key that is
+//! put again, and so the claim keeps its token and its place in line. The transaction compares the
+//! mod revision that was read, so that it never overwrites a change that came in between.
 
 use super::EtcdStore;
 use super::layout::transaction::{changed, rewrite, transaction};

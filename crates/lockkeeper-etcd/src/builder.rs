@@ -29,7 +29,8 @@ impl EtcdStore {
     /// A builder for the store that a URL names: `etcd://`, and `etcds://` for TLS.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose parts do not fit together.
+    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose parts do not fit
+    /// together.
     pub fn from_url(url: &StoreUrl) -> Result<EtcdStoreBuilder> {
         EtcdStoreBuilder::from_url(url)
     }
@@ -111,8 +112,8 @@ impl EtcdStoreBuilder {
         Ok(self)
     }
 
-    /// Logs in as this user. Without a user the client does not log in: its rights are those of a client without a
-    /// login, or of the user that its certificate names.
+    /// Logs in as this user. Without a user the client does not log in: its rights are those of a
+    /// client without a login, or of the user that its certificate names.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
@@ -136,15 +137,15 @@ impl EtcdStoreBuilder {
         self
     }
 
-    /// Sets the text that every key begins with; by default `/lockkeeper` in the native layout, and nothing in other
-    /// layouts.
+    /// Sets the text that every key begins with; by default `/lockkeeper` in the native layout, and
+    /// nothing in other layouts.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
         self
     }
 
-    /// Sets how long a request may stay without an answer before the client asks another member; 3 s by default, at
-    /// least 50 ms.
+    /// Sets how long a request may stay without an answer before the client asks another member; 3
+    /// s by default, at least 50 ms.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout.max(TIMEOUT_MIN);
         self

@@ -6,7 +6,7 @@ use crate::{Error, ErrorKind, Result};
 /// Major, minor, patch.
 pub(super) type Version = (u32, u32, u32);
 
-/// The oldest version that is used. What is older lets leases end that are alive, or tells wrong lives of them.
+/// The oldest version that is used. Older versions end leases that are alive, or report wrong ttls.
 #[doc(hidden)]
 pub const OLDEST: Version = (3, 5, 14);
 /// What each member should have.
@@ -20,14 +20,14 @@ pub(super) const NOT_CORRUPT: &str = "remove that member, and add it again witho
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Check {
-    /// `layout`: nobody holds or waits for a lock under this prefix in another layout of lockkeeper's own. Such a claim
-    /// excludes nobody here, nor does one of here exclude it.
+    /// `layout`: nobody holds or waits for a lock under this prefix in another layout of
+    /// lockkeeper's own. Such a claim excludes nobody here, nor does one of here exclude it.
     Layout,
-    /// `members`: all that answer are of one cluster, and none has data that differ from those of the others. Each of two
-    /// clusters has locks of its own.
+    /// `members`: all that answer are of one cluster, and none has data that differ from those of
+    /// the others. Each of two clusters has locks of its own.
     Members,
-    /// `version`: etcd 3.5.14 or newer on each member that answers. An older one may end leases that are alive: two may
-    /// hold a lock then.
+    /// `version`: etcd 3.5.14 or newer on each member that answers. An older one may end leases
+    /// that are alive: two may hold a lock then.
     Version,
 }
 
@@ -50,7 +50,8 @@ impl Check {
     }
 }
 
-/// Refuses members on which locks cannot be relied on: each by its address, and what it says of itself.
+/// Refuses members on which locks cannot be relied on: each by its address, and what it says of
+/// itself.
 pub(super) fn refuse(statuses: &[(&str, &StatusResponse)], waived: &[Check]) -> Result<()> {
     let applies = |check: Check| !waived.contains(&check);
     let old = statuses.iter().find(|(_, status)| parse(&status.version).is_some_and(|version| version < OLDEST));

@@ -1,4 +1,5 @@
-//! The state of an open store, which all operations share, and the few requests that most of them send.
+//! The state of an open store, which all operations share, and the few requests that most of them
+//! send.
 
 use std::fmt;
 use std::sync::Arc;
@@ -87,8 +88,8 @@ impl EtcdStore {
         asked.map_err(|error| fault::of(error).without_effect())
     }
 
-    /// Processes a transaction. etcd compares, and then does one of the two branches as a whole: all its changes have one
-    /// revision, and no other request takes effect in between.
+    /// Processes a transaction. etcd compares, and then does one of the two branches as a whole:
+    /// all its changes have one revision, and no other request takes effect in between.
     pub(crate) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, WireError> {
         self.0.calls.ask("/etcdserverpb.KV/Txn", request).await
     }
@@ -101,7 +102,8 @@ impl EtcdStore {
         asked.map_err(fault::of)
     }
 
-    /// Ends a lease. etcd deletes all keys on the lease at one revision. A lease that has ended before is no error.
+    /// Ends a lease. etcd deletes all keys on the lease at one revision. A lease that has ended
+    /// before is no error.
     pub(crate) async fn revoke(&self, lease: i64) -> Result<()> {
         let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id: lease }).await;
         match asked.map(|_: LeaseRevokeResponse| ()) {

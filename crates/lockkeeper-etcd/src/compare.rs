@@ -1,17 +1,19 @@
-//! A check of the lock in the user's own transaction: the strongest fence, for data in the same etcd.
+//! A check of the lock in the user's own transaction: the strongest fence, for data in the same
+//! etcd.
 
 use std::sync::Arc;
 
 use crate::store::HeldClaim;
 use crate::{Error, ErrorKind, Result};
 
-/// What the places of this store begin with, so that those of another are not taken for one.
+/// The beginning of every fence key of this store, so that the key of another store is not taken
+/// for one.
 const MARK: &[u8] = b"etcd:";
 
 /// A comparison for a transaction of the user. It fails as soon as the claim no longer exists.
 ///
-/// It is data that any client of etcd can use: `create_revision(key) = create_revision`, as Go's `Mutex.IsOwner()`
-/// returns it.
+/// It is data that any client of etcd can use: `create_revision(key) = create_revision`, as Go's
+/// `Mutex.IsOwner()` returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EtcdCompare {
@@ -38,7 +40,7 @@ impl EtcdCompare {
     }
 }
 
-/// Where a claim is, for the guard that is made of it.
+/// The fence key of a claim with this key.
 pub(super) fn fence_key(at: &[u8]) -> Arc<[u8]> {
     [MARK, at].concat().into()
 }

@@ -7,7 +7,7 @@ use super::wire::{OLD_TOKEN, OLD_TOKEN_ITSELF, WireError};
 use crate::net::{OF_AUTHORITY, OTHER_NAME, UNFIT, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
 use crate::{Error, ErrorKind};
 
-/// An error of a request, as far as is known what became of it.
+/// The error of a request, with what is known of its effect.
 pub(super) fn of(error: WireError) -> Error {
     match error {
         WireError::NotSent(why) => {
@@ -22,8 +22,8 @@ pub(super) fn of(error: WireError) -> Error {
     }
 }
 
-/// An error of a request that puts a key on a lease. etcd refuses such a request as a whole if the lease has ended: the
-/// session is lost.
+/// An error of a request that puts a key on a lease. etcd refuses such a request as a whole if the
+/// lease has ended: the session is lost.
 pub(super) fn of_a_put(error: WireError) -> Error {
     match error.is_no_lease() {
         true => sessions::lost(),
@@ -43,7 +43,7 @@ pub(super) fn ended() -> Error {
         .with_remedy("connect in a runtime that lives as long as the store")
 }
 
-/// What to do where there is no connection. The words are those of `net` and of the system.
+/// The remedy if there is no connection. The words are from `net` and from the system.
 fn remedy_of(why: &str) -> &'static str {
     let says = |words: &str| why.contains(words);
     match () {
@@ -58,7 +58,7 @@ fn remedy_of(why: &str) -> &'static str {
     }
 }
 
-/// What to do where the connection was of no use. The words are those of the HTTP/2 library.
+/// The remedy if the connection could not be used. The words are from the HTTP/2 library.
 fn remedy_of_broken(why: &str) -> &'static str {
     let says = |words: &str| why.contains(words);
     match () {

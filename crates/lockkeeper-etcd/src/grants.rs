@@ -1,4 +1,8 @@
-//! Letting in those that are admitted: each is moved to a lease of those who hold, where it is not there yet.
+//! Promoting admitted claims: each moves to a hold lease, unless it is on one.
+//!
+//! The transaction of a promotion compares the revision of the claim, so it changes exactly the
+//! claim that was found. It puts the key again, which keeps its create revision and wakes the
+//! waiter behind it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +23,10 @@ use crate::store::ClaimKey;
 use crate::time::Instant;
 use crate::{ErrorKind, Result};
 
-/// How often a claim is looked for that was moved meanwhile.
+/// How often a promotion is tried because the claim was moved meanwhile.
 const TRIES: u32 = 8;
-/// How many are moved in one transaction: etcd takes 128 operations, and counts the two conditions of each one too.
+/// How many claims one transaction promotes: etcd takes 128 operations, and counts the comparisons
+/// of nested ones too.
 const TOGETHER: usize = 100;
 
 /// A claim of this client that is admitted.
@@ -34,7 +39,8 @@ pub(super) struct Admitted<'a> {
 }
 
 impl EtcdStore {
-    /// Moves a claim of this client that is admitted to where those are who hold; `false` if it is not there any more.
+    /// Moves an admitted claim of this client to a hold lease; `false` if the claim is not there
+    /// any more.
     pub(super) async fn promote(
         &self,
         session: &Arc<Session>,
@@ -48,8 +54,9 @@ impl EtcdStore {
         Ok(true)
     }
 
-    /// Moves a claim that is admitted to a lease for those who hold, unless it is there: where it is then; `None` if it
-    /// is not there any more. Even where both are the same lease it is changed: who waits for that hears of it.
+    /// Moves an admitted claim to a hold lease, unless it is on one, and returns the lease that it
+    /// is on then; `None` if the claim is not there any more. The key is put again even on the same
+    /// lease, which wakes the waiter behind it.
     pub(super) async fn hold(
         &self,
         session: &Arc<Session>,
@@ -69,7 +76,8 @@ impl EtcdStore {
             if moved.succeeded {
                 return Ok(Some(hold));
             }
-            // A renewal and a claim of one client may both find that it holds: then it is where the other has put it.
+            // A renewal and a request of the claim may both find that it is admitted: then it is on
+            // the lease to which the other one has moved it.
             let own = only(ranges(moved.responses).next()).map(Contender::read);
             match own.filter(|own| own.created == revision && !own.is_over()) {
                 Some(own) if session.purpose(own.lease) == Some(Purpose::Hold) => return Ok(Some(own.lease)),
@@ -80,11 +88,12 @@ impl EtcdStore {
         Ok(None)
     }
 
-    /// Lets in many, in few transactions side by side: a renewal of many claims has to be done within a waiter's life.
-    /// Which of them hold; of the others nothing is known.
+    /// Promotes many claims, in few transactions side by side: a renewal of many claims has to end
+    /// within a waiter's ttl. Returns for each claim whether it holds. `false` means that this is
+    /// not known.
     ///
     /// # Errors
-    /// `SessionLost` when a lease of those who hold has ended.
+    /// `SessionLost` if a hold lease has ended.
     pub(super) async fn promote_all(&self, session: &Arc<Session>, admitted: &[Admitted<'_>]) -> Result<Vec<bool>> {
         let mut hold = Vec::with_capacity(admitted.len());
         for (promoted, chunk) in all(admitted.chunks(TOGETHER).map(|chunk| self.promote_together(session, chunk)))
@@ -94,7 +103,7 @@ impl EtcdStore {
         {
             match promoted {
                 Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
-                // The others are what they are.
+                // The other transactions count, whatever became of this one.
                 Err(_) => hold.extend(chunk.iter().map(|_| false)),
                 Ok(promoted) => hold.extend(promoted),
             }

@@ -1,6 +1,7 @@
-//! The minimum hold. A lease that nobody renews times it, its *timer*. The claim is on that lease for as long as the one of
-//! its session may end before; then it comes back. A release that comes too early leaves the key where it is, on the timer,
-//! and says so in the record.
+//! The minimum hold of a claim. Its *timer* is a lease that no client renews, so etcd's clock ends
+//! it. While the lease of the session may end before the timer, the claim is on the timer; later it
+//! moves back. A release that comes too early leaves the key in the line, on the timer, and its
+//! record says that the holder has released it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,21 +19,23 @@ use crate::{Effect, Error, ErrorKind, Result};
 
 /// How often a change is tried because something else changes the claim meanwhile.
 const TRIES: u32 = 16;
-/// How much later than its own clock says a client takes a minimum hold for over that a new leader of etcd has lengthened.
+/// A new leader of etcd lengthens every lease. A client takes such a minimum hold for over so much
+/// later than its own clock says.
 const OVERDUE: Duration = Duration::from_secs(10);
 
-/// What a claim that is withdrawn leaves.
+/// What a withdrawn claim leaves in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// There is nothing to keep: it is to be deleted.
+    /// Nothing: its key is to be deleted.
     Nothing,
-    /// Its minimum hold, from now on.
+    /// Its minimum hold, because of this withdrawal.
     Kept,
-    /// It had left that before.
+    /// Its minimum hold, because of an earlier withdrawal.
     KeptBefore,
 }
 
-/// Has etcd time a minimum hold. It is carried on when nobody awaits it any more: the timer would run for nothing.
+/// Begins a minimum hold. The work goes on if the caller drops its future: the timer would run
+/// without a claim otherwise.
 pub(super) async fn begin(store: &EtcdStore, key: &ClaimKey, hold: Duration) -> Result<Amended> {
     store.can().keeps(hold)?;
     let (own, key) = (store.clone(), key.clone());
@@ -50,7 +53,8 @@ impl EtcdStore {
         Err(fault::always_changes())
     }
 
-    /// `None` if another entry of this claim has begun a minimum hold meanwhile, which may be longer.
+    /// `None` if another entry of this claim has begun a minimum hold meanwhile, which may be
+    /// longer.
     async fn begin_unless_another_does(&self, key: &ClaimKey, hold: Duration) -> Result<Option<Amended>> {
         let session = self.0.sessions.get(&key.session)?;
         let Some((own, is_admitted)) = self.look_at_own(key).await? else { return Ok(Some(Amended::NotLive)) };
@@ -70,7 +74,7 @@ impl EtcdStore {
         let (lease, term) = (granted.id, granted.header.map_or(0, |header| header.raft_term));
         let keep = Keep { lease, until_ms: unix_ms().saturating_add(millis(hold)), term, released: false };
         let timer = Timer::new(keep, hold, sent, self.0.clock.now());
-        // Whatever was asked for before this is over with it.
+        // The timers of earlier requests are not needed once the record names this one.
         let slot = session.slot_of(&self.0.lines, key);
         let unneeded: Vec<_> = slot.strays().chain(before.map(|keep| keep.lease)).collect();
         let put = self.put_on(&session, key, own, &timer).await;
@@ -82,8 +86,8 @@ impl EtcdStore {
         put
     }
 
-    /// Writes the timer into the record of the claim, and puts the claim on the lease that ends last. `None` if the record names
-    /// another timer by then.
+    /// Writes the timer into the record of the claim, and puts the claim on the lease that ends
+    /// last. `None` if the record names another timer by then.
     async fn put_on(
         &self,
         session: &Arc<Session>,
@@ -99,8 +103,9 @@ impl EtcdStore {
             };
             record.keep = Some(timer.keep);
             record.held_ms.get_or_insert_with(unix_ms);
-            // Before the lease is chosen: a renewal that is acknowledged from now on looks for the claim and changes it, so that
-            // this comes in time for a lease that was chosen before, or not at all.
+            // This is before the lease is chosen. A renewal that is acknowledged from now on looks
+            // for the claim and changes its key. So the transaction below is processed before such
+            // a renewal, or its comparison fails.
             session.is_unsettled(key.id);
             let on = self.last_to_end(session, own.lease, timer).await.map_err(Error::without_effect)?;
             let then = vec![put(&own.key, record.written(), on)];
@@ -127,7 +132,8 @@ impl EtcdStore {
         Err(fault::always_changes())
     }
 
-    /// Leaves a claim in its line whose minimum hold is not over. If nothing is known here of its slot, etcd is asked.
+    /// Leaves a claim in its line if its minimum hold is not over. If this client does not know the
+    /// timer, etcd is asked.
     pub(super) async fn leave_kept(&self, key: &ClaimKey, slot: &KeySlot, is_known: bool) -> Result<Left> {
         match &slot.timer {
             Some(timer) if timer.is_over <= self.0.clock.now() => return Ok(Left::Nothing),
@@ -155,9 +161,10 @@ impl EtcdStore {
             match self.txn(request).await {
                 Ok(TxnResponse { succeeded: true, .. }) => return Ok(Left::Kept),
                 Ok(_) => {}
-                // It is over.
+                // The timer has ended, and the minimum hold with it.
                 Err(error) if error.is_no_lease() => return Ok(Left::Nothing),
-                // It cannot be said, but nobody renews it there.
+                // etcd cannot write the record. But the claim is on its timer, which no client
+                // renews.
                 Err(error) if error.is_no_space() && own.lease == timer => return Ok(Left::Kept),
                 Err(error) => return Err(fault::of(error)),
             }
@@ -165,7 +172,7 @@ impl EtcdStore {
         Err(fault::always_changes())
     }
 
-    /// What a claim that is to have the place of another one inherits.
+    /// The timer that a claim inherits from the claim which it replaces.
     pub(super) async fn inherited(&self, session: &Session, key: &ClaimKey) -> Result<Option<Timer>> {
         let slot = session.slot_of(&self.0.lines, key);
         if slot.timer.is_some() || session.knows(key.id) {
@@ -178,14 +185,14 @@ impl EtcdStore {
         }
     }
 
-    /// What sits there, if it is this claim.
+    /// The key of the slot, if it is this claim.
     async fn own(&self, key: &ClaimKey, slot: &KeySlot) -> Result<Option<Contender>> {
         let own = RangeRequest { key: slot.at.clone(), ..RangeRequest::default() };
         let own = only(Some(self.range(own).await?)).map(Contender::read);
         Ok(own.filter(|own| own.id == Some(key.id)))
     }
 
-    /// The timer of a minimum hold that was begun before, if it lasts for so long.
+    /// The timer that was begun before, if it lasts for so long.
     async fn still_runs(&self, keep: Option<Keep>, hold: Duration) -> Result<Option<Timer>> {
         let Some(keep) = keep else { return Ok(None) };
         let (sent, left) = (self.0.clock.now(), self.left_of(keep.lease).await?);
@@ -193,7 +200,8 @@ impl EtcdStore {
         Ok(left.map(|left| Timer::found(keep, left, sent, self.0.clock.now())))
     }
 
-    /// Whether nobody has it any more, and only its minimum hold is left: its holder has let go, or its session is gone.
+    /// Whether only the minimum hold of a claim is left: its holder has released it, or its session
+    /// has ended.
     pub(super) async fn is_kept(&self, contender: &Contender) -> Result<bool> {
         match contender.session_to_ask() {
             Some(session) => Ok(self.left_of(session).await?.is_none()),
@@ -201,8 +209,9 @@ impl EtcdStore {
         }
     }
 
-    /// Ends the minimum holds in a line that a new leader of etcd has lengthened, which gives every lease its whole time once
-    /// more, and that are over by the clock here. Whether there was one.
+    /// Ends the minimum holds in a line that a new leader of etcd has lengthened and that are over
+    /// by the clock here. A new leader gives every lease its whole ttl again. Returns whether it
+    /// ended one.
     pub(super) async fn ends_overdue(&self, line: &[Contender]) -> bool {
         let mut ended = false;
         let now = unix_ms();
@@ -217,7 +226,8 @@ impl EtcdStore {
         ended
     }
 
-    /// Deletes this claim if it has not changed, and then gives its timer back. A claim that has replaced it may be on the timer.
+    /// Deletes this claim if it has not changed, and then ends its timer. Otherwise a claim that
+    /// has replaced it may be on the timer.
     async fn ends(&self, contender: &Contender, timer: i64) -> bool {
         let when = vec![changed(&contender.key, contender.changed)];
         let request = transaction(when, vec![delete(&contender.key)], Vec::new());
@@ -229,14 +239,14 @@ impl EtcdStore {
         is_ended
     }
 
-    /// Whether etcd has had another leader since this minimum hold began, and nobody has the claim any more. While the leader
-    /// is the same, only its clock ends it.
+    /// Whether etcd has had another leader since this minimum hold began, and only the minimum hold
+    /// is left of the claim. While the leader is the same, its clock alone ends the minimum hold.
     async fn is_lengthened(&self, contender: &Contender, keep: &Keep) -> Result<bool> {
         let term = self.asked_of(keep.lease).await?.header.map_or(0, |header| header.raft_term);
         Ok(keep.term != 0 && term > keep.term && self.is_kept(contender).await?)
     }
 
-    /// Ends a lease on which nothing is any more, without anybody who waits for that.
+    /// Ends a lease that has no key any more. No call waits for that.
     pub(super) fn revoke_unneeded(&self, lease: i64) {
         let store = self.clone();
         self.0.runtime.serve(async move {

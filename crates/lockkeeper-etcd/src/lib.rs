@@ -1,9 +1,9 @@
-//! The etcd store: consensus, leases, revisions, watches. It needs etcd 3.5.14 or newer; see `lockkeeper::doctor`
-//! for what older versions do to leases.
+//! The etcd store: consensus, leases, revisions, watches. It needs etcd 3.5.14 or newer; see
+//! `lockkeeper::doctor` for what older versions do to leases.
 //!
-//! A claim is a key on the lease of its session. The revision that created the key is the claim's place in line and its
-//! token. Locks live as long as a majority of the members keeps its data: neither a restart nor a change of the leader
-//! loses a lock.
+//! A claim is a key on the lease of its session. The revision that created the key is the claim's
+//! place in line and its token. Locks live as long as a majority of the members keeps its data:
+//! neither a restart nor a change of the leader loses a lock.
 //!
 //! The algorithm is that of Go's `concurrency` package, run by the client, with four additions:
 //! - A waiter looks at its own key after every wait.
@@ -11,9 +11,10 @@
 //! - A waiter begins to wait with a watch that etcd serves at once.
 //! - A renewal asks for the keys of its claims.
 //!
-//! `client` has the connections and the state of an open store, and `contract` its operations. Each operation is a module
-//! of its own: `claiming`, `withdraw`, `renewals`, `wait`, `amend`. They share one question, which `look` asks etcd and
-//! `status` and `neighbours` answer: what blocks this claim, and what wakes it?
+//! `client` has the connections and the state of an open store, and `contract` its operations. Each
+//! operation is a module of its own: `claiming`, `withdraw`, `renewals`, `wait`, `amend`. They
+//! share one question, which `look` asks etcd and `status` and `neighbours` answer: what blocks
+//! this claim, and what wakes it?
 #![forbid(unsafe_code)]
 
 mod admin;

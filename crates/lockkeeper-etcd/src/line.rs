@@ -27,9 +27,9 @@ impl EtcdStore {
         Ok(to_line(&found, revision, &ttls))
     }
 
-    /// How long the leases last on which the holders of these lines depend: at most `most` of the leases that their keys are
-    /// on, and the lease of the session for each holder of which only the minimum hold may be left. `None` for a lease
-    /// that has ended.
+    /// How long the leases last on which the holders of these lines depend: at most `most` of the
+    /// leases that their keys are on, and the lease of the session for each holder of which only
+    /// the minimum hold may be left. `None` for a lease that has ended.
     pub(crate) async fn lease_ttls<'a>(
         &self,
         lines: impl Iterator<Item = &'a [Contender]>,

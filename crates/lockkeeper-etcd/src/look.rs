@@ -1,5 +1,5 @@
-//! Looks: questions to etcd about the status of claims. A look is one transaction that only reads, so that its answers are
-//! of one revision: the claim, and the claims ahead of it.
+//! Looks: questions to etcd about the status of claims. A look is one transaction that only reads,
+//! so that its answers are of one revision: the claim, and the claims ahead of it.
 
 use super::layout::transaction::{all, get, last, only, range, ranges, transaction};
 use super::layout::{Contender, Incarnation, Layout, Span, ahead_of};
@@ -62,8 +62,8 @@ impl EtcdStore {
         Ok(found)
     }
 
-    /// Whether a writer still waits right behind the last of these neighbours. etcd reads two keys for that, and not the
-    /// line. `false` if only a look can show it.
+    /// Whether a writer still waits right behind the last of these neighbours. etcd reads two keys
+    /// for that, and not the line. `false` if only a look can show it.
     pub(super) async fn is_still_behind(&self, question: &Question, neighbours: &Neighbours) -> Result<bool> {
         let own = &question.own;
         let Some(last) = neighbours.last().filter(|_| question.exclusive && own.created != 0) else {
@@ -78,7 +78,8 @@ impl EtcdStore {
         Ok(is_blocked && own.is_some_and(|own| !own.is_over()))
     }
 
-    /// A claim of this client, unless only its minimum hold is left, and whether the claim is admitted.
+    /// A claim of this client, unless only its minimum hold is left, and whether the claim is
+    /// admitted.
     pub(super) async fn look_at_own(&self, key: &ClaimKey) -> Result<Option<(Contender, bool)>> {
         let at = self.0.sessions.get(&key.session)?.slot_of(&self.0.lines, key).at;
         let line = self.0.lines.of(&key.name);
@@ -100,8 +101,8 @@ impl EtcdStore {
         Ok(ranges(answer.responses).collect())
     }
 
-    /// The part of the line that decides about a claim. For a writer it is the keys of the last few predecessors, since
-    /// every key of a native line is a contender.
+    /// The part of the line that decides about a claim. For a writer it is the keys of the last few
+    /// predecessors, since every key of a native line is a contender.
     fn predecessors_of(&self, question: &Question) -> RangeRequest {
         let (keys_only, created) = (question.exclusive, question.own.created);
         let most = if question.short_queue { SHORT_QUEUE + 1 } else { 2 };

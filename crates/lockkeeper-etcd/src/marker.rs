@@ -1,5 +1,5 @@
-//! The marker of a prefix: which layout the claims below it have. Two layouts are two locks, so that a client of the one
-//! does not work where a claim of the other is alive.
+//! The marker of a prefix names the layout of its claims. A claim of one layout does not exclude a
+//! claim of another one. So a client does not work where a claim of another layout is alive.
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use super::wire::messages::{KeyValue, RangeRequest, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::Result;
 
-/// The claims are in lines of their own, where no key of anything else can be.
+/// The layout in which no key but claims can be in a line.
 const LAYOUT: &[u8] = b"3";
 
 impl EtcdStore {
@@ -35,7 +35,7 @@ impl EtcdStore {
         }
     }
 
-    /// Says which layout the claims have from now on, before the first of them.
+    /// Puts the marker, before the first claim of this client.
     pub(super) async fn mark_layout(&self) -> Result<()> {
         if self.0.lines.layout != Layout::Native || self.0.is_marked.load(Ordering::Acquire) {
             return Ok(());
@@ -69,7 +69,7 @@ impl EtcdStore {
         keys.retain(|kv| kv.lease != 0 && self.0.lines.is_old_claim(&kv.key));
         for KeyValue { key, .. } in keys {
             let whole = RangeRequest { key: key.clone(), ..RangeRequest::default() };
-            // Others may keep what looks like one there.
+            // Another program may have a key that looks like a claim.
             if only(Some(self.range(whole).await?)).is_some_and(|kv| Record::read(&kv.value).is_some()) {
                 return Ok(Some(key));
             }
@@ -78,7 +78,7 @@ impl EtcdStore {
     }
 }
 
-/// What is told of a key: its last part may name a lease, which is a secret.
+/// The part of a key that may be shown: its last part may name a lease, which is a secret.
 pub(super) fn folder(key: &Bytes) -> String {
     let end = key.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
     String::from_utf8_lossy(&key[..end]).into_owned()

@@ -1,19 +1,22 @@
 //! What blocks a waiting claim, and what wakes it.
 //!
-//! etcd gives each key the revision that created it, and revisions only rise: they are the order of a line. A watch that
-//! stands reports every change of its keys, in the order of the revisions, or it ends. So a waiter watches the few keys
-//! whose change can admit its claim:
+//! etcd gives each key the revision that created it, and revisions only rise: they are the order of
+//! a line. A watch that stands reports every change of its keys, in the order of the revisions, or
+//! it ends. So a waiter watches the few keys whose change can admit its claim:
 //!
-//! | the claim | its [`Neighbours`] | the watch reports | the waiter has the lock |
-//! |---|---|---|---|
-//! | a writer behind at most [`SHORT_QUEUE`] claims | all of them | each deletion in the line | when the last of them is gone |
-//! | a writer behind more claims | the claim right before it | the deletion of that key | after a look |
-//! | a reader behind a writer | the last writer ahead | each change of that key | after a look |
-//! | permits, first in the queue | all holders | each change in the line | after a look |
-//! | permits, later in the queue | the claim right before it | each change of that key | after a look |
+//! ```text
+//! claim                      watched, and for what                        admitted
+//! -------------------------  -------------------------------------------  ------------------------
+//! writer, at most 8 ahead    the whole line, for deletions                when the last is gone
+//! writer, more ahead         the key right ahead, for its deletion        after a look, or without one
+//!                                                                         if no other was ahead
+//! reader behind a writer     the last writer ahead, for every change      after a look
+//! permits, first to wait     the whole line, for every change             after a look
+//! permits, behind others     the key right ahead, for every change        after a look
+//! ```
 //!
-//! The first row saves the look, which is half of the time of a hand-off. It is for short queues only: in a long one, etcd
-//! would send each deletion to many watches.
+//! The first row saves the request of the look. It is for short queues only: in a long one, etcd would
+//! send each deletion to many watches.
 
 use super::layout::{Contender, Incarnation, Span, admissions};
 use super::wire::What;
@@ -42,8 +45,8 @@ pub(super) enum Next {
 pub(super) enum Neighbours {
     /// A writer waits until all claims ahead of it are gone.
     Ahead(Predecessors),
-    /// A reader, or permits, may be admitted by any change of these keys: a writer that becomes a reader, or a waiter right
-    /// ahead that was admitted and has changed its key to show that.
+    /// A reader, or permits, may be admitted by any change of these keys: a writer that becomes a
+    /// reader, or a waiter right ahead that was admitted and has changed its key to show that.
     Shared(Span),
 }
 
@@ -54,15 +57,16 @@ pub(super) struct Predecessors {
     watched: Span,
     /// The last predecessor. While it is there, the writer is blocked.
     last: Incarnation,
-    /// The predecessors whose ends the watch has not reported yet. When none is left, the writer has the lock. `None` if
-    /// the watch cannot prove that: it does not report all ends, or a predecessor is on the writer's own lease, which may
-    /// have ended as a whole, or the watch did not stand yet when the predecessors were read.
+    /// The predecessors whose ends the watch has not reported yet. When none is left, the writer
+    /// has the lock. `None` if the watch cannot prove that: it does not report all ends, or a
+    /// predecessor is on the writer's own lease, which may have ended as a whole, or the watch did
+    /// not stand yet when the predecessors were read.
     remaining: Option<Vec<Incarnation>>,
 }
 
 impl Neighbours {
-    /// What blocks this claim behind these predecessors; `None` if nothing does. For a writer the last two predecessors are
-    /// enough, or, with `short_queue`, one more than [`SHORT_QUEUE`].
+    /// What blocks this claim behind these predecessors; `None` if nothing does. For a writer the
+    /// last two predecessors are enough, or, with `short_queue`, one more than [`SHORT_QUEUE`].
     pub(super) fn of(own: &Contender, ahead: &[Contender], short_queue: bool) -> Option<Self> {
         let last = ahead.last()?;
         match own.weight() {
@@ -84,7 +88,8 @@ impl Neighbours {
         What { key: from, end: to, only_deletions: matches!(self, Self::Ahead(_)) }
     }
 
-    /// Whether these are all claims ahead of a writer. Then their watch reports the end of the claim itself too.
+    /// Whether these are all claims ahead of a writer. Then their watch reports the end of the
+    /// claim itself too.
     pub(super) fn are_all_ahead(&self) -> bool {
         matches!(self, Self::Ahead(ahead) if !ahead.watched.to.is_empty())
     }
@@ -97,7 +102,8 @@ impl Neighbours {
         }
     }
 
-    /// The same neighbours, as far as they are known without a watch that stood when they were read.
+    /// The same neighbours, as far as they are known without a watch that stood when they were
+    /// read.
     pub(super) fn read_before_a_watch(self) -> Self {
         match self {
             Self::Ahead(ahead) => Self::Ahead(Predecessors { remaining: None, ..ahead }),
@@ -105,8 +111,8 @@ impl Neighbours {
         }
     }
 
-    /// What these events of the watch mean for the claim with this key; `None` if it is blocked as before. The revision in
-    /// `own` is 0 if it is not known.
+    /// What these events of the watch mean for the claim with this key; `None` if it is blocked as
+    /// before. The revision in `own` is 0 if it is not known.
     pub(super) fn on_events(&mut self, own: &Incarnation, events: &[Event]) -> Option<Next> {
         if own.is_ended_by(events) {
             return Some(Next::Over(Wake::Changed));
@@ -151,7 +157,8 @@ fn shared(own: &Contender, ahead: &[Contender], last: &Contender) -> Option<Span
 }
 
 impl Incarnation {
-    /// Whether these events show the end of this incarnation. A member that lags behind may report the end of an earlier one.
+    /// Whether these events show the end of this incarnation. A member that lags behind may report
+    /// the end of an earlier one.
     fn is_ended_by(&self, events: &[Event]) -> bool {
         let is_its_end = |event: &Event| {
             let is_of_it = event.kv.as_ref().is_some_and(|kv| kv.key == self.key && kv.mod_revision > self.created);

@@ -1,5 +1,5 @@
-//! The watch of this client's notification keys: an operator's change to a claim of the client is reported there at
-//! once.
+//! The watch of this client's notification keys: an operator's change to a claim of the client is
+//! reported there at once.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -27,9 +27,9 @@ impl EtcdStore {
     }
 }
 
-/// Listens for as long as the store exists, which this task does not keep alive. When the watch begins again, its stream is
-/// of another connection, perhaps to another member: the engine then renews immediately, and the renewal finds what the
-/// watch has missed.
+/// Listens for as long as the store exists, which this task does not keep alive. When the watch
+/// begins again, its stream is of another connection, perhaps to another member: the engine then
+/// renews immediately, and the renewal finds what the watch has missed.
 async fn listen(shared: Weak<Shared>) {
     let mut has_begun = false;
     loop {
@@ -75,8 +75,9 @@ impl Shared {
         }
     }
 
-    /// Reports the requests to let go, which stay as long as their claims live: this finds the requests that were made before
-    /// the watch stood. If the read fails, the watch ends with its member, and the next watch repeats the read.
+    /// Reports the requests to let go, which stay as long as their claims live: this finds the
+    /// requests that were made before the watch stood. If the read fails, the watch ends with its
+    /// member, and the next watch repeats the read.
     async fn ask_for_requests(&self) {
         let found: Result<RangeResponse, WireError> =
             self.calls.ask("/etcdserverpb.KV/Range", transaction::all(&self.lines.notices(&self.client))).await;
@@ -87,7 +88,8 @@ impl Shared {
         }
     }
 
-    /// The watch stands, for the first time or `again`. The client has missed all earlier notices: all waiters look.
+    /// The watch stands, for the first time or `again`. The client has missed all earlier notices:
+    /// all waiters look.
     fn on_watch_begun(&self, again: bool) {
         self.notices.notify_waiters();
         if again {
@@ -97,7 +99,8 @@ impl Shared {
 }
 
 impl EtcdStore {
-    /// The requests to let go of these claims, whose notices go to another client. The next renewal repeats a read that fails.
+    /// The requests to let go of these claims, whose notices go to another client. The next renewal
+    /// repeats a read that fails.
     pub(super) async fn requests_for(&self, records: &[Record]) -> Vec<(ClaimId, Asked)> {
         let asking = records.iter().map(|record| {
             let key = self.0.lines.request(&record.client, record.hex());

@@ -1,4 +1,5 @@
-//! Opening a store: a member is found that answers, and the members and the layout of the prefix are checked.
+//! Opening a store: a member is found that answers, and the members and the layout of the prefix
+//! are checked.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -57,8 +58,8 @@ impl EtcdStore {
         })))
     }
 
-    /// Finds a member that answers and has a majority behind it. While the members elect a leader, they are asked again,
-    /// for as long as a request may take.
+    /// Finds a member that answers and has a majority behind it. While the members elect a leader,
+    /// they are asked again, for as long as a request may take.
     async fn try_each_member(&self) -> Result<()> {
         let until = self.0.clock.now() + self.0.timeout;
         loop {

@@ -1,6 +1,6 @@
-//! The order of this client's requests about one line. etcd processes the requests of one connection in any order. So the
-//! claims of a name are sent one after the other, and a claim deletes, in its own transaction, the keys whose release is
-//! under way and may arrive after it.
+//! The order of this client's requests about one line. etcd processes the requests of one
+//! connection in any order. So the claims of a name are sent one after the other, and a claim
+//! deletes, in its own transaction, the keys whose release is under way and may arrive after it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -65,7 +65,8 @@ impl Order {
         OrderGuard { order: Arc::clone(self), name: name.clone(), gate, queue_len }
     }
 
-    /// This key is about to be deleted. If its create revision is not known, no claim deletes it first.
+    /// This key is about to be deleted. If its create revision is not known, no claim deletes it
+    /// first.
     pub(super) fn leave(&self, name: &LockName, incarnation: Incarnation) -> Leaves<'_> {
         let is_known = incarnation.created != 0;
         let one = Arc::new(Leaving { incarnation, taken: AtomicBool::new(false) });
@@ -78,8 +79,8 @@ impl Order {
         Leaves { order: self, name: name.clone(), one }
     }
 
-    /// The keys of this name that a claim deletes in its own transaction. It cannot be the key that the claim puts: etcd
-    /// refuses to delete and to put one key in one transaction.
+    /// The keys of this name that a claim deletes in its own transaction. It cannot be the key that
+    /// the claim puts: etcd refuses to delete and to put one key in one transaction.
     pub(super) fn piggyback_deletes(&self, name: &LockName, own: &[u8]) -> Vec<Incarnation> {
         let lines = self.lock();
         let Some(line) = lines.get(name) else { return Vec::new() };

@@ -1,6 +1,8 @@
-//! Renewing: the leases, and whether each claim is still on its own.
+//! Renewing the leases of a session, and checking that each claim is still on its lease.
 //!
-//! etcd renews a lease although somebody has deleted what was on it, so that it is asked for the keys in the same breath.
+//! etcd renews a lease even if its keys were deleted. So a renewal asks for the keys of the leases
+//! at the same time. A key in that list was on the lease after the renewal was sent; a key that is
+//! missing proves the loss only if a look finds the same.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,9 +20,9 @@ use crate::store::{ClaimKey, Live, LiveState, Renewal, Renewed, SessionId};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
 
-/// For how long a watch is trusted to tell of a grant without a look.
+/// For so long a watch replaces the look for a grant.
 const TRUSTED: Duration = Duration::from_secs(30);
-/// How long a renewal of a session may take that somebody else has opened.
+/// How long a renewal may take, if another client has opened the session.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> Result<Renewed> {
@@ -53,7 +55,7 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
         if let ClaimStatus::First(found) = &found_status
             && session.ttl.is_none()
         {
-            // Its own client is told, which may be gone.
+            // Requests to let go are sent to the client that made the claim, which may be gone.
             records.extend(found.record.clone());
         }
         match found_status {
@@ -88,7 +90,8 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     Ok(Renewed { claims, server_time: None, requests: store.requests_for(&records).await })
 }
 
-/// What needs no look: that it holds is what it was found to do, and its key is where it was.
+/// The answer for a claim that needs no look: it was found to hold, or it waits and its watch would
+/// report a change, and its key is where it was.
 fn at_once(
     session: &Session,
     live: &Live,
@@ -107,7 +110,8 @@ fn at_once(
         {
             Some(Renewal::Held { token: state.created.unsigned_abs() })
         }
-        // Its watch tells when it is let in, and of its end; one that was broken is on another lease.
+        // The watch of the claim reports its grant and its end. A claim that was broken is on
+        // another lease.
         (LiveState::Queued, Some(state), lease)
             if state.waits_watched(trusted)
                 && lease.map_or(!proof.listed.contains(&state.lease), |lease| lease == state.lease)
@@ -121,29 +125,29 @@ fn at_once(
 
 /// What a renewal of a session has shown.
 pub(super) struct Proof {
-    /// Which keys are on which of those leases that were asked for them.
+    /// The lease of each key, for the leases that were listed.
     pub(super) keys: HashMap<Bytes, i64>,
     listed: Vec<i64>,
-    /// Whether all were asked.
+    /// Whether all leases were listed.
     pub(super) is_whole: bool,
     /// The leases that live on.
     renewed: Vec<i64>,
-    /// When they were asked. Who has come since is not among those keys, or is and has not been listed by anybody.
+    /// When the requests were sent. The list proves nothing about a claim that has joined since.
     pub(super) sent: Instant,
 }
 
-/// What is on some leases.
+/// The keys on some leases.
 #[derive(Default)]
 struct Listed {
     keys: HashMap<Bytes, i64>,
-    /// Those of them that are not there.
+    /// The leases that have ended.
     gone: Vec<i64>,
-    /// For how many seconds each was granted.
+    /// The ttl of each lease, in seconds.
     granted: HashMap<i64, i64>,
 }
 
 impl EtcdStore {
-    /// Renews all leases of a session: which keys are on which, as far as that matters.
+    /// Renews all leases of a session, and lists the keys of the leases for which that matters.
     async fn prove(&self, session: &Session, live: &[Live], trusted: Instant) -> Result<Proof> {
         let sent = self.0.clock.now();
         let mut leases = session.living(sent);
@@ -151,7 +155,8 @@ impl EtcdStore {
         let within = session.ttl.map_or(TIME_LIMIT, |ttl| ttl / 4);
         let (ttls, on_leases) = tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&listed, within));
         let mut over: Vec<i64> = Vec::new();
-        // Without what was granted nobody knows of the lease of somebody else's whether it was renewed.
+        // The answer to a renewal proves it only beside the ttl of the lease, which this client
+        // does not know if another client has made the lease.
         let ttls = ttls.map_err(fault::of)?;
         let Listed { keys, gone, granted } = on_leases?;
         for (lease, seconds) in ttls {
@@ -161,7 +166,8 @@ impl EtcdStore {
             }
         }
         if gone.iter().any(|lease| !over.contains(lease)) {
-            // A lease that is renewed and not there: one of two leaders is none.
+            // One member renews a lease that another member does not have: one of the two has an
+            // old state.
             return Err(Error::new(ErrorKind::Unavailable, "the members of etcd contradict each other about a lease")
                 .with_remedy("lockkeeper doctor"));
         }
@@ -170,7 +176,7 @@ impl EtcdStore {
         }
         let is_whole = listed.len() == leases.len();
         leases.retain(|lease| !over.contains(lease));
-        // Who waited there finds that it is not there any more.
+        // The claims that waited on these leases are gone, which their looks find.
         over.into_iter().for_each(|lease| session.ended(lease));
         if is_whole {
             session.was_listed(sent);
@@ -178,8 +184,8 @@ impl EtcdStore {
         Ok(Proof { keys, listed, is_whole, renewed: leases, sent })
     }
 
-    /// The claims of a session, those in `live` and any other, that do not end with these leases: a break or a minimum hold has
-    /// put them on others, or may do so.
+    /// The claims of a session, in `live` or not, that do not end with these leases: a break or a
+    /// minimum hold has moved them to other leases, or may do so.
     pub(super) async fn not_on(
         &self,
         session: &Session,
@@ -200,7 +206,7 @@ impl EtcdStore {
         Ok(claims)
     }
 
-    /// Which keys are on which of these leases, and which of them are not there.
+    /// The keys on these leases, and the leases that have ended.
     async fn keys_on(&self, leases: &[i64], within: Duration) -> Result<Listed> {
         let mut listed = Listed::default();
         let ask = |lease: &i64| {
@@ -209,7 +215,8 @@ impl EtcdStore {
         };
         for (lease, asked) in leases.iter().zip(all(leases.iter().map(ask)).await) {
             let answer: LeaseTimeToLiveResponse = asked.map_err(fault::of)?;
-            // What is left is cut to whole seconds; -1 is for what is not there.
+            // etcd answers -1 for a lease that has ended, and 0 for one with less than a second
+            // left.
             if answer.ttl < 0 {
                 listed.gone.push(*lease);
             }
@@ -219,7 +226,7 @@ impl EtcdStore {
         Ok(listed)
     }
 
-    /// How one stands that is not admitted.
+    /// The answer for a claim that a look did not find admitted.
     fn renewal_of(
         &self,
         session: &Session,
@@ -232,13 +239,14 @@ impl EtcdStore {
             ClaimStatus::Absent | ClaimStatus::Broken(_)
                 if state.is_some() && session.claim_state(live.key.id).is_none() =>
             {
-                // It was withdrawn meanwhile.
+                // The claim was withdrawn meanwhile.
                 Renewal::Unknown
             }
             ClaimStatus::Absent if live.state == LiveState::InFlight => Renewal::Unknown,
             ClaimStatus::Absent => Renewal::Lost(None),
             ClaimStatus::Broken(broken) => Renewal::Lost(Some(broken)),
-            // On a lease that this renewal has not renewed it has not a waiter's whole life.
+            // A claim on a lease that this renewal has not renewed may end before a whole
+            // `wait_ttl`.
             ClaimStatus::Behind { lease, .. } if !renewed.contains(&lease) => Renewal::Unknown,
             ClaimStatus::Behind { .. } => {
                 session.was_looked_at(live.key.id, self.0.clock.now());

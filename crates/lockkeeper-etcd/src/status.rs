@@ -35,7 +35,8 @@ impl Found {
 }
 
 impl ClaimStatus {
-    /// The status of a claim behind these predecessors, of which [`Neighbours::of`] needs the last few.
+    /// The status of a claim behind these predecessors, of which [`Neighbours::of`] needs the last
+    /// few.
     pub(super) fn of(own: &Contender, ahead: &[Contender], short_queue: bool) -> Self {
         if let Some(broken) = own.record.as_ref().and_then(Record::broken) {
             return Self::Broken(broken);

@@ -1,5 +1,6 @@
-//! Sweeping, after a renewal has listed all keys of a session: what lost replies have left on its leases. No answer to the
-//! renewal waits for it.
+//! Sweeping, after a renewal has listed all keys of a session: claims that lost replies have left
+//! on its leases, leases that are not needed, and old tombstones. The answer to the renewal does
+//! not wait for it.
 
 use std::sync::Arc;
 
@@ -15,19 +16,19 @@ use crate::store::Live;
 use crate::time::Instant;
 use crate::{Error, Result};
 
-/// What is to go.
+/// What a sweep removes.
 #[derive(Debug, Default)]
 struct Leftovers {
-    /// The leases on which nothing has stood for a while.
+    /// Leases that have had no keys for a while.
     leases: Vec<i64>,
-    /// What nobody has listed for a whole life.
+    /// Claims that no renewal has listed for a whole ttl.
     keys: Vec<Bytes>,
-    /// What has said for long enough that an id is gone.
+    /// Tombstones that have lasted long enough.
     said: Vec<Bytes>,
 }
 
 impl EtcdStore {
-    /// Deletes what is left over. What fails is tried again with a later renewal.
+    /// Removes the leftovers. What fails is tried again with a later renewal.
     pub(super) fn sweep(&self, session: &Arc<Session>, live: &[Live], proof: Proof) {
         let (sent, over) = (proof.sent, self.left_over(session, live, proof));
         if over.leases.is_empty() && over.keys.is_empty() && over.said.is_empty() {
@@ -73,8 +74,9 @@ impl EtcdStore {
         }
     }
 
-    /// Removes a leftover that was listed by a renewal which was sent then, unless another claim has got its slot
-    /// meanwhile.
+    /// Removes a leftover from the list of a renewal that was sent at this moment, unless another
+    /// claim has got its slot since. The deletion names the create revision, so it does not delete
+    /// a claim that gets the slot after this check.
     async fn remove(&self, session: &Session, over: &Bytes, sent: Instant) -> Result<()> {
         let there = self.range(RangeRequest { key: over.clone(), keys_only: true, ..RangeRequest::default() }).await?;
         let Some(there) = there.kvs.first().filter(|_| !session.may_be_unlisted(over, sent)) else {

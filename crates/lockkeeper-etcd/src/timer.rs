@@ -8,10 +8,10 @@ use crate::time::{Instant, believed, lasts_at_most};
 /// etcd cuts the rest of a lease to whole seconds: so much more may be left than it says.
 pub(super) const CUT: Duration = Duration::from_secs(1);
 
-/// What times a minimum hold.
+/// The timer of one minimum hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timer {
-    /// As the record of the claim shows it.
+    /// What the record of the claim says of it.
     pub(super) keep: Keep,
     /// Until when its lease lives at least, however fast etcd's clock goes.
     pub(super) valid_until: Instant,
@@ -20,12 +20,13 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// One that was begun by a request which was sent and answered then.
+    /// A timer that a request has begun, which was sent and answered at these moments.
     pub(super) fn new(keep: Keep, hold: Duration, sent: Instant, answered: Instant) -> Self {
         Self { keep, valid_until: sent + believed(hold), is_over: answered + lasts_at_most(hold) }
     }
 
-    /// One of which etcd said then how much is left.
+    /// A timer with so much left, as etcd has answered a request that was sent and answered at
+    /// these moments.
     pub(super) fn found(keep: Keep, left: Duration, sent: Instant, answered: Instant) -> Self {
         Self { valid_until: sent + believed(left), ..Self::new(keep, left + CUT, sent, answered) }
     }

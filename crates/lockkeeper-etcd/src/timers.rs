@@ -1,5 +1,5 @@
-//! The lease on which a claim is whose minimum hold a timer times: of that timer and the lease of its session the one that
-//! ends last. It is decided here, for whatever puts the claim somewhere.
+//! The lease of a claim that has a minimum hold: its timer or the lease of its session, whichever
+//! ends last. Every request that puts such a claim on a lease takes the decision from here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::store::ClaimKey;
 use crate::time::{believed, lasts_at_most};
 
 impl EtcdStore {
-    /// The lease that ends last: the timer, or that of the session's holders on which the claim is or is to be. What was
-    /// proven of the session before this was asked the claim outlives on either.
+    /// The lease that ends last: the timer, or the hold lease that the claim is on or would be on.
+    /// The claim outlives on this lease what was proven of its session before this call.
     pub(super) async fn last_to_end(&self, session: &Arc<Session>, on: i64, timer: &Timer) -> Result<i64> {
         let hold = match session.purpose(on) {
             Some(Purpose::Hold) => on,
@@ -27,7 +27,7 @@ impl EtcdStore {
         if timer.valid_until >= renewed + ttl {
             return Ok(timer.keep.lease);
         }
-        // Where our clock cannot tell, etcd's can, which times both.
+        // The clock of this client cannot decide it. etcd's clock can: it times both leases.
         let left = self.left_of(timer.keep.lease).await?;
         if left.is_some_and(|left| left >= ttl) {
             return Ok(timer.keep.lease);
@@ -39,25 +39,26 @@ impl EtcdStore {
         Ok(hold)
     }
 
-    /// The timer that this says, as etcd times it.
+    /// The timer that a record names, with the time that etcd says is left.
     pub(super) async fn timer_of(&self, keep: Keep) -> Result<Timer> {
         let (sent, left) = (self.0.clock.now(), self.left_of(keep.lease).await?);
         Ok(Timer::found(keep, left.unwrap_or_default(), sent, self.0.clock.now()))
     }
 
-    /// How long a lease lives at least; `None` for one that is not there.
+    /// How long a lease lives at least, in whole seconds; `None` for a lease that has ended.
     pub(super) async fn left_of(&self, lease: i64) -> Result<Option<Duration>> {
         Ok(u64::try_from(self.asked_of(lease).await?.ttl).ok().map(Duration::from_secs))
     }
 
+    /// What etcd says of a lease.
     pub(super) async fn asked_of(&self, lease: i64) -> Result<LeaseTimeToLiveResponse> {
         let request = LeaseTimeToLiveRequest { id: lease, keys: false };
         let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
         asked.map_err(|error| fault::of(error).without_effect())
     }
 
-    /// Puts a claim that was found on its timer on the lease that ends last: where it is then; `None` if it was changed
-    /// meanwhile, by a release for example.
+    /// Puts a claim that was found on its timer on the lease that ends last, and returns that
+    /// lease; `None` if the claim was changed meanwhile, by a release for example.
     pub(super) async fn is_on_the_last(
         &self,
         session: &Arc<Session>,

@@ -1,8 +1,8 @@
 //! Waiting: for the grant of a claim, or for a change of a line.
 //!
-//! A watch begins now, and a look follows once it stands. etcd reports every change after that, and the look finds every
-//! change before it, so no change is missed. A watch that would begin at a past revision is served by etcd only every
-//! 100 ms.
+//! A watch begins now, and a look follows once it stands. etcd reports every change after that, and
+//! the look finds every change before it, so no change is missed. A watch that would begin at a
+//! past revision is served by etcd only every 100 ms.
 
 use std::future::pending;
 use std::pin::pin;
@@ -51,11 +51,13 @@ struct Waiter<'a> {
     session: &'a Arc<Session>,
     key: &'a ClaimKey,
     question: Question,
-    /// A claim for permits: the claim behind it may be admitted together with it, and learns of that from its key.
+    /// A claim for permits: the claim behind it may be admitted together with it, and learns of
+    /// that from its key.
     is_followed: bool,
 }
 
-/// The session counts the claim as watched while this exists, so a renewal need not look for its grant.
+/// The session counts the claim as watched while this exists, so a renewal need not look for its
+/// grant.
 struct Watched<'a>(&'a Waiter<'a>);
 
 impl<'a> Watched<'a> {
@@ -73,7 +75,8 @@ impl Drop for Watched<'_> {
 }
 
 impl Waiter<'_> {
-    /// Waits behind one set of neighbours after the other. `seen` are those that the claim had when it joined the line.
+    /// Waits behind one set of neighbours after the other. `seen` are those that the claim had when
+    /// it joined the line.
     async fn run(&self, seen: Option<Neighbours>) -> Result<Wake> {
         let (mut own, mut has_failed) = (None, false);
         let mut next = seen.map_or(Next::Look, Next::Blocked);
@@ -82,7 +85,8 @@ impl Waiter<'_> {
                 Next::Over(wake) => return Ok(wake),
                 Next::Look => self.look(self.question.exclusive).await?,
                 Next::Blocked(neighbours) => self.follow(neighbours, &mut own).await?,
-                // The stream of the watches was of a member that is gone: the next one is of another member.
+                // The stream of the watches was of a member that is gone: the next one is of
+                // another member.
                 Next::Unwatched(neighbours) if !has_failed => {
                     (own, has_failed) = (None, true);
                     Next::Blocked(neighbours)
@@ -107,7 +111,8 @@ impl Waiter<'_> {
             let next = tokio::select! {
                 biased;
                 event = next_of(own) => match event {
-                    // The claim was broken or withdrawn, its lease has ended, or a renewal has promoted it.
+                    // The claim was broken or withdrawn, its lease has ended, or a renewal has
+                    // promoted it.
                     Some(_) => Next::Over(Wake::Changed),
                     None => return Ok(Next::Unwatched(neighbours)),
                 },
@@ -129,8 +134,8 @@ impl Waiter<'_> {
         }
     }
 
-    /// Watches these neighbours, and the key of the claim itself unless the same watch reports its end. `None` if one of
-    /// the watches does not stand.
+    /// Watches these neighbours, and the key of the claim itself unless the same watch reports its
+    /// end. `None` if one of the watches does not stand.
     async fn watch(&self, neighbours: &Neighbours, own: &mut Option<Watch>) -> Option<Watch> {
         let calls = &self.store.0.calls;
         let mut watch = calls.watch(neighbours.to_watch());
@@ -154,7 +159,8 @@ impl Waiter<'_> {
         }
     }
 
-    /// The same as [`look`](Self::look), without reading the line if the claim is right behind the same predecessor.
+    /// The same as [`look`](Self::look), without reading the line if the claim is right behind the
+    /// same predecessor.
     async fn look_behind(&self, neighbours: &Neighbours) -> Result<Next> {
         let is_short_queue = neighbours.are_all_ahead();
         if !is_short_queue && self.store.is_still_behind(&self.question, neighbours).await? {
@@ -176,7 +182,8 @@ impl Waiter<'_> {
         })
     }
 
-    /// Changes the key of an admitted claim, which wakes the claim behind it; `false` if the claim is not there any more.
+    /// Changes the key of an admitted claim, which wakes the claim behind it; `false` if the claim
+    /// is not there any more.
     async fn promote(&self, found: &Found) -> Result<bool> {
         match self.store.promote(self.session, self.key, found.created, found.lease).await {
             Err(error) if error.kind() != ErrorKind::SessionLost => {
@@ -213,7 +220,8 @@ async fn next_of(watch: &mut Option<Watch>) -> Option<Vec<Event>> {
 }
 
 impl EtcdStore {
-    /// Waits until the watch stands. A stream that reports nothing is of no use to other watches either, so it is ended.
+    /// Waits until the watch stands. A stream that reports nothing is of no use to other watches
+    /// either, so it is ended.
     async fn stands(&self, watch: &mut Watch) -> bool {
         let begun = self.0.clock.timeout(self.0.timeout, watch.begins()).await;
         if begun.is_none() {

@@ -1,5 +1,5 @@
-//! The wall clock of this machine. No decision of etcd depends on it: records show it to people, and it ends a minimum
-//! hold that a new leader of etcd has lengthened.
+//! The wall clock of this machine. No decision of etcd depends on it: records show it to people,
+//! and it ends a minimum hold that a new leader of etcd has lengthened.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Taking a claim out of its line: exactly that one, by the revision that made its key.
+//! Taking a claim out of its line: exactly that claim, by the create revision of its key.
 
 use std::time::Duration;
 
@@ -21,14 +21,15 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     let state = session.left(key.id);
     let made = state.as_ref().map_or(slot.created, |state| state.created);
     let left = store.leave_kept(key, &slot, is_known).await?;
-    // The next claim of this client deletes the key if this request is late, but not a key that stays for its minimum hold.
+    // The next claim of this client deletes the key if this request is late, but not a key that
+    // stays for its minimum hold.
     let created = if left == Left::Nothing { made } else { 0 };
     let leaves = store.0.order.leave(&key.name, Incarnation { key: slot.at.clone(), created });
     let removal = (left == Left::Nothing).then(|| delete_made(&slot.at, made));
     let (mut leases, gone) = (Vec::new(), store.0.lines.gone(key.id));
     if let Some(tombstone) = tombstone {
-        // It lives as long as a late copy of the claim could be put in line: on a lease of its session or, where those are
-        // gone, on its timer.
+        // The tombstone lives as long as a late copy of the claim could join the line: on a lease
+        // of the session or, if those have ended, on the timer of the claim.
         let hold = session.lease(Purpose::Hold).or_else(|| session.leases().first().copied());
         leases = slot.timers().chain(hold).collect();
         session.said_gone(gone.clone(), store.0.clock.now() + tombstone);
@@ -39,26 +40,29 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
         true => fault::of(error).with_unknown_effect(),
         false => fault::of(error),
     })?;
-    // The next claim does not delete what is gone, in a slot that is another claim's then.
+    // From now on the next claim does not delete the key: it is gone, and another claim may use the
+    // slot.
     drop(leaves);
     if deleted(&answer.responses) > 0 {
-        // A new leader may have lengthened them.
+        // No key is on the timers any more, which a new leader of etcd may have lengthened.
         slot.timers().for_each(|timer| store.revoke_unneeded(timer));
     }
     if tombstone.is_some() || made == 0 || left != Left::Nothing {
-        // It stands there still; or a copy of its claim may come and finds that it is gone, or one of this request and deletes whatever is there.
+        // The key stays for its minimum hold; or a late copy of the claim may put it, or a late
+        // copy of this request, which did not name its revision, may delete it.
         session.retires_slot(key.id);
     }
     session.releases_slot(key, store.0.clock.now());
     if session.ttl.is_none() {
-        // Nothing else of a session that somebody else has opened is known here.
+        // Another client has opened the session, and this claim was all that was known of it here.
         store.0.sessions.forget(&key.session);
     }
     let removed = deleted(&answer.responses) > 0 || was_piggybacked || left == Left::Kept;
     Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
 }
 
-/// Removes a claim, and says on the last of these leases that is there that it is gone.
+/// Removes a claim, and puts its tombstone on the last of these leases that has not ended. Both are
+/// one transaction, so a late copy of the claim comes before both or after both.
 async fn remove_and_mark_gone(
     store: &EtcdStore,
     removal: Option<RequestOp>,
@@ -73,7 +77,8 @@ async fn remove_and_mark_gone(
         }
         match store.txn(transaction(Vec::new(), ops, Vec::new())).await {
             Err(error) if lease.is_some() && error.is_no_lease() => {}
-            // Where there is no space nothing of it can come; but it may be there.
+            // A full database refuses every late copy of the claim. But the claim may be there, so
+            // it is deleted.
             Err(error) if lease.is_some() && error.is_no_space() => leases.clear(),
             answer => return answer,
         }

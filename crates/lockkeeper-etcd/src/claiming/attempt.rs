@@ -8,7 +8,8 @@ use crate::layout::{Contender, admissions, ahead_of};
 use crate::sessions::Purpose;
 use crate::status::ClaimStatus;
 
-/// How often a try looks again because another claim has joined meanwhile. Then it joins, and looks whether it holds.
+/// How often a try looks again because another claim has joined meanwhile. Then it joins, and looks
+/// whether it holds.
 const TRIES: u32 = 32;
 
 impl Claiming {
@@ -35,7 +36,8 @@ impl Claiming {
             let stay = staying(&line, &leaving);
             self.check(&stay)?;
             if self.would_be_admitted(&stay) {
-                // If no claim joins after this read, the lock is free: a claim that leaves does not block this one.
+                // If no claim joins after this read, the lock is free: a claim that leaves does not
+                // block this one.
                 is_free = vec![nobody_since(&self.line, revision)];
             } else if !self.store.ends_overdue(&stay).await {
                 return Ok(Outcome::Outside { line, revision });

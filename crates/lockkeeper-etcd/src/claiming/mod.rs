@@ -1,26 +1,44 @@
 //! Putting a claim into its line.
 //!
-//! [`claim`] reads from top to bottom: it gives the claim a key slot, waits for the turn of the claim among the claims of
-//! this client on the name, sends the one transaction that decides, and makes a verdict of the [`Outcome`]. `join`,
-//! `attempt`, `replace` and `resend` build the transactions of the four kinds of claims; `verdict` reads the outcome, and
-//! `refusals` has the claims that do not belong into the line.
+//! [`claim`] reads from top to bottom: it gives the claim a key slot, waits for the turn of the
+//! claim among the claims of this client on the name, sends the one transaction that decides, and
+//! makes a verdict of the [`Outcome`]. `join`, `attempt`, `replace` and `resend` build the
+//! transactions of the four kinds of claims; `verdict` reads the outcome, and `refusals` has the
+//! claims that do not belong into the line.
 //!
-//! etcd processes a transaction as a whole, at one revision: it compares, does one of the two branches, and no other
-//! request takes effect in between. If a branch puts a key that was not there, this revision becomes its create revision:
-//! the claim's place in line, and its token. If etcd refuses a transaction because one of its leases has ended, it has
-//! done nothing of it. *New* below means that neither the key of the claim nor its tombstone is there; if the claim is not
-//! new, the transaction reads both: `Known` or `Retired`. *Leaving* are keys that releases of this client are about to
-//! delete.
+//! etcd processes a transaction as a whole, at one revision: it compares, does one of the two branches,
+//! and no other request takes effect in between. If a branch puts a key that was not there, this
+//! revision becomes its create revision: the claim's place in line, and its token. If etcd refuses a
+//! transaction because one of its leases has ended, it has done nothing of it.
 //!
-//! | transaction | compared | if all holds | if not |
-//! |---|---|---|---|
-//! | `join`, first | new; the line has no keys but leaving ones | delete the leaving keys, put the key on the hold lease: `Joined`, and alone | nested: `join`, behind |
-//! | `join`, behind | new | delete the leaving keys, put the key on the wait lease, read the claims ahead: `Joined` | `Known` or `Retired` |
-//! | `join`, behind, while there is no wait lease | new | read the claims ahead; then make a wait lease, and begin again | `Known` or `Retired` |
-//! | `attempt`, at first | new; the line has no keys but leaving ones | delete the leaving keys, put the key: `Held` | read the line too: `Outside`, or a second transaction |
-//! | `attempt`, after a read | new; no key of the line was created since that read | the same | the same, up to 32 times; then it joins, and leaves again if it does not hold |
-//! | `replace` | new; the old claim is there, on its lease; the line has no other keys but leaving ones | delete the leaving keys and the old one, put the key: `Held` | read the line too: `Outside`, or again on the lease to which the old claim was moved |
-//! | `resend` | the key is not there | put the tombstone: `Retired` | `Known` |
+//! ```text
+//! transaction          compared                   if all holds                if not
+//! -------------------  -------------------------  --------------------------  ---------------------
+//! join, first          new; line empty            put on the hold lease:      nested: join, behind
+//!                                                 Joined, and alone
+//! join, behind         new                        put on the wait lease,      Known, Retired
+//!                                                 read the claims ahead:
+//!                                                 Joined
+//! join, behind,        new                        read the claims ahead;      Known, Retired
+//!  without wait lease                             then make a wait lease,
+//!                                                 and begin again
+//! attempt, at first    new; line empty            put on the hold lease:      Known, Retired, or by
+//!                                                 Held                        the line: Outside, or
+//!                                                                             attempt after a look
+//! attempt, after       new; no key of the line    the same                    the same, 32 times;
+//!  a look              created since the look                                 then join, and leave
+//!                                                                             again if not admitted
+//! replace              new; old claim there, on   delete the old claim, put   Known, Retired, or by
+//!                      its lease; line empty      on the hold lease: Held     the line: Outside, or
+//!                      but for it                                             again on the lease to
+//!                                                                             which it was moved
+//! resend               key not there              put the tombstone: Retired  Known
+//! ```
+//!
+//! - *new*: neither the key of the claim nor its tombstone is there. If it is not new, the transaction
+//!   reads both: `Known` or `Retired`.
+//! - *line empty*: the line has no keys, or only keys that releases of this client are about to delete.
+//!   The transaction deletes these too, since it may overtake the releases.
 
 mod attempt;
 mod join;
@@ -67,7 +85,8 @@ struct Claiming {
 enum Outcome {
     /// The claim is in line.
     Joined(Joined),
-    /// The claim is in line on a hold lease, and nothing blocks it. Its record may say since when it holds.
+    /// The claim is in line on a hold lease, and nothing blocks it. Its record may say since when
+    /// it holds.
     Held { lease: i64, created: i64, is_dated: bool },
     /// The claim was there before, or another claim has its key.
     Known(KeyValue),
@@ -124,8 +143,8 @@ impl Claiming {
         })
     }
 
-    /// Sends the transaction of the claim when it is its turn. The store's runtime does that: other claims wait for their
-    /// turn, whether this future is polled or not.
+    /// Sends the transaction of the claim when it is its turn. The store's runtime does that: other
+    /// claims wait for their turn, whether this future is polled or not.
     async fn ask(self: &Arc<Self>) -> Result<Outcome> {
         let claiming = Arc::clone(self);
         let asking = self.store.0.runtime.carry_on(async move { claiming.ask_in_turn().await });
@@ -137,7 +156,8 @@ impl Claiming {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner).replace(gate);
         let _turn = Turn(self);
         if !self.session.has_slot(self.claim.key.id) {
-            // The claim was withdrawn while it waited for its turn. If it were sent now, nothing would withdraw it again.
+            // The claim was withdrawn while it waited for its turn. If it were sent now, nothing
+            // would withdraw it again.
             return Ok(Outcome::Retired);
         }
         match self.claim.replaces {
@@ -193,7 +213,8 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The timer of the minimum hold of the claim that this claim replaces, unless the minimum hold is over.
+/// The timer of the minimum hold of the claim that this claim replaces, unless the minimum hold is
+/// over.
 async fn inherited(store: &EtcdStore, session: &Arc<Session>, claim: &Claim) -> Result<Option<Timer>> {
     let Some(old) = claim.replaces else { return Ok(None) };
     // A detached claim has a session of its own.

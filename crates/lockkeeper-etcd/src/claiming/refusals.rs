@@ -22,7 +22,8 @@ impl Claiming {
         Ok(())
     }
 
-    /// Refuses a claim in a full line with so many keys. Only if the line may be full, it is read to count the holders.
+    /// Refuses a claim in a full line with so many keys. Only if the line may be full, it is read
+    /// to count the holders.
     pub(super) async fn check_length(&self, count: u32) -> Result<()> {
         // At least one of the other claims holds.
         if count.saturating_sub(1) <= self.claim.max_waiters {

@@ -16,7 +16,8 @@ use crate::{ErrorKind, Result};
 struct Replaced {
     /// Its key. The revision is 0 if this client does not know it.
     own: Incarnation,
-    /// The lease that the claim is on, if this client knows it. A claim that was marked as broken is on another one.
+    /// The lease that the claim is on, if this client knows it. A claim that was marked as broken
+    /// is on another one.
     lease: Option<i64>,
 }
 
@@ -95,7 +96,8 @@ impl Claiming {
 }
 
 impl Replaced {
-    /// Whether this is the claim, moved to another lease by a renewal meanwhile, and not by a break.
+    /// Whether this is the claim, moved to another lease by a renewal meanwhile, and not by a
+    /// break.
     fn was_moved(&self, found: &Contender) -> bool {
         found.key == self.own.key && self.lease.is_some_and(|on| on != found.lease) && !found.is_broken()
     }

@@ -11,7 +11,8 @@ use crate::store::TOMBSTONE_MIN;
 use crate::wire::messages::RangeRequest;
 
 impl Claiming {
-    /// Finds out whether the claim has arrived. If it has not, the tombstone makes sure that it never will.
+    /// Finds out whether the claim has arrived. If it has not, the tombstone makes sure that it
+    /// never will.
     pub(super) async fn resend(&self) -> Result<Outcome> {
         self.end_turn();
         // Most of the time the claim is there, and a read costs etcd less than a write.

@@ -27,15 +27,17 @@ impl Claiming {
         reads
     }
 
-    /// Puts the key of the claim on this lease. If the claim `holds` once this is done, its record says since when.
+    /// Puts the key of the claim on this lease. If the claim `holds` once this is done, its record
+    /// says since when.
     pub(super) fn put(&self, lease: i64, holds: bool) -> RequestOp {
         let mut record = (*self.record).clone();
         record.held_ms = holds.then(unix_ms);
         put(&self.key, record.written(), lease)
     }
 
-    /// Reads the claims ahead. For a writer the last of them are enough, since every key of a native line is a contender.
-    /// The read is in the transaction that puts the claim, so its answer has the claim too.
+    /// Reads the claims ahead. For a writer the last of them are enough, since every key of a
+    /// native line is a contender. The read is in the transaction that puts the claim, so its
+    /// answer has the claim too.
     pub(super) fn ahead(&self) -> RangeRequest {
         match self.is_exclusive() && self.store.0.lines.layout == Layout::Native {
             true => last(3, &self.line, None),
@@ -43,7 +45,8 @@ impl Claiming {
         }
     }
 
-    /// The keys that are leaving: this transaction deletes them, in case it overtakes their releases.
+    /// The keys that are leaving: this transaction deletes them, in case it overtakes their
+    /// releases.
     pub(super) fn leaving(&self) -> Vec<Incarnation> {
         self.store.0.order.piggyback_deletes(&self.claim.key.name, &self.key)
     }
@@ -94,7 +97,8 @@ pub(super) fn deletions(leaving: &[Incarnation]) -> Vec<RequestOp> {
     leaving.iter().map(|leaving| delete_made(&leaving.key, leaving.created)).collect()
 }
 
-/// The claims of a line without those that are leaving. A later claim in the slot of a leaving one stays.
+/// The claims of a line without those that are leaving. A later claim in the slot of a leaving one
+/// stays.
 pub(super) fn staying(line: &[Contender], leaving: &[Incarnation]) -> Vec<Contender> {
     line.iter().filter(|other| !leaving.contains(&other.incarnation())).cloned().collect()
 }

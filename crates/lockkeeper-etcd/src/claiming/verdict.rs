@@ -13,8 +13,8 @@ use crate::status::{ClaimStatus, Found};
 use crate::store::{Revision, Verdict};
 use crate::{Error, ErrorKind, Result, fault};
 
-/// The engine claims again after this time if it learns nothing, for which etcd reads the whole line. The wait looks more
-/// often.
+/// The engine claims again after this time if it learns nothing, for which etcd reads the whole
+/// line. The wait looks more often.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
 impl Claiming {
@@ -55,7 +55,8 @@ impl Claiming {
         };
         let verdict = self.judge(status, created, number_ahead).await;
         if verdict.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
-            // The claim is on a wait lease, and the hold lease has ended: it must not stay in the line of a lost session.
+            // The claim is on a wait lease, and the hold lease has ended: it must not stay in the
+            // line of a lost session.
             self.leave(created).await?;
         }
         verdict.map_err(Error::with_unknown_effect)
@@ -75,7 +76,8 @@ impl Claiming {
             return Ok(Verdict::Gone);
         }
         let ahead = ahead_of(&line, own.created);
-        // The earlier request may have been refused, and the deletion of its key may not have arrived.
+        // The earlier request may have been refused, and the deletion of its key may not have
+        // arrived.
         if let Err(error) = self.check(ahead).and_then(|()| self.check_max_waiters(&line)) {
             self.leave(own.created).await?;
             return Err(error);
@@ -126,9 +128,10 @@ impl Claiming {
         Ok(Verdict::Queued { ahead, seen: Revision::default(), look_again: jittered(LOOK_AGAIN) })
     }
 
-    /// A waiting claim does not stay on a hold lease: it moves to a wait lease. If it is on a wait lease already, that
-    /// lease is renewed unless it was renewed a moment ago, because the waiter counts a whole `wait_ttl` from the moment at
-    /// which it sent this request. `false` if the claim is on no lease of its session.
+    /// A waiting claim does not stay on a hold lease: it moves to a wait lease. If it is on a wait
+    /// lease already, that lease is renewed unless it was renewed a moment ago, because the waiter
+    /// counts a whole `wait_ttl` from the moment at which it sent this request. `false` if the
+    /// claim is on no lease of its session.
     async fn wait_on_a_short_lease(&self, created: i64, changed_at: i64, lease: i64) -> Result<bool> {
         match self.session.purpose(lease) {
             None => return Ok(false),
@@ -138,11 +141,13 @@ impl Claiming {
         }
         loop {
             let wait = self.store.lease(&self.session, Purpose::Wait).await?;
-            // A renewal may have found meanwhile that the claim is admitted, and has changed the key then.
+            // A renewal may have found meanwhile that the claim is admitted, and has changed the
+            // key then.
             let when = vec![changed(&self.key, changed_at), leased(&self.key, lease)];
             let moving = vec![put(&self.key, self.record.written(), wait)];
             match self.txn(transaction(when, moving, Vec::new())).await {
-                // The wait lease has ended; another request may have found that first. The next lease is tried.
+                // The wait lease has ended; another request may have found that first. The next
+                // lease is tried.
                 Err(error) if error.kind() == ErrorKind::SessionLost => self.session.ended(wait),
                 moved => {
                     if moved?.succeeded {

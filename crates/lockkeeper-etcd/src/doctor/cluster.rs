@@ -1,4 +1,4 @@
-//! Who belongs to the cluster, who of them answers, and whom they follow.
+//! The members of the cluster: which of them answer, and which leader they follow.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub(super) type MemberStatus = (String, Result<StatusResponse, WireError>);
 
 const CHECK: &str = "members";
 
-/// Those that do not answer.
+/// The members that do not answer.
 pub(super) fn silent(statuses: &[MemberStatus]) -> Vec<Finding> {
     let nobody_answers = statuses.iter().all(|(_, status)| status.is_err());
     let finding = |(at, status): &MemberStatus| {
@@ -90,7 +90,7 @@ fn leadership(answers: &[(&str, &StatusResponse)], statuses: &[MemberStatus], li
     }
 }
 
-/// Those that the cluster knows and the URL does not.
+/// The members that the cluster knows and the URL does not name.
 fn unnamed(answers: &[(&str, &StatusResponse)], statuses: &[MemberStatus], list: &[Member]) -> Option<Finding> {
     let known: BTreeSet<_> = answers.iter().map(|(_, status)| id(status)).collect();
     // Which member one is that does not answer, only its address may tell.

@@ -31,7 +31,7 @@ pub(super) fn size(status: &StatusResponse) -> Finding {
 
 const ROOM: &str = "etcdctl compact and defrag, and --auto-compaction-retention; or a higher --quota-backend-bytes";
 
-/// The alarms, which all members tell of each other.
+/// The alarms, which each member reports of all members.
 pub(super) fn alarms<'a>(size_and_use: impl Iterator<Item = &'a StatusResponse>) -> Vec<Finding> {
     let raised: BTreeSet<_> = size_and_use.flat_map(|status| &status.errors).filter_map(|text| kind(text)).collect();
     let finding = |alarm: &str| match alarm {

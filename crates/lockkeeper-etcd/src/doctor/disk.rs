@@ -1,4 +1,4 @@
-//! How quick a member's disk is: what it tells to Prometheus, on the port for clients.
+//! How fast a member's disk is, by the member's metrics for Prometheus on the port for clients.
 
 use std::time::Duration;
 

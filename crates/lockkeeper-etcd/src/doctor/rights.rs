@@ -1,4 +1,4 @@
-//! Who we are there, whether that one may do all that locks need, and what that is.
+//! The user of the client: whether it has all rights that locks need, and which rights these are.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::{ErrorKind, LockName, Result};
 const NAME: &str = "lockkeeper-doctor-rights";
 /// Often enough for a median, and soon over on a slow store.
 const ROUNDS: usize = 10;
-/// What takes longer is felt by whoever uses it.
+/// Users notice round trips that take longer.
 const SLOW: Duration = Duration::from_millis(100);
 
 /// Whether clients have to say who they are.

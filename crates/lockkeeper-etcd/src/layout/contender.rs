@@ -1,4 +1,4 @@
-//! A key of a line, as it was read.
+//! A key of a line, as it was read, and the order of a line.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -13,22 +13,23 @@ use crate::store::admit::{Admission, Demand};
 use crate::store::{ClaimId, Entry, IdHash, MAX, Meta, Revision};
 use crate::wire::messages::KeyValue;
 
-/// In the mark of a line in which somebody stands. No revision is so high.
+/// A bit in the mark of a line that has claims. No revision is so high.
 const STANDING: u64 = 1 << 63;
 
-/// One that stands in a line: of ours, or of somebody whom we do not know.
+/// A key of a line: a claim of lockkeeper, or a key of another program.
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
     pub(crate) key: Bytes,
-    /// The revision that made it: its place in line, and its token.
+    /// The revision that created it: its place in line, and its token. etcd keeps it while the key
+    /// is changed.
     pub(crate) created: i64,
     /// The revision that changed it last.
     pub(crate) changed: i64,
     pub(crate) lease: i64,
     pub(crate) id: Option<ClaimId>,
-    /// What it shows, if it is ours.
+    /// The record, if the key is a claim of lockkeeper.
     pub(crate) record: Option<Record>,
-    /// What stands there.
+    /// The value of the key.
     pub(crate) value: Bytes,
 }
 
@@ -59,7 +60,7 @@ impl Contender {
         all
     }
 
-    /// What cannot be read is exclusive.
+    /// A key without a record is exclusive.
     pub(crate) fn weight(&self) -> u32 {
         self.record.as_ref().map_or(MAX, |record| record.weight)
     }
@@ -79,7 +80,8 @@ impl Contender {
         }
     }
 
-    /// A key without a lease was put there by hand, and stays; the key of a claim may name a lease, which is a secret.
+    /// A key without a lease was put there by hand, and stays; the key of a claim may name a lease,
+    /// which is a secret.
     fn stranger(&self) -> Arc<str> {
         match self.lease {
             0 => format!("no claim, but the key {}", String::from_utf8_lossy(&self.key)).into(),
@@ -91,12 +93,12 @@ impl Contender {
         self.record.as_ref().is_some_and(|record| record.broken().is_some())
     }
 
-    /// What is known of its minimum hold.
+    /// Its minimum hold, if it has one.
     pub(crate) fn keep(&self) -> Option<&Keep> {
         self.record.as_ref().and_then(|record| record.keep.as_ref())
     }
 
-    /// Nobody has it any more, and only its minimum hold is left, as its record says.
+    /// The record says that the holder has released the claim, and only its minimum hold is left.
     pub(crate) fn is_released(&self) -> bool {
         self.keep().is_some_and(|keep| keep.released)
     }
@@ -106,8 +108,8 @@ impl Contender {
         self.is_broken() || self.is_released()
     }
 
-    /// The lease after which its session is named, where it has to be asked whether that lives: only its minimum hold may be
-    /// left.
+    /// The lease that names the session, if the claim has a minimum hold: if that lease has ended,
+    /// only the minimum hold is left.
     pub(crate) fn session_to_ask(&self) -> Option<i64> {
         self.keep().filter(|keep| !keep.released && !self.is_broken())?;
         let last = self.key.rsplit(|byte| *byte == b'/').next()?;
@@ -119,7 +121,7 @@ impl Contender {
         self.created.unsigned_abs()
     }
 
-    /// What it is called in listings; of one that has no id of ours, by its key.
+    /// Its name in listings: the hash of its id, or of its key if it has no id.
     pub(crate) fn hash(&self) -> IdHash {
         match self.id {
             Some(id) => id.hash(),
@@ -131,7 +133,7 @@ impl Contender {
         }
     }
 
-    /// What is told of it.
+    /// Its entry in the line that the contract reports.
     pub(crate) fn entry(&self, granted: bool, kept: bool, expires_in: Option<Duration>, now_ms: u64) -> Entry {
         let since = |record: &Record| if granted { record.held_ms } else { record.asked_ms };
         let since = self.record.as_ref().and_then(since);
@@ -154,19 +156,19 @@ impl Contender {
     }
 }
 
-/// Who of a whole line holds the lock.
+/// Each claim of a whole line, and whether it holds the lock.
 pub(crate) fn admissions(line: &[Contender]) -> impl Iterator<Item = (&Contender, bool)> {
     let mut rule = Admission::new();
     line.iter().map(move |contender| (contender, rule.admit(contender.demand())))
 }
 
-/// Those before this revision.
+/// The claims of a line before this revision.
 pub(crate) fn ahead_of(line: &[Contender], created: i64) -> &[Contender] {
     &line[..line.partition_point(|contender| contender.created < created)]
 }
 
-/// The state of a line that was read at this revision. One in which nobody stands is another one each time that somebody
-/// has stood there: nothing that is left tells of that, but the revision of all of etcd.
+/// The mark of a line that was read at this revision. An empty line has no key that records earlier
+/// claims. Its mark is therefore etcd's revision, which changes with every claim.
 pub(crate) fn mark(line: &[Contender], revision: i64) -> Revision {
     if line.is_empty() {
         return Revision(revision.unsigned_abs());
@@ -178,7 +180,8 @@ pub(crate) fn mark(line: &[Contender], revision: i64) -> Revision {
     Revision(hasher.finish() | STANDING)
 }
 
-/// Whether a line is as it was. Of one in which nobody stood then and nobody stands now it is: what was between is over.
+/// Whether the line is unchanged since `seen`. A line that was empty then and is empty now counts
+/// as unchanged, even if claims came and went in between.
 pub(crate) fn is_as_it_was(line: &[Contender], seen: Revision) -> bool {
     match line.is_empty() {
         true => seen.0 & STANDING == 0,

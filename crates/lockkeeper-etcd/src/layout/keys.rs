@@ -1,13 +1,14 @@
-//! Where things are.
+//! The keys of the store.
 //!
-//! Native: `<prefix>/.lock/<encoded name>/<lease>-<slot>`. Concurrency: `<name>/<lease>-<slot>`, as Go has it but for
-//! the slot, without which two claims of one lease would be the same contender. Order is that of the revisions in which
-//! keys were created.
+//! Native: `<prefix>/.lock/<encoded name>/<lease>-<slot>`. Concurrency: `<name>/<lease>-<slot>`, as
+//! Go has it but for the slot, without which two claims of one lease would be the same contender.
+//! Order is that of the revisions in which keys were created.
 //!
-//! Native: etcd is asked for the last few keys of a line, and decides by them. So nothing else may lie there: no encoded
-//! name begins with a dot, and no prefix has a part that is one of `OWN`. Every key of a native line is a contender.
-//! Claims use a slot one after the other: etcd remembers every key that there ever was until it is compacted, and walks
-//! over them whenever it looks at the line. A claim that another process may have to find has its id for a slot.
+//! Native: etcd is asked for the last few keys of a line, and decides by them. So nothing else may
+//! lie there: no encoded name begins with a dot, and no prefix has a part that is one of `OWN`.
+//! Every key of a native line is a contender. Claims use a slot one after the other: etcd remembers
+//! every key that there ever was until it is compacted, and walks over them whenever it looks at
+//! the line. A claim that another process may have to find has its id for a slot.
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
@@ -16,15 +17,15 @@ use super::Layout;
 use crate::store::{ClaimId, ClaimKey};
 use crate::{Error, LockName, Result, name};
 
-/// Where the native layout is when nobody says otherwise.
+/// The default prefix of the native layout.
 const PREFIX: &str = "/lockkeeper";
-/// The parts of keys that nobody else may have in theirs.
+/// The parts of keys that no other key may have.
 const OWN: [&str; 5] = [LOCK, ".layout", ".gone", ".notify", ".register"];
 /// Below it are the lines of the native layout.
 const LOCK: &str = ".lock";
 
-/// A key, as one revision created it. The claims of a session use a key slot one after the other, so a key alone does not
-/// name a claim; the key and its create revision do.
+/// A key, as one revision created it. The claims of a session use a key slot one after the other,
+/// so a key alone does not name a claim; the key and its create revision do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Incarnation {
     pub(crate) key: Bytes,
@@ -94,7 +95,7 @@ impl Lines {
             .with_remedy(format!("a path without {part}")))
     }
 
-    /// Refuses a name whose keys would be among those of another layout.
+    /// Refuses a name whose keys would be among the keys of another layout.
     ///
     /// # Errors
     /// `Invalid` for one with a part that is one of our own, where names are not encoded.
@@ -133,10 +134,10 @@ impl Lines {
         self.name_in(key).is_some() && last.contains(&b'-')
     }
 
-    /// Whether a key under the folder of a name is a contender for that name, and not for one that begins like it.
-    /// Whatever somebody has put into a native line by hand is one: a key that was passed over would hide another one
-    /// where only the last few are asked for. Beside the keys of others may be what a store says of itself whose path is
-    /// the name.
+    /// Whether a key under the folder of a name is a contender for that name, and not for a longer
+    /// name. In the native layout every key is one, even if an operator has put it there: reads of
+    /// the last few keys would miss a claim if a key were skipped. In the other layout, the line
+    /// may also have the own keys of a store whose path is the name.
     pub(crate) fn contends(&self, line: &Span, key: &[u8]) -> bool {
         let rest = key.strip_prefix(&*line.from);
         rest.is_some_and(|rest| self.layout == Layout::Native || !(rest.contains(&b'/') || is_ours(rest)))
@@ -147,7 +148,7 @@ impl Lines {
         format!("{}/.layout", self.prefix).into()
     }
 
-    /// All keys of the prefix, among which are the claims of the first layout: `<prefix>/<encoded
+    /// All keys of the prefix. The claims of the first layout are among them: `<prefix>/<encoded
     /// name>/<lease>-<slot>`.
     pub(crate) fn everything(&self) -> Span {
         Span::under(format!("{}/", self.prefix))
@@ -163,7 +164,7 @@ impl Lines {
         !name.is_empty() && !name.starts_with(b".") && more.is_none() && claim.is_some_and(is_claim_part)
     }
 
-    /// Whether a key of a native line is none of a claim.
+    /// Whether a key of a native line is no claim.
     pub(crate) fn is_stray(&self, key: &[u8], lease: i64) -> bool {
         let line = self.beginning_with("");
         let Some(rest) = key.strip_prefix(&*line.from) else { return false };
@@ -172,12 +173,13 @@ impl Lines {
         self.layout == Layout::Native && (lease == 0 || !is_claim)
     }
 
-    /// Says that an id is gone, while it is there.
+    /// The tombstone of an id.
     pub(crate) fn gone(&self, id: ClaimId) -> Bytes {
         format!("{}/.gone/{}", self.own(), HEXLOWER.encode(id.as_bytes())).into()
     }
 
-    /// The notification key of a client: an operator's change to a claim of the client is reported there.
+    /// The notification key of a client: an operator's change to a claim of the client is reported
+    /// there.
     pub(crate) fn notice(&self, client: &str) -> Bytes {
         format!("{}/.notify/{client}", self.own()).into()
     }
@@ -216,7 +218,8 @@ impl Lines {
         }
     }
 
-    /// With what all keys begin that are read or written for names that begin with this: the rights that a user needs.
+    /// With what all keys begin that are read or written for names that begin with this: the rights
+    /// that a user needs.
     pub(crate) fn beginnings(&self, text: &str) -> Vec<String> {
         let lines = match self.layout {
             Layout::Native => return vec![format!("{}/", self.prefix)],
@@ -260,7 +263,7 @@ impl Lines {
     }
 }
 
-/// The part of this, between slashes, that nobody else may have.
+/// The part of this text, between slashes, that is lockkeeper's own.
 fn part_of_ours(text: &str) -> Option<&'static str> {
     text.split('/').find_map(|part| OWN.into_iter().find(|own| *own == part))
 }

@@ -1,7 +1,7 @@
 //! What the store keeps in etcd: where, and as what.
 //!
-//! `keys` says where; `record` is the value of a claim; `contender` is a key that was read; `transaction` is what is
-//! asked of etcd.
+//! `keys` says where; `record` is the value of a claim; `contender` is a key that was read;
+//! `transaction` is what is asked of etcd.
 
 mod contender;
 mod keys;
@@ -21,8 +21,8 @@ pub enum Layout {
     /// Our own: all kinds of locks, and what they show to people.
     #[default]
     Native,
-    /// That of the mutex of Go's `concurrency` package, of `etcdctl lock`, and of what calls etcd's lock service (jetcd and
-    /// others): exclusive locks and elections, shared with all of them.
+    /// That of the mutex of Go's `concurrency` package, of `etcdctl lock`, and of what calls etcd's
+    /// lock service (jetcd and others): exclusive locks and elections, shared with all of them.
     Concurrency,
 }
 

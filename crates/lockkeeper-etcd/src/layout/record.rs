@@ -31,9 +31,9 @@ pub(crate) struct Record {
     epoch: u16,
     /// How long it lives after its last renewal, lock-delay included.
     lease_ms: u64,
-    /// Where its client hears of it.
+    /// The client of the claim, whose notification key reports changes of it.
     pub(crate) client: Arc<str>,
-    /// The name of the lock, where the key has only a hash of it.
+    /// The name of the lock, if the key has only its hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,12 +51,12 @@ pub(crate) struct Record {
 /// The minimum hold of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Keep {
-    /// What times it: a lease that nobody renews.
+    /// Its timer: a lease that no client renews.
     pub(crate) lease: i64,
     /// When it is over by the clock of the holder's machine, in milliseconds since 1970.
     pub(crate) until_ms: u64,
-    /// How often etcd had begun to choose a leader when this was written; 0 if that is not known. Only another leader lengthens
-    /// the lease.
+    /// How often etcd had begun to choose a leader when this was written; 0 if that is not known.
+    /// Only another leader lengthens the lease.
     #[serde(default)]
     pub(crate) term: u64,
     /// The holder has let go.
@@ -73,7 +73,8 @@ struct Words {
     removed: bool,
 }
 
-/// The value of a client's notification key: it names a claim of this client, and what an operator did to the claim.
+/// The value of a client's notification key: it names a claim of this client, and what an operator
+/// did to the claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notice {
     /// The claim, in hex.
@@ -88,7 +89,7 @@ pub(crate) struct Notice {
 /// What a notice says of its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoticeKind {
-    /// It was marked or removed by somebody; or it is over, and nobody says why.
+    /// The claim was marked or removed, with the reason if there is one.
     Lost(Option<Broken>),
     /// Its holder is asked to let go.
     Asked(Asked),
@@ -119,13 +120,13 @@ impl Record {
         record
     }
 
-    /// As it stands in etcd.
+    /// The value of the key.
     pub(crate) fn written(&self) -> Bytes {
         // Nothing in it can fail to be written.
         serde_json::to_vec(self).unwrap_or_default().into()
     }
 
-    /// `None` for what we have not written.
+    /// `None` for the value of another program.
     pub(crate) fn read(value: &[u8]) -> Option<Self> {
         let begins_as_ours = value.starts_with(b"{\"lockkeeper\":1,");
         begins_as_ours.then(|| serde_json::from_slice(value).ok()).flatten()

@@ -58,7 +58,8 @@ pub(crate) fn empty_but_for(span: &Span, but: &[Incarnation]) -> Vec<Compare> {
         if from < *key {
             compares.push(nothing_between(&from, key));
         }
-        // A later incarnation of the key is another claim. A key that is not there has the create revision 0.
+        // A later incarnation of the key is another claim. A key that is not there has the create
+        // revision 0.
         compares.push(compare(
             key,
             CompareResult::Less,
@@ -98,7 +99,8 @@ pub(crate) fn delete(key: &Bytes) -> RequestOp {
     op(Request::RequestDeleteRange(DeleteRangeRequest { key: key.clone(), range_end: Bytes::new() }))
 }
 
-/// Deletes this incarnation of a key, and no other one. If its revision is not known, the key is deleted.
+/// Deletes this incarnation of a key, and no other one. If its revision is not known, the key is
+/// deleted.
 pub(crate) fn delete_made(key: &Bytes, revision: i64) -> RequestOp {
     match revision {
         0 => delete(key),
@@ -121,7 +123,8 @@ pub(crate) fn all(span: &Span) -> RangeRequest {
     }
 }
 
-/// The last keys of the range by create revision; with `before`, of those that were created before that revision.
+/// The last keys of the range by create revision; with `before`, of those that were created before
+/// that revision.
 pub(crate) fn last(most: usize, span: &Span, before: Option<i64>) -> RangeRequest {
     RangeRequest {
         sort_order: SortOrder::Descend.into(),

@@ -1,5 +1,5 @@
-//! Requests: each goes to one member, with the token of the user, and has its time. After a failure the next one goes
-//! to the next member.
+//! Requests: each goes to one member, with the token of the user, and has its time. After a failure
+//! the next one goes to the next member.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -28,7 +28,7 @@ use crate::{Result, Secret};
 /// A line of ten thousand waiters with what they show.
 const LARGEST: usize = 64 << 20;
 
-/// Who we are.
+/// The user of the client.
 #[derive(Clone, Debug)]
 pub(crate) struct Login {
     /// The user.
@@ -37,12 +37,12 @@ pub(crate) struct Login {
     pub(crate) password: Secret,
 }
 
-/// How to connect, and how patient to be.
+/// How to connect, and how long to wait for answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Without, the connection's certificate may say who we are, or nothing does.
+    /// Without a login, the certificate of the connection may name the user.
     pub(crate) login: Option<Login>,
-    /// Without, nothing is encrypted.
+    /// Without TLS, nothing is encrypted.
     pub(crate) tls: Option<TlsSettings>,
     /// How long a request may stay without an answer.
     pub(crate) timeout: Duration,
@@ -56,16 +56,16 @@ pub(crate) struct Calls {
     left: AtomicUsize,
     login: Option<Login>,
     token: Mutex<Option<MetadataValue<Ascii>>>,
-    /// Whoever logs in.
+    /// The request that logs in.
     gate: Gate<()>,
     timeout: Duration,
-    /// The member, as `left` counts, that was slower than somebody of little patience liked.
+    /// The member, as `left` counts, that did not answer a request with a short limit in time.
     slow: AtomicUsize,
     watches: Watches,
 }
 
 impl Calls {
-    /// Connects to nobody yet.
+    /// Does not connect yet.
     ///
     /// # Errors
     /// `Invalid` for an address that cannot be one.
@@ -103,7 +103,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Logs in, unless somebody has done so since this token was used.
+    /// Logs in, unless another request has done so since this token was used.
     /// Others wait for it, so that it goes on whether this is polled or not.
     async fn log_in_after(self: &Arc<Self>, old: Option<MetadataValue<Ascii>>) -> Result<(), WireError> {
         let calls = Arc::clone(self);
@@ -280,7 +280,8 @@ impl Calls {
         self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Leaves a member that fails, or that two in a row found too slow whose patience was little.
+    /// Leaves a member that fails, or that was too slow for two requests with short limits in a
+    /// row.
     fn leave_if_failed<T>(&self, left: usize, within: Duration, asked: Result<T, WireError>) -> Result<T, WireError> {
         match &asked {
             Ok(_) => {
@@ -292,7 +293,7 @@ impl Calls {
         asked
     }
 
-    /// Leaves a member that fails. Who has left it already, leaves nobody else.
+    /// Leaves a member that fails, unless another request has left it already.
     fn leave_failed(&self, left: usize, error: &WireError) {
         if error.is_the_members_fault()
             && self.left.compare_exchange(left, left + 1, Ordering::AcqRel, Ordering::Acquire).is_ok()

@@ -1,4 +1,4 @@
-//! What can go wrong with a request, as far as is known what became of it.
+//! The errors of a request, by what is known of its effect.
 
 use std::error::Error as StdError;
 use std::{fmt, io};
@@ -7,7 +7,8 @@ use tonic::{Code, Status};
 
 use crate::net::{self, WANTS_CERTIFICATE};
 
-/// What etcd says of a token from before the last change of users or roles; with `--auth-token=jwt` of every one.
+/// What etcd says of a token from before the last change of users or roles; with `--auth-token=jwt`
+/// of every one.
 pub(crate) const OLD_TOKEN: &str = "revision of auth store is old";
 /// The same where etcd does not translate its own words.
 pub(crate) const OLD_TOKEN_ITSELF: &str = "revision in header is old";
@@ -59,7 +60,8 @@ impl From<Status> for WireError {
         if let Some(unreachable) = cause::<Unreachable>(&status) {
             return Self::NotSent(unreachable.0.clone());
         }
-        // Whether it likes our certificate the server says only after the first words, which it has not read then.
+        // Whether it likes our certificate the server says only after the first words, which it has
+        // not read then.
         if let Some(said) = cause::<io::Error>(&status).map(net::said).filter(|said| said.contains(WANTS_CERTIFICATE)) {
             return Self::NotSent(said);
         }

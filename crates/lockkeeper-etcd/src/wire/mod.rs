@@ -1,8 +1,8 @@
-//! Speaking with etcd: one request to one member at a time, from one to the next when a member fails, and one stream of
-//! watches.
+//! Speaking with etcd: one request to one member at a time, from one to the next when a member
+//! fails, and one stream of watches.
 //!
-//! `calls` is what the rest of the store uses; `member` is a connection; `watches` is the stream. `messages` is made
-//! from `proto/etcd.proto`.
+//! `calls` is what the rest of the store uses; `member` is a connection; `watches` is the stream.
+//! `messages` is made from `proto/etcd.proto`.
 
 mod calls;
 mod error;

@@ -1,8 +1,9 @@
 //! Watches: all of them in one stream, of the member that is asked.
 //!
-//! A watch begins now, and not at a past revision: etcd serves a watch from the past only every 100 ms. A caller that needs
-//! to know what happened before looks once the watch stands. From then on etcd reports all changes of the keys, in the
-//! order of their revisions, and this module passes them on without a gap, or ends the watch.
+//! A watch begins now, and not at a past revision: etcd serves a watch from the past only every 100
+//! ms. A caller that needs to know what happened before looks once the watch stands. From then on
+//! etcd reports all changes of the keys, in the order of their revisions, and this module passes
+//! them on without a gap, or ends the watch.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -31,7 +32,8 @@ mod tests;
 /// etcd's answer instead of the number of a watch, if it refuses the watch.
 const REFUSED: i64 = -1;
 
-/// So many answers wait for the reader of a watch. The watch of a reader that is later than that ends.
+/// So many answers wait for the reader of a watch. The watch of a reader that is later than that
+/// ends.
 const UNREAD: usize = 256;
 
 /// The keys that a watch is for.
@@ -88,7 +90,8 @@ impl Watch {
         Reader(shared.and_then(|shared| lock(&shared).watching.get(&self.id).map(|watch| watch.sender.downgrade())))
     }
 
-    /// Waits until the watch stands; `false` if it has ended. To be called once, before [`next`](Self::next).
+    /// Waits until the watch stands; `false` if it has ended. To be called once, before
+    /// [`next`](Self::next).
     pub(crate) async fn begins(&mut self) -> bool {
         // Nothing else comes first.
         self.events.recv().await.is_some()
@@ -103,8 +106,8 @@ impl Watch {
         }
     }
 
-    /// Ends the stream of this watch, and with it all watches of the stream, if the stream has received nothing since this
-    /// watch was requested.
+    /// Ends the stream of this watch, and with it all watches of the stream, if the stream has
+    /// received nothing since this watch was requested.
     pub(crate) fn end_if_silent(&self) {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut state = lock(&shared);
@@ -149,7 +152,8 @@ struct Watching {
     has_begun: bool,
 }
 
-/// A stream to be opened: its number, its requests, and what resolves when the stream was ended here.
+/// A stream to be opened: its number, its requests, and what resolves when the stream was ended
+/// here.
 type New = (u64, Requests, oneshot::Receiver<Infallible>);
 
 #[derive(Debug)]
@@ -179,7 +183,8 @@ impl Watches {
             let (grpc, request) = connect(sent);
             let receiving = run(Arc::downgrade(&self.shared), number, grpc, request);
             self.runtime.serve(async move {
-                // The member of a stream that was ended here may hang, and never report the end of the stream.
+                // The member of a stream that was ended here may hang, and never report the end of
+                // the stream.
                 tokio::select! {
                     () = receiving => {}
                     _ = over => {}
@@ -277,7 +282,8 @@ impl State {
     fn dispatch(&mut self, response: WatchResponse) {
         self.received += 1;
         if response.canceled && response.watch_id == REFUSED {
-            // etcd does not say which watch it refuses: the token may be old. The next stream has the new token.
+            // etcd does not say which watch it refuses: the token may be old. The next stream has
+            // the new token.
             return self.end();
         }
         let Some(watch) = self.watching.get_mut(&response.watch_id) else { return };
@@ -286,7 +292,8 @@ impl State {
         if begins == watch.has_begun && (begins || !response.events.is_empty())
             || !response.events.iter().all(is_its_own)
         {
-            // This is no answer to this watch: the peer numbers watches in its own way, as etcd's gRPC proxy does.
+            // This is no answer to this watch: the peer numbers watches in its own way, as etcd's
+            // gRPC proxy does.
             return self.end();
         }
         watch.has_begun |= begins;

@@ -1,5 +1,5 @@
-//! In whichever order etcd answers, and wherever a stream ends: a watch receives all changes since it began, or its end, and
-//! never a change of another watch's keys.
+//! In whichever order etcd answers, and wherever a stream ends: a watch receives all changes since
+//! it began, or its end, and never a change of another watch's keys.
 
 use std::collections::VecDeque;
 
