@@ -325,6 +325,24 @@ impl<G: Acquired> Acquire<G> {
 }
 
 impl<G> Acquire<G> {
+    /// The same attempt with a result of another type.
+    pub(crate) fn resulting<R>(self) -> Acquire<R> {
+        let Self { engine, request, also, waits, wait, problem, result: _ } = self;
+        Acquire { engine, request, also, waits, wait, problem, result: PhantomData }
+    }
+
+    /// What this attempt asks for, with all that was set on `other`, an attempt on the same lock.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn with_options_of<H>(mut self, other: Acquire<H>) -> Self {
+        let Request { name, weight, capacity, reenters, value, .. } = self.request;
+        self.request = Request { name, weight, capacity, reenters, value, ..other.request };
+        if other.wait.is_some() {
+            (self.waits, self.wait) = (other.waits, other.wait);
+        }
+        self.problem = self.problem.or(other.problem);
+        self
+    }
+
     /// The lock that comes at this place, counted from 0.
     pub(crate) fn name_of(&self, part: usize) -> &LockName {
         let further = part.checked_sub(1).and_then(|i| self.also.get(i));
@@ -465,11 +483,9 @@ impl Acquire<Guard> {
     ///
     /// On a store whose locks end with a connection, the attempt fails with [`Unsupported`](ErrorKind::Unsupported).
     pub fn detached(self, ttl: Duration) -> Acquire<Handle> {
-        let Self { engine, request, also, waits, wait, problem, result: _ } = self.lease(ttl);
-        let reenters = request.reenters;
-        let mut detached = Acquire { engine, request, also, waits, wait, problem, result: PhantomData };
+        let mut detached = self.lease(ttl).resulting();
         detached.request.spec.detached = true;
-        if reenters {
+        if detached.request.reenters {
             let problem = Error::invalid("a reentrant mutex cannot be detached: its owner may have other guards");
             detached.refuse(problem.with_remedy("a mutex of the same name"));
         }

@@ -1,9 +1,9 @@
 //! One attempt to acquire a lock, with options of its own.
 
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::guard::Guard;
+use super::mirror::{Mirrored, mirror};
 use super::park::wait;
 use crate::acquire::Acquire;
 use crate::{Handle, Owner, Result};
@@ -25,129 +25,54 @@ use crate::{Handle, Owner, Result};
 ///
 /// # Errors
 /// Those of the async [`Acquire`](crate::Acquire), for every way to acquire.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[must_use = "an attempt does nothing until a method acquires the lock"]
-pub struct Attempt<'a, L, G = Guard> {
+pub struct Attempt<'a, L, G: Acquired = Guard> {
     pub(super) lock: &'a L,
-    settings: Settings,
-    result: PhantomData<fn() -> G>,
-}
-
-/// What is handed on to the async attempt.
-#[derive(Clone, Debug, Default)]
-struct Settings {
-    wait: Option<Duration>,
-    lease: Option<Duration>,
-    owner: Option<Owner>,
-    max_hold: Option<Duration>,
-    min_hold: Duration,
-    unfair: bool,
-    reason: Option<String>,
-    /// Of a detached lock.
-    ttl: Duration,
-}
-
-impl Settings {
-    fn of<G: crate::Acquired>(self, mut acquire: Acquire<G>) -> Acquire<G> {
-        if let Some(wait) = self.wait {
-            acquire = acquire.wait(wait);
-        }
-        if let Some(lease) = self.lease {
-            acquire = acquire.lease(lease);
-        }
-        if let Some(owner) = &self.owner {
-            acquire = acquire.owner(owner);
-        }
-        if let Some(max_hold) = self.max_hold {
-            acquire = acquire.max_hold(max_hold);
-        }
-        acquire = acquire.min_hold(self.min_hold);
-        if self.unfair {
-            acquire = acquire.unfair();
-        }
-        match self.reason {
-            Some(reason) => acquire.reason(reason),
-            None => acquire,
-        }
-    }
+    /// Has the options. What is asked for comes from the method that acquires.
+    inner: Acquire<G::Async>,
 }
 
 impl<'a, L> Attempt<'a, L> {
-    pub(super) fn on(lock: &'a L) -> Self {
-        Self { lock, settings: Settings::default(), result: PhantomData }
+    /// An attempt with the defaults of a `try_` method of the lock, which does not wait.
+    pub(super) fn new(lock: &'a L, tries: Acquire<impl Sized>) -> Self {
+        Self { lock, inner: tries.resulting() }
     }
 
     /// The same attempt, on a lock that is detached.
-    pub(super) fn for_life(self, ttl: Duration) -> Attempt<'a, L, Handle> {
-        let settings = Settings { ttl, ..self.settings };
-        Attempt { lock: self.lock, settings, result: PhantomData }
+    pub(super) fn for_life(self, lease: Duration) -> Attempt<'a, L, Handle> {
+        Attempt { lock: self.lock, inner: self.inner.detached(lease) }
     }
 
     /// Waits for an attempt of any result.
-    pub(super) fn run<G: crate::Acquired>(self, acquire: Acquire<G>) -> Result<G> {
-        wait(self.settings.of(acquire))?
-    }
-
-    /// Waits for an attempt that may not result in a guard.
-    pub(super) fn perhaps(self, acquire: Acquire<Option<crate::Guard>>) -> Result<Option<Guard>> {
-        Ok(self.run(acquire)?.map(Guard::new))
-    }
-}
-
-impl<L, G> Attempt<'_, L, G> {
-    /// The longest time in the queue; zero is a single try. Without this setting, `lock()` and its like wait for the
-    /// keeper's [`default_wait`](super::KeeperBuilder::default_wait) (by default without a limit), and a `try_` method
-    /// does not wait. See [`Acquire::wait`](crate::Acquire::wait).
-    pub fn wait(mut self, d: Duration) -> Self {
-        self.settings.wait = Some(d);
-        self
-    }
-
-    /// A fixed lease in place of the lock's ttl, never renewed after the grant: see
-    /// [`Acquire::lease`](crate::Acquire::lease).
-    pub fn lease(mut self, d: Duration) -> Self {
-        self.settings.lease = Some(d);
-        self
-    }
-
-    /// The owner of the attempt, by which the engine detects a wait for a guard of the same owner: see [`Owner`].
-    pub fn owner(mut self, owner: &Owner) -> Self {
-        self.settings.owner = Some(owner.clone());
-        self
-    }
-
-    /// The longest time to hold the lock, whatever its renewals. The default is the keeper's limit, if it has one. See
-    /// [`Acquire::max_hold`](crate::Acquire::max_hold).
-    pub fn max_hold(mut self, d: Duration) -> Self {
-        self.settings.max_hold = Some(d);
-        self
-    }
-
-    /// The minimum hold: how long the store keeps the lock from all others, whatever happens to the holder. See
-    /// [`Acquire::min_hold`](crate::Acquire::min_hold).
-    pub fn min_hold(mut self, d: Duration) -> Self {
-        self.settings.min_hold = d;
-        self
-    }
-
-    /// Waits without a place in the queue: see [`Acquire::unfair`](crate::Acquire::unfair).
-    pub fn unfair(mut self) -> Self {
-        self.settings.unfair = true;
-        self
-    }
-
-    /// The reason for the attempt, at most 1024 bytes. `inspect` shows it to people.
-    pub fn reason(mut self, reason: impl Into<String>) -> Self {
-        self.settings.reason = Some(reason.into());
-        self
+    pub(super) fn wrapped<R: crate::Acquired + Mirrored>(self, asked: Acquire<R>) -> Result<R::Here> {
+        wait(asked.with_options_of(self.inner))?.here()
     }
 }
 
 impl<L, G: Acquired> Attempt<'_, L, G> {
     /// Waits for an attempt that results in one guard, or in the handle that is made of it.
-    pub(super) fn hold(self, acquire: Acquire<crate::Guard>) -> Result<G> {
-        let ttl = self.settings.ttl;
-        G::of(self.settings.of(acquire), ttl)
+    pub(super) fn held(self, asked: Acquire<crate::Guard>) -> Result<G> {
+        wait(asked.resulting::<G::Async>().with_options_of(self.inner))?.map(G::of)
+    }
+
+    mirror! { Acquire:
+        /// The longest time in the queue; zero is a single try. Without this setting, `lock()` and its like wait for
+        /// the keeper's [`default_wait`](super::KeeperBuilder::default_wait) (by default without a limit), and a `try_`
+        /// method does not wait.
+        set fn wait(self, d: Duration) -> Self;
+        /// A fixed lease in place of the lock's ttl, never renewed after the grant.
+        set fn lease(self, d: Duration) -> Self;
+        /// The owner of the attempt, by which the engine detects a wait for a guard of the same owner: see [`Owner`].
+        set fn owner(self, owner: &Owner) -> Self;
+        /// The longest time to hold the lock, whatever its renewals. The default is the keeper's limit, if it has one.
+        set fn max_hold(self, d: Duration) -> Self;
+        /// The minimum hold: how long the store keeps the lock from all others, whatever happens to the holder.
+        set fn min_hold(self, d: Duration) -> Self;
+        /// Waits without a place in the queue.
+        set fn unfair(self) -> Self;
+        /// The reason for the attempt, at most 1024 bytes. `inspect` shows it to people.
+        set fn reason(self, reason: impl Into<String>) -> Self;
     }
 }
 
@@ -155,22 +80,29 @@ impl<L, G: Acquired> Attempt<'_, L, G> {
 pub trait Acquired: sealed::Sealed {}
 
 mod sealed {
-    use super::{Acquire, Duration, Guard, Handle, Result, wait};
+    use super::{Guard, Handle, Mirrored};
 
     pub trait Sealed: Sized {
         #[doc(hidden)]
-        fn of(acquire: Acquire<crate::Guard>, ttl: Duration) -> Result<Self>;
+        type Async: crate::Acquired;
+
+        #[doc(hidden)]
+        fn of(acquired: Self::Async) -> Self;
     }
 
     impl Sealed for Guard {
-        fn of(acquire: Acquire<crate::Guard>, _: Duration) -> Result<Self> {
-            wait(acquire)?.map(Self::new)
+        type Async = crate::Guard;
+
+        fn of(acquired: crate::Guard) -> Self {
+            acquired.here()
         }
     }
 
     impl Sealed for Handle {
-        fn of(acquire: Acquire<crate::Guard>, ttl: Duration) -> Result<Self> {
-            wait(acquire.detached(ttl))?
+        type Async = Self;
+
+        fn of(acquired: Self) -> Self {
+            acquired
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for the loss of a lock, without async.
+//! Waiting for the loss of a lock, and for a request to release it.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -7,9 +7,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::park;
-use super::requested::ReleaseRequested;
 use crate::engine::Hold;
-use crate::{LostReason, Result};
+use crate::{LostReason, ReleaseRequest, Result};
 
 /// Waits for the loss of a lock; from [`Guard::lost`](super::Guard::lost) and similar methods. This is for a thread
 /// that watches the work of another thread. The wait also ends with the guard.
@@ -41,25 +40,53 @@ pub struct Lost {
     end: Ended,
 }
 
+/// Waits until an operator asks the holder of a lock to release it; from
+/// [`Guard::release_requested`](super::Guard::release_requested) and similar methods. The wait also ends with the guard.
+/// The async [`Guard::release_requested`](crate::Guard::release_requested) describes what a request is and when it
+/// arrives.
+#[derive(Clone)]
+pub struct ReleaseRequested {
+    holds: Vec<Arc<Hold>>,
+    end: Ended,
+}
+
+macro_rules! waits {
+    ($($Type:ident -> $Out:ident;)+) => {$(
+        impl $Type {
+            /// Waits until it happens. The result is `None` when the guard is released or dropped first.
+            ///
+            /// # Errors
+            /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.
+            pub fn wait(&self) -> Result<Option<$Out>> {
+                park::wait(self.clone().or_ended())
+            }
+
+            /// Waits until it happens for at most `d`. The result is `None` when the time is over, or when the guard
+            /// is released or dropped first. With a `d` of zero the call only looks, for work that asks now and then.
+            ///
+            /// # Errors
+            /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.
+            pub fn wait_timeout(&self, d: Duration) -> Result<Option<$Out>> {
+                park::wait_for(d, self.clone().or_ended()).map(Option::flatten)
+            }
+        }
+
+        impl fmt::Debug for $Type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let names = self.holds.iter().map(|hold| &hold.key.name);
+                f.debug_struct(stringify!($Type)).field("names", &names.collect::<Vec<_>>()).finish_non_exhaustive()
+            }
+        }
+    )+};
+}
+
+waits! {
+    Lost -> LostReason;
+    ReleaseRequested -> ReleaseRequest;
+}
+
 impl Lost {
-    /// Waits for the loss. The result is `None` when the guard is released or dropped first.
-    ///
-    /// # Errors
-    /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.
-    pub fn wait(&self) -> Result<Option<LostReason>> {
-        park::wait(self.clone().lost_or_ended())
-    }
-
-    /// Waits for the loss for at most `d`. The result is `None` when the time is over, or when the guard is released or
-    /// dropped first.
-    ///
-    /// # Errors
-    /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.
-    pub fn wait_timeout(&self, d: Duration) -> Result<Option<LostReason>> {
-        park::wait_for(d, self.clone().lost_or_ended()).map(Option::flatten)
-    }
-
-    async fn lost_or_ended(mut self) -> Option<LostReason> {
+    async fn or_ended(mut self) -> Option<LostReason> {
         // There is no engine in a forked child to tell it.
         if self.holds.iter().any(|hold| hold.is_forked()) {
             return Some(LostReason::Forked);
@@ -73,15 +100,19 @@ impl Lost {
     }
 }
 
-impl fmt::Debug for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.holds.iter().map(|hold| &hold.key.name);
-        f.debug_struct("Lost").field("names", &names.collect::<Vec<_>>()).finish_non_exhaustive()
+impl ReleaseRequested {
+    async fn or_ended(mut self) -> Option<ReleaseRequest> {
+        let requested = crate::ReleaseRequested::of(self.holds);
+        tokio::select! {
+            biased;
+            request = requested => Some(request),
+            _ = self.end.changed() => None,
+        }
     }
 }
 
 /// Changes when the guard is gone.
-pub(super) type Ended = watch::Receiver<Option<LostReason>>;
+type Ended = watch::Receiver<Option<LostReason>>;
 
 /// Tells the waiting threads that the guard is gone. Its lease expires later, which is no loss.
 #[derive(Default)]
@@ -103,7 +134,7 @@ impl End {
 
     pub(super) fn requested(&self, holds: impl FnOnce() -> Vec<Arc<Hold>>) -> ReleaseRequested {
         let Ending { holds, end } = self.ending(holds);
-        ReleaseRequested::new(holds.clone(), end.subscribe())
+        ReleaseRequested { holds: holds.clone(), end: end.subscribe() }
     }
 
     fn ending(&self, holds: impl FnOnce() -> Vec<Arc<Hold>>) -> &Ending {

@@ -44,28 +44,22 @@
 //! Only two events interrupt a waiting thread: the end of its [limit](Attempt::wait), and a
 //! [`shutdown`](Keeper::shutdown) from another thread, which gives it [`Closed`](crate::ErrorKind::Closed).
 
-mod admin;
 mod attempt;
-mod builder;
 pub mod doctor;
+mod election;
 mod guard;
 mod keeper;
 mod kinds;
 mod lost;
+mod mirror;
 pub mod optimistic;
 mod park;
-mod requested;
-mod watch;
+mod reentrant;
 
-pub use admin::Admin;
 pub use attempt::{Acquired, Attempt};
-pub use builder::KeeperBuilder;
-pub use guard::Guard;
-pub use keeper::{Keeper, connect};
-pub use kinds::{
-    Election, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, ReentrantGuard, ReentrantMutex, RwLock,
-    Semaphore,
-};
-pub use lost::Lost;
-pub use requested::ReleaseRequested;
-pub use watch::{LockWatch, SessionWatch};
+pub use election::{Election, Leadership, Observer};
+pub use guard::{Guard, MultiGuard};
+pub use keeper::{Admin, Keeper, KeeperBuilder, LockWatch, SessionWatch, connect};
+pub use kinds::{MultiBuilder, MultiLock, Mutex, RwLock, Semaphore};
+pub use lost::{Lost, ReleaseRequested};
+pub use reentrant::{ReentrantGuard, ReentrantMutex};

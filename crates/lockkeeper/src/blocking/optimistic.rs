@@ -43,18 +43,6 @@ impl Register {
     /// Opens a register from the builder of a store that keeps registers, or uses a register that is open already: see
     /// [`Open`].
     ///
-    /// ```
-    /// use lockkeeper::blocking::optimistic::Register;
-    /// use lockkeeper::optimistic::MemoryRegister;
-    ///
-    /// # fn f() -> lockkeeper::Result<()> {
-    /// let register = Register::open(MemoryRegister::new())?;
-    /// assert_eq!(register.load("stock/42")?, None);
-    /// # Ok(())
-    /// # }
-    /// # f().unwrap();
-    /// ```
-    ///
     /// # Errors
     /// The errors with which the register refuses to open; [`Internal`](ErrorKind::Internal) when the operating system
     /// gives no thread; [`WouldDeadlock`](ErrorKind::WouldDeadlock) on the thread of an engine, as from every call
@@ -69,10 +57,6 @@ impl Register {
 
     /// The present value of the key; `None` for a key that was never written. See
     /// [`Register::load`](registers::Register::load).
-    ///
-    /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a text that cannot be a key; [`Unavailable`](ErrorKind::Unavailable) when
-    /// the register did not answer.
     pub fn load(&self, key: &str) -> Result<Option<Versioned>> {
         self.run(self.inner.load(key))?
     }
@@ -89,22 +73,6 @@ impl Register {
     /// [`update`](Self::update) with another policy, for a computation that may fail. If it fails, the call writes
     /// nothing.
     ///
-    /// ```
-    /// use lockkeeper::blocking::optimistic::Register;
-    /// use lockkeeper::optimistic::{MemoryRegister, Policy};
-    ///
-    /// # fn f() -> Result<(), Box<dyn std::error::Error>> {
-    /// let register = Register::open(MemoryRegister::new())?;
-    /// let sold = register.try_update(&Policy::default().attempts(3), "stock/42", |old| match old.as_deref() {
-    ///     None | Some([0, ..] | []) => Err(Box::<dyn std::error::Error>::from("sold out")),
-    ///     Some([count, ..]) => Ok(vec![count - 1]),
-    /// });
-    /// assert_eq!(sold.unwrap_err().to_string(), "sold out");
-    /// # Ok(())
-    /// # }
-    /// # f().unwrap();
-    /// ```
-    ///
     /// # Errors
     /// As [`try_update`](crate::optimistic::try_update).
     pub fn try_update<E: From<Error>>(
@@ -117,35 +85,11 @@ impl Register {
     }
 
     /// Does a write on a known version, and returns its outcome. See [`swap`](crate::optimistic::swap).
-    ///
-    /// ```
-    /// use lockkeeper::blocking::optimistic::Register;
-    /// use lockkeeper::optimistic::{MemoryRegister, Outcome, Policy, Version, Write};
-    ///
-    /// # fn f() -> lockkeeper::Result<()> {
-    /// let register = Register::open(MemoryRegister::new())?;
-    /// let (policy, write) = (Policy::default(), Write::new(Version::ABSENT, "hello"));
-    /// match register.swap(&policy, "page/home", &write)? {
-    ///     Outcome::Done(version) => println!("it is version {version} now"),
-    ///     Outcome::Conflict => println!("another client has written it"),
-    ///     // No answer came. To be asked again when the register is back:
-    ///     Outcome::Unknown(_) => println!("{:?}", register.settle(&policy, "page/home", &write)?),
-    /// }
-    /// # Ok(())
-    /// # }
-    /// # f().unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// As [`swap`](crate::optimistic::swap).
     pub fn swap(&self, policy: &Policy, key: &str, write: &Write) -> Result<Outcome<Version>> {
         self.run(registers::swap(policy, &*self.inner, key, write))?
     }
 
     /// Continues a write whose outcome was [`Unknown`](Outcome::Unknown). See [`settle`](crate::optimistic::settle).
-    ///
-    /// # Errors
-    /// As [`settle`](crate::optimistic::settle).
     pub fn settle(&self, policy: &Policy, key: &str, write: &Write) -> Result<Outcome<Version>> {
         self.run(registers::settle(policy, &*self.inner, key, write))?
     }
@@ -173,24 +117,6 @@ impl fmt::Debug for Register {
 }
 
 /// Repeats an optimistic attempt of any kind until it is done: see [`retry`](crate::optimistic::retry).
-///
-/// ```
-/// use lockkeeper::blocking::optimistic::retry;
-/// use lockkeeper::optimistic::{Outcome, Policy};
-///
-/// # fn f() -> lockkeeper::Result<()> {
-/// # let mut rows = [0, 0, 1].into_iter();
-/// # let mut execute = |_: &str| Ok::<_, lockkeeper::Error>(rows.next().unwrap());
-/// let sold = retry(&Policy::default(), || {
-///     // … SELECT count, version, and with them:
-///     let rows = execute("UPDATE stock SET count = ?, version = version + 1 WHERE id = ? AND version = ?")?;
-///     Ok::<_, lockkeeper::Error>(if rows == 1 { Outcome::Done("sold") } else { Outcome::Conflict })
-/// })?;
-/// assert_eq!(sold, "sold");
-/// # Ok(())
-/// # }
-/// # f().unwrap();
-/// ```
 ///
 /// # Errors
 /// As [`retry`](crate::optimistic::retry).

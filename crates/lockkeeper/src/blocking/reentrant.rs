@@ -1,21 +1,15 @@
-//! The reentrant mutex: one thread at a time, any number of times.
+//! The reentrant mutex of a thread.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::MutexGuard;
-use std::time::Duration;
 
-use super::named;
-use crate::blocking::{Attempt, Guard};
-use crate::{Error, LockName, Owner, Result};
+use super::attempt::Attempt;
+use super::guard::Guard;
+use super::mirror::wrappers;
+use crate::{Error, Owner, Result};
 
-thread_local! {
-    /// Drawn at random, since the number of a thread that has ended is given to another one.
-    static THIS_THREAD: Owner = Owner::new();
-}
-
-named! {
+wrappers! {
     /// A mutex that a thread can lock again while it holds it. The async [`ReentrantMutex`](crate::ReentrantMutex)
     /// takes an [`Owner`]; here the owner is the thread.
     ///
@@ -43,7 +37,8 @@ named! {
     /// # }
     /// # f().unwrap();
     /// ```
-    ReentrantMutex
+    #[derive(Clone, Debug)]
+    ReentrantMutex;
 }
 
 impl ReentrantMutex {
@@ -68,36 +63,39 @@ impl ReentrantMutex {
 /// The options of an attempt apply to the first guard of a thread, and further guards join what is held. The owner is
 /// always the thread, whatever [`owner`](Self::owner) sets.
 impl Attempt<'_, ReentrantMutex> {
-    /// Waits in the queue for the lock, without a limit unless [`wait`](Self::wait) or the keeper sets one. A thread
-    /// that holds the lock gets it at once.
+    /// As [`ReentrantMutex::lock`], with these options.
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
     pub fn lock(self) -> Result<ReentrantGuard> {
         let me = this_thread();
-        let acquire = self.lock.inner.lock(&me);
-        self.owner(&me).hold(acquire).map(ReentrantGuard::new)
+        let asked = self.lock.inner.lock(&me);
+        self.owner(&me).held(asked).map(ReentrantGuard::new)
     }
 
-    /// Takes the lock if it is free or held by this thread, and returns `None` otherwise. The attempt joins the queue
-    /// only with [`wait`](Self::wait).
+    /// As [`ReentrantMutex::try_lock`], with these options. The attempt joins the queue only with [`wait`](Self::wait).
     ///
     /// # Errors
     /// Those of [`Acquire`](crate::Acquire).
     pub fn try_lock(self) -> Result<Option<ReentrantGuard>> {
         let me = this_thread();
-        let acquire = self.lock.inner.try_lock(&me);
-        Ok(self.owner(&me).perhaps(acquire)?.map(ReentrantGuard::new))
+        let asked = self.lock.inner.try_lock(&me);
+        Ok(self.owner(&me).wrapped(asked)?.map(ReentrantGuard::new))
     }
 }
 
-fn this_thread() -> Owner {
+thread_local! {
+    /// Drawn at random, since the number of a thread that has ended is given to another one.
+    static THIS_THREAD: Owner = Owner::new();
+}
+
+pub(super) fn this_thread() -> Owner {
     // At the very end of a thread its values are gone, and it can only be a new owner.
     THIS_THREAD.try_with(Owner::clone).unwrap_or_else(|_| Owner::new())
 }
 
-/// A guard of a [`ReentrantMutex`]: a [`Guard`] that stays on its thread. Dropping it releases the lock in the
-/// background if it is the last one of the thread.
+/// A guard of a [`ReentrantMutex`](super::ReentrantMutex): a [`Guard`] that stays on its thread. Dropping it releases
+/// the lock in the background if it is the last one of the thread.
 ///
 /// ```compile_fail,E0277
 /// # let keeper = lockkeeper::blocking::Keeper::memory();
@@ -106,6 +104,7 @@ fn this_thread() -> Owner {
 /// ```
 #[must_use = "if unused, the lock is released at once"]
 #[clippy::has_significant_drop]
+#[derive(Debug)]
 pub struct ReentrantGuard {
     guard: Guard,
     /// Cannot be sent, as a guard of std cannot be; may be shared.
@@ -113,7 +112,7 @@ pub struct ReentrantGuard {
 }
 
 impl ReentrantGuard {
-    fn new(guard: Guard) -> Self {
+    pub(super) fn new(guard: Guard) -> Self {
         Self { guard, stays: PhantomData }
     }
 
@@ -140,11 +139,5 @@ impl Deref for ReentrantGuard {
 
     fn deref(&self) -> &Guard {
         &self.guard
-    }
-}
-
-impl fmt::Debug for ReentrantGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ReentrantGuard").field(&self.guard).finish()
     }
 }
