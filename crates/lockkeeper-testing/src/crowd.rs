@@ -4,16 +4,12 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::{Crash, Harness, Time, Ttls};
 use lockkeeper::layer::Faults;
-use lockkeeper::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed,
-    Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
-};
+use lockkeeper::store::{Claim, ClaimId, Store, Verdict, forward_store};
 use lockkeeper::time::Clock;
 use lockkeeper::{KeeperBuilder, LockName, Result};
 
@@ -135,27 +131,8 @@ impl<H> fmt::Display for Beside<H> {
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl<H: Harness> Store for Beside<H> {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    fn admin(&self) -> Option<&dyn Admin> {
-        self.store.admin()
-    }
-
-    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
-        self.store.open(session).await
-    }
-
-    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
-        self.store.renew(session, live).await
-    }
-
-    async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
-        self.store.close(session, live).await
-    }
-
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         self.crowd.before(claim).await;
         let verdict = self.store.claim(claim).await?;
@@ -163,27 +140,7 @@ impl<H: Harness> Store for Beside<H> {
         Ok(verdict)
     }
 
-    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-        self.store.amend(key, change).await
-    }
-
-    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
-        self.store.withdraw(key, tombstone).await
-    }
-
-    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
-        self.store.wait(interest, seen, within).await
-    }
-
-    async fn line(&self, name: &LockName) -> Result<Line> {
-        self.store.line(name).await
-    }
-
-    fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
-        self.store.fence_key(key)
-    }
-
-    fn on_loss(&self, listener: Losses) {
-        self.store.on_loss(listener);
+    forward_store! { self => self.store;
+        capabilities admin open renew close amend withdraw wait line fence_key on_loss
     }
 }

@@ -11,6 +11,7 @@ mod capability;
 mod claim;
 mod driver;
 mod finding;
+mod forward;
 mod held;
 mod line;
 mod losses;
@@ -40,6 +41,8 @@ pub use self::line::{Entry, Interest, Line};
 #[doc(hidden)]
 pub use self::losses::Listeners;
 pub use self::losses::Losses;
+#[doc(inline)]
+pub use crate::forward_store;
 use crate::{LockName, Result};
 
 /// The weight, and the capacity, of an exclusive claim.

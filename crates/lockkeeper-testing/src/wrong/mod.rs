@@ -36,8 +36,8 @@ pub use self::mutants_of_waking::{ListensOnlyWhileItWaits, PushThatGivesTime, Si
 use super::{Case, Crash, Harness, Time, Ttls, run};
 use lockkeeper::layer::Faults;
 use lockkeeper::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Entry, IdHash, Interest, Line, Live, Opened, Renewed,
-    Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+    Amend, Amended, Capabilities, Claim, ClaimKey, Entry, IdHash, Interest, Live, Opened, Renewed, Revision, SessionId,
+    SessionSpec, Store, Verdict, Wake, Withdrawal, forward_store,
 };
 use lockkeeper::time::Clock;
 use lockkeeper::{LockName, Result};
@@ -147,13 +147,10 @@ impl<F> fmt::Display for Wrong<F> {
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl<F: Mutant> Store for Wrong<F> {
     fn capabilities(&self) -> Capabilities {
         self.mutant.capabilities(&*self.right)
-    }
-
-    fn admin(&self) -> Option<&dyn Admin> {
-        self.right.admin()
     }
 
     async fn open(&self, session: &SessionSpec) -> Result<Opened> {
@@ -184,9 +181,7 @@ impl<F: Mutant> Store for Wrong<F> {
         self.mutant.wait(&*self.right, interest, seen, within).await
     }
 
-    async fn line(&self, name: &LockName) -> Result<Line> {
-        self.right.line(name).await
-    }
+    forward_store! { self => self.right; admin line fence_key on_loss }
 }
 
 /// The claims that went by, for flaws that have to know them.

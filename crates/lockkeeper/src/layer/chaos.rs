@@ -13,8 +13,8 @@ use tokio::sync::{MutexGuard, watch};
 use super::faults::{Drawn, Fault, Faults, Operation, Streaks};
 use crate::seeded::Seeded;
 use crate::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
-    SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+    Amend, Amended, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId, SessionSpec, Store,
+    Verdict, Wake, Withdrawal, forward_store,
 };
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -251,14 +251,9 @@ impl Request {
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl Store for Chaos {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn admin(&self) -> Option<&dyn Admin> {
-        self.inner.admin()
-    }
+    forward_store! { self => self.inner; capabilities admin fence_key on_loss }
 
     async fn open(&self, session: &SessionSpec) -> Result<Opened> {
         self.send(Operation::Open, None, || self.inner.open(session)).await
@@ -301,14 +296,6 @@ impl Store for Chaos {
 
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.send(Operation::Line, None, || self.inner.line(name)).await
-    }
-
-    fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
-        self.inner.fence_key(key)
-    }
-
-    fn on_loss(&self, listener: Losses) {
-        self.inner.on_loss(listener);
     }
 }
 

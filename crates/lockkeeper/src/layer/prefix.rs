@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Losses, Opened,
-    Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewal, Renewed, Revision,
+    SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal, forward_store,
 };
 use crate::{Error, ErrorKind, LockName, Result, name};
 
@@ -94,10 +94,9 @@ impl<S: Store> Prefix<S> {
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Prefix<S> {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
+    forward_store! { self => self.inner; capabilities on_loss }
 
     fn admin(&self) -> Option<&dyn Admin> {
         self.inner.admin().map(|_| self as &dyn Admin)
@@ -158,13 +157,10 @@ impl<S: Store> Store for Prefix<S> {
     fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
         self.inner.fence_key(&self.key(key).ok()?)
     }
-
-    fn on_loss(&self, listener: Losses) {
-        self.inner.on_loss(listener);
-    }
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl<S: Store> Admin for Prefix<S> {
     async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
         // The prefix itself may be the name of a lock of the store below. In here it would have no name.

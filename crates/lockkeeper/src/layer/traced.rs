@@ -1,7 +1,6 @@
 //! A store that shows its requests and its answers.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,8 +8,8 @@ use tracing::field::{Empty, display};
 use tracing::{Instrument, Span};
 
 use crate::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Losses, Opened,
-    Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewal, Renewed, Revision,
+    SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal, forward_store,
 };
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -104,10 +103,9 @@ macro_rules! span {
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Traced<S> {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
+    forward_store! { self => self.inner; capabilities fence_key on_loss }
 
     fn admin(&self) -> Option<&dyn Admin> {
         self.inner.admin().map(|_| self as &dyn Admin)
@@ -165,17 +163,10 @@ impl<S: Store> Store for Traced<S> {
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.show(span!(self, "store.line", lock = %name), self.inner.line(name)).await
     }
-
-    fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
-        self.inner.fence_key(key)
-    }
-
-    fn on_loss(&self, listener: Losses) {
-        self.inner.on_loss(listener);
-    }
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl<S: Store> Admin for Traced<S> {
     async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
         let span = span!(self, "store.lines", prefix);

@@ -13,11 +13,10 @@ use tokio::sync::watch;
 use super::Op;
 use crate::layer::{Chaos, Fault};
 use crate::store::{
-    Admin, Amend, Amended, Broken, Capabilities, Claim, ClaimKey, Evict, Interest, Line, Live, Losses, Opened, Renewed,
-    Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN, Target, Verdict, Wake, Withdrawal,
+    Broken, ClaimKey, Evict, Live, Losses, Renewed, SessionId, Store, TOMBSTONE_MIN, Target, forward_store,
 };
 use crate::time::Clock;
-use crate::{ErrorKind, LockName, MemoryStore, Result};
+use crate::{ErrorKind, MemoryStore, Result};
 
 /// Who breaks locks here.
 const WHO: &str = "TestStore";
@@ -238,19 +237,8 @@ fn at_once<T>(call: impl Future<Output = Result<T>>) -> T {
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl Store for TestStore {
-    fn capabilities(&self) -> Capabilities {
-        self.0.way.capabilities()
-    }
-
-    fn admin(&self) -> Option<&dyn Admin> {
-        self.0.way.admin()
-    }
-
-    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
-        self.0.way.open(session).await
-    }
-
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let mut pauses = self.0.pauses.subscribe();
         // A renewal that is not held up takes its place with its first poll.
@@ -261,39 +249,13 @@ impl Store for TestStore {
         self.0.way.renew(session, live).await
     }
 
-    async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
-        self.0.way.close(session, live).await
-    }
-
-    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
-        self.0.way.claim(claim).await
-    }
-
-    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-        self.0.way.amend(key, change).await
-    }
-
-    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
-        self.0.way.withdraw(key, tombstone).await
-    }
-
-    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
-        self.0.way.wait(interest, seen, within).await
-    }
-
-    async fn line(&self, name: &LockName) -> Result<Line> {
-        self.0.way.line(name).await
-    }
-
-    fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
-        self.0.way.fence_key(key)
-    }
-
     fn on_loss(&self, listener: Losses) {
         // What it is asked for is told by the store below, and losses by this one.
         self.0.way.on_loss(listener.clone());
         self.keepers().push(listener);
     }
+
+    forward_store! { self => self.0.way; capabilities admin open close claim amend withdraw wait line fence_key }
 }
 
 impl fmt::Display for TestStore {

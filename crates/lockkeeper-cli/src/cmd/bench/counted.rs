@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockkeeper::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId,
-    SessionSpec, Store, Verdict, Wake, Withdrawal,
+    Amend, Amended, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId, SessionSpec, Store,
+    Verdict, Wake, Withdrawal, forward_store,
 };
 use lockkeeper::{LockName, Result};
 
@@ -90,14 +90,9 @@ impl fmt::Debug for Counted {
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl Store for Counted {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    fn admin(&self) -> Option<&dyn Admin> {
-        self.store.admin()
-    }
+    forward_store! { self => self.store; capabilities admin fence_key on_loss }
 
     async fn open(&self, session: &SessionSpec) -> Result<Opened> {
         count(&self.counts.others);

@@ -7,8 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{
-    self, Admin, Amend, Amended, Broken, Capabilities, Claim, ClaimId, ClaimKey, Expiry, Interest, Line, Live,
-    LiveState, Losses, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+    self, Amend, Amended, Broken, Capabilities, Claim, ClaimId, ClaimKey, Expiry, Interest, Line, Live, LiveState,
+    Losses, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+    forward_store,
 };
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{Error, ErrorKind, Event, Keeper, KeeperBuilder, LockName, MemoryStore, Result};
@@ -173,13 +174,10 @@ impl Spy {
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl Store for Spy {
     fn capabilities(&self) -> Capabilities {
         self.can.lock().unwrap().clone()
-    }
-
-    fn admin(&self) -> Option<&dyn Admin> {
-        self.right.admin()
     }
 
     async fn open(&self, session: &SessionSpec) -> Result<Opened> {
@@ -236,6 +234,8 @@ impl Store for Spy {
             None => self.right.line(name).await,
         }
     }
+
+    forward_store! { self => self.right; admin fence_key }
 
     fn on_loss(&self, listener: Losses) {
         *self.listener.lock().unwrap() = Some(listener);
