@@ -38,7 +38,7 @@ const TASKS: [(&str, &str, &str); 8] = [
         "NAME",
         "run a storm: cluster, cluster_kills, etcd, file or sentinel; --seconds N --seed S: its length and its seed",
     ),
-    ("tables", "[--check]", "write what the stores promise into docs/stores.md, or only compare"),
+    ("tables", "[--check]", "write the tables of docs/stores.md and docs/stores/, or only compare"),
     (
         "test",
         "[--all] [ARG…]",

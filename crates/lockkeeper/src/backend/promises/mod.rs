@@ -1,14 +1,11 @@
-//! What each store promises, and which test shows it: the data of `docs/stores.md`, and what writes that page.
+//! What each store promises, and which test shows it. `docs/stores/NAME.md` says so, with one page for each layout of a
+//! store. These tests check the pages, and write the generated part of each page and of `docs/stores.md`.
 //!
-//! A store adds itself with a file beside `redis.rs` and a line in [`STORES`]. What follows from its
-//! [`Capabilities`] is not said there again.
+//! A store adds itself with a page. What follows from its [`Capabilities`](crate::store::Capabilities) is generated.
 #![cfg(all(feature = "etcd", feature = "file", feature = "redis", target_os = "linux"))]
 
-mod etcd;
-mod file;
-mod memory;
 mod page;
-mod redis;
+mod stores;
 mod suite;
 mod versions;
 mod words;
@@ -16,11 +13,7 @@ mod words;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use self::Test::Suite;
-use crate::store::{Capabilities, Driver};
-
-/// In the order of the page.
-const STORES: &[&Promises] = &[&memory::PROMISES, &file::PROMISES, &redis::PROMISES, &etcd::NATIVE, &etcd::CONCURRENCY];
+use self::page::Page;
 
 /// What holds on all of them, and the cases of the suite that show it. A case that needs more than a store has is left
 /// out on it, and the page says so.
@@ -68,68 +61,8 @@ const OF_ALL: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What one store promises: of a store with several layouts, what one layout does.
-struct Promises {
-    /// The heading of its section.
-    name: &'static str,
-    /// How its URLs begin.
-    urls: &'static [&'static str],
-    /// Its driver, and its layout there.
-    driver: &'static Driver,
-    layout: &'static str,
-    /// Between whom its locks are.
-    shared_by: &'static str,
-    /// What has to be there: systems, versions.
-    needs: Shown,
-    /// Other programs that take part in its locks.
-    others: Shown,
-    /// What becomes of its tokens, besides what its capabilities say.
-    tokens: Shown,
-    /// How the next one in line is woken, besides what its capabilities say.
-    waking: Shown,
-    /// When it forgets who holds what, in a few words.
-    forgets: &'static str,
-    /// When the lock of a killed holder is free, in a few words.
-    killed_costs: &'static str,
-    /// And in a sentence.
-    killed: Shown,
-    /// When a holder hears that its lock is broken.
-    reported: Shown,
-    /// What happens to the store, a restart at least, and what becomes of the locks then.
-    happens: &'static [(&'static str, Shown)],
-    /// The files of its suites, from the root of the repository, and the suites in each.
-    suites: &'static [(&'static str, &'static [&'static str])],
-    /// A page of its own, beside this one.
-    more: Option<&'static str>,
-}
-
-/// A sentence, and the tests that show it.
-struct Shown {
-    says: &'static str,
-    by: &'static [Test],
-}
-
-/// The name of a test.
-enum Test {
-    /// A case of the suite, which all stores run: `expiry::a_crash_frees_what_was_held`.
-    Suite(&'static str),
-    /// As `cargo test` prints it. `cargo xtask tidy` looks whether it is there.
-    Own(&'static str),
-}
-
-impl Promises {
-    /// What it can do.
-    fn can(&self) -> &'static Capabilities {
-        let layout = self.driver.layouts.iter().find(|layout| layout.name == self.layout);
-        layout.expect("the driver has the layout").capabilities
-    }
-
-    /// Everything that it says itself.
-    fn shown(&self) -> impl Iterator<Item = &Shown> {
-        let fixed = [&self.needs, &self.others, &self.tokens, &self.waking, &self.killed, &self.reported];
-        fixed.into_iter().chain(self.happens.iter().map(|(_, shown)| shown))
-    }
-}
+/// Rows that no test has to show.
+const PLAIN: [&str; 2] = ["Needs", "Other programs"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -137,32 +70,29 @@ fn root() -> PathBuf {
 
 #[test]
 fn every_promise_is_shown_by_a_test_that_runs_on_its_store() {
-    for store in STORES {
-        assert!(!store.happens.is_empty(), "{}: a restart happens to every store", store.name);
-        for shown in [&store.tokens, &store.waking, &store.killed, &store.reported]
-            .into_iter()
-            .chain(store.happens.iter().map(|(_, shown)| shown))
-        {
-            assert!(!shown.by.is_empty(), "{}: {:?} is shown by nothing", store.name, shown.says);
+    for page in Page::all() {
+        for row in page.rows() {
+            let [of, says, by] = row[..] else { panic!("{}: {row:?} has no three cells", page.file) };
+            assert!(PLAIN.contains(&of) || !by.is_empty(), "{}: {says:?} is shown by nothing", page.file);
         }
-        let own = store.shown().flat_map(|shown| shown.by);
-        let capable = words::rows(store.can()).into_iter().flat_map(|(_, _, by)| by);
-        for test in own.chain(&capable.collect::<Vec<_>>()) {
-            let Suite(case) = test else { continue };
-            let missing = suite::missing(case, store.can());
-            assert_eq!(missing, None, "{case} is not run on {}", store.name);
+        let own = page.rows().into_iter().flat_map(|row| page::cases(row[2]).map(str::to_owned).collect::<Vec<_>>());
+        let capable = words::rows(page.can()).into_iter().flat_map(|(_, _, by)| by);
+        let capable = capable.flat_map(|by| page::cases(by).map(str::to_owned).collect::<Vec<_>>());
+        for case in own.chain(capable) {
+            assert_eq!(suite::missing(&case, page.can()), None, "{case} is not run on {}", page.file);
         }
     }
 }
 
 #[test]
-fn every_layout_of_every_driver_promises_something() {
-    for driver in crate::drivers().into_iter().filter(|driver| driver.name != "Shelf") {
-        for layout in driver.layouts {
-            let promises = |store: &&&Promises| std::ptr::eq(store.driver, driver) && store.layout == layout.name;
-            assert_eq!(STORES.iter().filter(promises).count(), 1, "{} {}", driver.name, layout.name);
-        }
+fn every_layout_of_every_driver_has_a_page() {
+    let pages = Page::all();
+    let layouts = page::layouts();
+    for (driver, layout) in &layouts {
+        let of = |page: &&Page| std::ptr::eq(page.driver, *driver) && page.layout == *layout;
+        assert_eq!(pages.iter().filter(of).count(), 1, "{} {layout}", driver.name);
     }
+    assert_eq!(fs::read_dir(root().join(page::FOLDER)).unwrap().count(), layouts.len(), "a page of no store");
 }
 
 #[test]
@@ -174,24 +104,28 @@ fn every_case_that_is_named_for_all_stores_is_in_the_suite() {
 
 #[test]
 fn every_suite_that_is_named_is_where_it_is_said_to_be() {
-    for (file, modules) in STORES.iter().flat_map(|store| store.suites) {
-        let harness = fs::read_to_string(root().join(file)).unwrap();
-        for module in *modules {
+    for page in Page::all() {
+        for (file, module) in page.suites() {
+            let harness = fs::read_to_string(root().join(file)).unwrap();
             let declared = [format!("mod {module};"), format!("    {module}: ")];
             assert!(declared.iter().any(|line| harness.contains(line)), "{file} has no suite {module}");
         }
     }
 }
 
-/// `cargo xtask tables` sets the variable, and has the page written.
+/// `cargo xtask tables` sets the variable, and has the pages written.
 #[test]
-fn the_page_of_the_stores_is_up_to_date() {
-    let path = root().join("docs/stores.md");
-    let old = fs::read_to_string(&path).unwrap();
-    let new = page::put_into(&old, &page::generated(STORES));
-    if env::var_os("LOCKKEEPER_TABLES").is_some() {
-        fs::write(&path, new).unwrap();
-    } else {
-        assert!(old == new, "docs/stores.md is not what the stores promise. Try: cargo xtask tables");
+fn the_pages_of_the_stores_are_up_to_date() {
+    let pages = Page::all();
+    let each = pages.iter().map(|page| (page.file.clone(), page.generated()));
+    for (file, generated) in each.chain([("docs/stores.md".to_owned(), stores::generated(&pages))]) {
+        let path = root().join(&file);
+        let old = fs::read_to_string(&path).unwrap();
+        let new = page::put_into(&old, &generated);
+        if env::var_os("LOCKKEEPER_TABLES").is_some() {
+            fs::write(&path, new).unwrap();
+        } else {
+            assert!(old == new, "{file} is not what the stores promise. Try: cargo xtask tables");
+        }
     }
 }

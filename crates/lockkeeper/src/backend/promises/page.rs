@@ -1,118 +1,117 @@
-//! Writes `docs/stores.md`.
+//! The page of one layout of a store, `docs/stores/NAME.md`: front matter, tables by hand, and a generated part.
 
-use super::Test::{Own, Suite};
-use super::{OF_ALL, Promises, Test, suite, versions, words};
-use crate::store::Driver;
+use std::fs;
+
+use super::{root, words};
+use crate::store::{Capabilities, Driver};
+
+pub(super) const FOLDER: &str = "docs/stores";
 
 const BEGIN: &str = "<!-- written by `cargo xtask tables`, up to the end -->\n";
 
-/// The page with what follows the mark replaced.
-pub(super) fn put_into(page: &str, generated: &str) -> String {
-    let (by_hand, _) = page.split_once(BEGIN).expect("docs/stores.md has the mark");
-    format!("{by_hand}{BEGIN}{generated}")
+pub(super) struct Page {
+    /// From the root of the repository.
+    pub(super) file: String,
+    pub(super) driver: &'static Driver,
+    pub(super) layout: &'static str,
+    text: String,
 }
 
-pub(super) fn generated(stores: &[&Promises]) -> String {
-    let mut page = format!("\n{}\n{}\n{}\n{}", versions::generated(), in_short(stores), of_all(stores), urls(stores));
-    for store in stores {
-        page += &format!("\n{}", section(store));
+/// Every layout of every driver, in the order of the tables.
+pub(super) fn layouts() -> Vec<(&'static Driver, &'static str)> {
+    // A test of the drivers registers this one.
+    let drivers = crate::drivers().into_iter().filter(|driver| driver.name != "Shelf");
+    drivers.flat_map(|driver| driver.layouts.iter().map(move |layout| (driver, layout.name))).collect()
+}
+
+impl Page {
+    /// The pages, in the order of [`layouts`].
+    pub(super) fn all() -> Vec<Self> {
+        let files = fs::read_dir(root().join(FOLDER)).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut pages: Vec<_> = names.map(|name| Self::read(format!("{FOLDER}/{name}"))).collect();
+        let order = layouts();
+        pages.sort_by_key(|page| order.iter().position(|(driver, layout)| page.is_of(driver, layout)));
+        pages
     }
-    page
-}
 
-fn in_short(stores: &[&Promises]) -> String {
-    let head =
-        ["store", "shared by", "locks", "forgets locks", "lock is free after a crash", "waiters", "tokens rise", "ttl"];
-    let rows = stores.iter().map(|store| {
-        let Promises { name, shared_by, forgets, killed_costs, .. } = store;
-        let can = store.can();
-        let (link, range) = (format!("[{name}](#{})", anchor(name)), words::range(can));
-        let (kinds, waiting, tokens) = (words::kinds(can), words::waiting(can), words::tokens(can));
-        [link.as_str(), shared_by, kinds, forgets, killed_costs, waiting, tokens, range.as_str()]
-            .map(str::to_owned)
-            .into()
-    });
-    format!("## In short\n\n{}", table(&head, rows))
-}
-
-/// The URLs, as the drivers have them.
-fn urls(stores: &[&Promises]) -> String {
-    let mut drivers: Vec<&Driver> = stores.iter().map(|store| store.driver).collect();
-    drivers.dedup_by_key(|driver| driver.name);
-    let code = |text: &str| format!("`{text}`");
-    let rows = drivers.iter().map(|driver| {
-        let schemes = driver.urls.schemes.iter().map(|scheme| match scheme.tls {
-            Some(tls) => format!("`{}`, or `{tls}://` with TLS", scheme.shown),
-            None => code(scheme.shown),
-        });
-        let checks = driver.urls.checks.iter().map(|check| code(check));
-        let cells =
-            [driver.name.to_owned(), schemes.collect::<Vec<_>>().join("; "), checks.collect::<Vec<_>>().join(", ")];
-        cells.into()
-    });
-    let all = table(&["store", "URL", "`unsafe=` may name"], rows);
-    let params = drivers.iter().flat_map(|driver| {
-        driver.urls.params.iter().map(|param| {
-            let only = param.only.map_or(String::new(), |end| format!(", `{end}` only"));
-            vec![format!("{}{only}", driver.name), code(&format!("{}=", param.name)), capital(param.says) + "."]
-        })
-    });
-    let params = table(&["store", "parameter", "value"], params);
-    format!(
-        "## URLs\n\n{all}\nEach store also takes `prefix=`, `epoch=`, `ttl=`, `max-waiters=` and `unsafe=`.\n\n{params}"
-    )
-}
-
-fn of_all(stores: &[&Promises]) -> String {
-    let rows = OF_ALL.iter().map(|(says, cases)| {
-        let left_out = |store: &&&Promises| cases.iter().any(|case| suite::missing(case, store.can()).is_some());
-        let without: Vec<_> = stores.iter().filter(left_out).map(|store| store.name).collect();
-        let but = if without.is_empty() { String::new() } else { format!(" Not on {}.", without.join(", ")) };
-        let cases: Vec<_> = cases.iter().map(|case| Suite(case)).collect();
-        vec![format!("{says}{but}"), shown_by(&cases)]
-    });
-    let condition =
-        "While the store keeps its state, and clocks run at rates that differ by less than the drift allowance:";
-    format!("## What all of them promise\n\n{condition}\n\n{}", table(&["promise", "shown by"], rows))
-}
-
-fn section(store: &Promises) -> String {
-    let can = store.can();
-    let Promises { name, urls, needs, others, tokens, waking, killed, reported, happens, suites, more, .. } = store;
-    let urls: Vec<_> = urls.iter().map(|url| format!("`{url}`")).collect();
-    let mut section = format!("## {name}\n\n{}", urls.join(", "));
-    if let Some(page) = more {
-        section += &format!(": [{page}]({page})");
+    fn read(file: String) -> Self {
+        let text = fs::read_to_string(root().join(&file)).unwrap();
+        let (driver, layout) = (field(&text, "driver"), field(&text, "layout").unwrap_or_default());
+        let is_it = |(of, name): &(&Driver, &str)| Some(of.name) == driver && *name == layout;
+        let found = layouts().into_iter().find(is_it);
+        let (driver, layout) = found.unwrap_or_else(|| panic!("{file}: no driver has this layout"));
+        Self { file, driver, layout, text }
     }
-    let row = |of: &str, says: &str, by: &[Test]| vec![of.to_owned(), says.to_owned(), shown_by(by)];
-    let mut rows = vec![row("Needs", needs.says, needs.by), row("Other programs", others.says, others.by)];
-    rows.extend(words::rows(can).iter().map(|(of, says, by)| row(of, says, by)));
-    rows.push(row("Tokens", &format!("Rise {}. {}", words::tokens(can), tokens.says), tokens.by));
-    rows.push(row("Waiters", &format!("{}. {}", capital(words::waiting(can)), waking.says), waking.by));
-    rows.push(row("A killed holder", killed.says, killed.by));
-    rows.push(row("A holder whose lock is broken", reported.says, reported.by));
-    section += &format!("\n\n{}", table(&["", "promise", "shown by"], rows));
-    let happens = happens.iter().map(|(what, shown)| row(what, shown.says, shown.by));
-    section += &format!("\n{}", table(&["what happens", "what becomes of the locks", "shown by"], happens));
-    section + &format!("\nIts suites: {}.\n", suites_of(suites))
+
+    fn is_of(&self, driver: &Driver, layout: &str) -> bool {
+        std::ptr::eq(self.driver, driver) && self.layout == layout
+    }
+
+    pub(super) fn field(&self, key: &str) -> &str {
+        field(&self.text, key).unwrap_or_else(|| panic!("{} does not say: {key}", self.file))
+    }
+
+    /// The file and the module of each suite.
+    pub(super) fn suites(&self) -> impl Iterator<Item = (&str, &str)> {
+        let files = front(&self.text).filter_map(|(key, modules)| Some((key.strip_prefix("suites in ")?, modules)));
+        files.flat_map(|(file, modules)| modules.split(' ').map(move |module| (file, module)))
+    }
+
+    /// What the layout can do.
+    pub(super) fn can(&self) -> &'static Capabilities {
+        let layout = self.driver.layouts.iter().find(|layout| layout.name == self.layout);
+        layout.expect("the driver has the layout").capabilities
+    }
+
+    /// The rows of the tables by hand.
+    pub(super) fn rows(&self) -> Vec<Vec<&str>> {
+        let (by_hand, _) = split(&self.text);
+        let lines: Vec<_> = by_hand.lines().collect();
+        let rows = lines.split(|line| !line.starts_with('|')).flat_map(|table| table.iter().skip(2));
+        rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
+    }
+
+    pub(super) fn generated(&self) -> String {
+        let can = self.can();
+        let mut rows: Vec<_> =
+            words::rows(can).into_iter().map(|(of, says, by)| vec![of.to_owned(), says, by.join(", ")]).collect();
+        rows.push(vec!["Tokens".to_owned(), format!("Rise {}.", words::tokens(can)), String::new()]);
+        rows.push(vec!["Waiters".to_owned(), format!("{}.", capital(words::waiting(can))), String::new()]);
+        let suites: Vec<_> = self.suites().map(|(file, module)| suite(file, module)).collect();
+        format!("\n{}\nIts suites: {}.\n", table(&["", "", "shown by"], rows), suites.join(", "))
+    }
+}
+
+/// The pairs of the front matter.
+fn front(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let front = text.strip_prefix("---\n").and_then(|text| text.split_once("\n---\n")).map(|(front, _)| front);
+    front.unwrap_or_default().lines().filter_map(|line| line.split_once(": "))
+}
+
+fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    front(text).find(|(found, _)| *found == key).map(|(_, value)| value)
+}
+
+/// The cases of the suite that a cell names. `cargo xtask tidy` looks whether the other tests are there.
+pub(super) fn cases(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split("suite `").skip(1).filter_map(|rest| rest.split('`').next())
 }
 
 /// `contract redis::redis_cluster::*`: the test program, and the tests as it prints them.
-fn suites_of(suites: &[(&str, &[&str])]) -> String {
-    let names = suites.iter().flat_map(|(file, modules)| {
-        let mut parts = file.trim_end_matches(".rs").rsplit('/');
-        let (harness, program) = (parts.next().unwrap_or(file), parts.next().unwrap_or(file));
-        modules.iter().map(move |module| format!("`{program} {harness}::{module}::*`"))
-    });
-    names.collect::<Vec<_>>().join(", ")
+fn suite(file: &str, module: &str) -> String {
+    let mut parts = file.trim_end_matches(".rs").rsplit('/');
+    let (harness, program) = (parts.next().unwrap_or(file), parts.next().unwrap_or(file));
+    format!("`{program} {harness}::{module}::*`")
 }
 
-fn shown_by(tests: &[Test]) -> String {
-    let names = tests.iter().map(|test| match test {
-        Suite(case) => format!("suite `{case}`"),
-        Own(name) => format!("`{name}`"),
-    });
-    names.collect::<Vec<_>>().join(", ")
+fn split(page: &str) -> (&str, &str) {
+    page.split_once(BEGIN).expect("a page has the mark")
+}
+
+/// The page with what follows the mark replaced.
+pub(super) fn put_into(page: &str, generated: &str) -> String {
+    format!("{}{BEGIN}{generated}", split(page).0)
 }
 
 pub(super) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -122,13 +121,7 @@ pub(super) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) 
     lines.iter().enumerate().map(edge).collect()
 }
 
-/// As GitHub makes it of a heading.
-fn anchor(heading: &str) -> String {
-    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.collect::<String>().to_lowercase().replace(' ', "-")
-}
-
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
@@ -140,6 +133,10 @@ fn what_was_written_by_hand_stays() {
 }
 
 #[test]
-fn a_heading_is_found_by_its_anchor() {
-    assert_eq!(anchor("etcd, layout `concurrency`"), "etcd-layout-concurrency");
+fn a_page_is_read() {
+    let text = "---\nname: X, y\nsuites in a/b.rs: one two\n---\n# X\nname: Z\n";
+    assert_eq!((field(text, "name"), field(text, "layout")), (Some("X, y"), None));
+    let found: Vec<_> = cases("suite `a::one_case`, `own::test`, suite `b::c`").collect();
+    assert_eq!(found, ["a::one_case", "b::c"]);
+    assert_eq!(suite("tests/contract/redis.rs", "tls"), "`contract redis::tls::*`");
 }

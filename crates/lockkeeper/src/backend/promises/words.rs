@@ -2,48 +2,47 @@
 
 use std::time::Duration;
 
-use super::Test::{self, Own, Suite};
 use crate::duration::format_duration;
 use crate::store::{Admission, Capabilities, Expiry, Fencing, Wakes};
 
 /// What can be told from capabilities alone: of what, what, and the tests that show it.
-pub(super) fn rows(can: &Capabilities) -> Vec<(&'static str, String, Vec<Test>)> {
+pub(super) fn rows(can: &Capabilities) -> Vec<(&'static str, String, Vec<&'static str>)> {
     vec![locks(can), expiry(can), ttl(can), delay(can), minimum(can), line(can)]
 }
 
-fn locks(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
+fn locks(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
     let (says, shown) = match can.admission {
         Admission::Weighted => (
             "Mutex, reentrant mutex, read-write lock, semaphore, several at once, election",
-            vec![Suite("weights::a_writer_is_alone"), Suite("weights::permits_are_counted")],
+            vec!["suite `weights::a_writer_is_alone`", "suite `weights::permits_are_counted`"],
         ),
         Admission::ReadWrite => (
             "Mutex, reentrant mutex, read-write lock, several at once, election; no semaphore",
-            vec![Suite("weights::a_writer_is_alone"), Suite("weights::readers_share")],
+            vec!["suite `weights::a_writer_is_alone`", "suite `weights::readers_share`"],
         ),
         Admission::Exclusive => (
             "Mutex, reentrant mutex, several at once, election; no read-write lock and no semaphore",
-            vec![Suite("claim::a_free_lock_is_granted"), Suite("multi::a_try_takes_all_or_nothing")],
+            vec!["suite `claim::a_free_lock_is_granted`", "suite `multi::a_try_takes_all_or_nothing`"],
         ),
     };
     let changed = if can.amend { "" } else { " A held lock cannot be changed: no downgrade, no proclaimed value." };
     ("Locks", format!("{says}.{changed}"), shown)
 }
 
-fn expiry(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
+fn expiry(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
     let detached = "A `detached` lock outlives the client that acquired it.";
     let (says, shown) = match can.expiry {
         Expiry::PerClaim => (
             format!("Each lock has its own lease. {detached}"),
-            vec![Suite("renew::only_what_is_listed_is_renewed"), Suite("detached::it_outlives_its_process")],
+            vec!["suite `renew::only_what_is_listed_is_renewed`", "suite `detached::it_outlives_its_process`"],
         ),
         Expiry::Session { resumable, .. } => {
             let session = "The locks of a client live and end with its session.";
-            let shown = Suite("session::an_expired_session_is_lost");
+            let shown = "suite `session::an_expired_session_is_lost`";
             if resumable {
-                (format!("{session} {detached}"), vec![shown, Suite("detached::it_outlives_its_process")])
+                (format!("{session} {detached}"), vec![shown, "suite `detached::it_outlives_its_process`"])
             } else {
-                let none = Own("engine::detached::where_locks_end_with_their_connection_none_is_detached");
+                let none = "`engine::detached::where_locks_end_with_their_connection_none_is_detached`";
                 (format!("{session} No lock can be `detached`."), vec![shown, none])
             }
         }
@@ -51,38 +50,37 @@ fn expiry(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
     ("Expiry of a lock", says, shown)
 }
 
-fn ttl(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
-    ("ttl", format!("{}.", range(can)), vec![Suite("session::what_is_out_of_range_is_refused")])
+fn ttl(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
+    ("ttl", format!("{}.", range(can)), vec!["suite `session::what_is_out_of_range_is_refused`"])
 }
 
-fn delay(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
+fn delay(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
     if can.lock_delay_max.is_zero() {
-        return ("Lock-delay", "None.".to_owned(), vec![Suite("session::what_is_out_of_range_is_refused")]);
+        return ("Lock-delay", "None.".to_owned(), vec!["suite `session::what_is_out_of_range_is_refused`"]);
     }
-    let shown = vec![Suite("expiry::the_lock_delay_is_kept"), Suite("delay::a_crash_lets_the_delay_run_out")];
+    let shown = vec!["suite `expiry::the_lock_delay_is_kept`", "suite `delay::a_crash_lets_the_delay_run_out`"];
     ("Lock-delay", format!("Up to {}.", duration(can.lock_delay_max)), shown)
 }
 
-fn minimum(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
-    let refused = Suite("min_hold::what_the_store_cannot_keep_is_refused");
+fn minimum(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
+    let refused = "suite `min_hold::what_the_store_cannot_keep_is_refused`";
     if can.min_hold_max.is_zero() {
         let none = "None: `min_hold` and `run --once-per` are refused. `run --min-hold` then holds the lock itself.";
         return ("Minimum hold", none.to_owned(), vec![refused]);
     }
-    let shown = vec![Suite("hold::what_was_released_is_kept"), Suite("hold::a_crashed_holders_lock_is_kept"), refused];
+    let shown =
+        vec!["suite `hold::what_was_released_is_kept`", "suite `hold::a_crashed_holders_lock_is_kept`", refused];
     let says = "The store keeps the lock without a process, whatever happens to the holder.";
     ("Minimum hold", format!("Up to {}. {says}", duration(can.min_hold_max)), shown)
 }
 
-fn line(can: &Capabilities) -> (&'static str, String, Vec<Test>) {
+fn line(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
     if !can.queue {
-        let shown = vec![Own("engine::unfair::where_the_store_keeps_no_line_lock_waits_all_the_same")];
+        let shown = vec!["`engine::unfair::where_the_store_keeps_no_line_lock_waits_all_the_same`"];
         return ("Queue", "None: the first attempt after a release gets the lock.".to_owned(), shown);
     }
-    let shown = vec![
-        Suite("claim::a_full_line_takes_nobody"),
-        Own("engine::waiting::a_line_is_no_longer_than_the_store_bears"),
-    ];
+    let shown =
+        vec!["suite `claim::a_full_line_takes_nobody`", "`engine::waiting::a_line_is_no_longer_than_the_store_bears`"];
     ("Queue", format!("Up to {} waiters, 1000 by default (`max_waiters`).", can.max_waiters), shown)
 }
 
