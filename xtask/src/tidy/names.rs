@@ -14,7 +14,6 @@ pub(crate) const DOUBLE: &[(&str, &[&str])] = &[
         "crates/lockkeeper",
         &[
             "Acquired",
-            "Admin",
             "Attempt",
             "Counted",
             "Guard",
@@ -27,7 +26,6 @@ pub(crate) const DOUBLE: &[(&str, &[&str])] = &[
             "ReleaseRequested",
             "Request",
             "Sealed",
-            "Settings",
         ],
     ),
     ("crates/lockkeeper-cli", &["Change", "Claim", "Event", "Line", "Outage", "Report", "Task"]),
