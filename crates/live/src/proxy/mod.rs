@@ -129,7 +129,7 @@ impl Proxy {
         self.change(way, |fault_profile| fault_profile.hold = true);
     }
 
-    /// Lets go all that was held back, the weather's and single messages.
+    /// Releases all held traffic, of the fault profile and of single messages.
     pub fn release(&self) {
         self.change(Way::Both, |fault_profile| fault_profile.hold = false);
         self.shared.releases.send_modify(|releases| *releases += 1);

@@ -81,7 +81,7 @@ async fn is_still_held(guard: &Guard) -> bool {
     within(TIME_LIMIT, look).await
 }
 
-/// Asserts that no other client gets the lock, as far as the store can tell.
+/// Asserts that no other client gets the lock, as far as the store knows.
 async fn nobody_else_gets_it(keeper: &Keeper, name: &str) {
     let tried = within(TIME_LIMIT, keeper.mutex(name).unwrap().try_lock()).await;
     assert!(tried.is_ok_and(|guard| guard.is_none()), "it was given away");

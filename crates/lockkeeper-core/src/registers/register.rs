@@ -62,7 +62,7 @@ pub enum Swap {
     /// The write was done. It is kept as long as the register keeps its data.
     Done,
     /// The register had this other version at the moment of the comparison. This request did nothing. The writers of
-    /// that version tell whether an earlier copy of the request was done ([`Fate::of`](super::Fate::of)).
+    /// that version show whether an earlier copy of the request was done ([`Fate::of`](super::Fate::of)).
     Conflict(Option<Versioned>),
 }
 

@@ -14,7 +14,7 @@ pub enum Outcome<T> {
     Done(T),
     /// The change was not made, and never will be: another client was faster.
     Conflict,
-    /// The change may have been made, or may be made later. The error tells what happened, and has
+    /// The change may have been made, or may be made later. The error says what happened, and has
     /// [`Effect::Unknown`](crate::Effect::Unknown).
     Unknown(Error),
 }

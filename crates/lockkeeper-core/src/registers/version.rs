@@ -48,7 +48,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// The id of the write that made a version: 128 random bits. It does not tell which client wrote, and proves nothing.
+/// The id of the write that made a version: 128 random bits. The id does not
+/// identify the client, and proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WriterId([u8; 16]);
 
