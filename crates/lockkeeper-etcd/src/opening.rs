@@ -22,6 +22,7 @@ use crate::{Effect, Error, ErrorKind, Result, random};
 const ELECTION: Duration = Duration::from_millis(100);
 /// How long opening a store waits for the status of each member.
 const A_LOOK: Duration = Duration::from_secs(1);
+
 impl EtcdStore {
     /// Connects to the members that the builder names.
     pub(crate) async fn open(builder: EtcdStoreBuilder) -> Result<Self> {

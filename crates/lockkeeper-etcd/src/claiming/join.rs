@@ -10,8 +10,8 @@ use crate::sessions::Purpose;
 use crate::wire::messages::{TxnRequest, TxnResponse};
 use crate::{ErrorKind, Result};
 
-/// Behind so many claims a claim is not asked whether it is the first: etcd would read the whole
-/// line for that, which takes it as long as putting the claim.
+/// If the line had more claims than this a moment ago, the transaction does not ask whether it is
+/// empty: etcd would read the whole line for that, which takes as long as putting the claim.
 const LONG_QUEUE: u32 = 16;
 
 impl Claiming {

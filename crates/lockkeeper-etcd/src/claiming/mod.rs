@@ -6,10 +6,10 @@
 //! transactions of the four kinds of claims; `verdict` reads the outcome, and `refusals` has the
 //! claims that do not belong into the line.
 //!
-//! etcd processes a transaction as a whole, at one revision: it compares, does one of the two branches,
-//! and no other request takes effect in between. If a branch puts a key that was not there, this
-//! revision becomes its create revision: the claim's place in line, and its token. If etcd refuses a
-//! transaction because one of its leases has ended, it has done nothing of it.
+//! etcd processes a transaction as a whole, at one revision: it compares, does one of the two
+//! branches, and no other request takes effect in between. If a branch puts a key that was not
+//! there, this revision becomes its create revision: the claim's place in line, and its token. If
+//! etcd refuses a transaction because one of its leases has ended, it has done nothing of it.
 //!
 //! ```text
 //! transaction          compared                   if all holds                if not
@@ -35,10 +35,12 @@
 //! resend               key not there              put the tombstone: Retired  Known
 //! ```
 //!
-//! - *new*: neither the key of the claim nor its tombstone is there. If it is not new, the transaction
-//!   reads both: `Known` or `Retired`.
-//! - *line empty*: the line has no keys, or only keys that releases of this client are about to delete.
-//!   The transaction deletes these too, since it may overtake the releases.
+//! - *new*: neither the key of the claim nor its tombstone is there. If it is not new, the
+//!   transaction reads both: `Known` or `Retired`.
+//! - *line empty*: the line has no keys, or only keys that releases of this client are about to
+//!   delete. The transaction deletes these too, since it may overtake the releases.
+//! - A claim that is not exclusive joins behind on the hold lease, since it may be admitted beside
+//!   others. If it is not, it moves to a wait lease before its caller learns that it waits.
 
 mod attempt;
 mod join;
