@@ -21,7 +21,8 @@ impl Engine {
             self.clean_up_after_loss(hold);
             return hold.check();
         }
-        let release = Release::new(self, hold);
+        let release = Release { engine: self, hold };
+        release.forget();
         if release.now().await? == Withdrawal::Removed {
             return Ok(());
         }
@@ -31,8 +32,9 @@ impl Engine {
 
     /// Withdraws a claim in the background. Its first request goes out before this returns, where the store lets it.
     pub(crate) fn withdraw_later(self: &Arc<Self>, hold: &Arc<Hold>) {
-        let release = Release::new(self, hold);
-        self.runtime.post(async move { release.until_gone().await });
+        let release = Release { engine: self, hold };
+        release.forget();
+        self.runtime.post(release.in_background());
     }
 
     /// The guard of a lost lock is gone: nobody works under it any more. Without a lock-delay the claim can go too;
@@ -50,18 +52,15 @@ impl Engine {
 }
 
 /// A claim that is to be gone.
-#[derive(Clone)]
-struct Release {
-    engine: Arc<Engine>,
-    hold: Arc<Hold>,
+struct Release<'a> {
+    engine: &'a Arc<Engine>,
+    hold: &'a Arc<Hold>,
 }
 
-impl Release {
+impl Release<'_> {
     /// Nobody renews the claim any more.
-    fn new(engine: &Arc<Engine>, hold: &Arc<Hold>) -> Self {
-        let release = Self { engine: Arc::clone(engine), hold: Arc::clone(hold) };
-        release.forget();
-        release
+    fn forget(&self) {
+        self.hold.session.claims.forget(self.hold, self.engine.now());
     }
 
     /// Withdraws the claim, in a few tries; on failure the rest is done in the background. A session of its own stays
@@ -83,8 +82,7 @@ impl Release {
                     let error = self.failed(error);
                     // Where the runtime has ended nothing can be slept, and nobody goes on in the background.
                     if tries == RELEASE_TRIES || !error.is_retryable() || self.engine.lifetime.has_no_runtime() {
-                        let rest = self.clone();
-                        self.engine.runtime.finish(async move { rest.until_gone().await });
+                        self.engine.runtime.finish(self.in_background());
                         return Err(error);
                     }
                 }
@@ -92,6 +90,12 @@ impl Release {
             self.engine.clock.sleep(jittered(pause)).await;
             pause = (pause * 2).min(RELEASE_PAUSE_MAX);
         }
+    }
+
+    /// Withdraws the claim until it is gone.
+    fn in_background(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (engine, hold) = (Arc::clone(self.engine), Arc::clone(self.hold));
+        async move { Release { engine: &engine, hold: &hold }.until_gone().await }
     }
 
     async fn until_gone(&self) {
@@ -102,7 +106,7 @@ impl Release {
             if error.kind() == ErrorKind::Closed || self.engine.now() >= until {
                 // Of a session that was adopted no watchdog sees that it is idle.
                 if self.hold.session.is_adopted() {
-                    self.engine.detach(&self.hold);
+                    self.engine.detach(self.hold);
                 }
                 return;
             }
@@ -116,7 +120,7 @@ impl Release {
     }
 
     async fn once(&self) -> Result<Withdrawal> {
-        let hold = &self.hold;
+        let hold = self.hold;
         let tombstone = hold.is_unsettled().then(|| hold.session.ttl.max(TOMBSTONE_MIN));
         match self.engine.store.withdraw(&hold.key, tombstone).await {
             Err(error) if error.kind() == ErrorKind::SessionLost => {
@@ -138,7 +142,7 @@ impl Release {
     /// The store did not have any more what was to be released: it had been lost, and nobody had noticed. Must be polled
     /// to its end.
     async fn found_absent(&self) {
-        let Self { engine, hold } = self;
+        let Self { engine, hold } = *self;
         if !hold.is_dead() && !hold.session.is_over() {
             self.ask_who_removed().await;
         }
@@ -156,7 +160,7 @@ impl Release {
 
     /// A renewal finds nothing to renew, and a store that remembers who removed the claim says so.
     async fn ask_who_removed(&self) {
-        let Self { engine, hold } = self.clone();
+        let (engine, hold) = (Arc::clone(self.engine), Arc::clone(self.hold));
         // An answer counts only for a claim that the session has.
         hold.session.claims.keep_in_lock_delay(&hold, engine.now() + hold.session.ttl);
         let (answers, answer) = tokio::sync::oneshot::channel();
@@ -172,10 +176,6 @@ impl Release {
             Some(Err(_)) | None => "no answer".to_owned(),
         };
         tracing::debug!(target: "lockkeeper", error, "the store did not say who removed a lock");
-    }
-
-    fn forget(&self) {
-        self.hold.session.claims.forget(&self.hold, self.engine.now());
     }
 
     /// The session of a fixed lease ends with its one claim.

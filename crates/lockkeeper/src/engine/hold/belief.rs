@@ -69,13 +69,9 @@ impl Belief {
         Instant::from_nanos(proven.min(self.ends.load(Ordering::Acquire)))
     }
 
-    /// Why the clock has ended it, if it has.
-    pub(super) fn ended_by_clock(&self, now: Instant) -> Option<LostReason> {
-        if now.as_nanos() >= self.ends.load(Ordering::Acquire) {
-            Some(LostReason::MaxHold)
-        } else {
-            self.lease_is_over(now).then_some(LostReason::Expired)
-        }
+    /// Why it ends, when the clock has reached its deadline.
+    pub(super) fn end_by_clock(&self, now: Instant) -> LostReason {
+        if now.as_nanos() >= self.ends.load(Ordering::Acquire) { LostReason::MaxHold } else { LostReason::Expired }
     }
 
     pub(super) fn lease_is_over(&self, now: Instant) -> bool {

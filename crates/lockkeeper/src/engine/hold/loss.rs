@@ -31,10 +31,11 @@ impl Hold {
 
     /// Why it is lost, if it is. Looks at the clock, so that a timer that is late changes nothing.
     pub(crate) fn loss(&self) -> Option<&LostReason> {
-        if self.belief.loss().is_none()
-            && let Some(reason) = self.belief.ended_by_clock(self.clock.now())
-        {
-            self.settle(reason);
+        if self.belief.loss().is_none() {
+            let now = self.clock.now();
+            if now >= self.belief.deadline() {
+                self.settle(self.belief.end_by_clock(now));
+            }
         }
         self.belief.loss()
     }
