@@ -8,44 +8,25 @@
 //! version.
 #![forbid(unsafe_code)]
 
-pub mod duration;
-mod error;
-mod lost_reason;
+#[doc(hidden)]
+pub mod kit;
 #[doc(hidden)]
 pub mod marks;
-#[doc(hidden)]
-pub mod name;
-#[cfg(feature = "net")]
-#[doc(hidden)]
-pub mod net;
 mod open;
-mod owner;
-#[doc(hidden)]
-pub mod random;
 pub mod registers;
-#[doc(hidden)]
-pub mod runtime;
-mod secret;
-#[cfg(feature = "testing")]
-#[doc(hidden)]
-pub mod seeded;
-mod sequencer;
-#[doc(hidden)]
-pub mod serial;
 pub mod store;
 pub mod time;
-#[cfg(feature = "net")]
-mod tls;
-mod token;
 pub mod url;
+mod value;
 
-pub use error::{Effect, Error, ErrorKind, Result};
-pub use lost_reason::LostReason;
-pub use name::LockName;
+#[cfg(feature = "testing")]
+use kit::seeded;
+use kit::{random, runtime};
 pub use open::Open;
-pub use owner::Owner;
-pub use secret::Secret;
-pub use sequencer::{Mode, Sequencer};
 #[cfg(feature = "net")]
-pub use tls::Tls;
-pub use token::FencingToken;
+pub use value::Tls;
+#[doc(hidden)]
+pub use value::name;
+pub use value::{
+    Effect, Error, ErrorKind, FencingToken, LockName, LostReason, Mode, Owner, Result, Secret, Sequencer, duration,
+};

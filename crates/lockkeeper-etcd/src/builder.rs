@@ -11,13 +11,13 @@ use super::wire::{Login, Settings};
 use super::{Check, EtcdStore};
 use crate::net::{Endpoint, TlsSettings};
 use crate::store::Store;
-use crate::url::{Host, StoreUrl, TLS_PARAMS};
+use crate::url::StoreUrl;
 use crate::{Error, Open, Result, Secret, Tls};
+use lockkeeper_core::kit::{Hosts, Limits, wrong_param};
 
 const PORT: u16 = 2379;
-/// How long a request may stay without an answer.
-const TIMEOUT: Duration = Duration::from_secs(3);
-const TIMEOUT_MIN: Duration = Duration::from_millis(50);
+const TIMEOUT: Limits =
+    Limits { least: Duration::from_millis(50), most: Duration::MAX, remedy: "timeout=3s, and at least 50ms" };
 
 impl EtcdStore {
     /// The store on the cluster with these members, each `HOST` or `HOST:PORT`.
@@ -40,36 +40,19 @@ impl EtcdStore {
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before connect()"]
 pub struct EtcdStoreBuilder {
-    hosts: Vec<Host>,
-    pub(super) user: Option<String>,
-    password: Option<Secret>,
-    pub(super) tls: Option<Tls>,
+    pub(super) hosts: Hosts,
     prefix: Option<String>,
     layout: Layout,
-    pub(super) timeout: Duration,
     pub(super) waived: Vec<Check>,
-    problem: Option<Error>,
 }
 
 impl EtcdStoreBuilder {
     pub(super) fn new<H: AsRef<str>>(members: impl IntoIterator<Item = H>) -> Self {
-        let mut problem = None;
-        let mut read = |host: H| host.as_ref().parse::<Host>().map_err(|error| problem = Some(error)).ok();
-        let hosts: Vec<_> = members.into_iter().filter_map(&mut read).collect();
-        if hosts.is_empty() && problem.is_none() {
-            problem = Some(Error::invalid("an etcd store without a member").with_remedy("HOST or HOST:PORT"));
-        }
-        Self {
-            hosts,
-            user: None,
-            password: None,
-            tls: None,
-            prefix: None,
-            layout: Layout::Native,
-            timeout: TIMEOUT,
-            waived: Vec::new(),
-            problem,
-        }
+        Self::on(Hosts::new(members, "an etcd store without a member"))
+    }
+
+    fn on(hosts: Hosts) -> Self {
+        Self { hosts, prefix: None, layout: Layout::Native, waived: Vec::new() }
     }
 
     pub(super) fn from_url(url: &StoreUrl) -> Result<Self> {
@@ -78,34 +61,22 @@ impl EtcdStoreBuilder {
             "etcds" => true,
             _ => return Err(Error::invalid(format!("{url} is not the URL of an etcd")).with_remedy("etcd://HOST")),
         };
-        url.check_waived()?;
-        let mut builder = Self::new(std::iter::empty::<&str>());
-        builder.problem = None;
-        builder.hosts.clone_from(&url.hosts);
-        builder.user.clone_from(&url.user);
-        builder.password.clone_from(&url.password);
+        let mut builder = Self::on(Hosts::from_url(url, tls)?);
         builder.prefix = Some(url.path.clone()).filter(|path| !path.trim_end_matches('/').is_empty());
         builder.waived = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name)).collect();
-        builder.tls = if tls { Some(url.tls()?) } else { None };
         builder.params(url)
     }
 
     fn params(mut self, url: &StoreUrl) -> Result<Self> {
-        let wrong = |key: &str, remedy: &str| {
-            Err(Error::invalid(format!("{url}: {key}= cannot be used with this value, or with this URL"))
-                .with_remedy(remedy))
-        };
         for (key, value) in &url.params {
             match key.as_str() {
-                "timeout" => match crate::duration::parse_duration(value) {
-                    Ok(timeout) if timeout >= TIMEOUT_MIN => self.timeout = timeout,
-                    _ => return wrong(key, "timeout=3s, and at least 50ms"),
-                },
+                "timeout" => self.hosts.timeout = TIMEOUT.read(url, key, value)?,
                 "layout" => match Layout::from_name(value) {
                     Some(layout) => self.layout = layout,
-                    None => return wrong(key, &format!("layout={}", Layout::NAMES.join(" or layout="))),
+                    None => {
+                        return Err(wrong_param(url, key, &format!("layout={}", Layout::NAMES.join(" or layout="))));
+                    }
                 },
-                key if self.tls.is_none() && TLS_PARAMS.contains(&key) => return Err(url.has_no_tls(key)),
                 _ => {}
             }
         }
@@ -115,19 +86,19 @@ impl EtcdStoreBuilder {
     /// Logs in as this user. Without a user the client does not log in: its rights are those of a
     /// client without a login, or of the user that its certificate names.
     pub fn user(mut self, user: impl Into<String>) -> Self {
-        self.user = Some(user.into());
+        self.hosts.user = Some(user.into());
         self
     }
 
     /// Logs in with this password.
     pub fn password(mut self, password: Secret) -> Self {
-        self.password = Some(password);
+        self.hosts.password = Some(password);
         self
     }
 
     /// Encrypts all connections.
     pub fn tls(mut self, tls: Tls) -> Self {
-        self.tls = Some(tls);
+        self.hosts.tls = Some(tls);
         self
     }
 
@@ -147,7 +118,7 @@ impl EtcdStoreBuilder {
     /// Sets how long a request may stay without an answer before the client asks another member; 3
     /// s by default, at least 50 ms.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout.max(TIMEOUT_MIN);
+        self.hosts.timeout = TIMEOUT.nearest(timeout);
         self
     }
 
@@ -168,19 +139,16 @@ impl EtcdStoreBuilder {
     /// # Cancel safety
     /// The future may be dropped. Its connection is closed then.
     pub async fn connect(self) -> Result<EtcdStore> {
-        match &self.problem {
-            Some(problem) => Err(problem.clone()),
-            None => EtcdStore::open(self).await,
-        }
+        self.hosts.check()?;
+        EtcdStore::open(self).await
     }
 
     pub(super) fn addresses(&self) -> impl Iterator<Item = Endpoint> + '_ {
-        let endpoint = |host: &Host| Endpoint { host: host.name.clone(), port: host.port.unwrap_or(PORT) };
-        self.hosts.iter().map(endpoint)
+        self.hosts.addresses(PORT).map(|(host, port)| Endpoint { host: host.to_owned(), port })
     }
 
     pub(super) fn settings(&self) -> Result<Settings> {
-        let login = match (&self.user, &self.password) {
+        let login = match (&self.hosts.user, &self.hosts.password) {
             (Some(user), password) => {
                 Some(Login { user: user.clone(), password: password.clone().unwrap_or_else(|| Secret::new("")) })
             }
@@ -189,8 +157,8 @@ impl EtcdStoreBuilder {
             }
             (None, None) => None,
         };
-        let tls = self.tls.as_ref().map(TlsSettings::load).transpose()?;
-        Ok(Settings { login, tls, timeout: self.timeout })
+        let tls = self.hosts.tls.as_ref().map(TlsSettings::load).transpose()?;
+        Ok(Settings { login, tls, timeout: self.hosts.timeout })
     }
 
     pub(super) fn lines(&self) -> Lines {
@@ -208,9 +176,8 @@ impl Open<dyn Store> for EtcdStoreBuilder {
 /// The address without secrets, as a URL has it.
 impl fmt::Display for EtcdStoreBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let s = if self.tls.is_some() { "s" } else { "" };
-        let hosts: Vec<_> = self.hosts.iter().map(|host| host.with_port(PORT).to_string()).collect();
-        write!(f, "etcd{s}://{}", hosts.join(","))?;
+        let s = if self.hosts.tls.is_some() { "s" } else { "" };
+        write!(f, "etcd{s}://{}", self.hosts.shown(PORT))?;
         match self.lines().prefix() {
             Some(prefix) => write!(f, "/{}", prefix.trim_start_matches('/')),
             None => Ok(()),
@@ -231,9 +198,9 @@ mod tests {
         let built = read("etcds://app:pw@a,b:7/shop/locks?timeout=500ms&layout=concurrency&ca=/c").unwrap();
         let addresses: Vec<_> = built.addresses().map(|address| address.to_string()).collect();
         assert_eq!(addresses, ["a:2379", "b:7"]);
-        assert_eq!((built.layout, built.timeout), (Layout::Concurrency, Duration::from_millis(500)));
-        assert_eq!(built.user.as_deref(), Some("app"));
-        assert!(built.tls.as_ref().is_some_and(|tls| tls.ca.is_some()));
+        assert_eq!((built.layout, built.hosts.timeout), (Layout::Concurrency, Duration::from_millis(500)));
+        assert_eq!(built.hosts.user.as_deref(), Some("app"));
+        assert!(built.hosts.tls.as_ref().is_some_and(|tls| tls.ca.is_some()));
         assert_eq!(built.to_string(), "etcds://a:2379,b:7/shop/locks");
     }
 

@@ -18,10 +18,11 @@ use super::wire::messages::{
     TxnRequest, TxnResponse,
 };
 use super::wire::{Calls, WireError};
+use crate::Result;
 use crate::runtime::Runtime;
-use crate::store::{Admission, Capabilities, Expiry, Listeners};
+use crate::store::{Admission, Capabilities, Expiry};
 use crate::time::Clock;
-use crate::{Error, ErrorKind, Result};
+use lockkeeper_core::kit::{Listeners, Process};
 
 /// What the store can do in its own layout.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
@@ -65,7 +66,7 @@ pub(crate) struct Shared {
     /// Whether the marker of the prefix is known to name this layout.
     pub(crate) is_marked: AtomicBool,
     pub(crate) clock: Clock,
-    pub(crate) process: u32,
+    pub(crate) process: Process,
     pub(crate) runtime: Runtime,
     pub(crate) losses: Listeners,
     pub(crate) listening: AtomicBool,
@@ -114,11 +115,7 @@ impl EtcdStore {
 
     /// Refuses to work after a fork: the connections belong to the parent process too.
     pub(crate) fn check_process(&self) -> Result<()> {
-        if std::process::id() == self.0.process {
-            return Ok(());
-        }
-        Err(Error::new(ErrorKind::Forked, format!("{self} was opened by the process that this one was forked from"))
-            .with_remedy("open a store after the fork"))
+        self.0.process.check(self, "store")
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::wire::messages::LeaseGrantResponse;
-use super::{EtcdStore, amend, claiming, compare, renewals, sessions, wait, wire, withdraw};
+use super::{EtcdStore, amend, claim, compare, renew, sessions, wait, withdraw};
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
     SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
@@ -41,30 +41,17 @@ impl Store for EtcdStore {
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         self.check_process()?;
-        renewals::renew(self, session, live).await
+        renew::renew(self, session, live).await
     }
 
     async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
         self.check_process()?;
-        let (session, id) = (self.0.sessions.get(session)?, session);
-        // Under the gate no other call makes a lease for this session, and after it none will.
-        let mut is_closed = session.gate.lock().await;
-        *is_closed = true;
-        let leases = session.leases();
-        let elsewhere = self.not_on(&session, id, &leases, live).await?;
-        for withdrawn in wire::all(elsewhere.iter().map(|key| self.withdraw(key, None))).await {
-            withdrawn?;
-        }
-        for lease in leases {
-            self.revoke(lease).await?;
-        }
-        self.0.sessions.forget(id);
-        Ok(())
+        withdraw::close(self, session, live).await
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
         self.check_process()?;
-        claiming::claim(self, claim).await
+        claim::claim(self, claim).await
     }
 
     async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {

@@ -22,7 +22,7 @@ mod amend;
 mod builder;
 #[doc(hidden)]
 pub mod checks;
-mod claiming;
+mod claim;
 mod client;
 mod compare;
 mod contract;
@@ -41,7 +41,7 @@ mod notices;
 mod opening;
 mod order;
 mod register;
-mod renewals;
+mod renew;
 mod sessions;
 mod slots;
 mod status;
@@ -60,7 +60,7 @@ pub use self::compare::EtcdCompare;
 pub use self::driver::DRIVER;
 pub use self::layout::Layout;
 pub use self::register::EtcdRegister;
+use lockkeeper_core::kit::{net, random, runtime};
 use lockkeeper_core::{
-    Effect, Error, ErrorKind, LockName, Open, Result, Secret, Tls, duration, name, net, random, registers, runtime,
-    store, time, url,
+    Effect, Error, ErrorKind, LockName, Open, Result, Secret, Tls, duration, name, registers, store, time, url,
 };

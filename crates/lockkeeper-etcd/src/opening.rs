@@ -14,9 +14,9 @@ use super::wire::messages::{RangeRequest, RangeResponse, StatusRequest, StatusRe
 use super::wire::{Calls, WireError};
 use super::{EtcdStore, EtcdStoreBuilder, checks, fault};
 use crate::runtime::Runtime;
-use crate::store::Listeners;
 use crate::time::Clock;
 use crate::{Effect, Error, ErrorKind, Result, random};
+use lockkeeper_core::kit::{Listeners, Process};
 
 /// How long to wait for members that have no leader.
 const ELECTION: Duration = Duration::from_millis(100);
@@ -47,11 +47,11 @@ impl EtcdStore {
             order: Arc::default(),
             client: HEXLOWER.encode(&random::bits128()).into(),
             address: builder.to_string(),
-            timeout: builder.timeout,
+            timeout: builder.hosts.timeout,
             waived: builder.waived.clone(),
             is_marked: AtomicBool::new(false),
             clock: Clock::boot(),
-            process: std::process::id(),
+            process: Process::this(),
             runtime: Runtime::here_or_own()?,
             losses: Listeners::default(),
             listening: AtomicBool::new(false),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::EtcdStore;
 use super::fault;
 use super::layout::transaction::{delete, delete_made, transaction};
-use super::renewals::Proof;
+use super::renew::Proof;
 use super::sessions::Session;
 use super::wire::messages::{RangeRequest, TxnResponse};
 use crate::store::Live;

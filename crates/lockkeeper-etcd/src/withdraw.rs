@@ -10,9 +10,9 @@ use super::layout::transaction::{delete_made, deleted, put, transaction};
 use super::sessions::Purpose;
 use super::wire::WireError;
 use super::wire::messages::{RequestOp, TxnResponse};
-use super::{EtcdStore, fault};
+use super::{EtcdStore, fault, wire};
 use crate::Result;
-use crate::store::{ClaimKey, Withdrawal};
+use crate::store::{ClaimKey, Live, SessionId, Store as _, Withdrawal};
 
 pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
     let session = store.0.sessions.get(&key.session)?;
@@ -83,4 +83,22 @@ async fn remove_and_mark_gone(
             answer => return answer,
         }
     }
+}
+
+/// Ends the leases of a session, and the claims with them. Claims on other leases are withdrawn one by one.
+pub(super) async fn close(store: &EtcdStore, session: &SessionId, live: &[Live]) -> Result<()> {
+    let (session, id) = (store.0.sessions.get(session)?, session);
+    // Under the gate no other call makes a lease for this session, and after it none will.
+    let mut is_closed = session.gate.lock().await;
+    *is_closed = true;
+    let leases = session.leases();
+    let elsewhere = store.not_on(&session, id, &leases, live).await?;
+    for withdrawn in wire::all(elsewhere.iter().map(|key| store.withdraw(key, None))).await {
+        withdrawn?;
+    }
+    for lease in leases {
+        store.revoke(lease).await?;
+    }
+    store.0.sessions.forget(id);
+    Ok(())
 }

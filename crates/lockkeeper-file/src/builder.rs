@@ -25,6 +25,7 @@ use crate::registers::Register;
 use crate::store::Store;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Open, Result};
+use lockkeeper_core::kit::Process;
 
 /// The options for opening a [`FileStore`]. A keeper takes the builder unopened too: see [`Open`].
 #[derive(Clone, Debug)]
@@ -118,7 +119,7 @@ impl FileStoreBuilder {
         let state = WriterState { db, clients, own: own.clone(), file, notifier, clock: Clock::boot(), memory, commit };
         let mut writer = Writer { gate, state };
         clear_away(&mut writer)?;
-        let store = FileStore::from(Shared { path, own, liveness, jobs, reader, process: std::process::id() });
+        let store = FileStore::from(Shared { path, own, liveness, jobs, reader, process: Process::this() });
         Ok((store, writer, receiver))
     }
 

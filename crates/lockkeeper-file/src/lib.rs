@@ -15,9 +15,11 @@
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
+mod admin;
 mod boot;
 mod builder;
 mod checks;
+mod claim;
 mod database;
 mod doctor;
 mod driver;
@@ -29,9 +31,11 @@ mod liveness;
 mod notify;
 mod reader;
 mod register;
+mod renew;
 mod settling;
 mod wait;
 mod watch;
+mod withdraw;
 mod writer;
 
 #[cfg(test)]
@@ -54,15 +58,15 @@ use self::layout::{Txn, micros, read};
 use self::liveness::ClientId;
 use self::reader::Reader;
 pub use self::register::FileRegister;
-use self::wait::Watching;
 use self::writer::{Commit, Job};
+use lockkeeper_core::kit::{Process, random};
 use lockkeeper_core::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Evict, Evicted, Expiry, Interest, Line, Live, Opened,
-    Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Expiry, Interest, Line, Live, Opened, Renewed, Revision,
+    SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
 };
 use lockkeeper_core::time::Clock;
 use lockkeeper_core::url::StoreUrl;
-use lockkeeper_core::{Error, ErrorKind, LockName, Open, Result, duration, random, registers, store, time, url};
+use lockkeeper_core::{Error, ErrorKind, LockName, Open, Result, duration, registers, store, time, url};
 
 /// The capabilities of this store.
 const CAPABILITIES: Capabilities =
@@ -79,7 +83,7 @@ struct Shared {
     liveness: File,
     jobs: Sender<Job>,
     reader: Reader,
-    process: u32,
+    process: Process,
 }
 
 impl FileStore {
@@ -145,11 +149,7 @@ impl FileStore {
 
     /// Threads are not inherited, and SQLite's locks neither.
     fn check_process(&self) -> Result<()> {
-        if std::process::id() == self.0.process {
-            return Ok(());
-        }
-        Err(Error::new(ErrorKind::Forked, format!("{self} was opened by the process that this one was forked from"))
-            .with_remedy("open a store after the fork"))
+        self.0.process.check(self, "store")
     }
 }
 
@@ -216,43 +216,13 @@ impl Store for FileStore {
 
     async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
         self.check_process()?;
-        let what = match interest {
-            Interest::Claim(key) => Watching::Claim(key.clone()),
-            Interest::Name(name) => Watching::Name(name.clone(), seen),
-        };
-        let (_registered, woken) = self.0.reader.wait(what);
-        match Clock::boot().timeout(within, woken).await {
-            None => Ok(Wake::Elapsed),
-            Some(woken) => woken.unwrap_or_else(|_| Err(reader::ended())),
-        }
+        wait::wait(self, interest, seen, within).await
     }
 
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.check_process()?;
         let name = name.clone();
         self.0.reader.look(move |db, dead_clients| read::line(db, &name, now(), dead_clients)).await
-    }
-}
-
-#[async_trait]
-impl Admin for FileStore {
-    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
-        self.check_process()?;
-        let prefix = prefix.to_owned();
-        let lines =
-            self.0.reader.look(move |db, dead_clients| read::lines(db, &prefix, limit, now(), dead_clients)).await?;
-        Ok(lines.into_iter().map(|(name, line)| (name, Ok(line))).collect())
-    }
-
-    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
-        let (name, target) = (name.clone(), target.clone());
-        let (by, reason) = (by.to_owned(), reason.to_owned());
-        self.write(move |txn| txn.evict(&name, &target, how, &by, &reason)).await
-    }
-
-    async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
-        let (name, by, reason) = (name.clone(), by.to_owned(), reason.to_owned());
-        self.write(move |txn| txn.request_release(&name, &by, &reason)).await
     }
 }
 

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::boot::Boot;
 use super::*;
 use crate::FileStore;
-use crate::store::{Broken, ClaimId, LiveState, MAX, Meta, Renewal};
+use crate::store::{Broken, ClaimId, Evict, Evicted, LiveState, MAX, Meta, Renewal, Target};
 use crate::time::Instant;
 use lockkeeper_core::Effect;
 

@@ -13,19 +13,21 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::database::Identity;
-use super::fault;
 use super::layout::Micros;
 use super::layout::read::{self, ClaimStatus, Predecessors};
 use super::liveness::{ClientId, Clients, DeadClientCheck};
 use super::notify::NotifyFile;
 use super::settling::Settling;
 use super::watch::{Subject, Ticket, Watches};
-use crate::store::{ClaimId, ClaimKey, Revision, SessionId, Wake};
+use super::{FileStore, fault, reader};
+use crate::store::{ClaimId, ClaimKey, Interest, Revision, SessionId, Wake};
+use crate::time::Clock;
 use crate::{LockName, Result};
 
 /// The subject of a wait.
@@ -65,6 +67,19 @@ struct Waiter {
 struct SessionWaiters {
     wake_count: Option<i64>,
     claims: HashMap<ClaimId, HashSet<Ticket>>,
+}
+
+/// Waits for a claim, or for the change of a line: the thread of the reader looks, and answers.
+pub(super) async fn wait(store: &FileStore, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+    let what = match interest {
+        Interest::Claim(key) => Watching::Claim(key.clone()),
+        Interest::Name(name) => Watching::Name(name.clone(), seen),
+    };
+    let (_registered, woken) = store.0.reader.wait(what);
+    match Clock::boot().timeout(within, woken).await {
+        None => Ok(Wake::Elapsed),
+        Some(woken) => woken.unwrap_or_else(|_| Err(reader::ended())),
+    }
 }
 
 impl Waiters {

@@ -8,33 +8,30 @@ use async_trait::async_trait;
 
 use super::{Check, RedisStore};
 use crate::store::Store;
-use crate::url::{Host, StoreUrl, TLS_PARAMS};
+use crate::url::StoreUrl;
 use crate::{Error, Open, Result, Secret, Tls};
+use lockkeeper_core::kit::{Hosts, Limits, wrong_param};
 
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
-/// How long a request may stay without an answer.
-const TIMEOUT: Duration = Duration::from_secs(3);
-const TIMEOUT_MIN: Duration = Duration::from_millis(50);
-const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
+const TIMEOUT: Limits = Limits {
+    least: Duration::from_millis(50),
+    most: Duration::from_secs(24 * 3600),
+    remedy: "timeout=3s; at least 50ms, and at most 24h",
+};
 
 /// The options for a [`RedisStore`]. A keeper takes the builder unopened too: see [`Open`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before connect()"]
 pub struct RedisStoreBuilder {
     pub(super) topology: Topology,
-    pub(super) hosts: Vec<Host>,
-    pub(super) user: Option<String>,
-    pub(super) password: Option<Secret>,
+    pub(super) hosts: Hosts,
     pub(super) sentinel_user: Option<String>,
     pub(super) sentinel_password: Option<Secret>,
-    pub(super) tls: Option<Tls>,
     pub(super) db: u32,
     pub(super) min_replicas: u32,
-    pub(super) timeout: Duration,
     pub(super) resp2: bool,
     pub(super) waived: Vec<Check>,
-    problem: Option<Error>,
 }
 
 /// Who has the keys.
@@ -50,26 +47,19 @@ pub(super) enum Topology {
 
 impl RedisStoreBuilder {
     pub(super) fn new<H: AsRef<str>>(topology: Topology, hosts: impl IntoIterator<Item = H>) -> Self {
-        let mut problem = None;
-        let mut read = |host: H| host.as_ref().parse::<Host>().map_err(|error| problem = Some(error)).ok();
-        let hosts: Vec<_> = hosts.into_iter().filter_map(&mut read).collect();
-        if hosts.is_empty() && problem.is_none() {
-            problem = Some(Error::invalid("a Redis store without a host").with_remedy("HOST or HOST:PORT"));
-        }
+        Self::on(topology, Hosts::new(hosts, "a Redis store without a host"))
+    }
+
+    fn on(topology: Topology, hosts: Hosts) -> Self {
         Self {
             topology,
             hosts,
-            user: None,
-            password: None,
             sentinel_user: None,
             sentinel_password: None,
-            tls: None,
             db: 0,
             min_replicas: 0,
-            timeout: TIMEOUT,
             resp2: false,
             waived: Vec::new(),
-            problem,
         }
     }
 
@@ -93,33 +83,21 @@ impl RedisStoreBuilder {
             return Err(Error::invalid(format!("{url} has more than one host"))
                 .with_remedy("redis+sentinel:// or redis+cluster://, or one host"));
         }
-        url.check_waived()?;
-        let mut builder = Self::new(topology, std::iter::empty::<&str>());
-        builder.problem = None;
-        builder.hosts.clone_from(&url.hosts);
-        builder.user.clone_from(&url.user);
-        builder.password.clone_from(&url.password);
+        let mut builder = Self::on(topology, Hosts::from_url(url, tls)?);
         builder.db = db;
         builder.waived = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name)).collect();
-        builder.tls = if tls { Some(url.tls()?) } else { None };
         builder.params(url)
     }
 
     fn params(mut self, url: &StoreUrl) -> Result<Self> {
-        let wrong = |key: &str, remedy: &str| {
-            Err(Error::invalid(format!("{url}: {key}= cannot be used with this value, or with this URL"))
-                .with_remedy(remedy))
-        };
+        let wrong = |key: &str, remedy: &str| Err(wrong_param(url, key, remedy));
         for (key, value) in &url.params {
             match key.as_str() {
                 "min-replicas" => match value.parse() {
                     Ok(replicas) => self.min_replicas = replicas,
                     Err(_) => return wrong(key, "min-replicas=1"),
                 },
-                "timeout" => match crate::duration::parse_duration(value) {
-                    Ok(timeout) if (TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout) => self.timeout = timeout,
-                    _ => return wrong(key, "timeout=3s; at least 50ms, and at most 24h"),
-                },
+                "timeout" => self.hosts.timeout = TIMEOUT.read(url, key, value)?,
                 "resp" => match value.as_str() {
                     "2" => self.resp2 = true,
                     "3" => self.resp2 = false,
@@ -128,7 +106,6 @@ impl RedisStoreBuilder {
                 "layout" if value != "native" => return wrong(key, "layout=native"),
                 "sentinel-user" => self.sentinel_user = Some(value.clone()),
                 "sentinel-password" => self.sentinel_password = Some(Secret::new(value.as_str())),
-                key if self.tls.is_none() && TLS_PARAMS.contains(&key) => return Err(url.has_no_tls(key)),
                 _ => {}
             }
         }
@@ -138,14 +115,14 @@ impl RedisStoreBuilder {
     /// Logs in as this user of the server's access list; the default user by default. If no password is set, the user
     /// logs in with the empty password.
     pub fn user(mut self, user: impl Into<String>) -> Self {
-        self.user = Some(user.into());
+        self.hosts.user = Some(user.into());
         self
     }
 
     /// Logs in with this password, at Sentinels too, unless [`sentinel_login`](Self::sentinel_login) sets another
     /// login.
     pub fn password(mut self, password: Secret) -> Self {
-        self.password = Some(password);
+        self.hosts.password = Some(password);
         self
     }
 
@@ -158,7 +135,7 @@ impl RedisStoreBuilder {
 
     /// Encrypts all connections.
     pub fn tls(mut self, tls: Tls) -> Self {
-        self.tls = Some(tls);
+        self.hosts.tls = Some(tls);
         self
     }
 
@@ -179,7 +156,7 @@ impl RedisStoreBuilder {
     /// Sets how long a request may stay without an answer before the connection counts as broken; 3 s by default, at
     /// least 50 ms and at most 24 h.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
+        self.hosts.timeout = TIMEOUT.nearest(timeout);
         self
     }
 
@@ -206,10 +183,8 @@ impl RedisStoreBuilder {
     /// # Cancel safety
     /// The future may be dropped. Its connection is closed then.
     pub async fn connect(self) -> Result<RedisStore> {
-        match &self.problem {
-            Some(problem) => Err(problem.clone()),
-            None => RedisStore::open(self).await,
-        }
+        self.hosts.check()?;
+        RedisStore::open(self).await
     }
 }
 
@@ -223,14 +198,13 @@ impl Open<dyn Store> for RedisStoreBuilder {
 /// The address without secrets, as a URL has it.
 impl fmt::Display for RedisStoreBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let s = if self.tls.is_some() { "s" } else { "" };
+        let s = if self.hosts.tls.is_some() { "s" } else { "" };
         let (kind, port) = match &self.topology {
             Topology::Standalone => ("", PORT),
             Topology::Sentinel(_) => ("+sentinel", SENTINEL_PORT),
             Topology::Cluster => ("+cluster", PORT),
         };
-        let hosts: Vec<_> = self.hosts.iter().map(|host| host.with_port(port).to_string()).collect();
-        write!(f, "redis{s}{kind}://{}", hosts.join(","))?;
+        write!(f, "redis{s}{kind}://{}", self.hosts.shown(port))?;
         if let Topology::Sentinel(master) = &self.topology {
             write!(f, "/{master}")?;
         }
@@ -245,7 +219,7 @@ impl RedisStoreBuilder {
     /// The addresses with their ports.
     pub(super) fn addresses(&self) -> impl Iterator<Item = (&str, u16)> {
         let port = if matches!(self.topology, Topology::Sentinel(_)) { SENTINEL_PORT } else { PORT };
-        self.hosts.iter().map(move |host| (host.name.as_str(), host.port.unwrap_or(port)))
+        self.hosts.addresses(port)
     }
 }
 
@@ -294,12 +268,12 @@ mod tests {
                 .unwrap();
         assert_eq!(built.topology, Topology::Sentinel("m".into()));
         assert_eq!(built.addresses().collect::<Vec<_>>(), [("a", 26379), ("b", 7)]);
-        assert_eq!((built.db, built.min_replicas, built.timeout), (3, 1, Duration::from_millis(500)));
+        assert_eq!((built.db, built.min_replicas, built.hosts.timeout), (3, 1, Duration::from_millis(500)));
         assert_eq!(
-            (built.user.as_deref(), built.sentinel_user.as_deref(), built.resp2),
+            (built.hosts.user.as_deref(), built.sentinel_user.as_deref(), built.resp2),
             (Some("app"), Some("s"), true)
         );
-        assert!(built.tls.as_ref().is_some_and(|tls| tls.ca.is_some()));
+        assert!(built.hosts.tls.as_ref().is_some_and(|tls| tls.ca.is_some()));
         assert_eq!(built.to_string(), "rediss+sentinel://a:26379,b:7/m/3");
     }
 
@@ -353,7 +327,7 @@ mod tests {
     #[test]
     fn no_timeout_is_too_long_to_be_counted() {
         let store = RedisStore::standalone("h").timeout(Duration::MAX);
-        assert_eq!(store.timeout, TIMEOUT_MAX);
-        assert_eq!(RedisStore::standalone("h").timeout(Duration::ZERO).timeout, TIMEOUT_MIN);
+        assert_eq!(store.hosts.timeout, TIMEOUT.most);
+        assert_eq!(RedisStore::standalone("h").timeout(Duration::ZERO).hosts.timeout, TIMEOUT.least);
     }
 }

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Refuses servers that locks cannot be relied on. A failover that is under way is waited for, as long as for an answer.
 pub(super) async fn check(servers: &Servers, builder: &RedisStoreBuilder) -> Result<()> {
     let clock = Clock::boot();
-    let until = clock.now() + builder.timeout;
+    let until = clock.now() + builder.hosts.timeout;
     loop {
         let looked = look(servers, builder).await;
         let passes = looked.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable);

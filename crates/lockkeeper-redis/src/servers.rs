@@ -264,7 +264,7 @@ fn topology(builder: &RedisStoreBuilder) -> Result<Topology> {
             sentinels: endpoints,
             master: master.clone(),
             user: builder.sentinel_user.clone(),
-            password: builder.sentinel_password.clone().or_else(|| builder.password.clone()),
+            password: builder.sentinel_password.clone().or_else(|| builder.hosts.password.clone()),
         },
         builder::Topology::Cluster => Topology::Cluster(endpoints),
     })
@@ -272,16 +272,16 @@ fn topology(builder: &RedisStoreBuilder) -> Result<Topology> {
 
 fn settings(builder: &RedisStoreBuilder) -> Result<Settings> {
     Ok(Settings {
-        user: builder.user.clone(),
-        password: builder.password.clone(),
+        user: builder.hosts.user.clone(),
+        password: builder.hosts.password.clone(),
         db: builder.db,
-        tls: builder.tls.as_ref().map(TlsSettings::load).transpose()?,
+        tls: builder.hosts.tls.as_ref().map(TlsSettings::load).transpose()?,
         resp2: builder.resp2,
         stays_master: builder.topology == builder::Topology::Standalone && !builder.waived.contains(&Check::Replica),
         never_forgets: !builder.waived.contains(&Check::Eviction),
         trials: if builder.waived.contains(&Check::Rights) { Vec::new() } else { rights::trials(builder) },
-        timeout: builder.timeout,
-        connect_timeout: builder.timeout.max(CONNECT_MIN),
+        timeout: builder.hosts.timeout,
+        connect_timeout: builder.hosts.timeout.max(CONNECT_MIN),
         ..Settings::default()
     })
 }

@@ -1,18 +1,17 @@
 //! Waiting: the server pushes to a channel of this client, and here it finds who waits for it.
 
-use std::pin::pin;
+use std::future::ready;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use lockkeeper_core::kit::{Known, watchful_until};
 
 use super::layout::{self, ClaimStatus, Keys, Push};
 use super::servers::Proof;
-use super::waiting_claims::Known;
 use super::wire::Listener;
 use super::{PushState, RedisStore};
 use crate::store::{ClaimKey, Losses, Revision, Wake};
-use crate::{LockName, Result};
+use crate::{Error, LockName, Result};
 
 /// For how long a watcher is told of changes without asking again.
 const WATCH: Duration = Duration::from_secs(60);
@@ -71,8 +70,11 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
     loop {
         let known = match waiting.known(key.id) {
             Some(Known::Waiting(notify)) => {
-                let left = until.saturating_since(clock.now());
-                match news(store, &notify, left, || waiting.known(key.id)).await {
+                let news = || match waiting.known(key.id) {
+                    Some(Known::Waiting(_)) => ready(None),
+                    known => ready(Some(known)),
+                };
+                match watchful_until(clock, until, &notify, news).await {
                     Some(known) => known,
                     None => return Ok(Wake::Elapsed),
                 }
@@ -115,23 +117,6 @@ async fn granted(store: &RedisStore, key: &ClaimKey, (status, proof): (ClaimStat
     })
 }
 
-/// Waits for the `Notify` unless something is known already; `None` when the time is over.
-async fn news(
-    store: &RedisStore,
-    notify: &Notify,
-    within: Duration,
-    known: impl Fn() -> Option<Known>,
-) -> Option<Option<Known>> {
-    let mut notified = pin!(notify.notified());
-    notified.as_mut().enable();
-    // The claim may have changed between the first look and the registration with the `Notify`.
-    match known() {
-        Some(Known::Waiting(_)) => {}
-        other => return Some(other),
-    }
-    store.0.clock.timeout(within, notified).await.map(|()| known())
-}
-
 /// What the server says of a claim, and which server.
 async fn look(store: &RedisStore, key: &ClaimKey) -> Result<(ClaimStatus, Proof)> {
     let said = store.ask(&key.name, layout::look(key))?.await?;
@@ -144,21 +129,16 @@ pub(super) async fn name(store: &RedisStore, name: &LockName, seen: Revision, wi
     let watching = shared.pushed.names.watch(name);
     let _listens = shared.servers.listen_to_changes(&keys);
     let sharded = shared.servers.shards();
-    let until = shared.clock.now() + within.min(WATCH);
-    loop {
-        let mut notified = pin!(watching.notify().notified());
-        notified.as_mut().enable();
-        let left = until.saturating_since(shared.clock.now());
-        let said = store.ask(name, layout::observe(name, sharded, left))?.await?;
-        if said.read(layout::observe_answer)?.value != seen {
-            return Ok(Wake::Changed);
-        }
-        let left = until.saturating_since(shared.clock.now());
-        if shared.clock.timeout(left, notified).await.is_none() {
-            return Ok(Wake::Elapsed);
-        }
+    let (clock, until) = (&shared.clock, shared.clock.now() + within.min(WATCH));
+    let look = || async {
         if watching.has_changed() {
-            return Ok(Wake::Changed);
+            return Ok::<_, Error>(Some(Wake::Changed));
         }
-    }
+        let left = until.saturating_since(clock.now());
+        let said = store.ask(name, layout::observe(name, sharded, left))?.await?;
+        Ok((said.read(layout::observe_answer)?.value != seen).then_some(Wake::Changed))
+    };
+    watchful_until(clock, until, watching.notify(), || async { look().await.transpose() })
+        .await
+        .unwrap_or(Ok(Wake::Elapsed))
 }

@@ -11,7 +11,7 @@ use lockkeeper::layer::{Fault, Faults, Operation};
 use lockkeeper::store::{Admission, Capabilities, Expiry, Store};
 use lockkeeper::time::Clock;
 use lockkeeper::{KeeperBuilder, LockName, MemoryStore};
-use lockkeeper_core::random;
+use lockkeeper_core::kit::random;
 
 /// A store under test: one state, and any number of clients of it.
 ///

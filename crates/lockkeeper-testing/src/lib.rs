@@ -49,6 +49,6 @@ pub use contender::Contender;
 pub use crowd::Crowded;
 pub use harness::{AnyHarness, Crash, Harness, InAStorm, MemoryHarness, Need, Time, Ttls, unique_prefix};
 pub use keepers::{EventLog, LostUpdateCounter, TestClient};
-pub use lockkeeper_core::seeded::Seeded;
+pub use lockkeeper_core::kit::seeded::Seeded;
 pub use storm::storm;
 pub use through::{AtRest, Through, Wrap};

@@ -13,6 +13,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::future::ready;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,10 +26,11 @@ use lockkeeper::store::{
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::url::{Scheme, StoreUrl, UrlForm, UrlSyntax};
 use lockkeeper::{Error, ErrorKind, FencingToken, Keeper, LockName, Result};
+use lockkeeper_core::kit::{Pace, poll};
 use tokio::task::JoinSet;
 
-/// How often a waiter looks.
-const POLL: Duration = Duration::from_millis(20);
+/// How often a waiter looks: at first every 20 ms, and more rarely the longer it has waited.
+const PACE: Pace = Pace::new(Duration::from_millis(20), Duration::from_secs(1));
 /// How long a waiter looks before it claims again, in case that it has missed something.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
@@ -254,18 +256,11 @@ impl Store for Table {
     }
 
     async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
-        let until = self.clock.now() + within;
-        loop {
-            let (wake, left) = {
-                let (mut rows, now) = self.step();
-                (look(&mut rows, interest, seen, now), until.saturating_since(now))
-            };
-            match wake {
-                Some(wake) => return Ok(wake),
-                None if left.is_zero() => return Ok(Wake::Elapsed),
-                None => self.clock.sleep(POLL.min(left)).await,
-            }
-        }
+        let news = || {
+            let (mut rows, now) = self.step();
+            ready(Ok(look(&mut rows, interest, seen, now)))
+        };
+        Ok(poll(&self.clock, PACE, within, news).await?.unwrap_or(Wake::Elapsed))
     }
 
     async fn line(&self, name: &LockName) -> Result<Line> {

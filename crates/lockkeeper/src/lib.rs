@@ -85,42 +85,34 @@
 //! makes a span of each call of the store.
 #![forbid(unsafe_code)]
 
-mod acquire;
-mod acquiring;
-mod admin;
+mod api;
 pub mod backend;
 #[cfg(feature = "blocking")]
 pub mod blocking;
-mod builder;
 pub mod doctor;
 mod drivers;
 mod engine;
 #[cfg(feature = "etcd")]
 pub mod etcd;
-mod event;
 mod events;
 pub mod fence;
-mod finish;
-mod guard;
-mod handle;
-mod info;
-mod keeper;
 mod kinds;
 pub mod layer;
-#[cfg(feature = "metrics")]
-mod metrics;
-#[cfg(not(feature = "metrics"))]
-#[path = "no_metrics.rs"]
-mod metrics;
 pub mod optimistic;
-mod requested;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod watch;
 
-pub use acquire::{Acquire, Acquired};
-pub use acquiring::Acquiring;
-pub use admin::{Admin, Break, Target};
+pub use api::acquire::{Acquire, Acquired};
+pub use api::acquiring::Acquiring;
+pub use api::admin::{Admin, Break, Target};
+pub use api::builder::KeeperBuilder;
+pub use api::guard::{Guard, NotConverted};
+pub use api::handle::Handle;
+pub use api::info::{HolderInfo, LockInfo, WaiterInfo};
+pub use api::keeper::{Keeper, SessionWatch, connect};
+pub use api::requested::{ReleaseRequest, ReleaseRequested};
+pub use api::watch::LockWatch;
+use api::{acquire, builder, finish, guard, info};
 #[cfg(feature = "etcd")]
 pub use backend::etcd::EtcdStore;
 #[cfg(all(feature = "file", target_os = "linux"))]
@@ -128,14 +120,10 @@ pub use backend::file::FileStore;
 pub use backend::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use backend::redis::RedisStore;
-pub use builder::KeeperBuilder;
 pub use drivers::drivers;
 pub use engine::{Lost, SessionState};
-pub use event::{Event, Missed};
-pub use guard::{Guard, NotConverted};
-pub use handle::Handle;
-pub use info::{HolderInfo, LockInfo, WaiterInfo};
-pub use keeper::{Keeper, SessionWatch, connect};
+pub use events::event::{Event, Missed};
+use events::{event, metrics};
 pub use kinds::{
     Election, Lead, Leader, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, ReentrantMutex, RwLock,
     Semaphore,
@@ -144,7 +132,8 @@ pub use kinds::{
 #[doc(inline)]
 pub use lockkeeper_core::Tls;
 #[cfg(feature = "testing")]
-use lockkeeper_core::seeded;
+use lockkeeper_core::kit::seeded;
+use lockkeeper_core::kit::{random, runtime, serial};
 #[doc(inline)]
 pub use lockkeeper_core::store::{Broken, IdHash};
 #[doc(inline)]
@@ -152,6 +141,4 @@ pub use lockkeeper_core::{
     Effect, Error, ErrorKind, FencingToken, LockName, LostReason, Mode, Open, Owner, Result, Secret, Sequencer,
     duration, store, time, url,
 };
-use lockkeeper_core::{marks, name, random, registers, runtime, serial};
-pub use requested::{ReleaseRequest, ReleaseRequested};
-pub use watch::LockWatch;
+use lockkeeper_core::{marks, name, registers};

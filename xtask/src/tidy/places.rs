@@ -78,7 +78,7 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
 }
 
 fn file(source: &Source, place: &Place) -> Vec<Finding> {
-    let is_place = source.path.ends_with(&format!("/src/{}", place.file));
+    let is_place = ["src", "src/kit"].iter().any(|dir| source.path.ends_with(&format!("/{dir}/{}", place.file)));
     let is_allowed = ALLOWED.iter().any(|(dir, file, _)| source.path.starts_with(dir) && *file == place.file);
     if is_place || is_allowed {
         return Vec::new();

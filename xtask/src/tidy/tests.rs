@@ -197,6 +197,21 @@ fn long_files_and_functions_are_noted() {
     assert!(size::check(&[source("trait T { fn f(); type F = fn(u8); }")]).is_empty());
 }
 
+#[test]
+fn a_large_store_is_noted_unless_it_has_a_reason() {
+    let code = "const A: u8 = 1;\n".repeat(1300);
+    let tests = format!("#[cfg(test)]\nmod tests {{\n{code}}}\n");
+    let found = |large: &[(&str, &str)], other: (&str, &str)| {
+        let files = [("x/src/driver.rs", ""), ("x/src/a.rs", code.as_str()), other];
+        size::stores(large, &sources(&files)).len()
+    };
+    let other = ("x/src/b.rs", code.as_str());
+    assert_eq!((found(&[], other), found(&[("crates/x/", "why")], other)), (1, 0));
+    for none in [("x/src/b.rs", tests.as_str()), ("x/tests/it.rs", code.as_str()), ("y/src/b.rs", code.as_str())] {
+        assert_eq!(found(&[], none), 0, "{}", none.0);
+    }
+}
+
 fn sources(files: &[(&str, &str)]) -> Vec<Source> {
     let files: Vec<_> = files.iter().map(|(path, text)| (format!("crates/{path}"), (*text).to_owned())).collect();
     Source::all(&files)

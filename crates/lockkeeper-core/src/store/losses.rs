@@ -2,7 +2,7 @@
 //! forgotten.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::{Asked, Broken, ClaimId};
 
@@ -84,44 +84,5 @@ impl PartialEq for Losses {
 impl fmt::Debug for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Losses")
-    }
-}
-
-/// The keepers that listen to a store.
-#[derive(Debug, Default)]
-#[doc(hidden)]
-pub struct Listeners(Mutex<Vec<Losses>>);
-
-impl Listeners {
-    /// One more keeper listens. Those that have gone are forgotten: a store may outlive any number of them.
-    #[doc(hidden)]
-    pub fn add(&self, to: Losses) {
-        self.notify(Losses::is_listening);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(to);
-    }
-
-    /// Calls all listeners, and removes the closed ones.
-    #[doc(hidden)]
-    pub fn notify(&self, call: impl Fn(&Losses) -> bool) {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let closed: Vec<_> = all.into_iter().filter(|losses| !call(losses)).collect();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|losses| !closed.contains(losses));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keepers_that_have_gone_are_forgotten_when_another_comes() {
-        let listeners = Listeners::default();
-        let stays = Losses::new(|_, _| true, || true, |_, _| true);
-        listeners.add(stays.clone());
-        for _ in 0..100 {
-            listeners.add(Losses::new(|_, _| false, || false, |_, _| false));
-        }
-        let left = listeners.0.lock().unwrap();
-        assert!(left.len() == 2 && left.contains(&stays), "{} are kept", left.len());
     }
 }

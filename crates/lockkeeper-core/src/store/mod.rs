@@ -38,8 +38,6 @@ pub use self::finding::said_once;
 pub use self::finding::{Finding, Level};
 pub use self::held::HeldClaim;
 pub use self::line::{Entry, Interest, Line};
-#[doc(hidden)]
-pub use self::losses::Listeners;
 pub use self::losses::Losses;
 #[doc(inline)]
 pub use crate::forward_store;

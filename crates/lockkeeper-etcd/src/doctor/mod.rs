@@ -66,7 +66,7 @@ pub(super) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec
 
 /// A store that answers sooner than anybody loses patience.
 fn unasked(builder: EtcdStoreBuilder, within: Duration) -> Result<(EtcdStoreBuilder, Settings, EtcdStore)> {
-    let timeout = builder.timeout.min(within);
+    let timeout = builder.hosts.timeout.min(within);
     let builder = builder.timeout(timeout);
     let (settings, store) = (builder.settings()?, EtcdStore::unasked(&builder)?);
     Ok((builder, settings, store))

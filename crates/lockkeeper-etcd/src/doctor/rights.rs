@@ -36,14 +36,14 @@ pub(super) enum Auth {
 pub(super) async fn log_in(store: &EtcdStore, builder: &EtcdStoreBuilder) -> (Auth, Option<Finding>) {
     let mut refused = None;
     for _ in store.0.calls.addresses() {
-        let asked = match &builder.user {
+        let asked = match &builder.hosts.user {
             Some(_) => store.0.calls.log_in().await,
             // Nobody has no name, and whether he may log in says whether anybody has to.
             None => store.ask_for_nobody().await,
         };
         match asked {
             Ok(()) => return (Auth::On, None),
-            Err(WireError::Refused { message, .. }) if builder.user.is_none() => {
+            Err(WireError::Refused { message, .. }) if builder.hosts.user.is_none() => {
                 return without_a_user(&message, builder);
             }
             Err(error) => refused = Some(fault::of(error)),
@@ -65,7 +65,7 @@ fn without_a_user(message: &str, builder: &EtcdStoreBuilder) -> (Auth, Option<Fi
     if !["authentication failed", "user name is empty"].iter().any(|words| message.contains(words)) {
         return (Auth::Unknown, None);
     }
-    let has_certificate = builder.tls.as_ref().is_some_and(|tls| tls.certificate.is_some());
+    let has_certificate = builder.hosts.tls.as_ref().is_some_and(|tls| tls.certificate.is_some());
     let nobody = || {
         Finding::fail(
             "auth",
@@ -78,7 +78,7 @@ fn without_a_user(message: &str, builder: &EtcdStoreBuilder) -> (Auth, Option<Fi
 
 /// What was found of auth, where that is no failure.
 pub(super) fn who(auth: Auth, builder: &EtcdStoreBuilder) -> Option<Finding> {
-    Some(match (auth, &builder.user) {
+    Some(match (auth, &builder.hosts.user) {
         (Auth::Off, _) => Finding::ok("auth", "off: every client that reaches etcd may break every lock"),
         (Auth::On, Some(user)) => Finding::ok("auth", format!("on; this is user {user:?}")),
         (Auth::On, None) => Finding::ok("auth", "on; the certificate names the user"),

@@ -7,15 +7,15 @@ use rusqlite::Row;
 use rusqlite::types::Type;
 
 use super::Micros;
-use super::claim::until;
 use crate::LockName;
+use crate::claim::until;
 use crate::liveness::ClientId;
 use crate::store::admit::Demand;
 use crate::store::{Asked, Broken, ClaimId, Meta, SessionId};
 
 /// The state of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(crate) enum State {
     /// The claim waits, on its session's `wait_ttl`.
     Waiting = 0,
     /// Another client's request granted the claim, whose client has sent none since: it is still on
@@ -29,24 +29,24 @@ pub(super) enum State {
 
 /// One claim, with the ends of its session.
 #[derive(Clone, Debug)]
-pub(super) struct ClaimRow {
-    pub(super) name: LockName,
-    pub(super) ord: i64,
-    pub(super) id: ClaimId,
-    pub(super) session: SessionId,
-    pub(super) weight: u32,
-    pub(super) capacity: u32,
-    pub(super) state: State,
+pub(crate) struct ClaimRow {
+    pub(crate) name: LockName,
+    pub(crate) ord: i64,
+    pub(crate) id: ClaimId,
+    pub(crate) session: SessionId,
+    pub(crate) weight: u32,
+    pub(crate) capacity: u32,
+    pub(crate) state: State,
     delay: Micros,
     keep_until: Micros,
-    pub(super) since: Micros,
+    pub(crate) since: Micros,
     until: Option<Micros>,
-    pub(super) meta: Meta,
-    pub(super) broken: Option<Broken>,
-    pub(super) asked: Option<Asked>,
+    pub(crate) meta: Meta,
+    pub(crate) broken: Option<Broken>,
+    pub(crate) asked: Option<Asked>,
     /// The client whose death ends the claim; `None` if only time ends it, or the death is
     /// recorded.
-    pub(super) client: Option<ClientId>,
+    pub(crate) client: Option<ClientId>,
     hold_until: Micros,
     wait_until: Micros,
     ttl: Micros,
@@ -67,10 +67,10 @@ macro_rules! claim_rows {
         )
     };
 }
-pub(super) use claim_rows;
+pub(crate) use claim_rows;
 
 /// The file stores a name as bytes.
-pub(super) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<LockName> {
+pub(crate) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<LockName> {
     let bytes: Vec<u8> = row.get(column)?;
     let text = std::str::from_utf8(&bytes)?;
     LockName::new(text).map_err(|e| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, Box::new(e)))
@@ -78,7 +78,7 @@ pub(super) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<LockName
 
 impl ClaimRow {
     /// Reads a row of `claim_rows!`.
-    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+    pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let broken_by: Option<Arc<str>> = row.get(14)?;
         let broken_reason: Option<Arc<str>> = row.get(15)?;
         let (asked_by, asked_reason): (Option<Arc<str>>, Option<Arc<str>>) = (row.get(21)?, row.get(22)?);
@@ -111,7 +111,7 @@ impl ClaimRow {
     }
 
     /// When the claim ends without a renewal of its session.
-    pub(super) fn expires(&self) -> Micros {
+    pub(crate) fn expires(&self) -> Micros {
         let lease = match self.state {
             State::Held => self.hold_until.saturating_add(self.delay),
             State::Waiting | State::Pushed => self.wait_until,
@@ -122,7 +122,7 @@ impl ClaimRow {
 
     /// The remaining time that clients see: not more than the requested time, though the file has a
     /// small reserve.
-    pub(super) fn left(&self, now: Micros) -> Duration {
+    pub(crate) fn left(&self, now: Micros) -> Duration {
         let whole = match self.state {
             State::Held => self.ttl.saturating_add(self.delay),
             State::Waiting | State::Pushed => self.wait_ttl,
@@ -131,24 +131,24 @@ impl ClaimRow {
         until(self.expires(), now).min(until(whole, 0))
     }
 
-    pub(super) fn delay(&self) -> Micros {
+    pub(crate) fn delay(&self) -> Micros {
         self.delay
     }
 
     /// The process of the claim has ended: a lock-delay begins now.
-    pub(super) fn orphan(&mut self, now: Micros) {
+    pub(crate) fn orphan(&mut self, now: Micros) {
         self.hold_until = self.hold_until.min(now);
         self.wait_until = self.wait_until.min(now);
         self.client = None;
     }
 
     /// When the claim's minimum hold is over.
-    pub(super) fn keep_until(&self) -> Micros {
+    pub(crate) fn keep_until(&self) -> Micros {
         self.keep_until
     }
 
     /// The claim has no holder any more. Returns whether its minimum hold keeps it.
-    pub(super) fn keep(&mut self, now: Micros) -> bool {
+    pub(crate) fn keep(&mut self, now: Micros) -> bool {
         if self.is_kept() || self.keep_until <= now {
             return false;
         }
@@ -157,19 +157,19 @@ impl ClaimRow {
         true
     }
 
-    pub(super) fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         self.state == State::Kept
     }
 
-    pub(super) fn granted(&self) -> bool {
+    pub(crate) fn granted(&self) -> bool {
         self.state != State::Waiting
     }
 
-    pub(super) fn token(&self) -> u64 {
+    pub(crate) fn token(&self) -> u64 {
         self.ord.unsigned_abs()
     }
 
-    pub(super) fn demand(&self) -> Demand {
+    pub(crate) fn demand(&self) -> Demand {
         Demand { weight: self.weight, capacity: self.capacity, granted: self.granted() }
     }
 }

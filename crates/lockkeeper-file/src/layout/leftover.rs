@@ -12,7 +12,7 @@ const LOOK_MIN: usize = 64;
 
 /// Claims that a renewal did not list, and since when.
 #[derive(Debug, Default)]
-pub(super) struct Leftovers {
+pub(crate) struct Leftovers {
     unlisted: HashMap<SessionId, Unlisted>,
     /// At this number of sessions, a sweep looks for sessions that ended without a request, as
     /// those of adopted handles do.
@@ -36,7 +36,7 @@ struct Unlisted {
 }
 
 impl Leftovers {
-    pub(super) fn forget(&mut self, session: &SessionId) {
+    pub(crate) fn forget(&mut self, session: &SessionId) {
         self.unlisted.remove(session);
     }
 
@@ -58,7 +58,7 @@ impl Txn<'_> {
     /// One renewal proves nothing: it may list only a part of the claims, and a claim that was sent
     /// while the list was being made is not in it. But a client lists each claim every third of its
     /// ttl, so no client uses a claim that was in no list for a ttl.
-    pub(super) fn drop_leftovers(&mut self, session: &SessionId, live: &[Live], ttl: Micros) -> Outcome<()> {
+    pub(crate) fn drop_leftovers(&mut self, session: &SessionId, live: &[Live], ttl: Micros) -> Outcome<()> {
         let now = self.now;
         let unlisted = self.memory.leftovers.of(session, now, ttl);
         for claim in live {

@@ -14,19 +14,19 @@ use crate::store::{ClaimKey, Revision, SessionId};
 /// The front of a line, settled: the holders, and the first that has to wait.
 #[derive(Debug, Default)]
 pub(crate) struct Front {
-    pub(super) rule: Admission,
-    pub(super) holders: Vec<ClaimRow>,
-    pub(super) first_waiting: Option<ClaimRow>,
+    pub(crate) rule: Admission,
+    pub(crate) holders: Vec<ClaimRow>,
+    pub(crate) first_waiting: Option<ClaimRow>,
 }
 
 impl Front {
     /// Any live claim: all claims of a line are of one kind, so the first one shows it.
-    pub(super) fn first(&self) -> Option<&ClaimRow> {
+    pub(crate) fn first(&self) -> Option<&ClaimRow> {
         self.holders.first().or(self.first_waiting.as_ref())
     }
 
     /// Returns whether the line has another claim than `ord`.
-    pub(super) fn others_than(&self, ord: i64) -> bool {
+    pub(crate) fn others_than(&self, ord: i64) -> bool {
         self.holders.iter().chain(&self.first_waiting).any(|row| row.ord != ord)
     }
 }
@@ -100,7 +100,7 @@ impl Txn<'_> {
 
     /// Removes the dead claims just before a waiting claim. inotify reports to each claim when its
     /// predecessor dies, and must not report it again. Returns whether there were any.
-    pub(super) fn remove_dead_before(&mut self, row: &ClaimRow) -> Outcome<bool> {
+    pub(crate) fn remove_dead_before(&mut self, row: &ClaimRow) -> Outcome<bool> {
         let sql = claim_rows!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC LIMIT 1");
         let mut found = false;
         while let Some(mut previous) =
@@ -118,7 +118,7 @@ impl Txn<'_> {
     }
 
     /// Removes the dead from the whole line.
-    pub(super) fn sweep(&mut self, name: &LockName) -> Outcome<()> {
+    pub(crate) fn sweep(&mut self, name: &LockName) -> Outcome<()> {
         let claims = self.all(claim_rows!("WHERE c.name = ?1"), [name.as_str().as_bytes()], ClaimRow::read)?;
         for mut row in claims {
             if self.is_over(&mut row)? {
@@ -129,7 +129,7 @@ impl Txn<'_> {
     }
 
     /// The claim has no holder any more. Returns whether its minimum hold keeps it in the line.
-    pub(super) fn end_claim(&mut self, mut row: ClaimRow) -> Outcome<bool> {
+    pub(crate) fn end_claim(&mut self, mut row: ClaimRow) -> Outcome<bool> {
         let is_kept = row.keep(self.now);
         if is_kept {
             self.write_kept(&row)?
@@ -151,7 +151,7 @@ impl Txn<'_> {
         next.map_or(Ok(()), |next| self.wake_session(&next))
     }
 
-    pub(super) fn find(&self, key: &ClaimKey) -> Outcome<Option<ClaimRow>> {
+    pub(crate) fn find(&self, key: &ClaimKey) -> Outcome<Option<ClaimRow>> {
         let sql = claim_rows!("WHERE c.session = ?1 AND c.id = ?2 AND c.name = ?3");
         self.first(sql, params![key.session.as_str(), key.id.as_bytes(), key.name.as_str().as_bytes()], ClaimRow::read)
     }
@@ -167,7 +167,7 @@ impl Txn<'_> {
     }
 
     /// The grantee's own request: from now on the claim lives on ttl and lock-delay.
-    pub(super) fn hold(&mut self, row: &ClaimRow) -> Outcome<()> {
+    pub(crate) fn hold(&mut self, row: &ClaimRow) -> Outcome<()> {
         if row.state == State::Pushed {
             self.change(
                 "UPDATE lk_claim SET state = 2 WHERE name = ?1 AND ord = ?2",
@@ -179,7 +179,7 @@ impl Txn<'_> {
 
     /// Deletes a claim; its token must not be issued again. If the claim was waiting, its client
     /// may be waiting too, and is woken. So is the next waiter, whose predecessor has changed.
-    pub(super) fn forget(&mut self, row: &ClaimRow) -> Outcome<()> {
+    pub(crate) fn forget(&mut self, row: &ClaimRow) -> Outcome<()> {
         let name = row.name.as_str().as_bytes();
         self.change("DELETE FROM lk_claim WHERE name = ?1 AND ord = ?2", params![name, row.ord])?;
         self.change(
@@ -213,18 +213,18 @@ impl Txn<'_> {
     }
 
     /// Records a change of the line.
-    pub(super) fn touch(&mut self, name: &LockName) -> Outcome<()> {
+    pub(crate) fn touch(&mut self, name: &LockName) -> Outcome<()> {
         self.change("UPDATE lk_lock SET revision = revision + 1 WHERE name = ?1", [name.as_str().as_bytes()])?;
         self.notifications.name(name);
         Ok(())
     }
 
-    pub(super) fn revision(&self, name: &LockName) -> Outcome<Revision> {
+    pub(crate) fn revision(&self, name: &LockName) -> Outcome<Revision> {
         Ok(read::revision(self.db, name)?)
     }
 
     /// How many wait in a line, counted up to `limit`.
-    pub(super) fn waiting(&self, name: &LockName, before: i64, limit: u32) -> Outcome<u32> {
+    pub(crate) fn waiting(&self, name: &LockName, before: i64, limit: u32) -> Outcome<u32> {
         let counted = self.first(
             "SELECT count(*) FROM (SELECT 1 FROM lk_claim WHERE name = ?1 AND state = 0 AND ord < ?2 LIMIT ?3)",
             params![name.as_str().as_bytes(), before, limit],

@@ -2,15 +2,12 @@
 //! time, each within one transaction of the writer (a [`Txn`]), or on a snapshot for the reader
 //! ([`read`]).
 
-mod admin;
-mod claim;
-mod claim_row;
+pub(crate) mod claim_row;
 mod leftover;
-mod line;
-pub(super) mod read;
+pub(crate) mod line;
+pub(crate) mod read;
 mod reap;
-pub(super) mod register;
-mod session;
+pub(crate) mod register;
 
 use rusqlite::Connection;
 
@@ -23,35 +20,35 @@ use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
 
 /// Times in the file: µs of the store's clock. They fit for 292 000 years.
-pub(super) type Micros = i64;
+pub(crate) type Micros = i64;
 
 /// A point in time in the form of the file.
-pub(super) fn micros(at: Instant) -> Micros {
+pub(crate) fn micros(at: Instant) -> Micros {
     i64::try_from(at.as_nanos() / 1000).unwrap_or(i64::MAX)
 }
 
 /// A duration in the form of the file.
-pub(super) fn span(d: std::time::Duration) -> Micros {
+pub(crate) fn span(d: std::time::Duration) -> Micros {
     // Rounded up: a lease in the file is never shorter than the requested one.
     i64::try_from(d.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX / 4)
 }
 
 /// The writer's memory between two transactions. Safety does not need it.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    leftovers: Leftovers,
+pub(crate) struct Memory {
+    pub(crate) leftovers: Leftovers,
     /// Names that were made since the reaper ran.
     new_names: usize,
 }
 
 /// One transaction, with its findings and effects.
-pub(super) struct Txn<'a> {
-    db: &'a Connection,
-    now: Micros,
-    dead_clients: DeadClientCheck<'a>,
-    memory: &'a mut Memory,
-    notifications: Notifications,
-    dead: Vec<ClientId>,
+pub(crate) struct Txn<'a> {
+    pub(crate) db: &'a Connection,
+    pub(crate) now: Micros,
+    pub(crate) dead_clients: DeadClientCheck<'a>,
+    pub(crate) memory: &'a mut Memory,
+    pub(crate) notifications: Notifications,
+    pub(crate) dead: Vec<ClientId>,
     failure: Option<Error>,
     path: &'a std::path::Path,
     kind: Kind,
@@ -59,14 +56,14 @@ pub(super) struct Txn<'a> {
 
 /// The kind of a transaction.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kind {
+pub(crate) struct Kind {
     /// Whether the transaction has only one request.
-    pub(super) alone: bool,
-    pub(super) commit: Commit,
+    pub(crate) alone: bool,
+    pub(crate) commit: Commit,
 }
 
 impl<'a> Txn<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         db: &'a Connection,
         path: &'a std::path::Path,
         now: Micros,
@@ -89,7 +86,7 @@ impl<'a> Txn<'a> {
 
     /// Runs one request. If SQLite fails in it, its changes are undone, and the changes of the
     /// other requests stay.
-    pub(super) fn attempt<T>(&mut self, operation: impl FnOnce(&mut Self) -> Outcome<T>) -> Result<T> {
+    pub(crate) fn attempt<T>(&mut self, operation: impl FnOnce(&mut Self) -> Outcome<T>) -> Result<T> {
         let found_dead = self.dead.len();
         let result = self.set_apart().and_then(|()| operation(self));
         let ended = if self.db.is_autocommit() { Ok(()) } else { self.end(matches!(result, Err(Fault::Sqlite(_)))) };
@@ -133,7 +130,7 @@ impl<'a> Txn<'a> {
     }
 
     /// Refuses to issue a token without waiting for the disk: another boot must not issue it again.
-    fn check_on_disk(&self, what: &str) -> Outcome<()> {
+    pub(crate) fn check_on_disk(&self, what: &str) -> Outcome<()> {
         if self.kind.commit == Commit::OnDisk {
             return Ok(());
         }
@@ -142,43 +139,43 @@ impl<'a> Txn<'a> {
     }
 
     /// Why the transaction has ended before its commit, if it has.
-    pub(super) fn failure(&self) -> Option<Error> {
+    pub(crate) fn failure(&self) -> Option<Error> {
         self.failure.clone()
     }
 
     /// The work after the transaction: the failure if there was one, the waiters to notify, the
     /// dead clients to remove.
-    pub(super) fn finish(self) -> (Option<Error>, Notifications, Vec<ClientId>) {
+    pub(crate) fn finish(self) -> (Option<Error>, Notifications, Vec<ClientId>) {
         (self.failure, self.notifications, self.dead)
     }
 
     #[cfg(test)]
-    pub(super) fn pragma(&self, sql: &str) -> Outcome<()> {
+    pub(crate) fn pragma(&self, sql: &str) -> Outcome<()> {
         self.run(sql)
     }
 
     /// The number that a query gives.
-    pub(super) fn number(&self, sql: &str) -> Outcome<i64> {
+    pub(crate) fn number(&self, sql: &str) -> Outcome<i64> {
         Ok(self.db.query_row(sql, [], |row| row.get(0))?)
     }
 
     /// An unused name.
     #[cfg(test)]
-    pub(super) fn fill(&self, name: &str, fence: i64) -> Outcome<()> {
+    pub(crate) fn fill(&self, name: &str, fence: i64) -> Outcome<()> {
         let sql = "INSERT INTO lk_lock (name, fence, revision) VALUES (?1, ?2, 1)";
         self.change(sql, rusqlite::params![name.as_bytes(), fence]).map(drop)
     }
 
-    fn run(&self, sql: &str) -> Outcome<()> {
+    pub(crate) fn run(&self, sql: &str) -> Outcome<()> {
         Ok(self.db.execute_batch(sql)?)
     }
 
-    fn change(&self, sql: &str, params: impl rusqlite::Params) -> Outcome<usize> {
+    pub(crate) fn change(&self, sql: &str, params: impl rusqlite::Params) -> Outcome<usize> {
         Ok(self.db.prepare_cached(sql)?.execute(params)?)
     }
 
     /// The first row, if there is one.
-    fn first<T>(
+    pub(crate) fn first<T>(
         &self,
         sql: &str,
         params: impl rusqlite::Params,
@@ -189,7 +186,7 @@ impl<'a> Txn<'a> {
     }
 
     /// All rows.
-    fn all<T>(
+    pub(crate) fn all<T>(
         &self,
         sql: &str,
         params: impl rusqlite::Params,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Micros;
-use super::claim::until;
 use super::claim_row::{ClaimRow, claim_rows, name_of};
 use crate::LockName;
+use crate::claim::until;
 use crate::liveness::{ClientId, DeadClientCheck};
 use crate::store::{ClaimId, ClaimKey, Entry, Line, Revision, SessionId};
 
@@ -195,7 +195,7 @@ pub(crate) fn wake_count(db: &Connection, session: &SessionId) -> rusqlite::Resu
 }
 
 /// The last token and the revision of a name. Both only rise: a claim raises the token, all else the count of changes.
-pub(super) fn lock(db: &Connection, name: &LockName) -> rusqlite::Result<Option<(i64, Revision)>> {
+pub(crate) fn lock(db: &Connection, name: &LockName) -> rusqlite::Result<Option<(i64, Revision)>> {
     let mut query = db.prepare_cached(
         "SELECT max(fence, coalesce((SELECT max(ord) FROM lk_claim WHERE name = ?1), 0)), revision
          FROM lk_lock WHERE name = ?1",

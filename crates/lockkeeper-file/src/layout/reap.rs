@@ -27,7 +27,7 @@ impl Txn<'_> {
     /// Removes the claims of ended sessions in this number of lines, the oldest ends first, and
     /// ended sessions without claims. Each session that opens removes more than it will leave,
     /// however seldom those lines are used.
-    pub(super) fn clear_ended(&mut self, lines: u32) -> Outcome<()> {
+    pub(crate) fn clear_ended(&mut self, lines: u32) -> Outcome<()> {
         let abandoned = self.all(
             // From the ended sessions, of which there are few: this runs inside the gate.
             "SELECT DISTINCT c.name FROM (SELECT id, hold_until_us FROM lk_session WHERE hold_until_us <= ?1
@@ -70,7 +70,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    pub(super) fn made_a_name(&mut self) -> Outcome<()> {
+    pub(crate) fn made_a_name(&mut self) -> Outcome<()> {
         self.memory.new_names += 1;
         if self.memory.new_names < REAP_MAX as usize {
             return Ok(());

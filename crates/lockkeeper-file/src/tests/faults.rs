@@ -302,7 +302,7 @@ async fn a_store_does_nothing_in_a_forked_child() {
     let machine = Machine::new();
     let mut store = machine.open().await;
     // A child's view: everything is the same, except the process.
-    Arc::get_mut(&mut store.0).unwrap().process += 1;
+    Arc::get_mut(&mut store.0).unwrap().process = Process::of(std::process::id() + 1);
     let n = name("n");
     let refused = [
         Store::open(&store, &short()).await.map(drop),

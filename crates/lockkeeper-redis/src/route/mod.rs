@@ -22,8 +22,8 @@ use self::sentinel::Sentinel;
 use self::slots::Redirect;
 use super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Value, Who, WireError};
 use crate::Secret;
-use crate::random::jittered;
 use crate::time::Clock;
+use lockkeeper_core::kit::Backoff;
 
 /// Why a connection is given up that sent a request to where another slot is.
 const OUT_OF_STEP: &str = "answered about a slot that was not asked about";
@@ -149,7 +149,7 @@ impl Route {
     ) -> Result<(Value, By), WireError> {
         let clock = Clock::boot();
         let until = clock.now() + link.timeout();
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new(FIRST_PAUSE, LAST_PAUSE);
         let mut error = error;
         for attempt in 0_u32.. {
             let action = match self {
@@ -170,8 +170,7 @@ impl Route {
                 return Err(self.named(&link, error));
             }
             if waits {
-                clock.sleep(jittered(pause)).await;
-                pause = (pause * 2).min(LAST_PAUSE);
+                clock.sleep(backoff.pause()).await;
             }
             let by;
             let answer = match action {

@@ -18,8 +18,8 @@ use super::handshake::{self, Purpose, Role, Server};
 use super::queue::Whose;
 use super::state::{Shared, State};
 use crate::net::{self, Stream as Transport};
-use crate::random::jittered;
 use crate::time::Instant;
+use lockkeeper_core::kit::Backoff;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LAST_BACKOFF: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ pub(super) fn run(shared: Arc<Shared>) -> impl Future<Output = ()> + Send + 'sta
 }
 
 async fn serve_all(shared: Arc<Shared>) {
-    let mut backoff = FIRST_BACKOFF;
+    let mut backoff = Backoff::new(FIRST_BACKOFF, LAST_BACKOFF);
     loop {
         tokio::select! {
             biased;
@@ -50,7 +50,7 @@ async fn serve_all(shared: Arc<Shared>) {
                         return;
                     }
                     if shared.clock.now().saturating_since(began) >= GOOD {
-                        backoff = FIRST_BACKOFF;
+                        backoff.reset();
                     }
                 }
                 Err(error) => shared.failed(error),
@@ -61,10 +61,9 @@ async fn serve_all(shared: Arc<Shared>) {
             return shared.give_up();
         }
         tokio::select! {
-            () = shared.clock.sleep(jittered(backoff)) => {}
+            () = shared.clock.sleep(backoff.pause()) => {}
             () = expire_until_idle(&shared) => return,
         }
-        backoff = (backoff * 2).min(LAST_BACKOFF);
     }
 }
 

@@ -215,7 +215,7 @@ impl Link {
     #[cfg(test)]
     pub(super) fn of_another_process(endpoint: Endpoint, settings: Settings, listener: Arc<dyn Listener>) -> Self {
         let mut shared = Shared::new(endpoint, Arc::new(settings), listener, Purpose::Requests);
-        shared.process = std::process::id().wrapping_add(1);
+        shared.process = lockkeeper_core::kit::Process::of(std::process::id().wrapping_add(1));
         Self::start(shared)
     }
 }

@@ -19,6 +19,7 @@ use super::request::{Request, Script};
 use super::settings::{Listener, Settings};
 use crate::net::Endpoint;
 use crate::time::{Clock, Instant};
+use lockkeeper_core::kit::Process;
 
 /// How the link stands, for those who wait for it.
 #[derive(Clone, Debug)]
@@ -38,7 +39,7 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) status: watch::Sender<Status>,
     /// A child that was forked has our socket, and must not write to it.
-    pub(super) process: u32,
+    pub(super) process: Process,
     state: Mutex<State>,
 }
 
@@ -106,7 +107,7 @@ impl Shared {
             purpose,
             clock,
             status: watch::Sender::new(Status::Connecting),
-            process: std::process::id(),
+            process: Process::this(),
             state: Mutex::new(state),
         }
     }
@@ -116,7 +117,7 @@ impl Shared {
     }
 
     pub(super) fn is_forked(&self) -> bool {
-        std::process::id() != self.process
+        !self.process.is_this()
     }
 
     /// Gives all of them their places, next to each other.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lockkeeper_core::random;
+use lockkeeper_core::kit::random;
 
 /// The environment variable with the seed of a run.
 pub const SEED: &str = "LOCKKEEPER_SEED";

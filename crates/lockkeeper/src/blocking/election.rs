@@ -10,8 +10,8 @@ use super::mirror::{Mirrored, mirror, ways, wrappers};
 use super::park::{wait, wait_for};
 use crate::guard::covered;
 use crate::kinds::{PAUSE_MAX, PAUSE_MIN, proclaim};
-use crate::random::jittered;
 use crate::{Error, FencingToken, Leader, Result};
+use lockkeeper_core::kit::Backoff;
 
 wrappers! {
     /// An election of one leader at a time. The leader shows a value to others, for example its name or its address.
@@ -67,19 +67,18 @@ impl Election {
         value: impl Into<Vec<u8>>,
         mut work: impl FnMut(&mut Leadership) -> Result<T, E>,
     ) -> Result<T, E> {
-        let (value, mut pause) = (value.into(), PAUSE_MIN);
+        let (value, mut backoff) = (value.into(), Backoff::new(PAUSE_MIN, PAUSE_MAX));
         loop {
             let mut leadership = match self.attempt().wait(Duration::MAX).campaign(value.clone()) {
                 Ok(leadership) => leadership,
                 Err(error) if error.is_retryable() => {
                     tracing::warn!(target: "lockkeeper", %error, "a candidacy failed, and is repeated");
-                    crate::time::pause(jittered(pause));
-                    pause = (pause * 2).min(PAUSE_MAX);
+                    crate::time::pause(backoff.pause());
                     continue;
                 }
                 Err(error) => return Err(error.into()),
             };
-            pause = PAUSE_MIN;
+            backoff.reset();
             let outcome = work(&mut leadership);
             if leadership.check().is_ok() {
                 return covered(outcome, leadership.resign());

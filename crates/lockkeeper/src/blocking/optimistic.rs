@@ -28,7 +28,8 @@ use super::park::{may_wait, park, wait, wait_for};
 use crate::registers::{self, Outcome, Policy, Version, Versioned, Write, after};
 use crate::runtime::{Runtime, inside};
 use crate::time::Clock;
-use crate::{Error, ErrorKind, Open, Result};
+use crate::{Error, Open, Result};
+use lockkeeper_core::kit::Process;
 
 /// A register for threads: [values with versions](crate::optimistic::Register), each under a key. Cheap to clone;
 /// clones share the register and the thread with its timers and connections.
@@ -36,7 +37,7 @@ use crate::{Error, ErrorKind, Open, Result};
 pub struct Register {
     inner: Arc<dyn registers::Register>,
     runtime: Arc<Runtime>,
-    process: u32,
+    process: Process,
 }
 
 impl Register {
@@ -44,15 +45,15 @@ impl Register {
     /// [`Open`].
     ///
     /// # Errors
-    /// The errors with which the register refuses to open; [`Internal`](ErrorKind::Internal) when the operating system
-    /// gives no thread; [`WouldDeadlock`](ErrorKind::WouldDeadlock) on the thread of an engine, as from every call
+    /// The errors with which the register refuses to open; [`Internal`](crate::ErrorKind::Internal) when the operating system
+    /// gives no thread; [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the thread of an engine, as from every call
     /// here.
     pub fn open(register: impl Open<dyn registers::Register>) -> Result<Self> {
         may_wait()?;
         let runtime = Arc::new(Runtime::own()?);
         let opening = async move { Box::new(register).opened().await };
         let inner = park(inside(&runtime, runtime.carry(Box::pin(opening))))?;
-        Ok(Self { inner, runtime, process: std::process::id() })
+        Ok(Self { inner, runtime, process: Process::this() })
     }
 
     /// The present value of the key; `None` for a key that was never written. See
@@ -96,11 +97,8 @@ impl Register {
 
     /// Threads are not inherited: in a forked child no timer of this one goes off.
     fn run<F: Future>(&self, call: F) -> Result<F::Output> {
-        if std::process::id() == self.process {
-            return wait(inside(&self.runtime, call));
-        }
-        Err(Error::new(ErrorKind::Forked, format!("{self} was opened by the process that this one was forked from"))
-            .with_remedy("open a register after the fork"))
+        self.process.check(self, "register")?;
+        wait(inside(&self.runtime, call))
     }
 }
 

@@ -9,6 +9,7 @@ use super::lock::lock;
 use crate::events::Events;
 use crate::metrics::Counted;
 use crate::{Error, LockName};
+use lockkeeper_core::kit::watchful;
 
 /// Whether the caller still wants the lock, and what the store has answered so far.
 #[derive(Debug, Default)]
@@ -49,12 +50,7 @@ impl AttemptControl {
     }
 
     pub(super) async fn over(&self) {
-        let notify = self.notify.notified();
-        tokio::pin!(notify);
-        notify.as_mut().enable();
-        if !self.is_over() {
-            notify.await;
-        }
+        watchful(&self.notify, || self.is_over().then_some(())).await;
     }
 
     /// Whether the store has said that others hold the lock. Until then a wait is not what takes the time.

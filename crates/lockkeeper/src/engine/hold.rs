@@ -222,7 +222,7 @@ impl Hold {
 
     /// Whether this process is a fork of the one that made the claim, where the engine's threads do not exist.
     pub(crate) fn is_forked(&self) -> bool {
-        self.session.pid != std::process::id()
+        !self.session.process.is_this()
     }
 
     /// Some request of it has no answer, or an answer that leaves it open.

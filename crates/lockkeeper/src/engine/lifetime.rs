@@ -8,6 +8,7 @@ use std::task::Poll;
 use tokio::sync::Notify;
 
 use crate::{Error, ErrorKind, Result};
+use lockkeeper_core::kit::watchful;
 
 #[derive(Debug)]
 pub(crate) struct Lifetime {
@@ -90,11 +91,6 @@ impl Lifetime {
 
     /// Completes when it is closed.
     pub(super) async fn closed(&self) {
-        let closing = self.closing.notified();
-        tokio::pin!(closing);
-        closing.as_mut().enable();
-        if !self.is_closed() {
-            closing.await;
-        }
+        watchful(&self.closing, || self.is_closed().then_some(())).await;
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::limits::{RELEASE_PAUSE_MAX, RELEASE_PAUSE_MIN, RELEASE_TRIES, WHO_REMOVED};
 use super::{Engine, Hold};
 use crate::event::Event;
-use crate::random::jittered;
 use crate::store::{TOMBSTONE_MIN, Withdrawal};
 use crate::time::Instant;
 use crate::{Effect, Error, ErrorKind, LostReason, Result};
+use lockkeeper_core::kit::Backoff;
 
 impl Engine {
     /// Withdraws a claim for its holder. What was adopted is looked for before: a store may still have what is over
@@ -67,7 +67,7 @@ impl Release<'_> {
     /// open when the claim was absent. Must be polled to its end.
     async fn now(&self) -> Result<Withdrawal> {
         let mut unknown = false;
-        let (mut tries, mut pause) = (0, RELEASE_PAUSE_MIN);
+        let (mut tries, mut backoff) = (0, Backoff::new(RELEASE_PAUSE_MIN, RELEASE_PAUSE_MAX));
         loop {
             tries += 1;
             match self.once().await {
@@ -87,8 +87,7 @@ impl Release<'_> {
                     }
                 }
             }
-            self.engine.clock.sleep(jittered(pause)).await;
-            pause = (pause * 2).min(RELEASE_PAUSE_MAX);
+            self.engine.clock.sleep(backoff.pause()).await;
         }
     }
 
@@ -100,7 +99,7 @@ impl Release<'_> {
 
     async fn until_gone(&self) {
         let until = self.ended_by_itself();
-        let mut pause = RELEASE_PAUSE_MIN;
+        let mut backoff = Backoff::new(RELEASE_PAUSE_MIN, RELEASE_PAUSE_MAX);
         while let Err(error) = self.once().await {
             // A store that is gone for good takes the claim with it.
             if error.kind() == ErrorKind::Closed || self.engine.now() >= until {
@@ -113,8 +112,7 @@ impl Release<'_> {
             self.failed(error);
             // The first poll may be in place, in a drop after the end of the runtime: no timer is made in it.
             tokio::task::yield_now().await;
-            self.engine.clock.sleep(jittered(pause)).await;
-            pause = (pause * 2).min(RELEASE_PAUSE_MAX);
+            self.engine.clock.sleep(backoff.pause()).await;
         }
         self.close_fixed();
     }

@@ -17,6 +17,7 @@ use super::hold::{Hold, Stage};
 use super::lock::lock;
 use crate::store::{Capabilities, Expiry, SessionId, SessionSpec};
 use crate::time::{Instant, believed};
+use lockkeeper_core::kit::Process;
 
 /// The state of a keeper's sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,7 +42,7 @@ pub(crate) struct Session {
     /// How long a waiter lives without a renewal: never longer than a holder.
     pub(crate) wait_ttl: Duration,
     /// The process that has it.
-    pub(super) pid: u32,
+    pub(super) process: Process,
     /// Of a fixed lease: one claim, renewed while it waits and once at the grant.
     fixed: AtomicBool,
     /// Opened by another process, and to outlive this one.
@@ -72,7 +73,7 @@ impl Session {
             spec,
             id,
             ttl,
-            pid: std::process::id(),
+            process: Process::this(),
             fixed: AtomicBool::new(false),
             adopted: false,
             proofs: Proofs::new(proof_lag, sent),

@@ -9,6 +9,7 @@ use super::lock::lock;
 use super::session::{Session, SessionState};
 use crate::Result;
 use crate::store::SessionSpec;
+use lockkeeper_core::kit::watchful;
 
 #[derive(Debug)]
 pub(crate) struct Sessions {
@@ -102,14 +103,7 @@ impl Opening {
     }
 
     pub(super) async fn opened(&self) -> Result<Arc<Session>> {
-        loop {
-            // It is woken by all that comes from here on.
-            let done = self.done.notified();
-            if let Some(opened) = self.outcome.get() {
-                return opened.clone();
-            }
-            done.await;
-        }
+        watchful(&self.done, || self.outcome.get().cloned()).await
     }
 
     /// The first outcome stands.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::election::Election;
 use crate::guard::scoped;
-use crate::random::jittered;
 use crate::{Error, Leadership, Result};
+use lockkeeper_core::kit::Backoff;
 
 /// How long a candidate rests after its first failure. Each further one doubles it.
 pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -71,19 +71,18 @@ impl Lead {
         mut work: impl AsyncFnMut(&mut Leadership) -> Result<T, E>,
     ) -> Result<T, E> {
         let engine = &self.election.lock.engine;
-        let mut pause = PAUSE_MIN;
+        let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
         loop {
             let mut leadership = match self.election.campaign(self.value.clone()).wait(Duration::MAX).await {
                 Ok(leadership) => leadership,
                 Err(error) if error.is_retryable() => {
                     tracing::warn!(target: "lockkeeper", %error, "a candidacy failed, and is repeated");
-                    engine.clock.sleep(jittered(pause)).await;
-                    pause = (pause * 2).min(PAUSE_MAX);
+                    engine.clock.sleep(backoff.pause()).await;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
             };
-            pause = PAUSE_MIN;
+            backoff.reset();
             let hold = leadership.guard().hold().clone();
             let lost = leadership.lost();
             let mut is_done = false;

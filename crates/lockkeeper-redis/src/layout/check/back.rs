@@ -11,7 +11,7 @@ use crate::store::{
     Amend, Claim, ClaimId, ClaimKey, Evict, Line, Live, LiveState, MAX, Meta, SessionId, TOMBSTONE_MIN, Verdict,
 };
 use crate::{LockName, random};
-use lockkeeper_core::seeded::Seeded;
+use lockkeeper_core::kit::seeded::Seeded;
 
 const LINES: usize = 2;
 /// The most that a claim lives after its last request, and its longest minimum hold.

@@ -84,8 +84,9 @@ impl Server {
 
     fn any_fault(&mut self) -> Fault {
         let commands = commands();
-        let pick =
-            |seed: &mut lockkeeper_core::seeded::Seeded, of: usize| usize::try_from(seed.below(of as u64)).unwrap();
+        let pick = |seed: &mut lockkeeper_core::kit::seeded::Seeded, of: usize| {
+            usize::try_from(seed.below(of as u64)).unwrap()
+        };
         match pick(&mut self.seed, 10) {
             0 => Fault::Memory,
             1 => Fault::Channels,

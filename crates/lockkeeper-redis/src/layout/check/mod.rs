@@ -19,7 +19,7 @@ use crate::store::admit::{self, admitted};
 use crate::store::{Claim, ClaimId, Entry, Line, Revision, SessionId, Store};
 use crate::time::{Clock, Instant};
 use crate::{LockName, random};
-use lockkeeper_core::seeded::Seeded;
+use lockkeeper_core::kit::seeded::Seeded;
 
 const LINES: usize = 3;
 const CLIENTS: usize = 3;

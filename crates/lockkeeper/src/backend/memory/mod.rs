@@ -20,11 +20,12 @@ pub use self::driver::DRIVER;
 use self::layout::Lines;
 pub use self::register::MemoryRegister;
 use crate::store::{
-    Admin, Amend, Amended, Asked, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Listeners, Live,
-    Losses, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Asked, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Losses, Opened,
+    Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
 };
 use crate::time::Clock;
 use crate::{LockName, Result};
+use lockkeeper_core::kit::Listeners;
 
 /// What it can do.
 const CAPABILITIES: Capabilities = Capabilities::full();

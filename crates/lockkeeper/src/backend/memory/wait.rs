@@ -1,8 +1,10 @@
 //! Waiting: a claim has a `Notify` of its own, and a line has one for the observers of the name.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::kit::watchful_until;
 use tokio::sync::Notify;
 
 use super::MemoryStore;
@@ -14,20 +16,15 @@ pub(super) async fn wait(store: &MemoryStore, interest: Interest<'_>, seen: Revi
         Look::Wake(wake) => return wake,
         Look::Wait(notify) => notify,
     };
-    let notified = notify.notified();
-    tokio::pin!(notified);
-    notified.as_mut().enable();
-    // The line may have changed between the first look and the registration with the `Notify`.
-    if let Look::Wake(wake) = look(store, interest, seen) {
-        return wake;
-    }
-    match store.clock.timeout(within, notified).await {
-        None => Wake::Elapsed,
-        Some(()) => match look(store, interest, seen) {
-            Look::Wake(wake) => wake,
-            Look::Wait(_) => Wake::Changed,
-        },
-    }
+    let (clock, mut is_woken) = (&store.clock, false);
+    let news = || {
+        ready(match look(store, interest, seen) {
+            Look::Wake(wake) => Some(wake),
+            // Notified without a change that is seen here: the engine looks.
+            Look::Wait(_) => std::mem::replace(&mut is_woken, true).then_some(Wake::Changed),
+        })
+    };
+    watchful_until(clock, clock.now() + within, &notify, news).await.unwrap_or(Wake::Elapsed)
 }
 
 fn look(store: &MemoryStore, interest: Interest<'_>, seen: Revision) -> Look {

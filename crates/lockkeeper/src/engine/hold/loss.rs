@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Hold, Stage};
 use crate::{Error, ErrorKind, LostReason};
+use lockkeeper_core::kit::watchful;
 
 impl Hold {
     pub(crate) fn remaining(&self) -> Duration {
@@ -96,14 +97,6 @@ impl Hold {
 
     /// What `look` finds, now or after a change.
     pub(super) async fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(found) = look() {
-                return found;
-            }
-            changed.await;
-        }
+        watchful(&self.changed, look).await
     }
 }

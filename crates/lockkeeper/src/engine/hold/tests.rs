@@ -51,7 +51,7 @@ async fn a_forked_child_learns_that_it_holds_nothing() {
     let clock = Clock::tokio();
     let spec = SessionSpec::new(Duration::from_secs(9), Duration::ZERO);
     let mut session = Session::new(spec, SessionId::random(), Duration::from_secs(9), None, clock.now());
-    session.pid += 1;
+    session.process = lockkeeper_core::kit::Process::of(std::process::id() + 1);
     let key = ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
     let hold = Hold::new(key, Arc::new(session), clock.clone());
     let received = clock.timeout(Duration::from_secs(60), hold.lost()).await;

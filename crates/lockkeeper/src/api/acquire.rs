@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::guard::{covered, scoped};
+use super::handle::Handle;
 use crate::engine::{Engine, Request};
-use crate::guard::{covered, scoped};
-use crate::handle::Handle;
 use crate::store::{Expiry, SessionSpec};
 use crate::{Error, ErrorKind, Guard, Leadership, LockName, MultiGuard, Owner, Result};
 

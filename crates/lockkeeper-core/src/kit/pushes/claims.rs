@@ -1,4 +1,7 @@
 //! The claims of this client that stand in line, and what the server has pushed about them.
+//!
+//! A push may come before the answer to the claim that it is about, and what was pushed while no subscription stood is
+//! lost: this is where neither costs a waiter its grant.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,20 +9,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::servers::Listens;
 use crate::LockName;
 use crate::store::{ClaimId, ClaimKey};
 
 /// How many grants are kept that came before the answer to their claim. They are rare, and wait for microseconds.
 const EARLY: usize = 4096;
 
-/// Every claim of this client that is in line.
-#[derive(Debug, Default)]
-pub(super) struct WaitingClaims(Mutex<Inner>);
+/// Every claim of this client that is in line. Each keeps an `L` for as long as it waits: what subscribes to its pushes.
+#[derive(Debug)]
+pub struct WaitingClaims<L>(Mutex<WaitingState<L>>);
 
-#[derive(Debug, Default)]
-struct Inner {
-    claims: HashMap<ClaimId, WaitingClaim>,
+impl<L> Default for WaitingClaims<L> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+#[derive(Debug)]
+struct WaitingState<L> {
+    claims: HashMap<ClaimId, WaitingClaim<L>>,
     /// Grants that were pushed before the answer to their claim was looked at: the token, and the number of the push.
     early: HashMap<ClaimId, (u64, u64)>,
     /// The claims that were sent, are not answered, and were not withdrawn; with the number of a push that came before
@@ -31,40 +39,46 @@ struct Inner {
     pushes: u64,
 }
 
+impl<L> Default for WaitingState<L> {
+    fn default() -> Self {
+        Self { claims: HashMap::new(), early: HashMap::new(), asked: HashMap::new(), subscriptions: 0, pushes: 0 }
+    }
+}
+
 /// What had been pushed when a claim was sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Before {
+struct Before {
     subscriptions: u64,
     pushes: u64,
 }
 
 /// A claim that was sent and is not answered.
 #[derive(Debug)]
-pub(super) struct Asked<'a> {
-    claims: &'a WaitingClaims,
+pub struct Sent<'a, L> {
+    claims: &'a WaitingClaims<L>,
     id: ClaimId,
     before: Before,
 }
 
-impl Asked<'_> {
+impl<L> Sent<'_, L> {
     /// The server says that the claim stands in line. One that was withdrawn meanwhile has no place: nobody would leave
     /// it.
-    pub(super) fn queued(self, key: &ClaimKey, listens: Option<Listens>) {
-        let mut inner = self.claims.lock();
-        if let Some(again) = inner.asked.get(&self.id).copied() {
-            inner.queued(key, self.before, again, listens);
+    pub fn queued(self, key: &ClaimKey, listens: Option<L>) {
+        let mut state = self.claims.lock();
+        if let Some(again) = state.asked.get(&self.id).copied() {
+            state.queued(key, self.before, again, listens);
         }
     }
 }
 
-impl Drop for Asked<'_> {
+impl<L> Drop for Sent<'_, L> {
     fn drop(&mut self) {
         self.claims.lock().asked.remove(&self.id);
     }
 }
 
 #[derive(Debug)]
-struct WaitingClaim {
+struct WaitingClaim<L> {
     name: LockName,
     /// The token, and the number of the push.
     granted: Option<(u64, u64)>,
@@ -74,12 +88,12 @@ struct WaitingClaim {
     /// It is worth while to claim again, since this push.
     again: Option<u64>,
     notify: Arc<Notify>,
-    _listens: Option<Listens>,
+    _listens: Option<L>,
 }
 
 /// What is known of a waiting claim.
 #[derive(Debug)]
-pub(super) enum Known {
+pub enum Known {
     /// It was granted.
     Granted(u64),
     /// It may have been granted: the server knows. Whoever has asked says so, with this number.
@@ -90,12 +104,12 @@ pub(super) enum Known {
     Waiting(Arc<Notify>),
 }
 
-impl WaitingClaims {
+impl<L> WaitingClaims<L> {
     /// A claim is being sent now.
-    pub(super) fn asks(&self, id: ClaimId) -> Asked<'_> {
-        let mut inner = self.lock();
-        inner.asked.insert(id, None);
-        Asked { claims: self, id, before: inner.before() }
+    pub fn asks(&self, id: ClaimId) -> Sent<'_, L> {
+        let mut state = self.lock();
+        state.asked.insert(id, None);
+        Sent { claims: self, id, before: state.before() }
     }
 
     #[cfg(test)]
@@ -104,34 +118,34 @@ impl WaitingClaims {
     }
 
     #[cfg(test)]
-    fn queued(&self, key: &ClaimKey, before: Before, listens: Option<Listens>) {
+    fn queued(&self, key: &ClaimKey, before: Before, listens: Option<L>) {
         self.lock().queued(key, before, None, listens);
     }
 
     /// The claim does not stand in line any more.
-    pub(super) fn left(&self, id: ClaimId) {
-        let mut inner = self.lock();
-        inner.early.remove(&id);
-        inner.asked.remove(&id);
-        if let Some(claim) = inner.claims.remove(&id) {
+    pub fn left(&self, id: ClaimId) {
+        let mut state = self.lock();
+        state.early.remove(&id);
+        state.asked.remove(&id);
+        if let Some(claim) = state.claims.remove(&id) {
             claim.notify.notify_waiters();
         }
     }
 
     /// These hold the lock, and the engine knows.
-    pub(super) fn settled<'a>(&self, held: impl Iterator<Item = &'a ClaimKey>) {
-        let mut inner = self.lock();
+    pub fn settled<'a>(&self, held: impl Iterator<Item = &'a ClaimKey>) {
+        let mut state = self.lock();
         for key in held {
-            if let Some(claim) = inner.claims.remove(&key.id) {
+            if let Some(claim) = state.claims.remove(&key.id) {
                 claim.notify.notify_waiters();
             }
         }
     }
 
     /// What is known of this claim; `None` if it never stood in line here.
-    pub(super) fn known(&self, id: ClaimId) -> Option<Known> {
-        let inner = self.lock();
-        let claim = inner.claims.get(&id)?;
+    pub fn known(&self, id: ClaimId) -> Option<Known> {
+        let state = self.lock();
+        let claim = state.claims.get(&id)?;
         Some(match claim.granted {
             Some((token, _)) => Known::Granted(token),
             None if claim.again.is_some() => Known::Again,
@@ -143,61 +157,61 @@ impl WaitingClaims {
     }
 
     /// The server was asked: it waits, as far as subscriptions up to this one are concerned.
-    pub(super) fn looked(&self, id: ClaimId, subscription: u64) {
+    pub fn looked(&self, id: ClaimId, subscription: u64) {
         if let Some(claim) = self.lock().claims.get_mut(&id) {
             claim.look = claim.look.filter(|latest| *latest != subscription);
         }
     }
 
     /// The server has granted it.
-    pub(super) fn granted(&self, id: ClaimId, token: u64) {
-        let mut inner = self.lock();
-        inner.pushes += 1;
-        let push = inner.pushes;
-        if let Some(claim) = inner.claims.get_mut(&id) {
+    pub fn granted(&self, id: ClaimId, token: u64) {
+        let mut state = self.lock();
+        state.pushes += 1;
+        let push = state.pushes;
+        if let Some(claim) = state.claims.get_mut(&id) {
             claim.granted = Some((token, push));
             return claim.notify.notify_waiters();
         }
-        if inner.early.len() >= EARLY {
+        if state.early.len() >= EARLY {
             // Those were withdrawn while they were granted: nobody asks for them any more. The answers that the latest
             // wait for may still be on their way.
             let old = push.saturating_sub(EARLY as u64 / 2);
-            inner.early.retain(|_, (_, push)| *push > old);
+            state.early.retain(|_, (_, push)| *push > old);
         }
-        inner.early.insert(id, (token, push));
+        state.early.insert(id, (token, push));
     }
 
     /// It was broken, or what it waits for ends sooner.
-    pub(super) fn again(&self, id: ClaimId) {
-        let mut inner = self.lock();
-        inner.pushes += 1;
-        let push = inner.pushes;
-        if let Some(claim) = inner.claims.get_mut(&id) {
+    pub fn again(&self, id: ClaimId) {
+        let mut state = self.lock();
+        state.pushes += 1;
+        let push = state.pushes;
+        if let Some(claim) = state.claims.get_mut(&id) {
             claim.again = Some(push);
             claim.notify.notify_waiters();
-        } else if let Some(early) = inner.asked.get_mut(&id) {
+        } else if let Some(early) = state.asked.get_mut(&id) {
             *early = Some(push);
         }
     }
 
     /// A subscription stands, and what was pushed before it did not arrive: everybody whom it serves looks.
-    pub(super) fn subscribed(&self, serves: impl Fn(&LockName) -> bool) {
-        let mut inner = self.lock();
-        inner.subscriptions += 1;
-        let now = inner.subscriptions;
-        for claim in inner.claims.values_mut().filter(|claim| serves(&claim.name)) {
+    pub fn subscribed(&self, serves: impl Fn(&LockName) -> bool) {
+        let mut state = self.lock();
+        state.subscriptions += 1;
+        let now = state.subscriptions;
+        for claim in state.claims.values_mut().filter(|claim| serves(&claim.name)) {
             claim.look = Some(now);
             claim.notify.notify_waiters();
         }
     }
 
     /// No operation on it can panic half-way.
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, WaitingState<L>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl<L> WaitingState<L> {
     fn before(&self) -> Before {
         Before { subscriptions: self.subscriptions, pushes: self.pushes }
     }
@@ -205,7 +219,7 @@ impl Inner {
     /// The claim stands in line, as the server says that was asked when `before` was all that had been heard. Whether a
     /// subscription has begun since decides whether a push can have been missed; a push that came before is of another
     /// time, when the server knew more, or another server had the line.
-    fn queued(&mut self, key: &ClaimKey, before: Before, again: Option<u64>, listens: Option<Listens>) {
+    fn queued(&mut self, key: &ClaimKey, before: Before, again: Option<u64>, listens: Option<L>) {
         let now = self.subscriptions;
         let missed = now != before.subscriptions;
         let granted = self.early.remove(&key.id).filter(|(_, push)| *push > before.pushes);
@@ -243,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_grant_that_comes_before_the_answer_to_its_claim_is_not_missed() {
-        let (claims, key) = (WaitingClaims::default(), key());
+        let (claims, key) = (WaitingClaims::<()>::default(), key());
         let before = claims.before();
         claims.granted(key.id, 7);
         claims.queued(&key, before, None);
@@ -253,7 +267,7 @@ mod tests {
     /// It is of an attempt before, whose place another server has not.
     #[test]
     fn a_grant_that_came_before_its_claim_was_sent_is_not_believed() {
-        let (claims, key) = (WaitingClaims::default(), key());
+        let (claims, key) = (WaitingClaims::<()>::default(), key());
         claims.granted(key.id, 7);
         claims.queued(&key, claims.before(), None);
         assert!(matches!(claims.known(key.id), Some(Known::Waiting(_))));
@@ -261,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_subscription_that_began_meanwhile_makes_its_owner_look_once() {
-        let (claims, key) = (WaitingClaims::default(), key());
+        let (claims, key) = (WaitingClaims::<()>::default(), key());
         let before = claims.before();
         claims.subscribed(|_| true);
         claims.queued(&key, before, None);
@@ -274,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_subscription_wakes_whom_it_serves_and_nobody_else() {
-        let claims = WaitingClaims::default();
+        let claims = WaitingClaims::<()>::default();
         let (a, b) = (key(), ClaimKey { name: "other".parse().unwrap(), ..key() });
         for key in [&a, &b] {
             claims.queued(key, claims.before(), None);
@@ -286,7 +300,7 @@ mod tests {
 
     #[test]
     fn who_asked_before_another_subscription_began_asks_again() {
-        let (claims, key) = (WaitingClaims::default(), key());
+        let (claims, key) = (WaitingClaims::<()>::default(), key());
         claims.queued(&key, claims.before(), None);
         claims.subscribed(|_| true);
         let Some(Known::Look(first)) = claims.known(key.id) else { panic!("it need not look") };
@@ -299,7 +313,7 @@ mod tests {
 
     #[test]
     fn grants_of_nobody_are_not_kept_for_ever_and_cost_nobody_the_latest_one() {
-        let claims = WaitingClaims::default();
+        let claims = WaitingClaims::<()>::default();
         for _ in 0..3 * EARLY {
             let (before, key) = (claims.before(), key());
             claims.granted(key.id, 7);
@@ -317,7 +331,7 @@ mod tests {
 
     #[test]
     fn what_is_pushed_after_the_claim_was_sent_again_is_kept_and_the_last_push_before_is_not() {
-        let (claims, key) = (WaitingClaims::default(), key());
+        let (claims, key) = (WaitingClaims::<()>::default(), key());
         claims.queued(&key, claims.before(), None);
         claims.granted(key.id, 7);
         let before = claims.before();
@@ -330,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_claim_that_was_withdrawn_before_its_answer_came_has_no_place() {
-        let (claims, key) = (WaitingClaims::default(), key());
+        let (claims, key) = (WaitingClaims::<()>::default(), key());
         let asked = claims.asks(key.id);
         claims.left(key.id);
         asked.queued(&key, None);
@@ -344,7 +358,7 @@ mod tests {
     /// The script has put it in line, and before its answer was looked at somebody else's script told it to look again.
     #[test]
     fn a_push_to_look_again_that_comes_before_the_answer_to_its_claim_is_not_missed() {
-        let (claims, key) = (WaitingClaims::default(), key());
+        let (claims, key) = (WaitingClaims::<()>::default(), key());
         let asked = claims.asks(key.id);
         claims.again(key.id);
         asked.queued(&key, None);
@@ -359,7 +373,7 @@ mod tests {
 
     #[test]
     fn who_has_left_the_line_is_not_known_any_more() {
-        let (claims, key) = (WaitingClaims::default(), key());
+        let (claims, key) = (WaitingClaims::<()>::default(), key());
         claims.queued(&key, claims.before(), None);
         claims.left(key.id);
         assert!(claims.known(key.id).is_none() && claims.lock().claims.is_empty());
@@ -371,7 +385,7 @@ mod tests {
     /// A failover has lost the grant, or the break, of which it was told.
     #[test]
     fn what_was_pushed_before_the_claim_was_sent_again_does_not_outlive_the_answer() {
-        let (claims, key) = (WaitingClaims::default(), key());
+        let (claims, key) = (WaitingClaims::<()>::default(), key());
         claims.queued(&key, claims.before(), None);
         for _ in 0..2 {
             claims.granted(key.id, 7);
@@ -389,7 +403,7 @@ mod tests {
 
     #[test]
     fn who_holds_the_lock_has_no_place_any_more() {
-        let (claims, key) = (WaitingClaims::default(), key());
+        let (claims, key) = (WaitingClaims::<()>::default(), key());
         claims.queued(&key, claims.before(), None);
         claims.granted(key.id, 7);
         claims.settled(std::iter::once(&key));

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::info::LockInfo;
 use crate::engine::{Engine, LineObserver};
-use crate::info::LockInfo;
 use crate::store::IdHash;
 use crate::{LockName, Result};
 

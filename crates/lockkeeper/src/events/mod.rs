@@ -1,5 +1,12 @@
 //! Where events go: to the log, the figures and the callback.
 
+pub(crate) mod event;
+#[cfg(feature = "metrics")]
+pub(crate) mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "no_metrics.rs"]
+pub(crate) mod metrics;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

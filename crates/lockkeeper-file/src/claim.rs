@@ -1,20 +1,17 @@
-//! Claims: how they join a line, wait in it, and leave it.
+//! Claims: how they join a line, and how they are changed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::params;
 
-use super::claim_row::{ClaimRow, State};
-use super::line::Front;
-use super::{Micros, Txn, read, span};
+use super::layout::claim_row::{ClaimRow, State};
+use super::layout::line::Front;
+use super::layout::{Micros, Txn, read, span};
 use crate::fault::Outcome;
 use crate::store::admit::{Demand, same_kind};
-use crate::store::{Amend, Amended, Broken, Claim, ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, Withdrawal, refusal};
+use crate::store::{Amend, Amended, Claim, ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, refusal};
 use crate::{LockName, random};
-
-/// The most tombstones that one request clears away.
-const CLEAR_MAX: u32 = 64;
 
 impl Txn<'_> {
     pub(crate) fn claim(&mut self, claim: &Claim) -> Outcome<Verdict> {
@@ -42,15 +39,6 @@ impl Txn<'_> {
             Some(old) => self.replace(claim, old, &front),
             None => self.join(claim, front),
         }
-    }
-
-    pub(crate) fn withdraw(&mut self, key: &ClaimKey, tombstone: Option<Duration>) -> Outcome<Withdrawal> {
-        if let Some(lease) = tombstone {
-            self.tombstone(key.id, lease)?;
-        }
-        let Some(row) = self.find(key)? else { return Ok(Withdrawal::Absent) };
-        self.remove_all(std::iter::once(row))?;
-        Ok(Withdrawal::Removed)
     }
 
     pub(crate) fn amend(&mut self, key: &ClaimKey, change: &Amend) -> Outcome<Amended> {
@@ -231,32 +219,6 @@ impl Txn<'_> {
         let sql = "SELECT 1 FROM lk_gone WHERE id = ?1 AND until_us > ?2";
         Ok(self.first(sql, params![id.as_bytes(), self.now], |_| Ok(()))?.is_some())
     }
-
-    fn tombstone(&mut self, id: ClaimId, lease: Duration) -> Outcome<()> {
-        self.insert_tombstone(id, self.now.saturating_add(span(lease)), None)
-    }
-
-    /// No claim with this id is granted any more. The tombstone names the operator who removed the
-    /// claim, if there was one.
-    pub(super) fn insert_tombstone(&mut self, id: ClaimId, until: Micros, broken: Option<(&str, &str)>) -> Outcome<()> {
-        let (by, reason) = broken.unzip();
-        self.change(
-            "DELETE FROM lk_gone WHERE id IN (SELECT id FROM lk_gone WHERE until_us <= ?1 LIMIT ?2)",
-            params![self.now, CLEAR_MAX],
-        )?;
-        self.change(
-            "INSERT INTO lk_gone (id, until_us, broken_by, broken_reason) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (id) DO UPDATE SET until_us = max(until_us, excluded.until_us)",
-            params![id.as_bytes(), until, by, reason],
-        )?;
-        Ok(())
-    }
-
-    /// The operator who removed a claim at once, and the reason, if there was one.
-    pub(super) fn who_removed(&self, id: ClaimId) -> Outcome<Option<Broken>> {
-        let sql = "SELECT broken_by, broken_reason FROM lk_gone WHERE id = ?1 AND broken_by IS NOT NULL";
-        self.first(sql, [id.as_bytes()], |row| Ok(Broken { by: row.get(0)?, reason: row.get(1)?, removed: true }))
-    }
 }
 
 /// When later waiters look: seldom, since the first waiter does it for them.
@@ -265,6 +227,6 @@ fn unhurried() -> Duration {
 }
 
 /// The time up to `at`.
-pub(super) fn until(at: Micros, now: Micros) -> Duration {
+pub(crate) fn until(at: Micros, now: Micros) -> Duration {
     Duration::from_micros(u64::try_from(at.saturating_sub(now)).unwrap_or(0))
 }

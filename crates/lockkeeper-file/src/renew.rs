@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
-use super::claim_row::{ClaimRow, claim_rows};
-use super::{Micros, Txn, span};
+use super::layout::claim_row::{ClaimRow, claim_rows};
+use super::layout::{Micros, Txn, span};
 use crate::fault::Outcome;
 use crate::liveness::ClientId;
 use crate::store::{Asked, ClaimId, Live, LiveState, Opened, Renewal, Renewed, SessionId, SessionSpec};
-use crate::{Error, ErrorKind, LockName};
+use crate::{Error, ErrorKind};
 
 /// Up to this many claims are looked up one by one; more, with one query for all of the session.
 const SHORT_LIST: usize = 16;
@@ -89,20 +89,10 @@ impl Txn<'_> {
         Ok(Renewal::Queued)
     }
 
-    /// Withdraws all claims of the session. Its requests under way come before, since each client's
-    /// requests run in order.
-    pub(crate) fn close(&mut self, session: &SessionId) -> Outcome<()> {
-        let claims = self.claims_of(session)?;
-        self.remove_all(claims.into_values())?;
-        self.change("DELETE FROM lk_session WHERE id = ?1", [session.as_str()])?;
-        self.memory.leftovers.forget(session);
-        Ok(())
-    }
-
     /// Starts both leases of a session again, unless they are almost new, and returns its ttl. An
     /// end stays an end: waiting claims with an ended lease are removed before, and a session that
     /// has ended is lost.
-    pub(super) fn revive(&mut self, session: &SessionId) -> Outcome<Micros> {
+    pub(crate) fn revive(&mut self, session: &SessionId) -> Outcome<Micros> {
         let found = self.first(
             "SELECT ttl_us, wait_ttl_us, hold_until_us, wait_until_us FROM lk_session
              WHERE id = ?1 AND dead = 0 AND hold_until_us > ?2",
@@ -128,29 +118,13 @@ impl Txn<'_> {
         Ok(ttl)
     }
 
-    pub(super) fn claims_of(&self, session: &SessionId) -> Outcome<HashMap<ClaimId, ClaimRow>> {
+    pub(crate) fn claims_of(&self, session: &SessionId) -> Outcome<HashMap<ClaimId, ClaimRow>> {
         let claims = self.all(claim_rows!("WHERE c.session = ?1"), [session.as_str()], ClaimRow::read)?;
         Ok(claims.into_iter().map(|row| (row.id, row)).collect())
     }
 
-    /// Removes claims of any lines, except those that a minimum hold keeps, and grants the claims
-    /// that become admissible.
-    pub(super) fn remove_all(&mut self, rows: impl Iterator<Item = ClaimRow>) -> Outcome<()> {
-        let mut lines: Vec<LockName> = Vec::new();
-        for row in rows {
-            lines.push(row.name.clone());
-            self.end_claim(row)?;
-        }
-        lines.sort();
-        lines.dedup();
-        for name in &lines {
-            self.settle(name)?;
-        }
-        Ok(())
-    }
-
     /// Records that a client's process has ended: both leases of its sessions end now.
-    pub(super) fn declare_dead(&mut self, client: &ClientId) -> Outcome<()> {
+    pub(crate) fn declare_dead(&mut self, client: &ClientId) -> Outcome<()> {
         self.change(
             "UPDATE lk_session SET dead = 1, hold_until_us = min(hold_until_us, ?2),
              wait_until_us = min(wait_until_us, ?2) WHERE client = ?1 AND dead = 0 AND detached = 0",

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::admin::Admin;
+use super::builder::{KeeperBuilder, Source};
+use super::info::LockInfo;
+use super::watch::LockWatch;
 use crate::Open;
-use crate::admin::Admin;
-use crate::builder::{KeeperBuilder, Source};
 use crate::drivers;
 use crate::engine::{Engine, SessionState, mode};
-use crate::info::LockInfo;
 use crate::kinds::{Election, MultiBuilder, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore};
 use crate::runtime::inside;
 use crate::store::{Capabilities, ClaimKey, Driver, Store};
 use crate::url::StoreUrl;
-use crate::watch::LockWatch;
 use crate::{Error, ErrorKind, FencingToken, Guard, Handle, LockName, Result, Sequencer};
 
 /// Connects to the store at `url` with all defaults; [`Keeper::from_url`] has the settings.

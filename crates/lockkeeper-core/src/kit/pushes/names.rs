@@ -10,7 +10,7 @@ use crate::LockName;
 
 /// Every name that is watched now.
 #[derive(Debug, Default)]
-pub(super) struct WatchedNames(Mutex<HashMap<String, WatchedName>>);
+pub struct WatchedNames(Mutex<HashMap<String, WatchedName>>);
 
 #[derive(Debug, Default)]
 struct WatchedName {
@@ -22,7 +22,7 @@ struct WatchedName {
 
 /// One who watches a name. Nothing is missed from its making on.
 #[derive(Debug)]
-pub(super) struct Watching<'a> {
+pub struct Watching<'a> {
     names: &'a WatchedNames,
     name: String,
     notify: Arc<Notify>,
@@ -33,7 +33,7 @@ pub(super) struct Watching<'a> {
 
 impl WatchedNames {
     /// `name` is watched for as long as the result lives.
-    pub(super) fn watch(&self, name: &LockName) -> Watching<'_> {
+    pub fn watch(&self, name: &LockName) -> Watching<'_> {
         let name = name.encoded();
         let mut names = self.lock();
         let watched = names.entry(name.clone()).or_default();
@@ -45,7 +45,7 @@ impl WatchedNames {
     }
 
     /// The line of this encoded name has changed.
-    pub(super) fn changed(&self, name: &str) {
+    pub fn changed(&self, name: &str) {
         if let Some(watched) = self.lock().get(name) {
             watched.changes.fetch_add(1, Ordering::SeqCst);
             watched.notify.notify_waiters();
@@ -53,7 +53,7 @@ impl WatchedNames {
     }
 
     /// Changes of these may have been missed.
-    pub(super) fn subscribed(&self, serves: impl Fn(&str) -> bool) {
+    pub fn subscribed(&self, serves: impl Fn(&str) -> bool) {
         for (_, watched) in self.lock().iter().filter(|(name, _)| serves(name)) {
             watched.notify.notify_waiters();
         }
@@ -67,12 +67,12 @@ impl WatchedNames {
 
 impl Watching<'_> {
     /// Notified when the line may have changed.
-    pub(super) fn notify(&self) -> &Notify {
+    pub fn notify(&self) -> &Notify {
         &self.notify
     }
 
     /// Whether the server has told of a change since this one began to watch.
-    pub(super) fn has_changed(&self) -> bool {
+    pub fn has_changed(&self) -> bool {
         self.changes.load(Ordering::SeqCst) != self.before
     }
 }

@@ -1,4 +1,4 @@
-//! The claims of this client, by session: the server does not know sessions, so the client that closes a session
+//! The claims of this client, by session. For a store whose server knows no sessions: the client that closes a session
 //! withdraws all its claims.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ const MIN_BEFORE_SWEEP: usize = 1024;
 
 /// Every claim of this client that may be live, by session.
 #[derive(Debug, Default)]
-pub(super) struct SessionClaims(Mutex<Sessions>);
+pub struct SessionClaims(Mutex<Sessions>);
 
 #[derive(Debug, Default)]
 struct Sessions {
@@ -28,13 +28,13 @@ struct Sessions {
 struct Session {
     /// How long a claim of it may live after its last request.
     ttl: Duration,
-    claims: HashMap<ClaimId, Entry>,
+    claims: HashMap<ClaimId, LiveClaim>,
     /// When there are so many it is looked which of them are dead.
     look_at: usize,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct LiveClaim {
     name: LockName,
     /// The shorter one of its lives: as a holder, and as a waiter.
     ttl: Duration,
@@ -44,13 +44,13 @@ struct Entry {
 
 impl SessionClaims {
     /// A session begins.
-    pub(super) fn open(&self, id: &SessionId, spec: &SessionSpec) {
+    pub fn open(&self, id: &SessionId, spec: &SessionSpec) {
         let ttl = spec.ttl.saturating_add(spec.lock_delay).max(spec.wait_ttl);
         self.lock().all.insert(id.clone(), Session::new(ttl));
     }
 
     /// It is about to be claimed.
-    pub(super) fn claim(&self, claim: &Claim, now: Instant) {
+    pub fn claim(&self, claim: &Claim, now: Instant) {
         let key = &claim.key;
         let mut sessions = self.lock();
         sessions.forget_the_dead(now);
@@ -58,11 +58,11 @@ impl SessionClaims {
         let session = sessions.all.entry(key.session.clone()).or_insert_with(|| Session::new(ttl));
         session.forget_the_dead(now);
         let until = now + session.ttl;
-        session.claims.insert(key.id, Entry { name: key.name.clone(), ttl: claim.ttl.min(claim.wait_ttl), until });
+        session.claims.insert(key.id, LiveClaim { name: key.name.clone(), ttl: claim.ttl.min(claim.wait_ttl), until });
     }
 
     /// These are about to be renewed. Returns the shortest of their lives, as far as they are known.
-    pub(super) fn renew<'a>(
+    pub fn renew<'a>(
         &self,
         id: &SessionId,
         claims: impl Iterator<Item = &'a ClaimId>,
@@ -81,23 +81,26 @@ impl SessionClaims {
     }
 
     /// It is known to be gone.
-    pub(super) fn left(&self, key: &ClaimKey) {
+    pub fn left(&self, key: &ClaimKey) {
         if let Some(session) = self.lock().all.get_mut(&key.session) {
             session.claims.remove(&key.id);
         }
     }
 
     /// Everything of a session that may be live.
-    pub(super) fn of(&self, id: &SessionId) -> Vec<ClaimKey> {
+    pub fn of(&self, id: &SessionId) -> Vec<ClaimKey> {
         let lock = self.lock();
         let Some(session) = lock.all.get(id) else { return Vec::new() };
-        let key =
-            |(claim, entry): (&ClaimId, &Entry)| ClaimKey { name: entry.name.clone(), session: id.clone(), id: *claim };
+        let key = |(claim, entry): (&ClaimId, &LiveClaim)| ClaimKey {
+            name: entry.name.clone(),
+            session: id.clone(),
+            id: *claim,
+        };
         session.claims.iter().map(key).collect()
     }
 
     /// The session is over, and nothing of it is left.
-    pub(super) fn close(&self, id: &SessionId) {
+    pub fn close(&self, id: &SessionId) {
         self.lock().all.remove(id);
     }
 

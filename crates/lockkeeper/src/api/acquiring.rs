@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tracing::{Instrument, Span};
 
-use crate::acquire::{Acquire, Acquired};
+use super::acquire::{Acquire, Acquired};
 use crate::engine::{AllGranted, Attempt, AttemptControl, Attempts, Engine, Granted, kept_from_all, offer};
 use crate::event::{Event, Missed};
 use crate::runtime::{Task, poll_inside};

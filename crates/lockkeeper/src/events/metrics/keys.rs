@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_page_of_the_metrics_lists_them_all() {
-        let page = include_str!("../../../../docs/metrics.md");
+        let page = include_str!("../../../../../docs/metrics.md");
         let tables: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
         // Those of the command line are its own.
         let is_ours = |name: &String| name.starts_with("lockkeeper_") && !name.starts_with("lockkeeper_run_");

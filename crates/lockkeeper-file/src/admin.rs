@@ -1,12 +1,36 @@
-//! Breaking a claim, and asking holders to let go.
+//! For administrators: what is listed, breaking a claim, and asking holders to let go.
 
+use async_trait::async_trait;
 use rusqlite::params;
 
-use super::Txn;
-use super::claim_row::{ClaimRow, claim_rows};
-use crate::LockName;
+use super::layout::claim_row::{ClaimRow, claim_rows};
+use super::layout::{Txn, read};
+use super::{FileStore, now};
 use crate::fault::Outcome;
-use crate::store::{Evict, Evicted, Target};
+use crate::store::{Admin, Evict, Evicted, Line, Target};
+use crate::{LockName, Result};
+
+#[async_trait]
+impl Admin for FileStore {
+    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
+        self.check_process()?;
+        let prefix = prefix.to_owned();
+        let lines =
+            self.0.reader.look(move |db, dead_clients| read::lines(db, &prefix, limit, now(), dead_clients)).await?;
+        Ok(lines.into_iter().map(|(name, line)| (name, Ok(line))).collect())
+    }
+
+    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+        let (name, target) = (name.clone(), target.clone());
+        let (by, reason) = (by.to_owned(), reason.to_owned());
+        self.write(move |txn| txn.evict(&name, &target, how, &by, &reason)).await
+    }
+
+    async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
+        let (name, by, reason) = (name.clone(), by.to_owned(), reason.to_owned());
+        self.write(move |txn| txn.request_release(&name, &by, &reason)).await
+    }
+}
 
 impl Txn<'_> {
     pub(crate) fn evict(

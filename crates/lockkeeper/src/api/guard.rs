@@ -12,10 +12,10 @@ use std::time::Duration;
 use tracing::Span;
 
 pub use self::convert::NotConverted;
+use super::finish::Finish;
+use super::handle::Handle;
 use crate::engine::{Engine, Grant, Granted, Hold, ReentrantShare, Share};
 use crate::event::Event;
-use crate::finish::Finish;
-use crate::handle::Handle;
 use crate::runtime;
 use crate::store::HeldClaim;
 use crate::time::Instant;

@@ -10,15 +10,50 @@ use super::layout::{self, Keys};
 use super::route::{OPEN, ReportMigration};
 use super::servers::Said;
 use super::{RedisStore, fault};
-use crate::Result;
-use crate::store::{Live, Renewal, Renewed};
+use crate::store::{Live, Renewal, Renewed, SessionId};
+use crate::{ErrorKind, Result};
+
+/// How long all nodes of a cluster may take to answer a renewal of claims that this client did not make; for its own a
+/// quarter of their ttl, which leaves time for another one.
+const TIME_LIMIT: Duration = Duration::from_secs(1);
+
+/// Renews them. Where a node does not answer, its claims have failed, and those of the others are renewed.
+pub(super) async fn renew(store: &RedisStore, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+    let ttl = store.0.session_claims.renew(session, live.iter().map(|live| &live.key.id), store.0.clock.now());
+    let mut claims = vec![Renewal::Unknown; live.len()];
+    let (mut server_time, mut requests) = (None, Vec::new());
+    let (mut failed, mut answered) = (None, false);
+    for (at, renewed) in each(store, live, ttl.map_or(TIME_LIMIT, |ttl| ttl / 4)).await {
+        match renewed {
+            Ok(renewed) => {
+                answered = true;
+                server_time = renewed.server_time;
+                requests.extend(renewed.requests);
+                for (at, renewal) in at.into_iter().zip(renewed.claims) {
+                    claims[at] = renewal;
+                }
+            }
+            Err(error) => {
+                at.into_iter().for_each(|at| claims[at] = Renewal::Failed(error.clone()));
+                failed = Some(error);
+            }
+        }
+    }
+    let held = live.iter().zip(&claims).filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
+    store.0.pushed.waiting.settled(held.map(|(live, _)| &live.key));
+    match failed {
+        // Where several have failed, each has a cause of its own.
+        Some(error) if !answered && (live.len() == 1 || error.kind() == ErrorKind::Closed) => Err(error),
+        _ => Ok(Renewed { claims, server_time: server_time.filter(|_| store.0.one_clock), requests }),
+    }
+}
 
 /// What was answered about some of the claims, or why nothing was, with where they stand in the list.
-pub(super) type Renewals = (Vec<usize>, Result<Renewed>);
+type Renewals = (Vec<usize>, Result<Renewed>);
 
 /// Renews those whose keys are in one place in one request. When `within` is over, what has been answered is what is
 /// known: a silent node of a cluster does not keep back what the others have said.
-pub(super) async fn each(store: &RedisStore, live: &[Live], within: Duration) -> Vec<Renewals> {
+async fn each(store: &RedisStore, live: &[Live], within: Duration) -> Vec<Renewals> {
     let (servers, clock) = (&store.0.servers, &store.0.clock);
     let mut groups: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     let keys: Vec<_> = live.iter().map(|live| Keys::of(&live.key.name)).collect();

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::acquire::check_reason;
+use super::acquire::check_reason;
+use super::finish::Finish;
+use super::info::LockInfo;
 use crate::engine::Engine;
-use crate::finish::Finish;
-use crate::info::LockInfo;
 use crate::store::{Evict, Evicted, IdHash, Line, Target as Claim};
 use crate::{Error, ErrorKind, FencingToken, LockName, Result};
 

@@ -1,0 +1,41 @@
+//! For those who write a store: what several stores need, written once.
+//!
+//! | for | look at |
+//! |---|---|
+//! | a store whose server pushes | [`WaitingClaims`], [`WatchedNames`] |
+//! | a store whose server reports nothing by itself | [`poll()`] |
+//! | a store whose server knows no sessions | [`SessionClaims`] |
+//! | the keepers that listen to a store | [`Listeners`] |
+//! | a state that another task changes | [`watchful()`], [`watchful_until`] |
+//! | attempts that fail | [`Backoff`] |
+//! | a fork of the process | [`Process`] |
+//! | addresses, login, TLS and times of a URL | `Hosts`, `Limits` (feature `net`) |
+//! | connections | `net` (feature `net`) |
+//! | tasks and threads, random numbers | [`runtime`], [`random`] |
+
+mod backoff;
+#[cfg(feature = "net")]
+mod hosts;
+mod listeners;
+#[cfg(feature = "net")]
+pub mod net;
+mod poll;
+mod process;
+mod pushes;
+pub mod random;
+pub mod runtime;
+#[cfg(feature = "testing")]
+pub mod seeded;
+pub mod serial;
+mod session_claims;
+mod watchful;
+
+pub use self::backoff::Backoff;
+#[cfg(feature = "net")]
+pub use self::hosts::{Hosts, Limits, wrong_param};
+pub use self::listeners::Listeners;
+pub use self::poll::{Pace, poll};
+pub use self::process::Process;
+pub use self::pushes::{Known, Sent, WaitingClaims, WatchedNames, Watching};
+pub use self::session_claims::SessionClaims;
+pub use self::watchful::{watchful, watchful_until};

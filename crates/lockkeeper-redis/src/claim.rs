@@ -1,0 +1,45 @@
+//! Claims: a place in line or the lock at once, and changes of what a claim has.
+
+use super::RedisStore;
+use super::layout::{self, Keys};
+use crate::Result;
+use crate::store::{Amend, Amended, Claim, ClaimKey, Verdict};
+
+pub(super) async fn claim(store: &RedisStore, claim: &Claim) -> Result<Verdict> {
+    let (keys, waiting, servers) = (Keys::of(&claim.key.name), &store.0.pushed.waiting, &store.0.servers);
+    let channel = servers.channel(&keys);
+    let sent = waiting.asks(claim.key.id);
+    store.0.session_claims.claim(claim, store.0.clock.now());
+    let request = layout::claim(claim, &store.0.client, &channel);
+    // Nobody would know of which node's replicas to ask.
+    let may_be_open = !servers.needs_replicas();
+    let open =
+        move |nth: usize| (may_be_open && nth == 0).then(|| layout::claim_open(claim, &store.0.client, &channel));
+    let said = store.ask_or(&claim.key.name, request, open)?.await?;
+    let answer = said.read(|value| layout::claim_answer(claim, value))?;
+    match answer.value {
+        Verdict::Queued { .. } => {
+            sent.queued(&claim.key, servers.listen(&keys));
+        }
+        Verdict::Granted { .. } => {
+            waiting.left(claim.key.id);
+            servers.replicated(&said.proof(), &keys).await?;
+        }
+        _ => {
+            waiting.left(claim.key.id);
+            store.0.session_claims.left(&claim.key);
+        }
+    }
+    Ok(answer.value)
+}
+
+pub(super) async fn amend(store: &RedisStore, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+    let request = layout::amend(key, change, &store.0.client, store.next_change());
+    let said = store.ask(&key.name, request)?.await?;
+    let amended = said.read(layout::amend_answer)?;
+    if amended == Amended::Done && matches!(change, Amend::MinHold(_)) {
+        // A minimum hold is a promise about the time after the holder; what a claim shows or gives up is none.
+        store.0.servers.replicated(&said.proof(), &Keys::of(&key.name)).await?;
+    }
+    Ok(amended)
+}

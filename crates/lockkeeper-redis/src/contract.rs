@@ -1,0 +1,65 @@
+//! The contract of a store, on Redis: each operation is a module of its own.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{CAPABILITIES, RedisStore, claim, layout, long, renew, wait, withdraw};
+use crate::store::{
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
+    SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+};
+use crate::{LockName, Result};
+
+#[async_trait]
+impl Store for RedisStore {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+
+    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+        self.capabilities().check(session)?;
+        let id = SessionId::random();
+        self.0.session_claims.open(&id, session);
+        Ok(Opened { id, ttl: session.ttl })
+    }
+
+    async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        renew::renew(self, session, live).await
+    }
+
+    async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
+        withdraw::close(self, session, live).await
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        claim::claim(self, claim).await
+    }
+
+    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+        claim::amend(self, key, change).await
+    }
+
+    async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+        withdraw::withdraw(self, key, tombstone).await
+    }
+
+    async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+        match interest {
+            Interest::Claim(key) => wait::claim(self, key, within).await,
+            Interest::Name(name) => wait::name(self, name, seen, within).await,
+        }
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        Ok(long::line(self, name, |value| layout::line_answer(name, value)).await?.value)
+    }
+
+    fn on_loss(&self, listener: Losses) {
+        self.0.pushed.losses.add(listener);
+    }
+}

@@ -1,0 +1,46 @@
+//! Withdrawals: of one claim, and of all claims of a session that ends.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::{RedisStore, layout};
+use crate::Result;
+use crate::store::{ClaimId, ClaimKey, Live, LiveState, SessionId, TOMBSTONE_MIN, Withdrawal};
+
+pub(super) async fn withdraw(store: &RedisStore, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+    // Whatever comes of this, nobody waits for it any more.
+    store.0.pushed.waiting.left(key.id);
+    let request = layout::withdraw(key, tombstone).posted();
+    let open = |nth: usize| if nth == 0 { layout::withdraw_open(key, tombstone) } else { None };
+    let withdrawal = store.ask_or(&key.name, request, open)?.await?.read(layout::withdraw_answer)?;
+    store.0.session_claims.left(key);
+    Ok(withdrawal)
+}
+
+/// The server knows no sessions: each claim is withdrawn, in requests that are sent together.
+pub(super) async fn close(store: &RedisStore, session: &SessionId, live: &[Live]) -> Result<()> {
+    let mut all: HashMap<ClaimId, (ClaimKey, Option<Duration>)> =
+        store.0.session_claims.of(session).into_iter().map(|key| (key.id, (key, None))).collect();
+    for live in live {
+        // A copy of it may still be on its way.
+        let tombstone = (live.state == LiveState::InFlight).then_some(TOMBSTONE_MIN);
+        all.insert(live.key.id, (live.key.clone(), tombstone));
+    }
+    let mut sent = Vec::new();
+    for (key, tombstone) in all.values() {
+        store.0.pushed.waiting.left(key.id);
+        let open = |nth: usize| if nth == 0 { layout::withdraw_open(key, *tombstone) } else { None };
+        sent.push(store.ask_or(&key.name, layout::withdraw(key, *tombstone), open));
+    }
+    let mut closed = Ok(());
+    for answer in sent {
+        let withdrawn = match answer {
+            Ok(answer) => answer.await.and_then(|said| said.read(layout::withdraw_answer)),
+            Err(error) => Err(error),
+        };
+        closed = closed.and(withdrawn.map(drop));
+    }
+    closed?;
+    store.0.session_claims.close(session);
+    Ok(())
+}
