@@ -37,7 +37,7 @@ pub(crate) fn run(root: &Path, examples: &[Example]) -> Result<Outcome> {
         println!("\n---- example {} ----", example.name);
         let mut command = Command::new(&example.program);
         let command = command.current_dir(root).stdin(Stdio::null());
-        let (status, secrets) = secrets::watch(command, Some(LIMIT), &secrets::show, &|| ())?;
+        let (status, secrets) = secrets::watch(command, Some(LIMIT), &secrets::show, &|_| ())?;
         outcome.secrets += secrets;
         outcome.times.push((example.name.clone(), start.elapsed()));
         outcome.took += start.elapsed();

@@ -3,6 +3,7 @@
 mod bench;
 mod budgets;
 mod ci;
+mod cpu;
 mod examples;
 mod go;
 mod interop;

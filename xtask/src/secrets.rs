@@ -19,13 +19,13 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) type See<'a> = &'a (dyn Fn(&str, bool) + Sync);
 
 /// Runs a command; a command that runs tests has `--show-output`. `see` gets its lines, and `look`
-/// is called now and then while it runs. Returns the exit status (`None` if the command was killed
-/// at its limit), and the number of lines with a secret.
+/// gets its process id now and then while it runs. Returns the exit status (`None` if the command
+/// was killed at its limit), and the number of lines with a secret.
 pub(crate) fn watch(
     command: &mut Command,
     limit: Option<Duration>,
     see: See<'_>,
-    look: &dyn Fn(),
+    look: &dyn Fn(u32),
 ) -> Result<(Option<ExitStatus>, usize)> {
     if limit.is_some() {
         // The processes that the command starts belong to it: the output ends only when all of them
@@ -51,13 +51,13 @@ pub(crate) fn show(line: &str, is_to_be_shown: bool) {
     }
 }
 
-fn end(child: &mut Child, limit: Option<Duration>, look: &dyn Fn()) -> Result<Option<ExitStatus>> {
+fn end(child: &mut Child, limit: Option<Duration>, look: &dyn Fn(u32)) -> Result<Option<ExitStatus>> {
     let start = Instant::now();
     while limit.is_none_or(|limit| start.elapsed() < limit) {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        look();
+        look(child.id());
         std::thread::sleep(LOOK);
     }
     // The child is not reaped yet, so it still has this process id.
@@ -124,7 +124,7 @@ mod tests {
         let mut sh = Command::new("sh");
         sh.args(["-c", "sleep 1000 & sleep 1000"]);
         let start = Instant::now();
-        let (ended, _) = watch(&mut sh, Some(Duration::from_millis(200)), &show, &|| ()).unwrap();
+        let (ended, _) = watch(&mut sh, Some(Duration::from_millis(200)), &show, &|_| ()).unwrap();
         assert!(ended.is_none() && start.elapsed() < Duration::from_secs(500));
     }
 
@@ -132,7 +132,7 @@ mod tests {
     fn what_ends_in_time_says_how() {
         let mut sh = Command::new("sh");
         sh.args(["-c", "exit 3"]);
-        let (ended, _) = watch(&mut sh, Some(Duration::from_secs(500)), &show, &|| ()).unwrap();
+        let (ended, _) = watch(&mut sh, Some(Duration::from_secs(500)), &show, &|_| ()).unwrap();
         assert_eq!(ended.unwrap().code(), Some(3));
     }
 

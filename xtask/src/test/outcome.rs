@@ -1,5 +1,6 @@
 //! The outcome of the tests, read from the output of their programs.
 
+use std::collections::HashMap;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ pub(crate) struct Outcome {
     pub(crate) times: Vec<(String, Duration)>,
     /// How long all tests took.
     pub(crate) took: Duration,
+    /// How long the program computed, with all that the program started.
+    pub(crate) cpu: Duration,
     /// The problem of the program, and the command that repeats it.
     pub(crate) complaint: Option<String>,
 }
@@ -94,6 +97,8 @@ pub(crate) struct Total {
     complaints: Vec<String>,
     /// How long each step took, in order.
     steps: Vec<(String, Duration)>,
+    /// How long each program computed.
+    cpu: HashMap<String, Duration>,
     /// The budget of each program, if the times are judged.
     budgets: Option<Budgets>,
 }
@@ -114,6 +119,9 @@ impl Total {
 
     pub(crate) fn add(&mut self, name: &str, of: Outcome) {
         self.steps.push((name.to_owned(), of.took));
+        if !of.cpu.is_zero() {
+            self.cpu.insert(name.to_owned(), of.cpu);
+        }
         self.sum.times.extend(of.times.into_iter().map(|(test, took)| (format!("{name}: {test}"), took)));
         self.sum.passed += of.passed;
         self.sum.failed += of.failed;
@@ -140,10 +148,11 @@ impl Total {
     /// How long each step took, and the slowest tests.
     pub(crate) fn times(&self) -> Vec<String> {
         let line = |(name, took): &(String, Duration)| format!("{:>8.1} s  {name}", took.as_secs_f64());
-        let mut lines = match &self.budgets {
+        let lines = match &self.budgets {
             Some(budgets) => budgets::table(&self.steps, budgets),
             None => self.steps.iter().map(line).collect(),
         };
+        let mut lines: Vec<_> = lines.into_iter().map(|line| self.with_cpu(line)).collect();
         let mut tests: Vec<_> = self.sum.times.iter().collect();
         tests.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
         tests.truncate(SLOWEST);
@@ -152,6 +161,15 @@ impl Total {
             lines.extend(tests.into_iter().map(line));
         }
         lines
+    }
+
+    /// The line of a program, with how long the program computed.
+    fn with_cpu(&self, line: String) -> String {
+        let (_, name) = line.rsplit_once("  ").unwrap_or_default();
+        match self.cpu.get(name) {
+            Some(cpu) => format!("{line}, computed {:.1} s", cpu.as_secs_f64()),
+            None => line,
+        }
     }
 
     /// The failures, and the number of tests.
@@ -238,6 +256,19 @@ mod tests {
         let mut unjudged = Total::default();
         unjudged.add("lockkeeper new", took(1000));
         assert!(unjudged.is_good());
+    }
+
+    #[test]
+    fn a_program_that_computed_says_for_how_long() {
+        let mut total = Total::default();
+        total.judge(Budgets::parse("lockkeeper it 115").unwrap());
+        total.time("build", || ());
+        let (took, cpu) = (Duration::from_secs(99), Duration::from_millis(105_300));
+        total.add("lockkeeper it", Outcome { took, cpu, ..Outcome::default() });
+        assert_eq!(
+            total.times()[1..],
+            ["   0.0 s         -  build", "  99.0 s     115 s  lockkeeper it, computed 105.3 s"]
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use super::args::Args;
 use super::outcome::{Outcome, Total};
 use super::programs::TestProgram;
+use crate::cpu::Cpu;
 use crate::secrets;
 
 /// How many programs run at a time. With four programs, Redis and etcd left tests without an answer
@@ -58,6 +59,7 @@ struct Seen {
     last: String,
     outcome: Outcome,
     told: Option<Instant>,
+    cpu: Cpu,
 }
 
 fn run_one(program: &mut TestProgram, args: &Args) -> Result<Outcome> {
@@ -80,8 +82,9 @@ fn run_one(program: &mut TestProgram, args: &Args) -> Result<Outcome> {
             line.clone_into(&mut seen.last);
         }
     };
-    let look = || {
+    let look = |id| {
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.cpu.look(id);
         if seen.told.unwrap_or(start).elapsed() >= SIGN_OF_LIFE {
             seen.told = Some(Instant::now());
             eprintln!("xtask: {name} runs for {} s; its last line: {}", start.elapsed().as_secs(), seen.last);
@@ -89,7 +92,7 @@ fn run_one(program: &mut TestProgram, args: &Args) -> Result<Outcome> {
     };
     let (status, secrets) = secrets::watch(command, None, &see, &look)?;
     let mut seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
-    (seen.outcome.secrets, seen.outcome.took) = (secrets, start.elapsed());
+    (seen.outcome.secrets, seen.outcome.took, seen.outcome.cpu) = (secrets, start.elapsed(), seen.cpu.time());
     if let Some(status) = status {
         let variable = if args.all { format!("{ALL}=1 ") } else { String::new() };
         seen.outcome.end(&name, status, |tests| variable.clone() + &program.to_repeat(tests));
