@@ -1,6 +1,8 @@
 /* Moves the wall clock of the process that preloads it. The offset is in microseconds, a 64-bit
- * number of this machine at the beginning of the file $LOCKKEEPER_LIVE_CLOCK. Monotonic clocks stay
- * as they are, as they do when the time of a machine is set.
+ * number of this machine at the beginning of the file $LOCKKEEPER_LIVE_CLOCK. With
+ * $LOCKKEEPER_LIVE_CLOCK_STANDS the number is the time itself: the clock stands still until a test
+ * writes another number. Monotonic clocks stay as they are, as they do when the time of a machine is
+ * set.
  *
  * The functions ask the kernel directly: a look-up of the library's own function allocates memory,
  * and an allocator that asks for the time itself (like jemalloc) would come here again. */
@@ -17,6 +19,7 @@
 #define PER_SECOND 1000000LL
 
 static const volatile int64_t *offset;
+static int stands;
 
 __attribute__((constructor)) static void open_offset(void)
 {
@@ -28,10 +31,15 @@ __attribute__((constructor)) static void open_offset(void)
     close(file);
     if (mapped != MAP_FAILED)
         offset = mapped;
+    stands = offset && getenv("LOCKKEEPER_LIVE_CLOCK_STANDS");
 }
 
 static int64_t now(clockid_t clock, long *nanos)
 {
+    if (stands) {
+        *nanos = 0;
+        return *offset;
+    }
     struct timespec real;
     syscall(SYS_clock_gettime, clock, &real);
     *nanos = real.tv_nsec % 1000;

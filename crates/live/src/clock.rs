@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
 
@@ -14,34 +15,64 @@ use crate::program::Program;
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/shim/clock.c");
 const COMPILER: Program = Program { binary: "cc", packages: "gcc libc6-dev", variable: None };
 
-/// The clock of one server: the library that is preloaded into the server reads the offset from a
-/// file.
+/// How a server gets its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The clock goes on, with an offset.
+    Going,
+    /// The clock stands still until a test moves it.
+    Standing,
+}
+
+/// The clock of one server: the library that is preloaded into the server reads the offset, or the
+/// time, from a file.
 #[derive(Debug)]
 pub(crate) struct Clock {
     library: &'static Path,
     file: PathBuf,
+    kind: Kind,
 }
 
 impl Clock {
     /// A clock without an offset.
-    pub(crate) fn new(folder: &Path) -> Result<Self> {
-        let clock = Self { library: library()?, file: folder.join("clock") };
-        fs::write(&clock.file, 0_i64.to_ne_bytes()).context("cannot make a clock")?;
+    pub(crate) fn new(folder: &Path, kind: Kind) -> Result<Self> {
+        let clock = Self { library: library()?, file: folder.join("clock"), kind };
+        let number = if kind == Kind::Standing { now()? } else { 0 };
+        fs::write(&clock.file, number.to_ne_bytes()).context("cannot make a clock")?;
         Ok(clock)
+    }
+
+    /// The file with the time, if the clock stands.
+    pub(crate) fn standing(&self) -> Option<&Path> {
+        (self.kind == Kind::Standing).then_some(&*self.file)
     }
 
     /// Makes the process that this command starts read this clock.
     pub(crate) fn wind(&self, command: &mut Command) {
         command.env("LD_PRELOAD", self.library).env("LOCKKEEPER_LIVE_CLOCK", &self.file);
+        if self.kind == Kind::Standing {
+            command.env("LOCKKEEPER_LIVE_CLOCK_STANDS", "1");
+        }
     }
 
     /// Moves the clock to this many seconds after the real time, or before.
     pub(crate) fn set(&self, seconds: i64) -> Result<()> {
-        let micros = seconds.checked_mul(1_000_000).context("no clock goes that far")?;
-        // In one write of eight aligned bytes, in place: the server has the file mapped.
-        let file = OpenOptions::new().write(true).open(&self.file).context("the clock is gone")?;
-        file.write_all_at(&micros.to_ne_bytes(), 0).context("cannot set the clock")
+        if self.kind == Kind::Standing {
+            bail!("a clock that stands has no offset");
+        }
+        write(&self.file, seconds.checked_mul(1_000_000).context("no clock goes that far")?)
     }
+}
+
+/// Microseconds since 1970.
+fn now() -> Result<i64> {
+    Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())?)
+}
+
+/// In one write of eight aligned bytes, in place: the server has the file mapped.
+pub(crate) fn write(clock: &Path, micros: i64) -> Result<()> {
+    let file = OpenOptions::new().write(true).open(clock).context("the clock is gone")?;
+    file.write_all_at(&micros.to_ne_bytes(), 0).context("cannot set the clock")
 }
 
 /// Compiles the library, once for each test process.

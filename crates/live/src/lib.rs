@@ -21,6 +21,7 @@ mod process;
 mod program;
 mod proxy;
 mod redis;
+mod server;
 mod shared;
 
 pub use self::certificates::Certificates;
@@ -28,5 +29,6 @@ pub use self::dialogue::Dialogue;
 pub use self::etcd::{Control, Entry, Etcd, EtcdBuilder};
 pub use self::program::{Program, interop_binary, lockkeeper_binary};
 pub use self::proxy::{Act, Message, Proxy, Seen, Way};
-pub use self::redis::{Cluster, ClusterBuilder, Redis, RedisBuilder, Sentinel, SentinelBuilder};
+pub use self::redis::{Cluster, ClusterBuilder, Redis, RedisBuilder, Sentinel, SentinelBuilder, StandingClock};
+pub use self::server::Server;
 pub use self::shared::{cluster, etcd, etcd_debian, etcd_oldest, etcd_three, etcd_tls, redis, redis_tls, sentinel};

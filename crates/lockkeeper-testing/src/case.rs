@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 use super::harness::AnyHarness;
+use super::moved_time::Moving;
 use super::{Client, Contender, Harness, Need, Time, Ttls, cases};
 use lockkeeper::LockName;
 use lockkeeper::time::{Clock, Instant};
@@ -16,6 +17,7 @@ use lockkeeper::time::{Clock, Instant};
 const fn limit(time: Time) -> Duration {
     match time {
         Time::Virtual => Duration::from_secs(24 * 3600),
+        Time::Moved => Duration::from_secs(3600),
         Time::Real => Duration::from_secs(400),
     }
 }
@@ -23,6 +25,8 @@ const fn limit(time: Time) -> Duration {
 /// The names, the clients and the time of one case.
 #[derive(Debug)]
 pub struct Case {
+    /// What moves the time ends before the server.
+    _moving: Option<Moving>,
     harness: Box<dyn AnyHarness>,
     clock: Clock,
     prefix: String,
@@ -46,7 +50,10 @@ impl Case {
     async fn start<H: Harness>() -> Self {
         let harness = H::start().await;
         let (clock, prefix) = (harness.clock(), harness.prefix());
-        Self { harness: Box::new(harness), clock, prefix, seeds: AtomicU64::new(1) }
+        let moving = (H::TIME == Time::Moved).then(|| {
+            Moving::start(harness.server_clock().expect("a harness on moved time has the clock of its server"))
+        });
+        Self { _moving: moving, harness: Box::new(harness), clock, prefix, seeds: AtomicU64::new(1) }
     }
 
     /// The store under test.
@@ -210,6 +217,6 @@ pub fn check_left_out<H: Harness>(cases: &[&str], lacks: &[Need], left_out: usiz
 }
 
 fn runtime(time: Time) -> Runtime {
-    let is_paused = time == Time::Virtual;
+    let is_paused = time != Time::Real;
     Builder::new_current_thread().enable_all().start_paused(is_paused).build().expect("a runtime")
 }

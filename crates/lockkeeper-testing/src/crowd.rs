@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 
-use super::{Crash, Harness, Time, Ttls};
+use super::{Crash, Harness, ServerClock, Time, Ttls};
 use lockkeeper::layer::Faults;
 use lockkeeper::store::{Claim, ClaimId, Store, Verdict, forward_store};
 use lockkeeper::time::Clock;
@@ -93,6 +93,10 @@ impl<H: Harness> Harness for Crowded<H> {
 
     fn clock(&self) -> Clock {
         self.0.harness.clock()
+    }
+
+    fn server_clock(&self) -> Option<Arc<dyn ServerClock>> {
+        self.0.harness.server_clock()
     }
 
     fn prefix(&self) -> String {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use data_encoding::HEXLOWER;
 
+use super::ServerClock;
 use lockkeeper::layer::{Fault, Faults, Operation};
 use lockkeeper::store::{Admission, Capabilities, Expiry, Store};
 use lockkeeper::time::Clock;
@@ -38,6 +39,12 @@ pub trait Harness: Sized + Send + Sync + 'static {
 
     /// The clock that measures how long something took. On virtual time the store must run on the same clock.
     fn clock(&self) -> Clock;
+
+    /// The clock of the case's server, on [`Time::Moved`]. The default is `None`: the case moves no
+    /// other clock than its own.
+    fn server_clock(&self) -> Option<Arc<dyn ServerClock>> {
+        None
+    }
 
     /// The text that every name of this case begins with: nothing for a state of its own, otherwise [`unique_prefix`].
     /// Called once.
@@ -79,6 +86,8 @@ pub trait AnyHarness: Send + Sync {
     fn name_max(&self) -> usize;
     /// [`Harness::client`].
     async fn client(&self) -> Arc<dyn Store>;
+    /// [`Harness::server_clock`].
+    fn server_clock(&self) -> Option<Arc<dyn ServerClock>>;
     /// [`Harness::crash`].
     async fn crash(&self, client: Arc<dyn Store>);
     /// [`Harness::fault_profile`].
@@ -111,6 +120,10 @@ impl<H: Harness> AnyHarness for H {
         Harness::client(self).await
     }
 
+    fn server_clock(&self) -> Option<Arc<dyn ServerClock>> {
+        Harness::server_clock(self)
+    }
+
     async fn crash(&self, client: Arc<dyn Store>) {
         Harness::crash(self, client).await;
     }
@@ -141,6 +154,10 @@ pub enum Time {
     Virtual,
     /// Real time.
     Real,
+    /// The paused time of a runtime, and that of a real server. Both go on together, while nobody
+    /// waits for an answer of the server: waiting is almost free. The case needs a server of its
+    /// own, and its [clock](Harness::server_clock).
+    Moved,
 }
 
 /// What happens to the claims of a killed process.
@@ -322,6 +339,10 @@ impl<H: Harness> Harness for InAStorm<H> {
 
     fn clock(&self) -> Clock {
         self.0.clock()
+    }
+
+    fn server_clock(&self) -> Option<Arc<dyn ServerClock>> {
+        self.0.server_clock()
     }
 
     fn prefix(&self) -> String {

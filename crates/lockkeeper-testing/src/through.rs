@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::{Crash, Harness, Time, Ttls};
+use super::{Crash, Harness, ServerClock, Time, Ttls};
 use lockkeeper::layer::{Chaos, Faults};
 use lockkeeper::store::Store;
 use lockkeeper::time::Clock;
@@ -63,6 +63,10 @@ impl<H: Harness, W: Wrap> Harness for Through<H, W> {
 
     fn clock(&self) -> Clock {
         self.0.clock()
+    }
+
+    fn server_clock(&self) -> Option<Arc<dyn ServerClock>> {
+        self.0.server_clock()
     }
 
     fn prefix(&self) -> String {

@@ -8,11 +8,12 @@ use anyhow::{Context, Result};
 
 use super::Redis;
 use crate::certificates::Certificates;
+use crate::clock::Kind;
 
 /// A Redis server to be set up.
 #[derive(Clone, Debug, Default)]
 pub struct RedisBuilder {
-    pub(super) clock: bool,
+    pub(super) clock: Option<Kind>,
     pub(super) password: Option<String>,
     pub(super) tls: Option<Certificates>,
     asks_clients: bool,
@@ -77,7 +78,14 @@ impl RedisBuilder {
     /// the machine.
     #[must_use]
     pub fn with_clock(mut self) -> Self {
-        self.clock = true;
+        self.clock = Some(Kind::Going);
+        self
+    }
+
+    /// With a clock that stands still until [`Redis::standing_clock`] moves it.
+    #[must_use]
+    pub fn with_standing_clock(mut self) -> Self {
+        self.clock = Some(Kind::Standing);
         self
     }
 

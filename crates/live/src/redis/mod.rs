@@ -3,6 +3,7 @@
 mod builder;
 mod cluster;
 mod sentinel;
+mod standing;
 mod view;
 
 use std::fs;
@@ -20,6 +21,7 @@ use redis::{
 pub use self::builder::RedisBuilder;
 pub use self::cluster::{Cluster, ClusterBuilder};
 pub use self::sentinel::{Sentinel, SentinelBuilder};
+pub use self::standing::StandingClock;
 use crate::certificates::Certificates;
 use crate::clock::Clock;
 use crate::nursery::nursery;
@@ -198,6 +200,16 @@ impl Redis {
         })
     }
 
+    /// The means to move the clock of the server.
+    ///
+    /// # Errors
+    /// When the server was started without [`RedisBuilder::with_standing_clock`].
+    pub fn standing_clock(&self) -> Result<StandingClock> {
+        let clock = self.clock.as_ref().and_then(Clock::standing);
+        let clock = clock.context("this server was started without a clock that stands")?;
+        Ok(StandingClock::new(clock.to_owned(), self.folder.join("socket")))
+    }
+
     /// `SIGSTOP`: the server stops, and its connections stay open.
     ///
     /// # Errors
@@ -266,7 +278,7 @@ impl Redis {
             let port = port::free()?;
             let folder = nursery()?.folder("redis")?;
             settings.write(&folder, port)?;
-            let clock = settings.clock.then(|| Clock::new(&folder)).transpose()?;
+            let clock = settings.clock.map(|kind| Clock::new(&folder, kind)).transpose()?;
             let process = spawn(settings, &folder, clock.as_ref())?;
             let mut redis = Self { settings: settings.clone(), folder, port, clock, process };
             match redis.wait_until_up() {

@@ -2,19 +2,19 @@
 
 use lockkeeper_testing::{Crowded, InAStorm};
 
-use crate::stores::redis::On;
-use crate::stores::servers::{BehindTls, ByResp2, BySentinels, Clustered, Standalone, WithAReplica};
+use crate::stores::redis::{Moved, On, Resp2, Resp3};
+use crate::stores::servers::{BehindTls, BySentinels, Clustered, WithAReplica};
 
 lockkeeper_testing::suite! {
     mod redis_standalone_crowded;
-    harness = Crowded<On<Standalone>>;
+    harness = Crowded<Moved<Resp3>>;
     lacks = [SessionExpiry, VirtualTime];
     left_out = 5
 }
 
 lockkeeper_testing::storm_suite! {
     mod redis_in_a_storm;
-    harness = InAStorm<On<Standalone>>
+    harness = InAStorm<Moved<Resp3>>
 }
 
 macro_rules! way_to_redis {
@@ -27,8 +27,8 @@ macro_rules! way_to_redis {
 }
 
 way_to_redis! {
-    redis_standalone: On<Standalone>;
-    redis_by_resp2: On<ByResp2>;
+    redis_standalone: Moved<Resp3>;
+    redis_by_resp2: Moved<Resp2>;
     redis_behind_tls: On<BehindTls>;
     redis_by_sentinels: On<BySentinels>;
     redis_with_a_replica: On<WithAReplica>;

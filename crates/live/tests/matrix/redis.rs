@@ -2,8 +2,8 @@
 
 use lockkeeper_testing::{Crowded, InAStorm};
 
-use crate::stores::redis::On;
-use crate::stores::servers::{BehindTls, ByResp2, BySentinels, Clustered, Standalone, WithAReplica};
+use crate::stores::redis::{Moved, On, Resp2, Resp3};
+use crate::stores::servers::{BehindTls, BySentinels, Clustered, WithAReplica};
 
 macro_rules! whole_suite {
     ($($module:ident: $harness:ty;)*) => {$(lockkeeper_testing::suite! {
@@ -15,8 +15,8 @@ macro_rules! whole_suite {
 }
 
 whole_suite! {
-    redis_standalone: On<Standalone>;
-    redis_by_resp2: On<ByResp2>;
+    redis_standalone: Moved<Resp3>;
+    redis_by_resp2: Moved<Resp2>;
     redis_behind_tls: On<BehindTls>;
     redis_by_sentinels: On<BySentinels>;
     redis_with_a_replica: On<WithAReplica>;

@@ -33,7 +33,7 @@ pub use self::mutants_of_histories::{
     TokenOfThePredecessor, UpgradeBesideReaders, UpgradeThatLeavesTheReader, WithdrawBySession,
 };
 pub use self::mutants_of_waking::{ListensOnlyWhileItWaits, PushThatGivesTime, SilentPurge};
-use super::{Case, Crash, Harness, Time, Ttls, run};
+use super::{Case, Crash, Harness, ServerClock, Time, Ttls, run};
 use lockkeeper::layer::Faults;
 use lockkeeper::store::{
     Amend, Amended, Capabilities, Claim, ClaimKey, Entry, IdHash, Interest, Live, Opened, Renewed, Revision, SessionId,
@@ -118,6 +118,10 @@ impl<H: Harness, F: Mutant> Harness for Mutated<H, F> {
 
     fn clock(&self) -> Clock {
         self.right.clock()
+    }
+
+    fn server_clock(&self) -> Option<Arc<dyn ServerClock>> {
+        self.right.server_clock()
     }
 
     fn prefix(&self) -> String {

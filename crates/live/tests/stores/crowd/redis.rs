@@ -4,15 +4,8 @@ use ::redis::{Cmd, ConnectionLike, Value};
 use lockkeeper::LockName;
 use lockkeeper_live::Redis;
 
-/// The first nodes of the shared cluster, which no test fails over.
-const MASTERS: usize = 3;
-
-/// Comes to the servers at this URL: a shared one, or the nodes among which a shared cluster's keys are shared out.
-pub(crate) fn comes(url: &str, name: &LockName, round: usize) {
-    let nodes: Vec<&Redis> = match url.starts_with("redis+cluster://") {
-        true => lockkeeper_live::cluster().unwrap().nodes()[..MASTERS].iter().collect(),
-        false => vec![lockkeeper_live::redis().unwrap()],
-    };
+/// Comes to a server, or to the nodes among which the keys of a cluster are shared out.
+pub(crate) fn comes(nodes: &[&Redis], name: &LockName, round: usize) {
     let commands = if round == 0 { settlers(name, nodes.len() > 1) } else { passers_by(name, round, nodes.len() > 1) };
     let packed: Vec<u8> = commands.iter().flat_map(Cmd::get_packed_command).collect();
     let mut done = vec![false; commands.len()];
