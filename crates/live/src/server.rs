@@ -17,8 +17,8 @@ pub trait Server: Sized + Send + 'static {
 
     /// Starts one of its own for the test.
     ///
-    /// # Errors
-    /// When it is not installed, with the line that installs it; when it does not start, with what it said.
+    /// # Errors When it is not installed, with the line that installs it; when it does not start,
+    /// with what it said.
     fn start_lasting() -> Result<Self>;
 
     /// Where its clients find it.

@@ -13,7 +13,6 @@ mod neighbours;
 mod overdue;
 mod reconnects;
 mod requests;
-mod restarts;
 mod rights;
 mod short_lines;
 mod timers;

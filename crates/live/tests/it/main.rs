@@ -13,6 +13,7 @@ mod cli_standalone;
 mod cli_strays;
 mod clocks;
 mod cluster;
+mod each_server;
 mod ends;
 mod etcd;
 mod etcd_checks;

@@ -8,31 +8,7 @@ use lockkeeper::fence::FenceGate;
 use lockkeeper::{ErrorKind, LostReason};
 use lockkeeper_live::{Act, Proxy, Redis};
 
-use super::{LONG, TIME_LIMIT, is_free, keeper, name, renewed, until_waiting, within};
-
-/// Killed and started again with all acknowledged data: the holder still has the lock, and renews
-/// it with the same token; no other client gets it; the waiter keeps waiting and gets it at the
-/// release, with a higher token.
-#[tokio::test]
-async fn a_server_that_kept_its_data_keeps_the_lock_and_the_line() {
-    let mut server = Redis::builder().persistent().start().unwrap();
-    let name = name();
-    let (holder, other) = (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
-    let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
-    let waiting = tokio::spawn(other.mutex(&*name).unwrap().lock().into_future());
-    until_waiting(&holder, &name, 1).await;
-    server.restart().unwrap();
-    renewed(&guard).await;
-    let third = keeper(server.address(), LONG).await;
-    assert!(third.mutex(&*name).unwrap().try_lock().await.unwrap().is_none(), "it was given away");
-    let token = guard.token();
-    assert_eq!(third.inspect(&*name).await.unwrap().holders[0].token, Some(token));
-    guard.release().await.unwrap();
-    let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
-    assert!(next.token() > token);
-    next.release().await.unwrap();
-    is_free(&third, &name).await;
-}
+use super::{LONG, TIME_LIMIT, keeper, name, renewed, until_waiting, within};
 
 /// Tokens rise over restarts with and without the data, and over a restart in between that lost
 /// everything.

@@ -1,0 +1,123 @@
+//! What goes wrong with any server: each test once, and on every store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use lockkeeper::{ErrorKind, Event, Guard, Keeper, LostReason};
+use lockkeeper_live::Server;
+
+use crate::etcd_faults::{is_free, patiently, waiter};
+use crate::faults::{LONG, TIME_LIMIT, name, renewed, within};
+
+/// On servers of three members a busy machine makes everything slow.
+const SLOW_LIMIT: Duration = Duration::from_secs(40);
+
+macro_rules! on_each_server {
+    ($($test:ident)*) => {
+        mod redis {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $test() {
+                super::$test::<lockkeeper_live::Redis>().await;
+            })*
+        }
+
+        mod etcd {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $test() {
+                super::$test::<lockkeeper_live::Etcd>().await;
+            })*
+        }
+    };
+}
+
+on_each_server! {
+    a_restart_on_all_data_keeps_the_lock_and_the_line
+    a_server_that_stands_for_less_than_the_ttl_costs_nobody_the_lock
+    a_server_that_stands_for_longer_than_the_ttl_ends_the_belief_and_what_comes_late_brings_nothing_back
+}
+
+/// A client that gives a request up soon, and asks again.
+async fn keeper(server: &impl Server, ttl: Duration) -> Keeper {
+    let url = server.store_url() + "?timeout=1s";
+    patiently(async || Keeper::from_url(url.as_str()).unwrap().ttl(ttl).connect().await).await
+}
+
+async fn lock(keeper: &Keeper, name: &str) -> Guard {
+    within(SLOW_LIMIT, patiently(async || keeper.mutex(name).unwrap().lock().await)).await
+}
+
+/// Killed and started again with everything that it had acknowledged: the holder still holds the
+/// lock, with the same token; nobody else gets it; who waits keeps waiting, and gets it at the
+/// release, with a higher token.
+async fn a_restart_on_all_data_keeps_the_lock_and_the_line<S: Server>() {
+    let (mut server, name, ttl) = (S::start_lasting().unwrap(), name(), Duration::from_secs(60));
+    let holder = keeper(&server, ttl).await;
+    let guard = lock(&holder, &name).await;
+    let waiting = waiter(&keeper(&server, ttl).await, &name).await;
+    server.start_again().unwrap();
+    renewed(&guard).await;
+    let (third, token) = (keeper(&server, ttl).await, guard.token());
+    let other = patiently(async || third.mutex(&*name).unwrap().try_lock().await).await;
+    assert!(other.is_none() && !waiting.is_finished(), "it was given away");
+    let info = patiently(async || third.inspect(&*name).await).await;
+    assert_eq!(info.holders[0].token, Some(token));
+    within(TIME_LIMIT, guard.release()).await.unwrap();
+    let next = within(SLOW_LIMIT, waiting).await.unwrap().unwrap();
+    assert!(next.token() > token);
+    within(TIME_LIMIT, next.release()).await.unwrap();
+    is_free(&third, &name).await;
+}
+
+/// Paused for less than the ttl: the holder keeps the lock and sees no loss, renewals go on, and
+/// who waits gets the lock at the release.
+async fn a_server_that_stands_for_less_than_the_ttl_costs_nobody_the_lock<S: Server>() {
+    let (mut server, ttl) = (S::start_lasting().unwrap(), Duration::from_secs(15));
+    let (losses, counted) = (Arc::new(AtomicU64::new(0)), name());
+    let count = Arc::clone(&losses);
+    let counting = move |event: &Event<'_>| {
+        count.fetch_add(u64::from(matches!(event, Event::Lost { .. })), Ordering::SeqCst);
+    };
+    let url = server.store_url();
+    let holder =
+        patiently(async || Keeper::from_url(url.as_str()).unwrap().ttl(ttl).on_event(counting.clone()).connect().await);
+    let holder = holder.await;
+    let guard = lock(&holder, &counted).await;
+    let waiting = waiter(&keeper(&server, ttl).await, &counted).await;
+    server.pause_all().unwrap();
+    tokio::time::sleep(Duration::from_millis(2800)).await;
+    server.resume_all().unwrap();
+    renewed(&guard).await;
+    let first = guard.token();
+    within(TIME_LIMIT, guard.release()).await.unwrap();
+    let next = within(SLOW_LIMIT, waiting).await.unwrap().unwrap();
+    assert!(next.token() > first);
+    within(TIME_LIMIT, next.release()).await.unwrap();
+    assert_eq!(losses.load(Ordering::SeqCst), 0);
+}
+
+/// Paused for more than the ttl: the holder knows by its own clock that it has lost, while the
+/// server still stands. What the holder had sent meanwhile brings nothing back when the server goes
+/// on, and the lock is to be had.
+async fn a_server_that_stands_for_longer_than_the_ttl_ends_the_belief_and_what_comes_late_brings_nothing_back<
+    S: Server,
+>() {
+    let (mut server, name, ttl) = (S::start_lasting().unwrap(), name(), 2 * S::LEAST_TTL);
+    let holder = keeper(&server, ttl).await;
+    let guard = lock(&holder, &name).await;
+    let other = keeper(&server, LONG).await;
+    server.pause_all().unwrap();
+    let paused = Instant::now();
+    assert_eq!(within(TIME_LIMIT, guard.lost()).await, LostReason::Expired);
+    assert!(paused.elapsed() < ttl + Duration::from_secs(3), "{:?}", paused.elapsed());
+    assert!(guard.check().is_err());
+    // So that the life of the lock is over at the server too.
+    tokio::time::sleep(ttl.saturating_sub(paused.elapsed()) + Duration::from_millis(100)).await;
+    server.resume_all().unwrap();
+    let next = lock(&other, &name).await;
+    assert!(next.token() > guard.token() && guard.check().is_err());
+    assert_eq!(within(TIME_LIMIT, guard.release()).await.unwrap_err().kind(), ErrorKind::Lost);
+    renewed(&next).await;
+    within(TIME_LIMIT, next.release()).await.unwrap();
+    is_free(&other, &name).await;
+}
