@@ -44,8 +44,8 @@ fn report(store: &Store) -> Report {
 }
 
 /// As this user, with the password `pw`.
-fn report_of_user(store: &Store, user: &str, limit: &[&str; 2]) -> Report {
-    let url = store.url().replace("redis://", &format!("redis://{user}@"));
+fn report_of_user(url: &str, user: &str, limit: &[&str; 2]) -> Report {
+    let url = url.replace("redis://", &format!("redis://{user}@"));
     let mut command = program();
     command.args(["-S", &url, "doctor", "--json"]).args(limit).env("LOCKKEEPER_PASSWORD", "pw");
     Report::of(&command.output().unwrap())
@@ -196,7 +196,7 @@ fn a_user_by_the_rule_can_do_everything() {
     let store = Store::on(Redis::start().unwrap());
     let shown = report(&store);
     obey(&store, &rule(&shown, "app"));
-    let found = report_of_user(&store, "app", &PATIENTLY);
+    let found = report_of_user(&store.url(), "app", &PATIENTLY);
     assert_eq!((found.code, found.failed()), (Some(0), vec![]), "{:#?}", found.lines);
     let url = store.url().replace("redis://", "redis://app:pw@");
     everything(&url);
@@ -221,18 +221,30 @@ fn redis_log(connection: &mut impl redis::ConnectionLike) -> Vec<Vec<redis::Valu
 #[test]
 fn a_user_without_any_word_of_the_rule_learns_the_rule() {
     let store = Store::on(Redis::start().unwrap());
-    let whole = rule(&report(&store), "app");
-    for missing in whole.iter().filter(|word| word.starts_with(['+', '~', '&'])) {
-        let rest: Vec<_> = whole.iter().filter(|word| *word != missing).cloned().collect();
+    let shown = report(&store);
+    let whole = rule(&shown, "app");
+    let words: Vec<_> = (0..whole.len()).filter(|word| whole[*word].starts_with(['+', '~', '&'])).collect();
+    let user = |word: usize| format!("app-{word}");
+    for word in &words {
+        let mut rest = rule(&shown, &user(*word));
+        rest.remove(*word);
         obey(&store, &rest);
-        let found = report_of_user(&store, "app", &IN_VAIN);
+    }
+    let url = store.url();
+    let learns_the_rule = |word: usize| {
+        let (missing, found) = (&whole[word], report_of_user(&url, &user(word), &IN_VAIN));
         let [status, finding, remedy] = found.line("rights");
         assert_eq!((status, found.code), ("FAIL", Some(1)), "without {missing}: {:#?}", found.lines);
         assert!(remedy.starts_with("ACL SETUSER NAME reset ") && remedy.contains(missing), "{remedy}");
         let word = missing.trim_start_matches('+').replace('|', " ");
         let named = finding.to_lowercase().contains(&word) || !missing.starts_with('+');
         assert!(named, "without {missing}: {finding}");
-    }
+    };
+    // Each waits in vain for as long as the others.
+    std::thread::scope(|scope| {
+        let learns_the_rule = &learns_the_rule;
+        words.iter().for_each(|word| drop(scope.spawn(move || learns_the_rule(*word))));
+    });
 }
 
 /// With the shown rule the Sentinels answer; without one word of it the report names the missing

@@ -95,7 +95,8 @@ fn line_with(process: &Process, piece: &str) -> String {
 fn a_holder_whose_lock_was_overwritten_learns_by_what_and_where() {
     for beside in [&[][..], &["beside"]] {
         let store = Store::new();
-        let args = [&["run", "--ttl", "60s", "stray"], beside, &["--", "cat"]].concat();
+        // Renewed after 6 s for the first time.
+        let args = [&["run", "--ttl", "18s", "stray"], beside, &["--", "cat"]].concat();
         let mut holder = store.start(&args);
         store.inspect_until("stray", |lock| lock["state"] == "held");
         store.with_server(|server| put(server, "lk:{stray}", b"garbage"));
@@ -125,7 +126,7 @@ fn who_finds_something_beside_a_lock_is_not_advised_to_delete_the_lock() {
 #[test]
 fn two_locks_that_were_overwritten_are_reported_each_by_its_own_key() {
     let store = Store::new();
-    let mut holder = store.start(&["run", "--ttl", "60s", "one", "two", "--", "cat"]);
+    let mut holder = store.start(&["run", "--ttl", "18s", "one", "two", "--", "cat"]);
     for (name, what) in [("one", "garbage"), ("two", "other garbage")] {
         store.inspect_until(name, |lock| lock["state"] == "held");
         store.with_server(|server| put(server, &format!("lk:{{{name}}}"), what.as_bytes()));

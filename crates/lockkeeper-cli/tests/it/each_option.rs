@@ -56,10 +56,12 @@ fn exit_69_is_a_wait_that_ends_while_the_store_is_away() {
     let store = Store::new();
     let mut holder = store.start(&["run", "a", "--json", "-t", "5m", "--", "cat"]);
     holder.event("started");
-    let acquire = ["acquire", "a", "-w", "30s", "--handle-file", "h"];
-    for (others, command) in [&["run", "a", "-w", "30s", "-E", "7", "--", "true"][..], &acquire].iter().enumerate() {
-        let mut waiter = store.queue(command, "a", 0);
-        let _outage = store.outage();
+    let acquire = ["acquire", "a", "-w", "20s", "--handle-file", "h"];
+    let commands = [&["run", "a", "-w", "20s", "-E", "7", "--", "true"][..], &acquire];
+    let mut place = 0..;
+    let waiters = commands.map(|command| store.queue(command, "a", place.next().unwrap()));
+    let _outage = store.outage();
+    for (others, mut waiter) in waiters.into_iter().enumerate() {
         let code = waiter.finish();
         let printed = waiter.rest();
         assert_eq!(code, 69, "{others}: {printed}");

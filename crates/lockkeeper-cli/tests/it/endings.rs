@@ -157,7 +157,7 @@ const LOSES: [&str; 9] = ["run", "a", "--json", "-t", "18s", "--max-hold", "6s",
 
 #[test]
 fn r8_a_run_that_is_stopped_or_killed_while_its_command_ends_leaves_nobody() {
-    for signal in [Signal::STOP, Signal::KILL] {
+    let leaves_nobody = |signal| {
         let store = Store::new();
         let (mut run, shell, job) = start(&store, &LOSES, TIMEOUT);
         run.event("lost");
@@ -169,7 +169,12 @@ fn r8_a_run_that_is_stopped_or_killed_while_its_command_ends_leaves_nobody() {
         assert!(left.is_empty() || left.contains(") Z"), "{signal:?}: {left}");
         run.signal(Signal::CONT);
         run.wait();
-    }
+    };
+    std::thread::scope(|scope| {
+        for signal in [Signal::STOP, Signal::KILL] {
+            scope.spawn(move || leaves_nobody(signal));
+        }
+    });
 }
 
 #[test]

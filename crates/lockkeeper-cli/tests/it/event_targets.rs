@@ -191,7 +191,7 @@ fn a_log_that_nobody_reads_keeps_no_renewal() {
     let store = Store::new();
     let _stuck = stuck_pipe(&store.path("pipe"));
     // Longer than the lease.
-    let script = "-vv run a -t 15s -- sh -c 'echo ready; sleep 18; exit 4'";
+    let script = "-vv run a -t 8s -- sh -c 'echo ready; sleep 10; exit 4'";
     let mut run = Process::start(&mut redirected(&store, script, "2>pipe"));
     assert_eq!(run.line(), "ready");
     assert_eq!(run.finish(), 4);

@@ -57,7 +57,9 @@ fn watch_tells_who_comes_and_goes() {
 #[test]
 fn a_holder_that_was_killed_leaves_too() {
     let store = Store::new();
-    let mut holder = store.start(&["--owner", "one", "run", "a", "--json", "--", "sleep", "60"]);
+    // Some stores notice the end of the lease only.
+    let run = ["--owner", "one", "run", "a", "--json", "--ttl", "10s", "--", "sleep", "60"];
+    let mut holder = store.start(&run);
     holder.event("started");
     let watch = watching(&store, &["a"]);
     holder.signal(Signal::KILL);

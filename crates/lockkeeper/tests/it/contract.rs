@@ -1,6 +1,7 @@
 //! The contract of a store, on every store and every layer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockkeeper::layer::{Faults, Prefix, Traced};
 use lockkeeper::store::Store;
@@ -97,7 +98,8 @@ impl Harness for FileHarness {
     }
 
     fn short(&self) -> Ttls {
-        Ttls::quick()
+        // A busy machine may put a test, or the disk, aside for a second.
+        Ttls { ttl: Duration::from_secs(2), wait_ttl: Duration::from_secs(1), ..Ttls::quick() }
     }
 
     fn fault_profile(&self) -> Faults {

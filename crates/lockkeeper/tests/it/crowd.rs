@@ -135,7 +135,8 @@ impl Harness for FileAmongOthers {
     }
 
     fn short(&self) -> Ttls {
-        Ttls::quick()
+        // A busy machine may put a test, or the disk, aside for a second.
+        Ttls { ttl: Duration::from_secs(2), wait_ttl: Duration::from_secs(1), ..Ttls::quick() }
     }
 
     fn fault_profile(&self) -> Faults {
