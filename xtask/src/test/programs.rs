@@ -19,18 +19,21 @@ pub(crate) enum Kind {
     Spawn,
     /// The tests compute.
     Compute,
-    /// Each takes all that the machine has.
+    /// Each is several processes that keep about half a processor at work.
     Storm,
 }
 
 impl Kind {
-    /// How many tests of such a program run at a time.
+    /// How many tests of such a program run at a time. With so many a program keeps the processors
+    /// at work: the last lines of a run show the time that each program took, and the time that it
+    /// computed.
     pub(crate) fn threads(self) -> usize {
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
         match self {
-            Self::Sleep => 16,
-            Self::Spawn => 4,
-            Self::Storm => 1,
-            Self::Compute => 2 * std::thread::available_parallelism().map_or(2, usize::from),
+            Self::Sleep => 16 * processors,
+            Self::Spawn => 6 * processors,
+            Self::Storm => processors,
+            Self::Compute => 2 * processors,
         }
     }
 }

@@ -26,6 +26,9 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 /// The user's variable for the number of tests that a program runs at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
+/// The number that `.cargo/config.toml` sets for a bare `cargo test`. The user has not chosen it.
+const BARE: &str = "16";
+
 /// Allows the tests to take long.
 const ALL: &str = "LOCKKEEPER_ALL";
 
@@ -63,14 +66,13 @@ struct Seen {
 }
 
 fn run_one(program: &mut TestProgram, args: &Args) -> Result<Outcome> {
-    let (name, threads, start) = (program.name.clone(), program.kind.threads(), Instant::now());
+    let (name, start) = (program.name.clone(), Instant::now());
+    let given = std::env::var(THREADS).ok().filter(|threads| threads != BARE);
+    let threads = given.unwrap_or_else(|| program.kind.threads().to_string());
     eprintln!("xtask: {name} begins, {threads} tests at a time");
-    let command = program.command(&args.program).stdin(Stdio::null());
+    let command = program.command(&args.program).stdin(Stdio::null()).env(THREADS, threads);
     if args.all {
         command.env(ALL, "1");
-    }
-    if std::env::var_os(THREADS).is_none() {
-        command.env(THREADS, threads.to_string());
     }
     let seen = Mutex::new(Seen::default());
     let see = |line: &str, is_to_be_shown: bool| {
@@ -119,4 +121,15 @@ fn print(name: &str, seen: &Seen) {
         let _ = writeln!(out, "xtask: {complaint}");
     }
     let _ = out.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_bare_cargo_test_runs_at_a_time_is_known_as_no_choice_of_the_user() {
+        let settings = std::fs::read_to_string(crate::root().unwrap().join(".cargo/config.toml")).unwrap();
+        assert!(settings.contains(&format!("\n{THREADS} = \"{BARE}\"\n")), "{settings}");
+    }
 }
