@@ -15,6 +15,8 @@ pub mod marks;
 mod open;
 pub mod registers;
 pub mod store;
+#[doc(hidden)]
+pub mod sync;
 pub mod time;
 pub mod url;
 mod value;

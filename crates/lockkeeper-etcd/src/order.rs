@@ -4,8 +4,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use lockkeeper_core::sync::lock;
 use tokio::sync::Mutex as Gate;
 
 use super::layout::Incarnation;
@@ -100,9 +101,8 @@ impl Order {
         }
     }
 
-    /// No operation under the lock panics half-way.
     fn lock(&self) -> MutexGuard<'_, HashMap<LockName, Line>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

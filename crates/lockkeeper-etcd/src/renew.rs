@@ -262,28 +262,17 @@ mod tests {
     use super::super::layout::{Layout, Lines, Record};
     use super::super::sessions::{Sessions, name_of};
     use super::*;
-    use crate::store::{Claim, ClaimId, MAX, Meta, SessionSpec};
+    use crate::store::{Claim, ClaimId, SessionSpec};
     use crate::time::Clock;
 
     #[test]
     fn a_renewal_looks_for_a_claim_that_may_be_moved_late() {
         let (sessions, ttl, now) = (Sessions::default(), Duration::from_secs(30), Clock::boot().now());
-        sessions.opened(name_of(7), &SessionSpec::new(ttl, Duration::ZERO), 7, now);
+        let spec = SessionSpec::new(ttl, Duration::ZERO);
+        sessions.opened(name_of(7), &spec, 7, now);
         let session = sessions.get(&name_of(7)).unwrap();
         let key = ClaimKey { name: "a".parse().unwrap(), session: name_of(7), id: ClaimId::random() };
-        let claim = Claim {
-            key: key.clone(),
-            ttl,
-            wait_ttl: ttl,
-            lock_delay: Duration::ZERO,
-            weight: MAX,
-            capacity: MAX,
-            queue: true,
-            resend: false,
-            replaces: None,
-            max_waiters: 1,
-            meta: Meta::default(),
-        };
+        let claim = Claim::exclusive(key.clone(), &spec);
         let (id, at) = (key.id, session.slot(&Lines::new(Layout::Native, None), &key, now).at);
         let record = Arc::new(Record::of(&claim, &"c".into()));
         let state = ClaimState {

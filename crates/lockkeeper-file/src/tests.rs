@@ -68,19 +68,8 @@ impl Client {
 
     /// An exclusive claim that joins the line.
     fn mutex(&self, name: &str) -> Claim {
-        Claim {
-            key: self.key(name),
-            ttl: self.spec.ttl,
-            wait_ttl: self.spec.wait_ttl,
-            lock_delay: self.spec.lock_delay,
-            weight: MAX,
-            capacity: MAX,
-            queue: true,
-            resend: false,
-            replaces: None,
-            max_waiters: 1000,
-            meta: Meta { owner: "tester".into(), ..Meta::default() },
-        }
+        let meta = Meta { owner: "tester".into(), ..Meta::default() };
+        Claim { meta, ..Claim::exclusive(self.key(name), &self.spec) }
     }
 
     fn read(&self, name: &str) -> Claim {

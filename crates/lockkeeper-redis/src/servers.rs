@@ -1,8 +1,10 @@
 //! The servers of a store, and the channels on which this client receives their messages.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
+
+use lockkeeper_core::sync::lock;
 
 use super::builder;
 use super::fault;
@@ -220,9 +222,8 @@ impl Servers {
         }
     }
 
-    /// No operation on it can panic half-way.
     fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Listening>> {
-        self.listening.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.listening)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{Contender, Ttls};
-use lockkeeper::store::{Claim, ClaimId, ClaimKey, Live, MAX, Meta, Renewed, SessionId, SessionSpec, Store};
+use lockkeeper::store::{Claim, ClaimId, ClaimKey, Live, MAX, Renewed, SessionId, SessionSpec, Store};
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{ErrorKind, LockName, Result};
 
@@ -80,19 +80,7 @@ impl Client {
     fn contender(&self, name: &LockName, weight: u32, capacity: u32) -> Contender {
         let key = ClaimKey { name: name.clone(), session: self.session.clone(), id: ClaimId::random() };
         let Ttls { ttl, wait_ttl, lock_delay } = self.ttls;
-        let claim = Claim {
-            key,
-            ttl,
-            wait_ttl,
-            lock_delay,
-            weight,
-            capacity,
-            queue: true,
-            resend: false,
-            replaces: None,
-            max_waiters: 1000,
-            meta: Meta::default(),
-        };
+        let claim = Claim { wait_ttl, weight, capacity, ..Claim::exclusive(key, &SessionSpec::new(ttl, lock_delay)) };
         Contender::new(self.clone(), claim)
     }
 }

@@ -27,8 +27,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use lockkeeper::store::{
-    Claim, ClaimId, ClaimKey, Interest, Live, LiveState, MAX, Meta, Renewal, Revision, SessionSpec, Store, Verdict,
-    Wake,
+    Claim, ClaimId, ClaimKey, Interest, Live, LiveState, Renewal, Revision, SessionSpec, Store, Verdict, Wake,
 };
 use lockkeeper::{ErrorKind, EtcdStore, Guard, Keeper, Result};
 use lockkeeper_live::Etcd;
@@ -164,19 +163,7 @@ impl Bare {
         spec.wait_ttl = ttl / 2;
         let session = patiently(async || store.open(&spec).await).await.id;
         let key = ClaimKey { name: name.parse().unwrap(), session, id: ClaimId::random() };
-        let claim = Claim {
-            key,
-            ttl,
-            wait_ttl: spec.wait_ttl,
-            lock_delay: Duration::ZERO,
-            weight: MAX,
-            capacity: MAX,
-            queue: true,
-            resend: false,
-            replaces: None,
-            max_waiters: 1000,
-            meta: Meta::default(),
-        };
+        let claim = Claim::exclusive(key, &spec);
         Self { store, claim }
     }
 

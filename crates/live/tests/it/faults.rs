@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper::store::{
-    Amend, Amended, Claim, ClaimId, ClaimKey, Interest, Line, Live, LiveState, MAX, Meta, Renewal, Revision,
-    SessionSpec, Store, Verdict, Wake, Withdrawal,
+    Amend, Amended, Claim, ClaimId, ClaimKey, Interest, Line, Live, LiveState, Renewal, Revision, SessionSpec, Store,
+    Verdict, Wake, Withdrawal,
 };
 use lockkeeper::{ErrorKind, Guard, Keeper, RedisStore, Result};
 use lockkeeper_testing::unique_prefix;
@@ -105,19 +105,7 @@ impl Claimant {
         let spec = SessionSpec::new(ttl, Duration::ZERO);
         let session = store.open(&spec).await.unwrap().id;
         let key = ClaimKey { name: name.parse().unwrap(), session, id: ClaimId::random() };
-        let claim = Claim {
-            key,
-            ttl,
-            wait_ttl: spec.wait_ttl,
-            lock_delay: Duration::ZERO,
-            weight: MAX,
-            capacity: MAX,
-            queue: true,
-            resend: false,
-            replaces: None,
-            max_waiters: 1000,
-            meta: Meta::default(),
-        };
+        let claim = Claim::exclusive(key, &spec);
         Self { store: Arc::new(store.clone()), claim }
     }
 

@@ -2,11 +2,12 @@
 //! withdraws all its claims.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::LockName;
 use crate::store::{Claim, ClaimId, ClaimKey, SessionId, SessionSpec};
+use crate::sync::lock;
 use crate::time::Instant;
 
 /// So many claims are kept before the dead ones are removed.
@@ -104,9 +105,8 @@ impl SessionClaims {
         self.lock().all.remove(id);
     }
 
-    /// No operation on it can panic half-way.
     fn lock(&self) -> MutexGuard<'_, Sessions> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -189,6 +189,25 @@ pub struct Claim {
     pub meta: Meta,
 }
 
+impl Claim {
+    /// A claim of a mutex with the times of its session. The claim joins the line if it cannot be granted.
+    pub fn exclusive(key: ClaimKey, session: &SessionSpec) -> Self {
+        Self {
+            key,
+            ttl: session.ttl,
+            wait_ttl: session.wait_ttl,
+            lock_delay: session.lock_delay,
+            weight: super::MAX,
+            capacity: super::MAX,
+            queue: true,
+            resend: false,
+            replaces: None,
+            max_waiters: 1000,
+            meta: Meta::default(),
+        }
+    }
+}
+
 /// The state of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {

@@ -246,26 +246,15 @@ mod tests {
 
     use super::*;
     use crate::sessions;
-    use crate::store::{ClaimId, Meta, SessionSpec, Store as _};
+    use crate::store::{ClaimId, SessionSpec, Store as _};
 
     #[tokio::test]
     async fn a_claim_that_was_withdrawn_while_it_waited_for_its_guard_is_never_sent() {
         let store = EtcdStore::unasked(&EtcdStore::new(["127.0.0.1:1"])).unwrap();
         let (now, ttl, session) = (store.0.clock.now(), Duration::from_secs(30), sessions::name_of(7));
-        store.0.sessions.opened(session.clone(), &SessionSpec::new(ttl, Duration::ZERO), 7, now);
-        let claim = Claim {
-            key: ClaimKey { name: "n".parse().unwrap(), session, id: ClaimId::random() },
-            ttl,
-            wait_ttl: ttl,
-            lock_delay: Duration::ZERO,
-            weight: MAX,
-            capacity: MAX,
-            queue: true,
-            resend: false,
-            replaces: None,
-            max_waiters: 1,
-            meta: Meta::default(),
-        };
+        let spec = SessionSpec::new(ttl, Duration::ZERO);
+        store.0.sessions.opened(session.clone(), &spec, 7, now);
+        let claim = Claim::exclusive(ClaimKey { name: "n".parse().unwrap(), session, id: ClaimId::random() }, &spec);
         let other = store.0.order.guard(&claim.key.name);
         let passing = other.gate.lock().await;
         let mut claiming = store.claim(&claim);

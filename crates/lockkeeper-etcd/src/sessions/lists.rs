@@ -88,7 +88,7 @@ mod tests {
     use super::super::super::layout::{Layout, Lines, Record};
     use super::super::{ClaimState, PER_LEASE, Sessions, WatchedBy, name_of};
     use super::*;
-    use crate::store::{Claim, ClaimId, ClaimKey, MAX, Meta, SessionSpec};
+    use crate::store::{Claim, ClaimId, ClaimKey, SessionSpec};
     use crate::time::Clock;
 
     const FIRST: i64 = 7;
@@ -104,19 +104,7 @@ mod tests {
 
     fn joins(session: &Session, lease: i64, watched: Option<Instant>) -> Live {
         let key = ClaimKey { name: "a".parse().unwrap(), session: name_of(FIRST), id: ClaimId::random() };
-        let claim = Claim {
-            key: key.clone(),
-            ttl: Duration::from_secs(30),
-            wait_ttl: Duration::from_secs(5),
-            lock_delay: Duration::ZERO,
-            weight: MAX,
-            capacity: MAX,
-            queue: true,
-            resend: false,
-            replaces: None,
-            max_waiters: 1,
-            meta: Meta::default(),
-        };
+        let claim = Claim::exclusive(key.clone(), &SessionSpec::new(Duration::from_secs(30), Duration::ZERO));
         let record = Arc::new(Record::of(&claim, &"c".into()));
         session.slot(&Lines::new(Layout::Native, None), &key, Clock::boot().now());
         let watched = watched.map(|since| WatchedBy { since, by: Vec::new() });

@@ -9,10 +9,11 @@ mod lists;
 mod timers;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lockkeeper_core::sync::lock;
 use tokio::sync::Mutex as Gate;
 
 pub(super) use self::claims::{ClaimState, WatchedBy};
@@ -134,9 +135,8 @@ impl Sessions {
         }
     }
 
-    /// No operation on it can panic half-way.
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -317,9 +317,8 @@ impl Session {
             .collect()
     }
 
-    /// No operation on it can panic half-way.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 }
 

@@ -7,9 +7,10 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use bytes::Bytes;
+use lockkeeper_core::sync::lock;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{self, Receiver, Sender, UnboundedReceiver, UnboundedSender, WeakSender};
 use tokio::sync::oneshot;
@@ -355,9 +356,4 @@ async fn receive(
         }
     }
     Ok(())
-}
-
-/// No operation under the lock panics half-way.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

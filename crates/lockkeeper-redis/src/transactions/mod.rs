@@ -13,7 +13,9 @@ mod watched;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+use lockkeeper_core::sync::lock;
 
 use self::attempt::{Attempt, Failure};
 pub use self::changes::Changes;
@@ -102,9 +104,8 @@ impl Connections {
         drop(oldest);
     }
 
-    /// No operation on it can panic half-way.
     fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
-        self.store.0.idle.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.store.0.idle.0)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The time between `WATCH` and `EXEC`.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use lockkeeper_core::sync::lock;
 
 use super::super::servers::Servers;
 use super::super::wire::{Answer, Link, Request, WireError};
@@ -70,9 +72,8 @@ impl Stage {
         error
     }
 
-    /// No operation on it can panic half-way.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

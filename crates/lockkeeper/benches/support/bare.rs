@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper::MemoryStore;
-use lockkeeper::store::{Claim, ClaimId, ClaimKey, MAX, Meta, SessionId, SessionSpec, Store as _};
+use lockkeeper::store::{Claim, ClaimId, ClaimKey, SessionId, SessionSpec, Store as _};
 
 /// A store, and the session of all claims.
 pub(crate) struct Bare {
@@ -22,19 +22,8 @@ impl Bare {
 
     /// What the engine makes of a request to lock.
     pub(crate) fn claim(&self) -> Claim {
-        Claim {
-            key: ClaimKey { name: "n".parse().unwrap(), session: self.session.clone(), id: ClaimId::random() },
-            ttl: self.spec.ttl,
-            wait_ttl: self.spec.wait_ttl,
-            lock_delay: self.spec.lock_delay,
-            weight: MAX,
-            capacity: MAX,
-            queue: true,
-            resend: false,
-            replaces: None,
-            max_waiters: 1000,
-            meta: Meta::default(),
-        }
+        let key = ClaimKey { name: "n".parse().unwrap(), session: self.session.clone(), id: ClaimId::random() };
+        Claim::exclusive(key, &self.spec)
     }
 
     /// What the engine asks of the store for a lock and its release.

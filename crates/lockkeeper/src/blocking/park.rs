@@ -6,9 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use lockkeeper_core::sync::lock;
 use tokio::task::{Unconstrained, unconstrained};
 
-use crate::engine::lock;
 use crate::runtime::is_engine_thread;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result};

@@ -87,7 +87,6 @@ pub(crate) use self::granted::{Grant, Granted};
 pub(crate) use self::hold::{Hold, Share};
 use self::lifetime::Lifetime;
 use self::local_queue::LocalQueues;
-pub(crate) use self::lock::lock;
 pub(crate) use self::look::LineObserver;
 pub use self::lost::Lost;
 use self::owners::Owners;

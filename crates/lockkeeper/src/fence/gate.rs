@@ -1,7 +1,9 @@
 //! The gates: the rule behind a mutex, for one lock and for many.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+
+use lockkeeper_core::sync::lock;
 
 use super::{Marks, Stale, StaleReason};
 use crate::{LockName, Sequencer};
@@ -116,11 +118,6 @@ fn of_lock(expected: &LockName, sequencer: &Sequencer) -> Result<(), Stale> {
         return Ok(());
     }
     Err(Stale::new(sequencer.clone(), StaleReason::OtherLock { expected: expected.clone() }))
-}
-
-/// Marks change in one assignment after the decision, so a panic elsewhere cannot leave them half changed.
-fn lock<T>(marks: &Mutex<T>) -> MutexGuard<'_, T> {
-    marks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

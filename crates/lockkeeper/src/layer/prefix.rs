@@ -189,7 +189,7 @@ impl<S: Store> fmt::Display for Prefix<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{ClaimId, LiveState, MAX, Meta};
+    use crate::store::{ClaimId, LiveState};
     use crate::{Keeper, MemoryStore};
 
     async fn below(prefix: &str) -> (MemoryStore, Prefix<MemoryStore>, SessionId) {
@@ -201,19 +201,9 @@ mod tests {
     }
 
     fn claim(session: &SessionId, name: &str) -> Claim {
-        Claim {
-            key: ClaimKey { name: name.parse().unwrap(), session: session.clone(), id: ClaimId::random() },
-            ttl: Duration::from_secs(30),
-            wait_ttl: Duration::from_secs(5),
-            lock_delay: Duration::ZERO,
-            weight: MAX,
-            capacity: MAX,
-            queue: false,
-            resend: false,
-            replaces: None,
-            max_waiters: 10,
-            meta: Meta::default(),
-        }
+        let key = ClaimKey { name: name.parse().unwrap(), session: session.clone(), id: ClaimId::random() };
+        let spec = SessionSpec::new(Duration::from_secs(30), Duration::ZERO);
+        Claim { queue: false, ..Claim::exclusive(key, &spec) }
     }
 
     #[test]

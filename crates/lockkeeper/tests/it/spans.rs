@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockkeeper::layer::{Chaos, Fault, Operation, Traced};
 use lockkeeper::store::{
-    Amend, Claim, ClaimId, ClaimKey, Evict, Interest, Live, LiveState, MAX, Meta, SessionId, SessionSpec, Store, Target,
+    Amend, Claim, ClaimId, ClaimKey, Evict, Interest, Live, LiveState, SessionId, SessionSpec, Store, Target,
 };
 use lockkeeper::time::Clock;
 use lockkeeper::{Keeper, MemoryStore};
@@ -121,19 +121,8 @@ pub(crate) fn watch() {
 }
 
 fn claim(session: &SessionId, name: &str) -> Claim {
-    Claim {
-        key: ClaimKey { name: name.parse().unwrap(), session: session.clone(), id: ClaimId::random() },
-        ttl: Duration::from_secs(9),
-        wait_ttl: Duration::from_secs(5),
-        lock_delay: Duration::ZERO,
-        weight: MAX,
-        capacity: MAX,
-        queue: true,
-        resend: false,
-        replaces: None,
-        max_waiters: 10,
-        meta: Meta::default(),
-    }
+    let key = ClaimKey { name: name.parse().unwrap(), session: session.clone(), id: ClaimId::random() };
+    Claim::exclusive(key, &SessionSpec::new(Duration::from_secs(9), Duration::ZERO))
 }
 
 #[tokio::test(start_paused = true)]

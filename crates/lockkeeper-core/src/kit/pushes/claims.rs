@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
 use crate::LockName;
 use crate::store::{ClaimId, ClaimKey};
+use crate::sync::lock;
 
 /// How many grants are kept that came before the answer to their claim. They are rare, and wait for microseconds.
 const EARLY: usize = 4096;
@@ -205,9 +206,8 @@ impl<L> WaitingClaims<L> {
         }
     }
 
-    /// No operation on it can panic half-way.
     fn lock(&self) -> MutexGuard<'_, WaitingState<L>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
 use crate::LockName;
+use crate::sync::lock;
 
 /// Every name that is watched now.
 #[derive(Debug, Default)]
@@ -59,9 +60,8 @@ impl WatchedNames {
         }
     }
 
-    /// No operation on it can panic half-way.
     fn lock(&self) -> MutexGuard<'_, HashMap<String, WatchedName>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
