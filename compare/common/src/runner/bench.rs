@@ -24,6 +24,15 @@ pub trait Servers {
     ///
     /// It does not say.
     fn counts(&mut self, kind: Kind) -> Result<Counts>;
+
+    /// The memory that the data take in the server of lockkeeper, in bytes, where it says so.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer.
+    fn memory(&mut self) -> Result<Option<u64>> {
+        Ok(None)
+    }
 }
 
 /// What a server has counted so far.

@@ -1,7 +1,9 @@
 //! Measures clients in turn.
 
+pub mod alone;
 mod bench;
 mod figures;
+pub mod held;
 mod kind;
 pub mod machine;
 mod options;

@@ -6,7 +6,7 @@ use compare_common::runner::{Goal, Kind, Rounds, Seen, Spans, Spec, Turns, goals
 use serde_json::json;
 
 use crate::Bench;
-use crate::alone::raw;
+use crate::alone::ALONE;
 use crate::etcd::{Etcd, debian};
 use crate::kinds::{GO, LOCKKEEPER, LOCKS, PEERS, SHARED};
 
@@ -57,11 +57,11 @@ fn on_this(bench: &mut Bench) -> Result<()> {
     }
     let rounds = if bench.is_quick { 1 } else { 3 };
     for round in 0..rounds {
-        let mut before = raw(bench, 1)?;
+        let mut before = ALONE.raw(bench, 1)?;
         for row in &mut rows {
             let spec = row.spec(bench.is_quick);
             let Some(seen) = bench.attempt(row.kind, |bench| bench.measure(&spec)) else { continue };
-            let after = raw(bench, 1)?;
+            let after = ALONE.raw(bench, 1)?;
             row.add(&seen, before.midpoint(after));
             before = after;
             let line = row.line(round, seen.seconds(), &bench.servers.description());

@@ -49,7 +49,7 @@ fn main() -> Result<()> {
     println!("{}; {}\n", bench.servers.description(), bench.versions());
     for part in &options.parts {
         match part.as_str() {
-            "alone" => alone::run(&mut bench)?,
+            "alone" => alone::ALONE.run(&mut bench)?,
             "crowd" => crowd::run(&mut bench, members)?,
             "aged" => aged::run(&mut bench)?,
             "waiters" => waiters::run(&mut bench)?,

@@ -44,7 +44,7 @@ fn main() -> Result<()> {
     println!("redis-server {}; {}\n", bench.servers.redis.version()?, bench.versions());
     for part in &options.parts {
         match part.as_str() {
-            "alone" => alone::run(&mut bench)?,
+            "alone" => alone::ALONE.run(&mut bench)?,
             "crowd" => crowd::run(&mut bench)?,
             "readers" => readers::run(&mut bench)?,
             _ => held::run(&mut bench)?,

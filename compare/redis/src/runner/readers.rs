@@ -3,11 +3,11 @@
 use anyhow::Result;
 use compare_common::clock::MILLI;
 use compare_common::order::{Hold, Order};
+use compare_common::runner::held::TIME_LIMIT;
 use compare_common::runner::{Goal, Kind, Rounds, Spec, goals};
 use serde_json::json;
 
 use crate::Bench;
-use crate::held::TIME_LIMIT;
 use crate::kinds::{LOCKKEEPER_READ, REDISSON_READ};
 
 const OTHERS: usize = 100;

@@ -40,4 +40,8 @@ impl Servers for Both {
         let cpu = self.postgres.as_ref().context("there is no PostgreSQL")?.cpu()?;
         Ok(Counts { cpu, ..Counts::default() })
     }
+
+    fn memory(&mut self) -> Result<Option<u64>> {
+        self.redis.memory().map(Some)
+    }
 }
