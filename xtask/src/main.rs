@@ -3,6 +3,7 @@
 mod bench;
 mod budgets;
 mod ci;
+mod compare;
 mod cpu;
 mod examples;
 mod go;

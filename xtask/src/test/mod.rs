@@ -16,7 +16,7 @@ pub(crate) use self::outcome::{Outcome, Total};
 use self::programs::TestProgram;
 use crate::budgets::Budgets;
 use crate::packages::Program;
-use crate::{examples, go, packages};
+use crate::{compare, examples, go, packages};
 
 /// The servers of the live tests, and the tracer that stops a command at a step of a test. The
 /// memory and the file store need no server. A Sentinel is `redis-server --sentinel`. The current
@@ -66,6 +66,9 @@ pub(crate) fn run_tests(root: &Path, which: &[&str], args: &[String], mut total:
     side_by_side::run(programs, &args, &mut total)?;
     if everything {
         total.add("examples", examples::run(root, &built.examples)?);
+    }
+    if everything && args.all {
+        total.add("compare", compare::check(root)?);
     }
     Ok(summary(&total))
 }
