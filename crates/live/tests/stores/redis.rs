@@ -107,7 +107,7 @@ impl<P: Protocol> Moved<P> {
 
     async fn lock_once(&self) {
         let keeper = Keeper::builder(connect(&self.url()).await).connect().await.unwrap();
-        let guard = keeper.mutex(&unique_prefix()).unwrap().lock().await.unwrap();
+        let guard = keeper.mutex(unique_prefix()).unwrap().lock().await.unwrap();
         guard.release().await.unwrap();
     }
 }
