@@ -43,6 +43,20 @@ fn the_scripts_agree_with_the_memory_store_on_what_nobody_has_tried() {
     agree(now.as_micros().try_into().unwrap());
 }
 
+/// A dropped guard posts its release, and nothing waits for the answer. A server that lacked the
+/// script of the release alone would take the next claim of the same task first.
+#[tokio::test]
+async fn a_release_keeps_its_place_on_a_server_without_scripts() {
+    let redis = Redis::start().unwrap();
+    for _ in 0..20 {
+        redis.run(&["SCRIPT", "FLUSH"]).unwrap();
+        let keeper = lockkeeper::connect(&redis.url()).await.unwrap();
+        drop(keeper.mutex("stock").unwrap().lock().await.unwrap());
+        let again = keeper.mutex("stock").unwrap().try_lock().await.unwrap();
+        again.expect("the release came first").release().await.unwrap();
+    }
+}
+
 /// A right, the right to publish, memory, or the kind of a side key is missing in a third of all
 /// requests. A refused request has changed and reported nothing; an accepted request has done
 /// everything.

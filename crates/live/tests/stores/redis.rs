@@ -9,10 +9,9 @@ use async_trait::async_trait;
 use lockkeeper::layer::Faults;
 use lockkeeper::store::Store;
 use lockkeeper::time::Clock;
-use lockkeeper::{Keeper, LockName, RedisStore};
+use lockkeeper::{LockName, RedisStore};
 use lockkeeper_live::{Redis, StandingClock};
 use lockkeeper_testing::{Crash, Harness, ServerClock, Time, Ttls, unique_prefix};
-use tokio::sync::OnceCell;
 
 use super::crowd;
 use super::servers::Servers;
@@ -94,21 +93,12 @@ impl Protocol for Resp2 {
 /// Each case has a server of its own, and moves its time.
 pub(crate) struct Moved<P> {
     server: Redis,
-    /// Filled when the server has the scripts of a lock: it takes a request whose script it does
-    /// not know for the second time, and then behind the next request of the same task.
-    scripts: OnceCell<()>,
     protocol: PhantomData<P>,
 }
 
 impl<P: Protocol> Moved<P> {
     fn url(&self) -> String {
         self.server.url() + P::QUERY
-    }
-
-    async fn lock_once(&self) {
-        let keeper = Keeper::builder(connect(&self.url()).await).connect().await.unwrap();
-        let guard = keeper.mutex(unique_prefix()).unwrap().lock().await.unwrap();
-        guard.release().await.unwrap();
     }
 }
 
@@ -121,11 +111,10 @@ impl<P: Protocol> Harness for Moved<P> {
 
     async fn start() -> Self {
         let server = Redis::builder().with_standing_clock().start().unwrap();
-        Self { server, scripts: OnceCell::new(), protocol: PhantomData }
+        Self { server, protocol: PhantomData }
     }
 
     async fn client(&self) -> Arc<dyn Store> {
-        self.scripts.get_or_init(|| self.lock_once()).await;
         connect(&self.url()).await
     }
 

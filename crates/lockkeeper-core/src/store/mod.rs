@@ -191,6 +191,9 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// - A store with connections SHOULD call [`Losses::reconnected`] each time it reconnects a connection on which it
     ///   claims or renews. The call MUST NOT be the only report of a loss.
     ///
+    /// A store MUST NOT make these calls in the first poll of one of its own methods: the engine may hold the list of the
+    /// claims then, for which the calls would wait.
+    ///
     /// No promise depends on these calls: the next renewal reports the same, at most a third of a ttl later. So a store
     /// may ignore the keeper, as this default does.
     fn on_loss(&self, listener: Losses) {

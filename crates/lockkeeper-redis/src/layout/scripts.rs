@@ -16,7 +16,7 @@ macro_rules! script {
             include_str!("../lua/record.lua"),
             include_str!("../lua/start.lua"),
             $(include_str!(concat!("../lua/", $file, ".lua")),)+
-        )).leak()))
+        )).leak()).loaded_with(of_claims))
     };
 }
 
@@ -37,6 +37,12 @@ pub(super) static RENEW_OPEN: LazyLock<Script> = script!("renew_each", "renew_op
 /// Of registers, which have nothing to do with lines.
 pub(super) static SWAP: LazyLock<Script> =
     LazyLock::new(|| Script::new(inlined(include_str!("../lua/swap.lua")).leak()));
+
+/// The scripts of the requests that follow each other without waiting. A release that is not awaited must not fall behind
+/// the next claim because the server lacks the script of the release alone.
+fn of_claims() -> Vec<&'static Script> {
+    vec![&CLAIM, &WITHDRAW, &RENEW, &AMEND]
+}
 
 /// All of them.
 #[cfg(any(test, feature = "testing"))]

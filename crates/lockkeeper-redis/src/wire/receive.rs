@@ -94,14 +94,17 @@ impl State {
         Ok(())
     }
 
-    /// The server does not have it, or has it no more: a request that is sent again finds it there.
+    /// The server does not have the script, or lost it. A request that is sent again finds it there, and the scripts
+    /// that belong to it.
     fn load(&mut self, script: &'static Script, now: Instant) {
-        if self.loading.iter().any(|loading| std::ptr::eq(*loading, script)) {
-            return;
-        }
-        self.loading.push(script);
-        let load = Request::command(&[b"SCRIPT", b"LOAD", script.text().as_bytes()]);
-        self.queue.push_first(std::iter::once((load.bytes, Whose::Script(script))), now);
+        let mut scripts = script.to_load();
+        scripts.retain(|script| !self.loading.iter().any(|loading| std::ptr::eq(*loading, *script)));
+        self.loading.extend(&scripts);
+        let load = |script: &'static Script| {
+            let request = Request::command(&[b"SCRIPT", b"LOAD", script.text().as_bytes()]);
+            (request.bytes, Whose::Script(script))
+        };
+        self.queue.push_first(scripts.into_iter().map(load), now);
     }
 
     /// A push is nobody's answer, whatever it says: it moves no request on.

@@ -10,6 +10,7 @@ use redis::Cmd;
 pub(crate) struct Script {
     text: &'static str,
     digest: OnceLock<String>,
+    together: Option<fn() -> Vec<&'static Script>>,
 }
 
 impl PartialEq for Script {
@@ -22,7 +23,23 @@ impl Eq for Script {}
 
 impl Script {
     pub(crate) const fn new(text: &'static str) -> Self {
-        Self { text, digest: OnceLock::new() }
+        Self { text, digest: OnceLock::new(), together: None }
+    }
+
+    /// The same, as a script with which a connection also loads `scripts`. A server has all of them then, or none: no
+    /// request passes another one because the server lacks the script of that one alone.
+    pub(crate) const fn loaded_with(mut self, scripts: fn() -> Vec<&'static Script>) -> Self {
+        self.together = Some(scripts);
+        self
+    }
+
+    /// The scripts to load if the server lacks this one.
+    pub(super) fn to_load(&'static self) -> Vec<&'static Script> {
+        let mut scripts = self.together.map(|scripts| scripts()).unwrap_or_default();
+        if !scripts.iter().any(|script| std::ptr::eq(*script, self)) {
+            scripts.push(self);
+        }
+        scripts
     }
 
     pub(crate) fn text(&self) -> &'static str {
