@@ -12,7 +12,7 @@
 //! - A renewal asks for the keys of its claims.
 //!
 //! `client` has the connections and the state of an open store, and `contract` its operations. Each
-//! operation is a module of its own: `claiming`, `withdraw`, `renewals`, `wait`, `amend`. They
+//! operation is a module of its own: `claim`, `withdraw`, `renew`, `wait`, `amend`. They
 //! share one question, which `look` asks etcd and `status` and `neighbours` answer: what blocks
 //! this claim, and what wakes it?
 #![forbid(unsafe_code)]

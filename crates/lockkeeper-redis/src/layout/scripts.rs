@@ -39,9 +39,9 @@ pub(super) static SWAP: LazyLock<Script> =
     LazyLock::new(|| Script::new(inlined(include_str!("../lua/swap.lua")).leak()));
 
 /// The scripts of the requests that follow each other without waiting. A release that is not awaited must not fall behind
-/// the next claim because the server lacks the script of the release alone.
+/// the next claim because the server lacks the script of the release alone. So the script of a claim is the last.
 fn of_claims() -> Vec<&'static Script> {
-    vec![&CLAIM, &WITHDRAW, &RENEW, &AMEND]
+    vec![&WITHDRAW, &AMEND, &RENEW, &CLAIM]
 }
 
 /// All of them.

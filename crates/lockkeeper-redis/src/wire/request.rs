@@ -26,8 +26,8 @@ impl Script {
         Self { text, digest: OnceLock::new(), together: None }
     }
 
-    /// The same, as a script with which a connection also loads `scripts`. A server has all of them then, or none: no
-    /// request passes another one because the server lacks the script of that one alone.
+    /// The same, as a script with which a connection also loads `scripts`. The connection loads them
+    /// in this order, behind no request: a server without any of them has all before the request is sent again.
     pub(crate) const fn loaded_with(mut self, scripts: fn() -> Vec<&'static Script>) -> Self {
         self.together = Some(scripts);
         self
