@@ -10,7 +10,7 @@ use redis::Cmd;
 pub(crate) struct Script {
     text: &'static str,
     digest: OnceLock<String>,
-    together: Option<fn() -> Vec<&'static Script>>,
+    together: Option<fn() -> Vec<&'static Self>>,
 }
 
 impl PartialEq for Script {
@@ -28,13 +28,13 @@ impl Script {
 
     /// The same, as a script with which a connection also loads `scripts`. The connection loads them
     /// in this order, behind no request: a server without any of them has all before the request is sent again.
-    pub(crate) const fn loaded_with(mut self, scripts: fn() -> Vec<&'static Script>) -> Self {
+    pub(crate) const fn loaded_with(mut self, scripts: fn() -> Vec<&'static Self>) -> Self {
         self.together = Some(scripts);
         self
     }
 
     /// The scripts to load if the server lacks this one.
-    pub(super) fn to_load(&'static self) -> Vec<&'static Script> {
+    pub(super) fn to_load(&'static self) -> Vec<&'static Self> {
         let mut scripts = self.together.map(|scripts| scripts()).unwrap_or_default();
         if !scripts.iter().any(|script| std::ptr::eq(*script, self)) {
             scripts.push(self);
