@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// it begins again after a random pause, for up to 30 s ([`Policy::default`]). Returns the new value with its version.
 ///
 /// `compute` is an `async |old| …`. It gets the old value, or `None` for a key that was never written. It may run
-/// several times, so it must not have side effects. The [module](crate::optimistic) has an example. Runs in a tokio
+/// several times, so it must not have side effects. The [module](super) has an example. Runs in a tokio
 /// runtime with timers enabled.
 ///
 /// # Errors

@@ -106,8 +106,8 @@ impl CommonParams {
 }
 
 impl StoreUrl {
-    /// Reads a URL of any scheme that lockkeeper knows now or will know later. [`available`](Self::available)
-    /// reports whether this build has the store.
+    /// Reads a URL of any scheme that lockkeeper knows now or will know later, whichever stores this build has. A store
+    /// that the build lacks is refused when it is opened.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid), in one line that repeats no part of the URL that may hold a password.

@@ -1,6 +1,6 @@
 //! Transactions on the callers' data, each on a connection of its own.
 //!
-//! `WATCH` belongs to a connection. So a transaction takes one that is [never made again](super::wire::Link::alone), whose
+//! `WATCH` belongs to a connection. So a transaction takes one that is never made again (`Link::alone`), whose
 //! requests can go nowhere else, and gives it back only when nothing is watched on it: after `EXEC`, or behind `UNWATCH`.
 //! Wherever the future is dropped, the connection is closed with it.
 
