@@ -7,6 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -144,11 +145,15 @@ fn the_place_moves_up() {
 fn nothing_is_left_of_the_line_when_the_wait_is_over_or_interrupted() {
     let store = Store::new();
     let _holder = store.hold("a");
+    let began = Instant::now();
     let mut waiter = OnTerminal::start(&mut store.command(&["run", "a", "-w", "1500ms", "--", "true"]), 120);
     waiter.shows("1 ahead");
     assert_eq!(waiter.finish().code(), Some(75));
-    let screen = waiter.screen();
-    assert!(screen.starts_with("lockkeeper: lock \"a\": not acquired within "), "{screen:?}");
+    let (screen, took) = (waiter.screen(), began.elapsed().as_secs_f64());
+    let shown = screen.strip_prefix("lockkeeper: lock \"a\": not acquired within ").unwrap();
+    let shown: f64 = shown.split_once('s').unwrap().0.parse().unwrap();
+    // The message has tenths of a second.
+    assert!(shown >= 1.5 && shown <= took + 0.1, "{shown} of {took}: {screen:?}");
     assert_eq!(screen.matches('\n').count(), 1, "{screen:?}");
     let mut waiter = OnTerminal::start(&mut store.command(&["run", "a", "--", "true"]), 120);
     waiter.shows("1 ahead");
