@@ -245,7 +245,7 @@ fn r8_a_run_that_goes_on_between_the_kill_and_the_deadline_has_lost() {
     for _ in 0..2 {
         let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "6s"], "echo $$; exec sleep 1000");
         run.signal(Signal::STOP);
-        // The guard leaves a tenth of a second between its kill and the end of the lock.
+        // The guard leaves a quarter of a second between its kill and the end of the lock.
         eventually("the command is killed", || !is_alive(&pids[0]));
         run.signal(Signal::CONT);
         assert_eq!(run.finish(), 79);

@@ -67,7 +67,7 @@ impl Lease for Broken {
 
 const MS: Duration = Duration::from_millis(1);
 
-/// The remaining lease at which all processes have to be dead. Outside of tests it is 100 ms
+/// The remaining lease at which all processes have to be dead. Outside of tests it is 250 ms
 /// (`policy`). On a busy machine, the check of all processes takes longer than the kill itself.
 const MARGIN: Duration = Duration::from_secs(4);
 
