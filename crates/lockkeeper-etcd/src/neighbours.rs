@@ -8,8 +8,7 @@
 //! claim                      watched, and for what                        admitted
 //! -------------------------  -------------------------------------------  ------------------------
 //! writer, at most 8 ahead    the whole line, for deletions                when the last is gone
-//! writer, more ahead         the key right ahead, for its deletion        after a look, or without one
-//!                                                                         if no other was ahead
+//! writer, more ahead         the key right ahead, for its deletion        after a look
 //! reader behind a writer     the last writer ahead, for every change      after a look
 //! permits, first to wait     the whole line, for every change             after a look
 //! permits, behind others     the key right ahead, for every change        after a look
@@ -58,9 +57,9 @@ pub(super) struct Predecessors {
     /// The last predecessor. While it is there, the writer is blocked.
     last: Incarnation,
     /// The predecessors whose ends the watch has not reported yet. When none is left, the writer
-    /// has the lock. `None` if the watch cannot prove that: it does not report all ends, or a
-    /// predecessor is on the writer's own lease, which may have ended as a whole, or the watch did
-    /// not stand yet when the predecessors were read.
+    /// has the lock. `None` if the watch cannot prove that: the watch does not report all ends, the
+    /// end of the writer's own claim among them. Or a predecessor is on the writer's own lease,
+    /// which may have ended as a whole. Or the predecessors were read before the watch stood.
     remaining: Option<Vec<Incarnation>>,
 }
 
@@ -130,12 +129,11 @@ impl Neighbours {
 impl Predecessors {
     fn of(own: &Contender, ahead: &[Contender], last: &Contender, short_queue: bool) -> Self {
         let are_all_watched = short_queue && ahead.len() <= SHORT_QUEUE;
-        let are_all_known = are_all_watched || ahead.len() == 1;
         let are_on_other_leases = ahead.iter().all(|contender| contender.lease != own.lease);
         Self {
             watched: if are_all_watched { Span::line_of(&own.key) } else { Span::one(&last.key) },
             last: last.incarnation(),
-            remaining: (are_all_known && are_on_other_leases)
+            remaining: (are_all_watched && are_on_other_leases)
                 .then(|| ahead.iter().map(Contender::incarnation).collect()),
         }
     }
@@ -263,6 +261,17 @@ mod tests {
         let mut two = behind(&many(2), false);
         let gone = [event(EventType::Delete, "line/2", 200)];
         assert!(matches!(two.on_events(&incarnation(OWN, 100), &gone), Some(Next::Look)));
+    }
+
+    /// Its own end comes on another watch, perhaps later than the end of the predecessor that came
+    /// after it.
+    #[test]
+    fn a_watch_that_reports_not_the_end_of_the_claim_itself_grants_nothing() {
+        let mut neighbours = behind(&many(1), false);
+        assert!(!neighbours.are_all_ahead());
+        let gone = [event(EventType::Delete, "line/1", 200)];
+        let next = neighbours.on_events(&incarnation(OWN, 100), &gone);
+        assert!(matches!(next, Some(Next::Look)), "{next:?}");
     }
 
     #[test]
