@@ -20,13 +20,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockkeeper::store::{
     Admin, Admission, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Driver, Entry, Interest, Line, Live,
-    LiveState, MAX, Opened, Opening, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN, Verdict,
-    Wake, Wakes, Withdrawal, refusal,
+    LiveState, MAX, Opened, Opening, Pace, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN,
+    Verdict, Wake, Wakes, Withdrawal, poll, refusal,
 };
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::url::{Scheme, StoreUrl, UrlForm, UrlSyntax};
 use lockkeeper::{Error, ErrorKind, FencingToken, Keeper, LockName, Result};
-use lockkeeper_core::kit::{Pace, poll};
 use tokio::task::JoinSet;
 
 /// How often a waiter looks: at first every 20 ms, and more rarely the longer it has waited.

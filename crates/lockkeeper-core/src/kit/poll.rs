@@ -30,13 +30,33 @@ impl Pace {
     }
 }
 
-/// What `look` finds within this time; `None` when it has found nothing. The last look takes place at the end.
+/// Looks until `look` finds something, and returns it; `None` if `look` finds nothing within this time. The last look takes
+/// place at the end of the time.
 ///
 /// # Errors
-/// That of the first look that fails.
+/// The error of the first look that fails.
 ///
 /// # Cancel safety
-/// The future may be dropped where the futures of `look` may be.
+/// The future may be dropped where the futures of `look` may be dropped.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use lockkeeper::store::{Pace, poll};
+/// use lockkeeper::time::Clock;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> lockkeeper::Result<()> {
+/// let pace = Pace::new(Duration::from_millis(1), Duration::from_secs(1));
+/// let (clock, mut looks) = (Clock::boot(), 0);
+/// let found = poll(&clock, pace, Duration::from_secs(5), || {
+///     looks += 1;
+///     std::future::ready(Ok((looks == 3).then_some("free")))
+/// });
+/// assert_eq!(found.await?, Some("free"));
+/// # Ok(())
+/// # }
+/// ```
 pub async fn poll<T, F: Future<Output = Result<Option<T>>>>(
     clock: &Clock,
     pace: Pace,

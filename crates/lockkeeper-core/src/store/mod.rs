@@ -41,6 +41,7 @@ pub use self::line::{Entry, Interest, Line};
 pub use self::losses::Losses;
 #[doc(inline)]
 pub use crate::forward_store;
+pub use crate::kit::{Pace, poll};
 use crate::{LockName, Result};
 
 /// The weight, and the capacity, of an exclusive claim.
