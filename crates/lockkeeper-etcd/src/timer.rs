@@ -11,7 +11,7 @@ pub(super) const CUT: Duration = Duration::from_secs(1);
 /// The timer of one minimum hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timer {
-    /// What the record of the claim says of it.
+    /// The minimum hold, as the record of the claim states it.
     pub(super) keep: Keep,
     /// Until when its lease lives at least, however fast etcd's clock goes.
     pub(super) valid_until: Instant,

@@ -54,7 +54,7 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     }
     session.releases_slot(key, store.0.clock.now());
     if session.ttl.is_none() {
-        // Another client has opened the session, and this claim was all that was known of it here.
+        // Another client opened the session. This client knew only this claim in it.
         store.0.sessions.forget(&key.session);
     }
     let removed = deleted(&answer.responses) > 0 || was_piggybacked || left == Left::Kept;

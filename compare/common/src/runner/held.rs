@@ -1,4 +1,4 @@
-//! The part `held`, of many locks that are held: what it costs to renew them, and what others notice of it.
+//! The part `held`, of many locks that are held: the cost of their renewals, and the delay that other clients see meanwhile.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! However a test process ends, nothing of it is left.
+//! A test process leaves nothing behind, in whatever way it ends.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -100,7 +100,7 @@ impl SessionClaims {
         session.claims.iter().map(key).collect()
     }
 
-    /// The session is over, and nothing of it is left.
+    /// The session is over. The book forgets its claims.
     pub fn close(&self, id: &SessionId) {
         self.lock().all.remove(id);
     }

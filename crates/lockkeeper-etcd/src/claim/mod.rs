@@ -9,7 +9,7 @@
 //! etcd processes a transaction as a whole, at one revision: it compares, does one of the two
 //! branches, and no other request takes effect in between. If a branch puts a key that was not
 //! there, this revision becomes its create revision: the claim's place in line, and its token. If
-//! etcd refuses a transaction because one of its leases has ended, it has done nothing of it.
+//! etcd refuses a transaction because one of its leases has ended, etcd has done no part of it.
 //!
 //! ```text
 //! transaction          compared                   if all holds                if not
@@ -230,7 +230,7 @@ async fn inherited(store: &EtcdStore, session: &Arc<Session>, claim: &Claim) -> 
 }
 
 impl EtcdStore {
-    /// The claim holds. If it has replaced another claim, nothing of that one is there any more.
+    /// The claim holds. A claim that it has replaced is gone, with its keys.
     pub(super) fn has_replaced(&self, session: &Session, key: &ClaimKey) {
         let Some(old) = session.has_replaced(key.id) else { return };
         let Some(of_old) = self.0.sessions.of(old) else { return };
