@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::limits::{AMEND_PAUSE, AMEND_TRIES};
-use super::{Attempt, Engine, Granted, Hold, Request};
+use super::{Attempt, Engine, Grant, Granted, Hold, Request};
 use crate::random::jittered;
 use crate::store::{Amend, Amended};
 use crate::{Effect, Error, ErrorKind, LostReason, Result};
@@ -60,22 +60,14 @@ impl Engine {
     /// polled to its end.
     ///
     /// # Errors
-    /// `Timeout` when it is not alone: the old claim stays. After any other error neither of them is to be believed in.
+    /// `Timeout` when it is not alone: the old claim stays. `Lost` when the old claim was lost before the answer. After
+    /// any error but the first neither of them is to be believed in.
     pub(crate) async fn replace(self: &Arc<Self>, old: &Arc<Hold>, request: Request) -> Result<Granted> {
         let request = Request { replaces: Some(Arc::clone(old)), ..request };
         let attempt = Attempt { engine: Arc::clone(self), request, control: Arc::default(), began: self.now() };
         old.set_being_replaced(true);
-        let replaced = attempt.run().await;
-        match &replaced {
-            Ok(granted) => {
-                granted.hold().end_with(old);
-                granted.hold().asked_as(old);
-                self.deadlines.expect(granted.hold().deadline());
-                old.session.claims.forget(old, self.now());
-                if old.session.is_fixed() {
-                    self.close_session(&old.session);
-                }
-            }
+        match attempt.run().await {
+            Ok(granted) => self.succeed(old, granted),
             Err(error) => {
                 old.set_being_replaced(false);
                 if error.kind() == ErrorKind::Timeout {
@@ -84,8 +76,33 @@ impl Engine {
                     // What was heard of it meanwhile proved nothing.
                     self.plan(old, self.now(), Duration::ZERO);
                 }
+                Err(error)
             }
         }
-        replaced
+    }
+
+    /// The new claim has the place of the old one; and its lock-delay, if the old one is in that.
+    fn succeed(self: &Arc<Self>, old: &Arc<Hold>, granted: Granted) -> Result<Granted> {
+        if let Some(reason) = old.loss().cloned() {
+            // The timer of the deadlines may not have seen it yet.
+            self.lose(old, reason);
+        }
+        if let Some(until) = old.session.claims.lock_delay_of(old) {
+            let (_, Grant { hold, .. }) = granted.take();
+            // In a delay without a loss it was left by a panic, and nobody gets the answer.
+            let reason = old.loss().cloned().unwrap_or(LostReason::Uncollected);
+            hold.lose(reason.clone());
+            self.keep_in_lock_delay(&hold, until);
+            return Err(Error::lost(hold.key.name.clone(), reason));
+        }
+        old.check()?;
+        granted.hold().end_with(old);
+        granted.hold().asked_as(old);
+        self.deadlines.expect(granted.hold().deadline());
+        old.session.claims.forget(old, self.now());
+        if old.session.is_fixed() {
+            self.close_session(&old.session);
+        }
+        Ok(granted)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::outcome::Outcome;
 use super::turn::Turn;
 use super::{Attempt, Granted, Hold};
+use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
 
 impl Attempt {
@@ -88,14 +89,21 @@ impl Attempt {
         self.engine.describe(error, &self.request.name)
     }
 
-    /// Withdraws it; unless it may have the place of a claim that was lost, whose lock-delay it then has to keep.
+    /// Withdraws it; unless it may have the place of a claim that was lost or left, whose lock-delay it then has to
+    /// keep.
     pub(super) fn withdraw_unneeded(&self, hold: &Arc<Hold>) {
-        let heir = self.request.replaces.as_ref().is_some_and(|old| old.is_dead());
-        if heir && !self.request.spec.lock_delay.is_zero() {
-            self.engine.keep_in_lock_delay(hold, self.engine.now() + self.request.spec.lock_delay);
+        if let Some(until) = self.inherited_delay() {
+            self.engine.keep_in_lock_delay(hold, until);
         } else if self.request.replaces.is_some() || hold.begin_release() {
             self.engine.withdraw_later(hold);
         }
+    }
+
+    fn inherited_delay(&self) -> Option<Instant> {
+        let old = self.request.replaces.as_ref()?;
+        let delay = self.request.spec.lock_delay;
+        let by_loss = (old.is_dead() && !delay.is_zero()).then(|| self.engine.now() + delay);
+        by_loss.max(old.session.claims.lock_delay_of(old))
     }
 
     pub(super) fn gave_up(&self) -> Error {

@@ -6,6 +6,7 @@ mod deadlines;
 mod detached;
 mod ending;
 mod left_alone;
+mod lost_upgrades;
 mod min_hold;
 mod reconnects;
 mod reentry;

@@ -140,6 +140,13 @@ impl SessionClaims {
         lock(&self.claims).in_lock_delay.iter().map(|(hold, _)| Arc::clone(hold)).collect()
     }
 
+    /// When the lock-delay of a claim ends, if it is in one.
+    pub(in crate::engine) fn lock_delay_of(&self, hold: &Hold) -> Option<Instant> {
+        let claims = lock(&self.claims);
+        let found = claims.in_lock_delay.iter().find(|(in_lock_delay, _)| in_lock_delay.key.id == hold.key.id);
+        found.map(|(_, until)| *until)
+    }
+
     /// When the first lock-delay ends.
     pub(in crate::engine) fn end_of_lock_delay(&self) -> Option<Instant> {
         lock(&self.claims).in_lock_delay.iter().map(|(_, until)| *until).min()

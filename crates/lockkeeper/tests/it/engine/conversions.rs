@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::spy::{Do, TestClient, World, millis, secs};
 
-async fn reader(test_client: &TestClient) -> Guard {
+pub(super) async fn reader(test_client: &TestClient) -> Guard {
     test_client.keeper.rw_lock("n").unwrap().read().await.unwrap()
 }
 
@@ -183,22 +183,6 @@ async fn a_shutdown_makes_no_known_outcome_of_an_unknown_one() {
     let guard = guard.unwrap();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Closed, Effect::Unknown));
     assert_eq!(guard.mode(), Mode::Shared);
-}
-
-/// What the reader had sent has its time to arrive, though a writer that came too late has its place.
-#[tokio::test(start_paused = true)]
-async fn a_reader_that_is_lost_during_its_upgrade_keeps_its_delay() {
-    let world = World::new();
-    let test_client = world.test_client_with(|builder| builder.ttl(secs(3)).lock_delay(secs(10))).await;
-    let reader = reader(&test_client).await;
-    test_client.spy.once(Operation::Claim, Do::Late(secs(4)));
-    assert!(reader.try_upgrade().await.is_err());
-    // Lost after 3 s at the latest, and kept for 10 s more.
-    sleep(secs(8)).await;
-    assert_eq!(world.line("n").await.len(), 1);
-    sleep(secs(4)).await;
-    assert!(world.line("n").await.is_empty());
-    assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
 #[tokio::test(start_paused = true)]
