@@ -11,7 +11,6 @@ use crate::{Error, ErrorKind, Result};
 impl Attempt {
     /// Makes a guard of the claim, unless its time was over before this.
     pub(super) async fn grant_to_caller(&self, hold: Arc<Hold>) -> Result<Option<Granted>> {
-        hold.collect();
         if self.request.fixed && self.engine.now() + hold.session.ttl / 10 * 9 > hold.lease_deadline() {
             // Where life belongs to the session, the grant has what is left of it: the fixed lease begins now.
             match self.confirm(&hold).await {
@@ -35,6 +34,7 @@ impl Attempt {
                 return Err(error.about(self.request.name.clone()));
             }
         };
+        hold.collect();
         let granted = Granted::new(&engine, hold, token, &self.request);
         if let Some(max_hold) = self.request.max_hold {
             granted.end_after(max_hold);

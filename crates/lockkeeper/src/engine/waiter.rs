@@ -150,6 +150,7 @@ impl Attempt {
     pub(super) async fn confirm(&self, hold: &Arc<Hold>) -> Outcome {
         hold.session.unschedule(hold);
         loop {
+            hold.offer_still();
             let sent = self.engine.now();
             let renewed = self.engine.renew(&hold.session, std::slice::from_ref(hold)).await;
             match renewed {

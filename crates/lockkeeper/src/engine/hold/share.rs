@@ -12,6 +12,13 @@ impl Hold {
         self.offered.store(now.as_nanos(), Ordering::Release);
     }
 
+    /// Its attempt shows that it is polled: where it has not collected the grant, it is waited for from now on.
+    pub(in crate::engine) fn offer_still(&self) {
+        let now = self.clock.now().as_nanos();
+        let extended = |offered: u64| (offered < COLLECTED).then(|| offered.max(now));
+        let _ = self.offered.fetch_update(Ordering::AcqRel, Ordering::Acquire, extended);
+    }
+
     /// Its attempt, or its guard, has it.
     pub(crate) fn collect(&self) {
         self.offered.store(COLLECTED, Ordering::Release);
@@ -40,9 +47,7 @@ impl Drop for Share {
     /// Where its own attempt has not collected it, that attempt is waited for from now on.
     fn drop(&mut self) {
         let hold = &self.0;
-        let now = hold.clock.now().as_nanos();
-        let extended = |offered: u64| (offered < COLLECTED).then(|| offered.max(now));
-        let _ = hold.offered.fetch_update(Ordering::AcqRel, Ordering::Acquire, extended);
+        hold.offer_still();
         hold.shared.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -45,6 +45,42 @@ async fn attempts_in_an_outage_fail_together_and_not_one_after_the_other() {
     assert!(took < secs(20), "{took:?}: four tries of three seconds, and their pauses");
 }
 
+/// Its lease begins with a renewal after the grant, which nobody polls.
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_that_is_polled_no_more_while_it_begins_is_given_back() {
+    let world = World::new();
+    let (test_client, other) = (world.test_client_by_session(secs(60), 0).await, world.test_client(secs(60)).await);
+    test_client.spy.once(Operation::Open, Do::Late(secs(10)));
+    test_client.spy.always(Operation::Renew, Do::Late(secs(1)));
+    let mut left = pin!(test_client.mutex("n").lock().lease(secs(60)).into_future());
+    poll_once(left.as_mut()).await;
+    sleep(secs(11)).await;
+    poll_once(left.as_mut()).await;
+    assert_eq!(test_client.spy.asked(Operation::Claim).len(), 1, "it is granted");
+    let next = timeout(secs(12), other.mutex("n").lock().into_future()).await;
+    next.expect("it is held by nobody").unwrap().release().await.unwrap();
+    assert_eq!(test_client.count("lost: Uncollected"), 1);
+    left.await.unwrap().release().await.unwrap();
+}
+
+/// Whoever asks again and again is there.
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_that_cannot_begin_for_longer_than_a_waiters_life_is_kept_for_its_attempt() {
+    let world = World::new();
+    let test_client = world.test_client_by_session(secs(60), 0).await;
+    test_client.spy.once(Operation::Open, Do::Late(secs(10)));
+    let back = world.now() + secs(22);
+    let clock = world.clock.clone();
+    let fails = Do::FailAfter(secs(1), ErrorKind::Unavailable);
+    test_client
+        .spy
+        .rule(move |asked| (asked.operation == Operation::Renew && clock.now() < back).then(|| fails.clone()));
+    let guard = test_client.mutex("n").lock().lease(secs(60)).await.unwrap();
+    assert!(world.now() >= back, "that was long");
+    assert_eq!((test_client.spy.asked(Operation::Claim).len(), test_client.count("lost")), (1, 0));
+    guard.release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_granted_to_an_attempt_that_is_polled_no_more_is_given_back() {
     let world = World::new();
