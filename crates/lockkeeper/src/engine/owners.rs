@@ -110,9 +110,10 @@ impl OwnerEntry {
     }
 
     pub(super) fn join_at_once(&self) -> Option<Joined> {
-        let attempt = Arc::clone(&lock(&self.attempt));
-        let taken = Arc::clone(&attempt.taken).try_lock_owned().ok()?;
-        Some(Joined { attempt, _taken: taken })
+        // Kept for the whole of it: nobody puts another lock in the place of this one meanwhile.
+        let current = lock(&self.attempt);
+        let taken = Arc::clone(&current.taken).try_lock_owned().ok()?;
+        Some(Joined { attempt: Arc::clone(&current), _taken: taken })
     }
 
     /// Waits while another attempt of the owner is under way and is polled. May be dropped.
@@ -166,5 +167,34 @@ impl Drop for Interest {
         if entries.get(&self.key).is_some_and(is_left) {
             entries.remove(&self.key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl AttemptLock {
+        fn take(&self) -> OwnedMutexGuard<()> {
+            Arc::clone(&self.taken).try_lock_owned().expect("it is free")
+        }
+    }
+
+    /// The lock that is current is taken at every moment; one that was replaced is free.
+    #[test]
+    fn a_lock_that_was_replaced_is_not_joined() {
+        let entry = OwnerEntry::default();
+        let mut taken = lock(&entry.attempt).take();
+        let joined = std::thread::scope(|scope| {
+            let joining = scope.spawn(|| (0..200_000).filter_map(|_| entry.join_at_once()).count());
+            while !joining.is_finished() {
+                let next = Arc::new(AttemptLock::default());
+                let before = std::mem::replace(&mut taken, next.take());
+                *lock(&entry.attempt) = next;
+                drop(before);
+            }
+            joining.join().unwrap()
+        });
+        assert_eq!(joined, 0);
     }
 }
