@@ -3,7 +3,7 @@
 //! | for | look at |
 //! |---|---|
 //! | a store whose server pushes | [`WaitingClaims`], [`WatchedNames`] |
-//! | a store whose server reports nothing by itself | [`poll()`] |
+//! | a store whose server reports nothing by itself | [`crate::store::poll`] |
 //! | a store whose server knows no sessions | [`SessionClaims`] |
 //! | the keepers that listen to a store | [`Listeners`] |
 //! | a state that another task changes | [`watchful()`], [`watchful_until`] |
@@ -19,7 +19,6 @@ mod hosts;
 mod listeners;
 #[cfg(feature = "net")]
 pub mod net;
-mod poll;
 mod process;
 mod pushes;
 pub mod random;
@@ -34,7 +33,6 @@ pub use self::backoff::Backoff;
 #[cfg(feature = "net")]
 pub use self::hosts::{Hosts, Limits, wrong_param};
 pub use self::listeners::Listeners;
-pub use self::poll::{Pace, poll};
 pub use self::process::Process;
 pub use self::pushes::{Known, Sent, WaitingClaims, WatchedNames, Watching};
 pub use self::session_claims::SessionClaims;

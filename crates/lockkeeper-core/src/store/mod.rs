@@ -15,6 +15,7 @@ mod forward;
 mod held;
 mod line;
 mod losses;
+mod poll;
 pub mod refusal;
 mod shared;
 
@@ -39,9 +40,9 @@ pub use self::finding::{Finding, Level};
 pub use self::held::HeldClaim;
 pub use self::line::{Entry, Interest, Line};
 pub use self::losses::Losses;
+pub use self::poll::{Pace, poll};
 #[doc(inline)]
 pub use crate::forward_store;
-pub use crate::kit::{Pace, poll};
 use crate::{LockName, Result};
 
 /// The weight, and the capacity, of an exclusive claim.

@@ -145,7 +145,7 @@ async fn who_gives_up_between_two_tries_leaves_its_place_to_the_next() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
-    // Whoever waits looks again and again, and finds the store out of reach.
+    // A waiter looks again and again, and finds the store out of reach.
     test_client.spy.always(Operation::Wait, Do::Fail(ErrorKind::Unavailable));
     let first = tokio::spawn(test_client.mutex("n").lock().into_future());
     sleep(millis(10)).await;

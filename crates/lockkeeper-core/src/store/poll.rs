@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::random::jittered;
 use crate::Result;
+use crate::random::jittered;
 use crate::time::Clock;
 
 /// Of the time that a waiter has waited, this part is how much later than the change it may look: 1/8.
