@@ -31,12 +31,23 @@ const NOTICE_TTL: i64 = 60;
 
 #[async_trait]
 impl Admin for EtcdStore {
-    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
+    async fn lines(
+        &self,
+        prefix: &str,
+        after: Option<&LockName>,
+        limit: usize,
+    ) -> Result<Vec<(LockName, Result<Line>)>> {
         self.check_process()?;
-        let (found, revision) = self.pages(&self.0.lines.beginning_with(prefix), false).await?;
+        let is_wanted = |name: &LockName| name.as_str().starts_with(prefix) && after.is_none_or(|after| name > after);
+        let (mut found, mut revision) = (Vec::new(), 0);
+        for span in self.0.lines.spans(prefix) {
+            let pages = self.pages(&span, false, revision).await?;
+            found.extend(pages.0);
+            revision = pages.1;
+        }
         let mut lines: BTreeMap<LockName, Vec<KeyValue>> = BTreeMap::new();
         for line in found.chunk_by(|a, b| self.0.lines.name_in(&a.key) == self.0.lines.name_in(&b.key)) {
-            let name = line.iter().find_map(|kv| self.name_of(kv)).filter(|name| name.as_str().starts_with(prefix));
+            let name = line.iter().find_map(|kv| self.name_of(kv)).filter(is_wanted);
             if let Some(name) = name {
                 lines.entry(name).or_default().extend_from_slice(line);
             }
@@ -195,12 +206,12 @@ impl EtcdStore {
 
     /// Every key of the range, without its value.
     pub(super) async fn keys(&self, span: &Span) -> Result<Vec<KeyValue>> {
-        Ok(self.pages(span, true).await?.0)
+        Ok(self.pages(span, true, 0).await?.0)
     }
 
-    /// Every key of the range, as it was at the revision of the first page.
-    async fn pages(&self, span: &Span, keys_only: bool) -> Result<(Vec<KeyValue>, i64)> {
-        let (mut found, mut from, mut revision) = (Vec::new(), span.from.clone(), 0);
+    /// Every key of the range, as it was at this revision; at 0, at the revision of the first page.
+    async fn pages(&self, span: &Span, keys_only: bool, at: i64) -> Result<(Vec<KeyValue>, i64)> {
+        let (mut found, mut from, mut revision) = (Vec::new(), span.from.clone(), at);
         loop {
             let page = RangeRequest {
                 key: from.clone(),

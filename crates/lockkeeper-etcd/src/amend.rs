@@ -11,15 +11,23 @@ use crate::store::{Amend, Amended, ClaimKey};
 /// How often a change is tried because something else changes the claim meanwhile.
 const TRIES: u32 = 16;
 
-pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
     for _ in 0..TRIES {
         let Some((own, admitted)) = store.look_at_own(key).await? else { return Ok(Amended::NotLive) };
         let Some(mut record) = own.record.clone() else { return Ok(Amended::NotLive) };
         // A claim that is marked as broken holds until its lease ends.
         match change {
             Amend::Lower(_) if !admitted => return Ok(Amended::NotLive),
+            Amend::MinHold(hold) => return keep::begin(store, key, number, *hold).await,
+            _ => {}
+        }
+        if let Some(amended) = Amended::of_number(number, record.change) {
+            return Ok(amended);
+        }
+        record.change = number;
+        match change {
             Amend::Lower(weight) => record.weight = record.weight.min(*weight),
-            Amend::MinHold(hold) => return keep::begin(store, key, *hold).await,
+            Amend::MinHold(_) => {}
             Amend::Meta(meta) => record.show(meta),
             Amend::Value(value) => {
                 let mut meta = record.meta();

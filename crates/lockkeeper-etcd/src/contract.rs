@@ -6,10 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::wire::messages::LeaseGrantResponse;
-use super::{EtcdStore, amend, claim, compare, renew, sessions, wait, withdraw};
+use super::{EtcdStore, amend, claim, compare, identity, renew, sessions, wait, withdraw};
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
-    SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+    SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
 };
 use crate::{Error, ErrorKind, LockName, Result};
 
@@ -54,9 +54,9 @@ impl Store for EtcdStore {
         claim::claim(self, claim).await
     }
 
-    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+    async fn amend(&self, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
         self.check_process()?;
-        amend::amend(self, key, change).await
+        amend::amend(self, key, number, change).await
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
@@ -75,6 +75,11 @@ impl Store for EtcdStore {
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.check_process()?;
         self.read_line(name).await
+    }
+
+    async fn id(&self) -> Result<StoreId> {
+        self.check_process()?;
+        identity::id(self).await
     }
 
     fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {

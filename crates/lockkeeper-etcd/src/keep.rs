@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::layout::transaction::{changed, delete, get, only, put, ranges, transaction};
+use super::layout::transaction::{changed, delete, get, only, put, ranges, rewrite, transaction};
 use super::layout::{Contender, Keep};
 use super::sessions::{self, Session};
 use super::slots::KeySlot;
@@ -36,17 +36,17 @@ pub(super) enum Left {
 
 /// Begins a minimum hold. The work goes on if the caller drops its future: the timer would run
 /// without a claim otherwise.
-pub(super) async fn begin(store: &EtcdStore, key: &ClaimKey, hold: Duration) -> Result<Amended> {
+pub(super) async fn begin(store: &EtcdStore, key: &ClaimKey, number: u64, hold: Duration) -> Result<Amended> {
     store.can().keeps(hold)?;
     let (own, key) = (store.clone(), key.clone());
-    let beginning = store.0.runtime.carry_on(async move { own.begin(&key, hold).await });
+    let beginning = store.0.runtime.carry_on(async move { own.begin(&key, number, hold).await });
     beginning.await.unwrap_or_else(|| Err(fault::ended()))
 }
 
 impl EtcdStore {
-    async fn begin(&self, key: &ClaimKey, hold: Duration) -> Result<Amended> {
+    async fn begin(&self, key: &ClaimKey, number: u64, hold: Duration) -> Result<Amended> {
         for _ in 0..TRIES {
-            if let Some(amended) = self.begin_unless_another_does(key, hold).await? {
+            if let Some(amended) = self.begin_unless_another_does(key, number, hold).await? {
                 return Ok(amended);
             }
         }
@@ -55,20 +55,28 @@ impl EtcdStore {
 
     /// `None` if another entry of this claim has begun a minimum hold meanwhile, which may be
     /// longer.
-    async fn begin_unless_another_does(&self, key: &ClaimKey, hold: Duration) -> Result<Option<Amended>> {
+    async fn begin_unless_another_does(&self, key: &ClaimKey, number: u64, hold: Duration) -> Result<Option<Amended>> {
         let session = self.0.sessions.get(&key.session)?;
         let Some((own, is_admitted)) = self.look_at_own(key).await? else { return Ok(Some(Amended::NotLive)) };
-        if !is_admitted || own.record.is_none() || own.is_over() {
+        let Some(record) = own.record.as_ref().filter(|_| is_admitted && !own.is_over()) else {
             return Ok(Some(Amended::NotLive));
-        }
+        };
         let before = own.keep().copied();
-        if hold.is_zero() {
-            return Ok(Some(Amended::Done));
+        let amended = Amended::of_number(number, record.change);
+        if let Some(Amended::Older { .. }) = amended {
+            return Ok(amended);
         }
-        if let Some(timer) = self.still_runs(before, hold).await? {
-            // The answer to the request that began it may have been lost.
+        // The answer to the request that began it may have been lost: then any rest of it counts.
+        let least = if amended.is_some() { Duration::ZERO } else { hold };
+        let timer = if before.is_some() { self.still_runs(before, least).await? } else { None };
+        if let Some(timer) = timer {
             session.times(key.id, timer);
-            return Ok(Some(Amended::Done));
+        }
+        if amended.is_some() {
+            return Ok(amended);
+        }
+        if hold.is_zero() || timer.is_some() {
+            return self.note_change(&session, key, &own, number).await;
         }
         let (sent, granted) = (self.0.clock.now(), self.grant(sessions::seconds(hold)).await?);
         let (lease, term) = (granted.id, granted.header.map_or(0, |header| header.raft_term));
@@ -77,7 +85,7 @@ impl EtcdStore {
         // The timers of earlier requests are not needed once the record names this one.
         let slot = session.slot_of(&self.0.lines, key);
         let unneeded: Vec<_> = slot.strays().chain(before.map(|keep| keep.lease)).collect();
-        let put = self.put_on(&session, key, own, &timer).await;
+        let put = self.put_on(&session, key, own, number, &timer).await;
         match &put {
             Ok(Some(Amended::Done)) => unneeded.into_iter().for_each(|timer| self.revoke_unneeded(timer)),
             Err(error) if error.effect() == Effect::Unknown => session.may_be_timed(key.id, lease),
@@ -86,13 +94,34 @@ impl EtcdStore {
         put
     }
 
-    /// Writes the timer into the record of the claim, and puts the claim on the lease that ends
-    /// last. `None` if the record names another timer by then.
+    /// Writes the number of a change that changes nothing else. `None` if the claim was changed meanwhile.
+    async fn note_change(
+        &self,
+        session: &Session,
+        key: &ClaimKey,
+        own: &Contender,
+        number: u64,
+    ) -> Result<Option<Amended>> {
+        let Some(mut record) = own.record.clone() else { return Ok(Some(Amended::NotLive)) };
+        record.change = number;
+        let when = vec![changed(&own.key, own.changed)];
+        let request = transaction(when, vec![rewrite(&own.key, record.written())], Vec::new());
+        let asked = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        let answer: TxnResponse = asked.map_err(fault::of)?;
+        if answer.succeeded {
+            session.shows(key.id, record);
+        }
+        Ok(answer.succeeded.then_some(Amended::Done))
+    }
+
+    /// Writes the timer into the record of the claim, and puts the claim on the lease that ends last. `None` if the record names
+    /// another timer by then.
     async fn put_on(
         &self,
         session: &Arc<Session>,
         key: &ClaimKey,
         mut own: Contender,
+        number: u64,
         timer: &Timer,
     ) -> Result<Option<Amended>> {
         let keep_of = |claim: &Contender| claim.keep().map(|keep| keep.lease);
@@ -101,7 +130,10 @@ impl EtcdStore {
             let Some(mut record) = own.record.clone().filter(|_| !own.is_over()) else {
                 return Ok(Some(Amended::NotLive));
             };
-            record.keep = Some(timer.keep);
+            if let Some(amended) = Amended::of_number(number, record.change) {
+                return Ok(Some(amended));
+            }
+            (record.keep, record.change) = (Some(timer.keep), number);
             record.held_ms.get_or_insert_with(unix_ms);
             // This is before the lease is chosen. A renewal that is acknowledged from now on looks
             // for the claim and changes its key. So the transaction below is processed before such

@@ -30,6 +30,7 @@ mod doctor;
 mod driver;
 mod fault;
 mod grants;
+mod identity;
 mod keep;
 mod layout;
 mod leases;

@@ -12,8 +12,9 @@ use super::wire::messages::{KeyValue, RangeRequest, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::Result;
 
-/// The layout in which no key but claims can be in a line.
-const LAYOUT: &[u8] = b"3";
+/// The layout in which no key but claims can be in a line, and a claim has the number of its last
+/// change.
+const LAYOUT: &[u8] = b"4";
 
 impl EtcdStore {
     /// Refuses a prefix with claims of another layout.

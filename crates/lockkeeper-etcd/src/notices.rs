@@ -69,6 +69,10 @@ impl Shared {
         if let Some((id, NoticeKind::Asked(asked))) = &notice {
             return self.losses.notify(|losses| losses.requested(*id, asked));
         }
+        if let Some((id, NoticeKind::Elsewhere)) = notice {
+            // Whoever waits for it here claims again.
+            self.sessions.of(id).into_iter().for_each(|session| session.is_elsewhere(id));
+        }
         self.notices.notify_waiters();
         if let Some((id, NoticeKind::Lost(broken))) = notice {
             self.losses.notify(|losses| losses.lost(id, broken.clone()));

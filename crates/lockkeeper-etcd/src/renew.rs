@@ -11,8 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::grants::Admitted;
+use super::layout::Record;
 use super::sessions::{self, ClaimState, Purpose, Session};
-use super::status::ClaimStatus;
+use super::status::{ClaimStatus, Found};
 use super::wire::all;
 use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
 use super::{EtcdStore, fault};
@@ -70,14 +71,14 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     }
     for ((at, one), holds) in positions.into_iter().zip(&admitted).zip(store.promote_all(session, &admitted).await?) {
         if holds {
-            claims[at] = Renewal::Held { token: one.found.created.unsigned_abs() };
+            claims[at] = held(session, &one.found);
         }
     }
     let on = all(timed.iter().map(|(_, key, found)| store.is_on_the_last(session, key, found))).await;
     for ((at, _, found), on) in timed.iter().zip(on) {
         match on {
             Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
-            Ok(Some(_)) => claims[*at] = Renewal::Held { token: found.created.unsigned_abs() },
+            Ok(Some(_)) => claims[*at] = held(session, found),
             _ => {}
         }
     }
@@ -88,6 +89,13 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     }
     store.sweep(session, live, proof);
     Ok(Renewed { claims, server_time: None, requests: store.requests_for(&records).await })
+}
+
+/// The answer for a claim that was found to hold. A key without a record is of no client of
+/// lockkeeper, and no client of lockkeeper renews it.
+fn held(session: &Session, found: &Found) -> Renewal {
+    let ttl = found.record.as_ref().map_or(Duration::ZERO, Record::ttl);
+    Renewal::Held { token: found.created.unsigned_abs(), ttl: session.keeps(ttl) }
 }
 
 /// The answer for a claim that needs no look: it was found to hold, or it waits and its watch would
@@ -108,7 +116,7 @@ fn at_once(
                 && lease == state.lease
                 && session.purpose(lease) == Some(Purpose::Hold) =>
         {
-            Some(Renewal::Held { token: state.created.unsigned_abs() })
+            Some(Renewal::Held { token: state.created.unsigned_abs(), ttl: session.keeps(state.record.ttl()) })
         }
         // The watch of the claim reports its grant and its end. A claim that was broken is on
         // another lease.
@@ -259,7 +267,7 @@ impl EtcdStore {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::{Layout, Lines, Record};
+    use super::super::layout::{Layout, Lines};
     use super::super::sessions::{Sessions, name_of};
     use super::*;
     use crate::store::{Claim, ClaimId, SessionSpec};
@@ -284,18 +292,19 @@ mod tests {
             watched: None,
             blocked_by: None,
             record,
+            is_elsewhere: false,
         };
         session.insert_claim(id, state);
         let keys = HashMap::from([(at, 7)]);
         let proof = Proof { keys, listed: vec![7], is_whole: true, renewed: vec![7], sent: now };
         let live = Live { key, state: LiveState::Granted };
         let at_once = || at_once(&session, &live, session.claim_state(id).as_ref(), Some(7), &proof, now);
-        assert_eq!(at_once(), Some(Renewal::Held { token: 1 }));
+        assert_eq!(at_once(), Some(Renewal::Held { token: 1, ttl }));
         session.is_unsettled(id);
         assert_eq!(at_once(), None);
         session.holds(id, 7, 1);
         assert_eq!(at_once(), None, "what was only found may be moved still");
         session.is_dated(id);
-        assert_eq!(at_once(), Some(Renewal::Held { token: 1 }));
+        assert_eq!(at_once(), Some(Renewal::Held { token: 1, ttl }));
     }
 }

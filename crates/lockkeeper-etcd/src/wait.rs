@@ -103,6 +103,11 @@ impl Waiter<'_> {
             // Enabled before the look, so that a notice which comes during the look is not missed.
             let mut noticed = pin!(self.store.0.notices.notified());
             noticed.as_mut().enable();
+            if self.session.claim_state(self.key.id).is_some_and(|state| state.is_elsewhere) {
+                // Another client has sent the claim. The engine sends it again, and so gets the
+                // notices back.
+                return Ok(Next::Over(Wake::Changed));
+            }
             neighbours = match self.look_behind(&neighbours).await? {
                 Next::Blocked(now) if now.span() == neighbours.span() => now,
                 next => return Ok(next),

@@ -1,22 +1,30 @@
 //! For administrators: what is listed, breaking a claim, and asking holders to let go.
 
 use async_trait::async_trait;
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::layout::claim_row::{ClaimRow, claim_rows};
 use super::layout::{Txn, read};
 use super::{FileStore, now};
 use crate::fault::Outcome;
+use crate::liveness::DeadClientCheck;
 use crate::store::{Admin, Evict, Evicted, Line, Target};
 use crate::{LockName, Result};
 
 #[async_trait]
 impl Admin for FileStore {
-    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
+    async fn lines(
+        &self,
+        prefix: &str,
+        after: Option<&LockName>,
+        limit: usize,
+    ) -> Result<Vec<(LockName, Result<Line>)>> {
         self.check_process()?;
-        let prefix = prefix.to_owned();
-        let lines =
-            self.0.reader.look(move |db, dead_clients| read::lines(db, &prefix, limit, now(), dead_clients)).await?;
+        let (prefix, after) = (prefix.to_owned(), after.cloned());
+        let look = move |db: &Connection, dead_clients: &mut DeadClientCheck<'_>| {
+            read::lines(db, &prefix, after.as_ref(), limit, now(), dead_clients)
+        };
+        let lines = self.0.reader.look(look).await?;
         Ok(lines.into_iter().map(|(name, line)| (name, Ok(line))).collect())
     }
 

@@ -112,7 +112,7 @@ fn note_the_date(db: &Connection, known: &Known, boot: &Boot) -> rusqlite::Resul
 /// how long it lives.
 fn live_claim(db: &Connection, now: Micros, clients: &Clients) -> rusqlite::Result<Option<(LockName, Duration)>> {
     let mut dead_clients = DeadClientCheck::new(clients, "");
-    let Some((name, line)) = read::lines(db, "", 1, now, &mut dead_clients)?.pop() else { return Ok(None) };
+    let Some((name, line)) = read::lines(db, "", None, 1, now, &mut dead_clients)?.pop() else { return Ok(None) };
     let left = line.entries.iter().filter_map(|entry| entry.expires_in).max();
     Ok(Some((name, left.unwrap_or_default())))
 }

@@ -16,7 +16,7 @@ use crate::{LockName, random};
 impl Txn<'_> {
     pub(crate) fn claim(&mut self, claim: &Claim) -> Outcome<Verdict> {
         let key = &claim.key;
-        self.revive(&key.session)?;
+        let ttl = until(self.revive(&key.session)?, 0);
         if self.is_gone(key.id)? {
             return Ok(Verdict::Gone);
         }
@@ -36,12 +36,12 @@ impl Txn<'_> {
         }
         self.check(claim, &front)?;
         match claim.replaces {
-            Some(old) => self.replace(claim, old, &front),
-            None => self.join(claim, front),
+            Some(old) => self.replace(claim, old, ttl, &front),
+            None => self.join(claim, ttl, front),
         }
     }
 
-    pub(crate) fn amend(&mut self, key: &ClaimKey, change: &Amend) -> Outcome<Amended> {
+    pub(crate) fn amend(&mut self, key: &ClaimKey, number: u64, change: &Amend) -> Outcome<Amended> {
         self.settle(&key.name)?;
         let Some(row) = self.find(key)?.filter(|p| p.expires() > self.now) else {
             return Ok(Amended::NotLive);
@@ -52,6 +52,14 @@ impl Txn<'_> {
             // A break has ended the claim's minimum hold, and a later change does not bring it
             // back.
             Amend::MinHold(_) if row.broken.is_some() => return Ok(Amended::NotLive),
+            _ => {}
+        }
+        if let Some(amended) = Amended::of_number(number, row.changed) {
+            return Ok(amended);
+        }
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.change("UPDATE lk_claim SET change = ?3 WHERE name = ?1 AND ord = ?2", params![name, ord, number])?;
+        match change {
             Amend::Lower(weight) => self.change(
                 "UPDATE lk_claim SET weight = min(weight, ?3) WHERE name = ?1 AND ord = ?2",
                 params![name, ord, weight],
@@ -81,7 +89,7 @@ impl Txn<'_> {
         }
         if row.granted() {
             self.hold(row)?;
-            return Ok(Verdict::Granted { token: row.token() });
+            return Ok(Verdict::Granted { token: row.token(), ttl: row.ttl() });
         }
         self.queued(&row.name, row.ord, front)
     }
@@ -116,11 +124,11 @@ impl Txn<'_> {
         }
     }
 
-    fn join(&mut self, claim: &Claim, mut front: Front) -> Outcome<Verdict> {
+    fn join(&mut self, claim: &Claim, ttl: Duration, mut front: Front) -> Outcome<Verdict> {
         let demand = Demand { weight: claim.weight, capacity: claim.capacity, granted: false };
         if front.first_waiting.is_none() && front.rule.admit(demand) {
             let token = self.append(claim, State::Held, 0)?;
-            return Ok(Verdict::Granted { token: token.unsigned_abs() });
+            return Ok(Verdict::Granted { token: token.unsigned_abs(), ttl });
         }
         if !claim.queue {
             return self.busy(claim, &front);
@@ -130,7 +138,7 @@ impl Txn<'_> {
         self.queued(&claim.key.name, ord, &front)
     }
 
-    fn replace(&mut self, claim: &Claim, old: ClaimId, front: &Front) -> Outcome<Verdict> {
+    fn replace(&mut self, claim: &Claim, old: ClaimId, ttl: Duration, front: &Front) -> Outcome<Verdict> {
         // By its id alone: with a fixed lease, the new claim has a session of its own.
         let is_old = |first: &&ClaimRow| first.id == old && first.broken.is_none() && !first.is_kept();
         let old = front.first().filter(is_old);
@@ -138,7 +146,7 @@ impl Txn<'_> {
             Some(old) if !front.others_than(old.ord) => {
                 self.forget(old)?;
                 let token = self.append(claim, State::Held, old.keep_until())?;
-                Ok(Verdict::Granted { token: token.unsigned_abs() })
+                Ok(Verdict::Granted { token: token.unsigned_abs(), ttl })
             }
             _ => self.busy(claim, front),
         }

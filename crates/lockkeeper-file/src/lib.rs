@@ -62,7 +62,7 @@ use self::writer::{Commit, Job};
 use lockkeeper_core::kit::{Process, random};
 use lockkeeper_core::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Expiry, Interest, Line, Live, Opened, Renewed, Revision,
-    SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+    SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
 };
 use lockkeeper_core::time::Clock;
 use lockkeeper_core::url::StoreUrl;
@@ -204,9 +204,9 @@ impl Store for FileStore {
         self.commit(commit, move |txn| txn.claim(&claim)).await
     }
 
-    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+    async fn amend(&self, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
         let (key, change) = (key.clone(), change.clone());
-        self.write(move |txn| txn.amend(&key, &change)).await
+        self.write(move |txn| txn.amend(&key, number, &change)).await
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
@@ -223,6 +223,15 @@ impl Store for FileStore {
         self.check_process()?;
         let name = name.clone();
         self.0.reader.look(move |db, dead_clients| read::line(db, &name, now(), dead_clients)).await
+    }
+
+    async fn id(&self) -> Result<StoreId> {
+        self.check_process()?;
+        let id = self.0.reader.look(|db, _| read::id(db)).await?;
+        id.try_into().map(StoreId::from_bytes).map_err(|id: Vec<u8>| {
+            let problem = format!("{self}: the id in its table lk_meta has {} bytes instead of 16", id.len());
+            Error::new(ErrorKind::Unsupported, problem).with_remedy("the file as lockkeeper has made it")
+        })
     }
 }
 

@@ -68,7 +68,7 @@ impl Txn<'_> {
             Some(ClaimRow { broken: Some(broken), .. }) => Renewal::Lost(Some(broken.clone())),
             Some(row) if row.granted() => {
                 self.hold(row)?;
-                Renewal::Held { token: row.token() }
+                Renewal::Held { token: row.token(), ttl: row.ttl() }
             }
             Some(row) => self.renew_waiting(row)?,
         };
@@ -83,7 +83,7 @@ impl Txn<'_> {
             let front = self.settle(&row.name)?;
             if let Some(held) = front.holders.iter().find(|it| it.ord == row.ord) {
                 self.hold(held)?;
-                return Ok(Renewal::Held { token: held.token() });
+                return Ok(Renewal::Held { token: held.token(), ttl: held.ttl() });
             }
         }
         Ok(Renewal::Queued)

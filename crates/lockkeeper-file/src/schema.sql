@@ -1,8 +1,9 @@
--- Version 7. Times are µs of CLOCK_BOOTTIME, and mean nothing after a restart of the machine.
+-- Version 8. Times are µs of CLOCK_BOOTTIME, and mean nothing after a restart of the machine.
 
 -- One row with the facts about the whole file.
 CREATE TABLE lk_meta (
     one     INTEGER PRIMARY KEY CHECK (one = 1),
+    id      BLOB    NOT NULL,   -- 128 random bits, which distinguish this file from others
     floor   INTEGER NOT NULL,   -- a new lk_lock row issues no token at or below this one
     boot_id TEXT    NOT NULL,   -- the boot to which the times belong
     began_us INTEGER NOT NULL   -- the date of that boot, as known at the last opening
@@ -49,6 +50,7 @@ CREATE TABLE lk_claim (
     reason        TEXT,
     value         BLOB,
     epoch         INTEGER NOT NULL,
+    change        INTEGER NOT NULL DEFAULT 0,   -- the number of the last change that was applied
     broken_by     TEXT,
     broken_reason TEXT,
     asked_by      TEXT,               -- the client that requests the lock

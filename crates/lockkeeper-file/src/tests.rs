@@ -111,7 +111,7 @@ impl Client {
 
 /// The names that a list shows.
 async fn names(store: &FileStore, prefix: &str) -> Vec<LockName> {
-    store.lines(prefix, 10).await.unwrap().into_iter().map(|(name, _)| name).collect()
+    store.lines(prefix, None, 10).await.unwrap().into_iter().map(|(name, _)| name).collect()
 }
 
 fn name(name: &str) -> LockName {

@@ -1,35 +1,55 @@
 //! The operations of an administrator.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 
-use super::layout::{self, Keys, Listed, Victim};
+use super::layout::{self, Keys, Victim};
 use super::route::NoFallback;
-use super::wire::{Link, Request, Value};
+use super::servers::Said;
+use super::wire::{Link, Request, Value, WireError};
 use super::{RedisStore, fault, long};
 use crate::store::{Admin, Evict, Evicted, Line, Store as _, Target};
 use crate::{Error, ErrorKind, LockName, Result};
 
-/// How many keys the server looks at in one step, so that it does not hold up everybody else.
-const STEP: &[u8] = b"1000";
+/// How many keys the server looks at in one step of `SCAN`.
+const STEP: &[u8] = b"10000";
 /// How many lines are asked about in one request.
-const LINES: usize = 100;
+const LINES: usize = 500;
+/// How many requests are under way at the same time in a Cluster, where each slot has its own.
+const TOGETHER: usize = 64;
 /// How often a server is looked at from the beginning.
 const SCANS: u32 = 4;
 
+type Lines = Vec<(LockName, Result<Line>)>;
+
 #[async_trait]
 impl Admin for RedisStore {
-    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
+    async fn lines(&self, prefix: &str, after: Option<&LockName>, limit: usize) -> Result<Lines> {
         self.check_process()?;
-        let mut lines = Vec::new();
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
         for link in self.0.servers.masters() {
-            for pattern in layout::patterns(prefix) {
-                lines.extend(scan(self, &link, &pattern).await?);
+            found.extend(scan(self, &link, &layout::pattern(prefix)).await?);
+        }
+        let is_wanted = |name: &LockName| name.as_str().starts_with(prefix) && after.is_none_or(|after| name > after);
+        let (mut named, hashed) = candidates(&found, &is_wanted)?;
+        // Only their lines tell their names.
+        let mut lines = asked(self, hashed).await?;
+        lines.retain(|(name, _)| is_wanted(name));
+        // The rest in the order of names, until there are enough.
+        while !named.is_empty() {
+            let next = named.split_off(named.len().saturating_sub(LINES * together(self).min(limit.div_ceil(LINES))));
+            let last = next.first().map(|(name, _)| name.clone());
+            lines.extend(asked(self, next.into_iter().map(|(_, keys)| keys).collect()).await?);
+            let known = lines.iter().filter(|(name, _)| last.as_ref().is_some_and(|last| name <= last)).count();
+            if known >= limit {
+                break;
             }
         }
-        lines.retain(|(name, _)| name.as_str().starts_with(prefix));
         lines.sort_by(|(a, _), (b, _)| a.cmp(b));
-        // A key may be shown twice, and a slot that moves be seen at both ends.
-        lines.dedup_by(|(a, _), (b, _)| a == b);
         lines.truncate(limit);
         Ok(lines)
     }
@@ -50,12 +70,29 @@ impl Admin for RedisStore {
     }
 }
 
-/// The lines of one server that match, and where somebody lives.
-async fn scan(store: &RedisStore, link: &Link, pattern: &str) -> Result<Vec<(LockName, Result<Line>)>> {
-    for _ in 0..SCANS {
-        if let Some(lines) = scan_at_once(store, link, pattern).await? {
-            return Ok(lines);
+/// The keys of lines with a name that is wanted, the last name first, and those that have only a hash of their name.
+///
+/// A key may be shown twice, and a slot that moves be seen at both ends.
+#[allow(clippy::type_complexity, reason = "two lists")]
+fn candidates(found: &[Vec<u8>], is_wanted: &impl Fn(&LockName) -> bool) -> Result<(Vec<(LockName, Keys)>, Vec<Keys>)> {
+    let (mut named, mut hashed) = (BTreeMap::new(), BTreeMap::new());
+    for keys in found.iter().filter_map(|key| Keys::scanned(key)) {
+        match keys.name()? {
+            Some(name) if is_wanted(&name) => drop(named.insert(name, keys)),
+            Some(_) => {}
+            None => drop(hashed.insert(keys.encoded().to_vec(), keys)),
         }
+    }
+    Ok((named.into_iter().rev().collect(), hashed.into_values().collect()))
+}
+
+/// The keys of one server that match.
+async fn scan(store: &RedisStore, link: &Link, pattern: &str) -> Result<Vec<Vec<u8>>> {
+    for _ in 0..SCANS {
+        if let Some(found) = scan_at_once(link, pattern).await? {
+            return Ok(found);
+        }
+        store.check_process()?;
     }
     let problem = format!("the connection to {} was lost during each look at all keys", link.endpoint());
     Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment"))
@@ -63,10 +100,10 @@ async fn scan(store: &RedisStore, link: &Link, pattern: &str) -> Result<Vec<(Loc
 
 /// The same on one connection; `None` if that was lost. Behind it there may be another server, to which the cursor of the
 /// first one means nothing: it would leave out keys, and nobody would notice.
-async fn scan_at_once(store: &RedisStore, link: &Link, pattern: &str) -> Result<Option<Vec<(LockName, Result<Line>)>>> {
+async fn scan_at_once(link: &Link, pattern: &str) -> Result<Option<Vec<Vec<u8>>>> {
     // Why there is no connection, the request says.
     drop(link.ready().await);
-    let (mut lines, mut cursor, run) = (Vec::new(), b"0".to_vec(), link.run());
+    let (mut all, mut cursor, run) = (Vec::new(), b"0".to_vec(), link.run());
     loop {
         let step = Request::command(&[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", STEP]);
         let answer = link.send(step).await.map_err(fault::of)?;
@@ -75,35 +112,52 @@ async fn scan_at_once(store: &RedisStore, link: &Link, pattern: &str) -> Result<
             return Ok(None);
         }
         let (next, found) = scanned(answer).inspect_err(|_| link.reset("it gave no answer of SCAN"))?;
-        lines.extend(asked(store, &found).await?);
+        all.extend(found);
         if next == b"0" {
-            return Ok(Some(lines));
+            return Ok(Some(all));
         }
         cursor = next;
     }
 }
 
 /// The lines of these keys, as far as they are lines where somebody lives.
-async fn asked(store: &RedisStore, found: &[Vec<u8>]) -> Result<Vec<(LockName, Result<Line>)>> {
-    let mut lines = Vec::new();
-    for keys in by_slot(store, found) {
-        for keys in keys.chunks(LINES) {
-            let asked = store.0.servers.send(keys[0].slot(), layout::lines(keys, long::SHORT), NoFallback);
-            let said = asked.await.map_err(fault::of)?;
-            for listed in said.read(|value| layout::lines_answer(keys, value))? {
-                lines.extend(line_of(store, listed).await?);
+async fn asked(store: &RedisStore, keys: Vec<Keys>) -> Result<Lines> {
+    let (mut lines, mut left) = (Vec::new(), keys);
+    while !left.is_empty() {
+        let mut long = Vec::new();
+        let groups: Vec<Vec<Keys>> = by_slot(store, left);
+        for groups in groups.chunks(together(store)) {
+            let sent: Vec<_> = groups.iter().map(|keys| ask(store, keys)).collect();
+            for (keys, answer) in groups.iter().zip(sent) {
+                let said = answer.await.map_err(fault::of)?;
+                let (told, longer) = said.read(|value| layout::lines_answer(keys, value))?;
+                lines.extend(told);
+                long.push(longer);
             }
+        }
+        left = Vec::new();
+        for mut longer in long {
+            // Nothing stood before the first one: it is too long by itself.
+            if longer.first().is_some_and(|first| first.is_first) {
+                lines.extend(long_line(store, longer.remove(0).name).await?);
+            }
+            left.extend(longer.into_iter().map(|long| long.keys));
         }
     }
     Ok(lines)
 }
 
+/// On one server the next request waits for the answer: renewals do not wait behind a whole list.
+fn together(store: &RedisStore) -> usize {
+    if store.0.servers.is_cluster() { TOGETHER } else { 1 }
+}
+
+fn ask(store: &RedisStore, keys: &[Keys]) -> impl Future<Output = std::result::Result<Said, WireError>> + Send + use<> {
+    store.0.servers.send(keys[0].slot(), layout::lines(keys, long::SHORT), NoFallback)
+}
+
 /// A long line is asked for by itself. Everybody may have left it meanwhile.
-async fn line_of(store: &RedisStore, listed: Listed) -> Result<Option<(LockName, Result<Line>)>> {
-    let name = match listed {
-        Listed::Line(name, line) => return Ok(Some((name, line))),
-        Listed::Long(name) => name,
-    };
+async fn long_line(store: &RedisStore, name: LockName) -> Result<Option<(LockName, Result<Line>)>> {
     Ok(match store.line(&name).await {
         Ok(line) if line.entries.is_empty() => None,
         Err(error) if error.kind() != ErrorKind::Unsupported => return Err(error),
@@ -112,12 +166,12 @@ async fn line_of(store: &RedisStore, listed: Listed) -> Result<Option<(LockName,
 }
 
 /// Those that may be asked about in one request.
-fn by_slot(store: &RedisStore, found: &[Vec<u8>]) -> Vec<Vec<Keys>> {
-    let mut groups = std::collections::BTreeMap::<u16, Vec<Keys>>::new();
-    for keys in found.iter().filter_map(|key| Keys::scanned(key)) {
+fn by_slot(store: &RedisStore, keys: Vec<Keys>) -> Vec<Vec<Keys>> {
+    let mut groups = BTreeMap::<u16, Vec<Keys>>::new();
+    for keys in keys {
         groups.entry(store.0.servers.group(&keys)).or_default().push(keys);
     }
-    groups.into_values().collect()
+    groups.into_values().flat_map(|group| group.chunks(LINES).map(<[Keys]>::to_vec).collect::<Vec<_>>()).collect()
 }
 
 /// The next cursor, and what was found.

@@ -33,10 +33,9 @@ pub(super) async fn claim(store: &RedisStore, claim: &Claim) -> Result<Verdict> 
     Ok(answer.value)
 }
 
-pub(super) async fn amend(store: &RedisStore, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-    let request = layout::amend(key, change, &store.0.client, store.next_change());
-    let said = store.ask(&key.name, request)?.await?;
-    let amended = said.read(layout::amend_answer)?;
+pub(super) async fn amend(store: &RedisStore, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+    let said = store.ask(&key.name, layout::amend(key, number, change))?.await?;
+    let amended = said.read(|value| layout::amend_answer(key, value))?;
     if amended == Amended::Done && matches!(change, Amend::MinHold(_)) {
         // A minimum hold is a promise about the time after the holder; what a claim shows or gives up is none.
         store.0.servers.replicated(&said.proof(), &Keys::of(&key.name)).await?;

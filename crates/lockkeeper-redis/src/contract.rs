@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{CAPABILITIES, RedisStore, claim, layout, long, renew, wait, withdraw};
+use super::route::NoFallback;
+use super::{CAPABILITIES, RedisStore, claim, fault, layout, long, renew, wait, withdraw};
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
-    SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
+    SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
 };
 use crate::{LockName, Result};
 
@@ -40,8 +41,8 @@ impl Store for RedisStore {
         claim::claim(self, claim).await
     }
 
-    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-        claim::amend(self, key, change).await
+    async fn amend(&self, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+        claim::amend(self, key, number, change).await
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
@@ -57,6 +58,13 @@ impl Store for RedisStore {
 
     async fn line(&self, name: &LockName) -> Result<Line> {
         Ok(long::line(self, name, |value| layout::line_answer(name, value)).await?.value)
+    }
+
+    async fn id(&self) -> Result<StoreId> {
+        self.check_process()?;
+        let asked = self.0.servers.send(layout::slot(layout::ID_KEY.as_bytes()), layout::id(), NoFallback);
+        let said = asked.await.map_err(fault::of_id)?;
+        said.read(layout::id_answer)
     }
 
     fn on_loss(&self, listener: Losses) {

@@ -134,7 +134,7 @@ fn unknown_layout(message: &str, key: &str) -> Error {
         let what = rest.trim_start_matches(" (").split(')').next().unwrap_or_default();
         return foreign(key, what);
     }
-    let problem = format!("{key} is kept in layout {number}, and this version knows layout 1");
+    let problem = format!("{key} is kept in layout {number}, and this version knows layout 2");
     Error::new(ErrorKind::Unsupported, problem).with_remedy("the version of lockkeeper that the other clients have")
 }
 
@@ -145,6 +145,22 @@ pub(super) fn foreign(key: &str, what: &str) -> Error {
         "redis-cli TYPE '{key}', and DEL of it if nobody needs it and nobody has held the lock for a ttl; or another \
          name or database"
     ))
+}
+
+/// The same of the request for the store's id.
+pub(super) fn of_id(error: WireError) -> Error {
+    match error {
+        WireError::Server { code, .. } if code == "WRONGTYPE" => foreign_id("a value of another type"),
+        error => of(error),
+    }
+}
+
+/// Somebody else has written what is in the place of the store's id.
+pub(super) fn foreign_id(what: &str) -> Error {
+    let key = super::layout::ID_KEY;
+    let problem = format!("the key {key} holds something that lockkeeper has not written: {what}");
+    Error::new(ErrorKind::Unsupported, problem)
+        .with_remedy(format!("redis-cli RENAME '{key}' to another name, or another database for lockkeeper"))
 }
 
 /// Somebody else has written beside a lock that others may hold.

@@ -35,7 +35,6 @@ mod withdraw;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::builder::RedisStoreBuilder;
 use self::builder::Topology;
@@ -86,8 +85,6 @@ struct Shared {
     address: String,
     /// Of transactions that have ended.
     idle: transactions::Idle,
-    /// What the latest change of a claim was numbered.
-    changes: AtomicU64,
     clock: Clock,
     process: Process,
     one_clock: bool,
@@ -146,7 +143,6 @@ impl RedisStore {
             idle: transactions::Idle::default(),
             client,
             address: address.to_owned(),
-            changes: AtomicU64::new(0),
             clock: Clock::boot(),
             process: Process::this(),
             one_clock: builder.topology != Topology::Cluster,
@@ -174,11 +170,6 @@ impl RedisStore {
     /// Connections are shared with the process that was forked from.
     fn check_process(&self) -> Result<()> {
         self.0.process.check(self, "store")
-    }
-
-    /// The number of the next change that this client makes.
-    fn next_change(&self) -> u64 {
-        self.0.changes.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 

@@ -292,16 +292,20 @@ mod tests {
     use super::super::route::NoFallback;
     use super::super::wire::tests::peer::{Peer, echo, patient, within};
     use super::*;
+    use crate::store::{ClaimId, ClaimKey, SessionId};
     use lockkeeper_core::Effect;
 
     /// Each of these takes the answer of a claim, or a text, for none of its own.
     #[tokio::test]
     async fn behind_an_answer_that_its_request_cannot_have_nothing_is_known() {
         type Read = fn(&Value) -> Result<()>;
+        fn key() -> ClaimKey {
+            ClaimKey { name: "a".parse().unwrap(), session: SessionId::random(), id: ClaimId::random() }
+        }
         let location = || layout::KeyLocation::of("a");
         let reads: [Read; 6] = [
             |value| layout::withdraw_answer(value).map(drop),
-            |value| layout::amend_answer(value).map(drop),
+            |value| layout::amend_answer(&key(), value).map(drop),
             |value| layout::evict_answer(value).map(drop),
             |value| layout::request_answer(value).map(drop),
             |value| layout::observe_answer(value).map(drop),

@@ -118,6 +118,11 @@ impl Case {
         Client::open(self.harness.client().await, self.clock.clone(), ttls).await
     }
 
+    /// A client with a session that other clients may use.
+    pub async fn detached_client(&self, ttls: Ttls) -> Client {
+        Client::open_detached(self.harness.client().await, self.clock.clone(), ttls).await
+    }
+
     /// One client for each of these mutex claims on one name. The claims outlive the case.
     pub async fn mutexes<const N: usize>(&self, name: &str) -> [Contender; N] {
         let name = self.name(name);

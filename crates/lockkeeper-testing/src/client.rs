@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{Contender, Ttls};
-use lockkeeper::store::{Claim, ClaimId, ClaimKey, Live, MAX, Renewed, SessionId, SessionSpec, Store};
+use lockkeeper::store::{Claim, ClaimId, ClaimKey, Live, MAX, Renewed, SessionId, SessionSpec, Store, StoreId};
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{ErrorKind, LockName, Result};
 
@@ -49,9 +49,27 @@ impl Client {
         Ok(Self { store, session, clock, ttls, proofs: Arc::new(Mutex::new(vec![sent])) })
     }
 
+    /// One client with a session that outlives its process, which other clients may use.
+    pub(super) async fn open_detached(store: Arc<dyn Store>, clock: Clock, ttls: Ttls) -> Self {
+        let open = async || {
+            let mut spec = SessionSpec::new(ttls.ttl, ttls.lock_delay);
+            (spec.wait_ttl, spec.detached) = (ttls.wait_ttl, true);
+            let sent = clock.now();
+            let session = store.open(&spec).await?.id;
+            let (store, clock, proofs) = (Arc::clone(&store), clock.clone(), Arc::new(Mutex::new(vec![sent])));
+            Ok(Self { store, session, clock, ttls, proofs })
+        };
+        patiently(&clock, || open()).await.expect("a session")
+    }
+
     /// Another session on the same connection.
     pub async fn another_session(&self) -> Self {
         Self::open(Arc::clone(&self.store), self.clock.clone(), self.ttls).await
+    }
+
+    /// The id of the store.
+    pub async fn identity(&self) -> StoreId {
+        patiently(&self.clock, || self.store.id()).await.expect("an id")
     }
 
     /// A claim of a mutex, or of a writer.

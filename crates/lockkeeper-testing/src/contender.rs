@@ -1,5 +1,6 @@
 //! Claims, as the cases use them: each call says what it expects.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,11 +25,12 @@ pub struct Contender {
     /// The claim that is sent.
     pub claim: Claim,
     proofs: Arc<Mutex<Vec<Instant>>>,
+    changes: Arc<AtomicU64>,
 }
 
 impl Contender {
     pub(super) fn new(client: Client, claim: Claim) -> Self {
-        Self { client, claim, proofs: Arc::default() }
+        Self { client, claim, proofs: Arc::default(), changes: Arc::default() }
     }
 
     /// The same claim, but it does not join the line.
@@ -52,11 +54,24 @@ impl Contender {
         self
     }
 
+    /// The same claim, but it asks for another ttl.
+    #[must_use]
+    pub fn lasting(mut self, ttl: Duration) -> Self {
+        self.claim.ttl = ttl;
+        self
+    }
+
     /// The same claim, but it joins no line with more than `max_waiters` waiters.
     #[must_use]
     pub fn behind_at_most(mut self, max_waiters: u32) -> Self {
         self.claim.max_waiters = max_waiters;
         self
+    }
+
+    /// The same claim at another client.
+    #[must_use]
+    pub fn through(&self, other: &Client) -> Self {
+        Self { client: Client { store: Arc::clone(&other.store), ..self.client.clone() }, ..self.clone() }
     }
 
     /// Another attempt of the same client, with an id of its own.
@@ -206,6 +221,25 @@ impl Contender {
         }
     }
 
+    /// Waits in line as the engine does, and claims again when the wait ends, but renews nothing and looks for nothing by
+    /// itself. The claim must hear of its grant soon.
+    pub async fn hears_of_its_grant(&self) -> u64 {
+        let start = self.client.clock.now();
+        loop {
+            let seen = match self.resend().await {
+                Verdict::Granted { token, .. } => return token,
+                Verdict::Queued { seen, .. } => seen,
+                other => panic!("lost its place in line: {other:?}"),
+            };
+            let left = SOON.saturating_sub(self.client.clock.now().saturating_since(start));
+            match self.wait(seen, left).await {
+                Wake::Granted { token } => return token,
+                Wake::Changed => {}
+                Wake::Elapsed => panic!("nobody told it that it was granted"),
+            }
+        }
+    }
+
     /// Waits for news of this claim.
     pub async fn wait(&self, seen: Revision, within: Duration) -> Wake {
         self.wakes(Interest::Claim(&self.claim.key), seen, within).await
@@ -256,7 +290,7 @@ impl Contender {
     /// Renews this claim, which must hold the lock, and returns its token.
     pub async fn held(&self) -> u64 {
         match self.renewed().await.expect("an answer") {
-            Renewal::Held { token } => token,
+            Renewal::Held { token, .. } => token,
             other => panic!("expected to hold, not {other:?}"),
         }
     }
@@ -294,9 +328,14 @@ impl Contender {
         assert_eq!(self.withdraw().await, Withdrawal::Removed);
     }
 
-    /// Changes the claim.
+    /// Changes the claim, with the next number.
     pub async fn amend(&self, change: Amend) -> Amended {
-        self.patiently(|| self.client.store.amend(&self.claim.key, &change)).await.expect("an answer")
+        self.amend_as(self.changes.fetch_add(1, Ordering::Relaxed) + 1, change).await
+    }
+
+    /// Changes the claim, with this number.
+    pub async fn amend_as(&self, number: u64, change: Amend) -> Amended {
+        self.patiently(|| self.client.store.amend(&self.claim.key, number, &change)).await.expect("an answer")
     }
 
     /// The line as this client sees it.

@@ -145,6 +145,6 @@ impl<H: Harness> Store for Beside<H> {
     }
 
     forward_store! { self => self.store;
-        capabilities admin open renew close amend withdraw wait line fence_key on_loss
+        capabilities admin open renew close amend withdraw wait line id fence_key on_loss
     }
 }

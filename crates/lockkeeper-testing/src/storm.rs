@@ -109,7 +109,7 @@ async fn keep(claim: &Contender, log: &Log, seed: &mut Seeded) {
         return;
     }
     let sent = log.clock.now();
-    let amended = store.amend(&claim.claim.key, &Amend::MinHold(min_hold)).await;
+    let amended = store.amend(&claim.claim.key, 1, &Amend::MinHold(min_hold)).await;
     if let Ok(Amended::Done) = amended {
         *log.kept.lock().unwrap() = Some(sent + min_hold - min_hold / 50);
     }
@@ -126,7 +126,7 @@ async fn hold(claim: &Contender, token: u64, log: &Log, seed: &mut Seeded) {
             return;
         }
         let before = deadline(claim);
-        if let Ok(Renewal::Held { token: same }) = claim.renew().await {
+        if let Ok(Renewal::Held { token: same, .. }) = claim.renew().await {
             assert_eq!(same, token);
             if log.clock.now() < before {
                 log.renew(token, deadline(claim));

@@ -57,6 +57,9 @@ macro_rules! __store_cases {
                 a_lower_epoch_is_refused [Queue]
                 the_holder_is_shown_to_who_is_turned_away []
                 a_client_does_not_share_with_itself [Queue]
+                the_ttl_that_is_kept_is_told []
+                a_waiter_keeps_the_ttl_of_its_first_request [Queue]
+                the_lock_delay_is_no_part_of_the_ttl_that_is_told [LockDelay]
             }
             line {
                 the_lock_is_handed_on_in_order [Queue]
@@ -105,6 +108,8 @@ macro_rules! __store_cases {
                 a_change_before_the_watch_is_not_missed []
                 a_wait_can_be_dropped [Queue]
                 each_waiter_hears_of_its_own [Queue]
+                a_claim_sent_again_elsewhere_is_woken_there [Queue Detached]
+                no_other_client_takes_a_wake_up_away [Queue Detached]
             }
             session {
                 closing_frees_everything [Queue]
@@ -169,6 +174,11 @@ macro_rules! __store_cases {
                 a_dead_claim_is_not_changed [Amend]
                 a_value_is_shown_to_everybody [Amend Queue]
                 a_change_is_heard_of [Amend]
+                a_late_copy_of_an_older_change_changes_nothing [Amend]
+                a_late_copy_through_another_client_changes_nothing [Amend Detached]
+                changes_of_all_kinds_are_numbered_together [Amend ReadWrite]
+                a_minimum_hold_is_numbered_too [Amend MinHold]
+                the_changes_of_a_replacement_are_numbered_from_the_beginning [Amend ReadWrite]
             }
             names {
                 near_collisions_are_different_locks []
@@ -179,6 +189,8 @@ macro_rules! __store_cases {
                 names_are_sorted_and_limited [Admin]
                 only_names_in_use_are_listed [Admin]
                 a_list_shows_what_a_look_shows [Admin Queue]
+                names_come_in_pages [Admin]
+                a_listing_in_pages_misses_nothing_that_stays [Admin]
                 a_mark_refuses_renewals_and_shortens_nothing [Admin Queue]
                 a_marked_claim_cannot_be_sent_again [Admin Queue]
                 a_marked_claim_can_be_changed [Admin Amend]
@@ -188,6 +200,9 @@ macro_rules! __store_cases {
                 what_is_not_there_is_not_broken [Admin Queue]
                 a_listing_never_shows_an_id [Queue]
                 asking_for_the_lock_breaks_nothing [Admin]
+            }
+            identity {
+                all_clients_see_one_id []
             }
         }
     };
@@ -217,6 +232,7 @@ macro_rules! __timed_cases {
                 a_pushed_grant_gives_no_new_time [Queue WaitersDieFirst]
                 a_renewed_grantee_has_a_holders_ttl [Queue WaitersDieFirst]
                 a_crash_frees_what_was_held [Queue]
+                a_longer_ttl_of_a_later_copy_does_not_count [Queue]
             }
             hold {
                 what_was_released_is_kept [MinHold]

@@ -20,8 +20,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockkeeper::store::{
     Admin, Admission, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Driver, Entry, Interest, Line, Live,
-    LiveState, MAX, Opened, Opening, Pace, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, TOMBSTONE_MIN,
-    Verdict, Wake, Wakes, Withdrawal, poll, refusal,
+    LiveState, MAX, Opened, Opening, Pace, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, StoreId,
+    TOMBSTONE_MIN, Verdict, Wake, Wakes, Withdrawal, poll, refusal,
 };
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::url::{Scheme, StoreUrl, UrlForm, UrlSyntax};
@@ -52,6 +52,7 @@ fn open(_: StoreUrl) -> Opening {
 pub struct Table {
     rows: Arc<Mutex<Rows>>,
     clock: Clock,
+    id: StoreId,
 }
 
 /// Stands for your table, your documents, your keys.
@@ -84,7 +85,7 @@ struct QueueEntry {
 impl Table {
     /// An empty table. In a real store the server's clock decides, in the same atomic step.
     pub fn new(clock: Clock) -> Self {
-        Self { rows: Arc::default(), clock }
+        Self { rows: Arc::default(), clock, id: StoreId::random() }
     }
 
     /// One atomic step: your transaction, your script, your compare-and-swap.
@@ -144,10 +145,11 @@ impl Row {
     }
 
     fn answer(&mut self, at: usize, now: Instant) -> Verdict {
-        let token = self.live(at, now).token;
+        let entry = self.live(at, now);
+        let (token, ttl) = (entry.token, entry.claim.ttl);
         let ahead = u32::try_from(at).unwrap_or(u32::MAX);
         let queued = Verdict::Queued { ahead, seen: Revision(self.version), look_again: LOOK_AGAIN };
-        token.map_or(queued, |token| Verdict::Granted { token })
+        token.map_or(queued, |token| Verdict::Granted { token, ttl })
     }
 
     /// Who is not known yet joins the line, or is turned away.
@@ -201,9 +203,14 @@ impl Store for Table {
         let (mut rows, now) = self.step();
         let renew = |Live { key, state }: &Live| {
             let row = rows.row(&key.name, now);
-            match row.find(key.id).map(|at| row.live(at, now).token) {
-                Some(Some(token)) => Renewal::Held { token },
-                Some(None) => Renewal::Queued,
+            let known = row.find(key.id).map(|at| {
+                let entry = row.live(at, now);
+                (entry.token, entry.claim.ttl)
+            });
+            match known {
+                // The ttl of its first request: a later copy does not change it.
+                Some((Some(token), ttl)) => Renewal::Held { token, ttl },
+                Some((None, _)) => Renewal::Queued,
                 // Its claim may still be on its way.
                 None if *state == LiveState::InFlight => Renewal::Unknown,
                 None => Renewal::Lost(None),
@@ -239,7 +246,7 @@ impl Store for Table {
         row.admit(claim, now)
     }
 
-    async fn amend(&self, _key: &ClaimKey, _change: &Amend) -> Result<Amended> {
+    async fn amend(&self, _key: &ClaimKey, _number: u64, _change: &Amend) -> Result<Amended> {
         // Not called: `capabilities` says that it cannot be done.
         Ok(Amended::NotLive)
     }
@@ -260,6 +267,11 @@ impl Store for Table {
             ready(Ok(look(&mut rows, interest, seen, now)))
         };
         Ok(poll(&self.clock, PACE, within, news).await?.unwrap_or(Wake::Elapsed))
+    }
+
+    /// It is made with the table, and ends with it.
+    async fn id(&self) -> Result<StoreId> {
+        Ok(self.id)
     }
 
     async fn line(&self, name: &LockName) -> Result<Line> {

@@ -105,7 +105,10 @@ fn a_good_etcd_has_nothing_against_it_and_nothing_but_the_layout_is_left_there()
     assert!(report.line("disk")[1].starts_with("fsync "), "{:#?}", report.lines);
     let control = etcd.control();
     let keys: Vec<_> = control.keys("").unwrap().into_iter().map(|entry| entry.key).collect();
-    assert_eq!((keys, control.leases().unwrap()), (vec![b"/lockkeeper/.layout".to_vec()], vec![]));
+    assert_eq!(
+        (keys, control.leases().unwrap()),
+        (vec![b"/lockkeeper/.id".to_vec(), b"/lockkeeper/.layout".to_vec()], vec![])
+    );
 }
 
 #[test]

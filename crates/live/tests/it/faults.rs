@@ -20,6 +20,7 @@ mod waiters;
 use std::future::IntoFuture;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockkeeper::store::{
@@ -97,6 +98,7 @@ pub(crate) async fn is_free(keeper: &Keeper, name: &str) {
 pub(crate) struct Claimant {
     store: Arc<RedisStore>,
     claim: Claim,
+    changes: Arc<AtomicU64>,
 }
 
 impl Claimant {
@@ -106,7 +108,7 @@ impl Claimant {
         let session = store.open(&spec).await.unwrap().id;
         let key = ClaimKey { name: name.parse().unwrap(), session, id: ClaimId::random() };
         let claim = Claim::exclusive(key, &spec);
-        Self { store: Arc::new(store.clone()), claim }
+        Self { store: Arc::new(store.clone()), claim, changes: Arc::default() }
     }
 
     pub(crate) async fn send(&self) -> Result<Verdict> {
@@ -138,13 +140,17 @@ impl Claimant {
         Ok(self.store.renew(&self.claim.key.session, &[live]).await?.claims.remove(0))
     }
 
+    fn next_change(&self) -> u64 {
+        self.changes.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     pub(crate) async fn show(&self, value: &str) -> Result<Amended> {
-        self.store.amend(&self.claim.key, &Amend::Value(value.as_bytes().into())).await
+        self.store.amend(&self.claim.key, self.next_change(), &Amend::Value(value.as_bytes().into())).await
     }
 
     /// Makes the store keep the lock for this long.
     pub(crate) async fn keep(&self, min_hold: Duration) -> Result<Amended> {
-        self.store.amend(&self.claim.key, &Amend::MinHold(min_hold)).await
+        self.store.amend(&self.claim.key, self.next_change(), &Amend::MinHold(min_hold)).await
     }
 
     pub(crate) async fn withdraw(&self, tombstone: Option<Duration>) -> Result<Withdrawal> {

@@ -22,6 +22,7 @@ mod etcd_histories;
 mod etcd_registers;
 mod faults;
 mod fences;
+mod identity;
 mod kills;
 mod lists;
 mod proxy;

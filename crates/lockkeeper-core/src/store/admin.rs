@@ -10,12 +10,34 @@ use crate::{LockName, Result};
 /// The operations of an administrator.
 #[async_trait]
 pub trait Admin: Debug + Send + Sync {
-    /// Lists the lines with a live claim whose names begin with `prefix`: at most `limit`, sorted by the bytes of their
-    /// names.
+    /// Lists the lines with a live claim whose names begin with `prefix` and come after `after`: the first `limit` of
+    /// them in the order of the bytes of their names.
     ///
-    /// The store is read page by page, and not line by line. If another program has written to the place of a line, the
-    /// answer for that line alone is [`Unsupported`](crate::ErrorKind::Unsupported).
-    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>>;
+    /// Who lists in pages gives the last name of a page as the `after` of the next one, until a page has fewer than
+    /// `limit` lines. Such a listing shows no name twice, and it shows each lock that has a live claim during the whole
+    /// listing. A lock that comes or goes meanwhile may be shown or not. Each line is as it was at one moment; on some
+    /// stores another line is as it was at another moment.
+    ///
+    /// The store is read in bulk, with at most one request for 500 of the names that it goes through.
+    /// - The memory store and the file store go through the names that they return.
+    /// - etcd goes through all claims below `prefix` as they were at one moment, whatever `after` and `limit` are, and
+    ///   each claim counts as a name. It has one more request for each of up to 64 leases of holders: how long it lasts.
+    /// - Redis goes through all names below `prefix` and after `after`, up to `limit`; a name that was used within two
+    ///   days counts. It has one more request for each 10 000 keys of the database, since it keeps no list of names
+    ///   (`SCAN`). Lines of more than 1 MiB together take a further request for each MiB.
+    /// - In a Redis Cluster each slot with locks has requests of its own, which are sent together, and each node has
+    ///   requests for its keys. A lock whose slot moves to another node during the listing may be missing.
+    ///
+    /// So a page of a long list costs etcd and Redis more than its share: ask for many lines at once.
+    ///
+    /// If another program has written to the place of a line, the answer for that line alone is
+    /// [`Unsupported`](crate::ErrorKind::Unsupported).
+    async fn lines(
+        &self,
+        prefix: &str,
+        after: Option<&LockName>,
+        limit: usize,
+    ) -> Result<Vec<(LockName, Result<Line>)>>;
 
     /// Breaks one claim of this name.
     ///

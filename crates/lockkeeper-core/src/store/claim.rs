@@ -1,5 +1,6 @@
 //! The requests to a store, and its answers.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -46,6 +47,9 @@ pub struct Opened {
 /// The name that a store gives to a session.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SessionId(Arc<str>);
+
+/// The highest number of a change.
+pub const CHANGE_MAX: u64 = 1 << 53;
 
 impl SessionId {
     /// A session with the store's own name. The name is a secret if it authorises anything.
@@ -215,6 +219,8 @@ pub enum Verdict {
     Granted {
         /// Its raw token, in 1..2^54.
         token: u64,
+        /// The ttl that the store keeps for the claim, without the lock-delay.
+        ttl: Duration,
     },
     /// The claim waits.
     Queued {
@@ -282,6 +288,8 @@ pub enum Renewal {
     Held {
         /// Its raw token.
         token: u64,
+        /// The ttl that the store keeps for the claim, without the lock-delay.
+        ttl: Duration,
     },
     /// The claim waits. Its `wait_ttl` has started again.
     Queued,
@@ -292,6 +300,16 @@ pub enum Renewal {
     /// The store did not renew this claim, or may not have renewed it, while it renewed others. The answer neither
     /// renews the claim nor ends it. The keeper reports the error to the holder.
     Failed(Error),
+}
+
+impl Renewal {
+    /// The raw token, if the claim holds the lock.
+    pub fn token(&self) -> Option<u64> {
+        match self {
+            Self::Held { token, .. } => Some(*token),
+            _ => None,
+        }
+    }
 }
 
 /// A request to a holder to release the lock.
@@ -315,7 +333,7 @@ pub struct Broken {
     pub removed: bool,
 }
 
-/// A change of a live claim.
+/// A change of a live claim. [`Store::amend`](super::Store::amend) numbers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Amend {
     /// Lowers the weight of the claim to this number. The id and the token stay the same. 1 makes a reader of a writer;
@@ -338,6 +356,24 @@ pub enum Amended {
     /// The claim is not live (or, for [`Amend::Lower`] and [`Amend::MinHold`], not granted, or, for [`Amend::MinHold`],
     /// broken); nothing was changed.
     NotLive,
+    /// A change with a higher number was applied before; nothing was changed.
+    Older {
+        /// The number of the last change that was applied.
+        last: u64,
+    },
+}
+
+impl Amended {
+    /// What becomes of the change with this number, where `last` is the number of the last change that was applied to
+    /// the claim. `None`: it is applied.
+    pub fn of_number(number: u64, last: u64) -> Option<Self> {
+        match number.cmp(&last) {
+            Ordering::Greater => None,
+            // The same change, sent twice.
+            Ordering::Equal => Some(Self::Done),
+            Ordering::Less => Some(Self::Older { last }),
+        }
+    }
 }
 
 /// The result of a withdrawal.

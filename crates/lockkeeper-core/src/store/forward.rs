@@ -24,7 +24,7 @@
 ///     }
 ///
 ///     forward_store! { self => self.0;
-///         capabilities admin open renew close amend withdraw wait line fence_key on_loss
+///         capabilities admin open renew close amend withdraw wait line id fence_key on_loss
 ///     }
 /// }
 ///
@@ -88,7 +88,7 @@ macro_rules! __forward_one {
     (amend $me:ident $below:expr) => {
         $crate::__forward_one! { async $me $below,
             amend<'life1, 'life2>(
-                key: &'life1 $crate::store::ClaimKey, change: &'life2 $crate::store::Amend
+                key: &'life1 $crate::store::ClaimKey, number: u64, change: &'life2 $crate::store::Amend
             ) -> $crate::store::Amended }
     };
     (withdraw $me:ident $below:expr) => {
@@ -109,21 +109,24 @@ macro_rules! __forward_one {
         $crate::__forward_one! { async $me $below,
             line<'life1>(name: &'life1 $crate::LockName) -> $crate::store::Line }
     };
+    (id $me:ident $below:expr) => {
+        $crate::__forward_one! { async $me $below, id<>() -> $crate::store::StoreId }
+    };
     (
         async $me:ident $below:expr,
-        $method:ident<$($life:lifetime),+>($($arg:ident: $T:ty),+) -> $Out:ty
+        $method:ident<$($life:lifetime),*>($($arg:ident: $T:ty),*) -> $Out:ty
     ) => {
-        fn $method<'life0, $($life,)+ 'async_trait>(
-            &'life0 $me, $($arg: $T),+
+        fn $method<'life0, $($life,)* 'async_trait>(
+            &'life0 $me, $($arg: $T),*
         ) -> ::core::pin::Pin<::std::boxed::Box<
             dyn ::core::future::Future<Output = $crate::Result<$Out>> + ::core::marker::Send + 'async_trait
         >>
         where
             'life0: 'async_trait,
-            $($life: 'async_trait,)+
+            $($life: 'async_trait,)*
             Self: 'async_trait,
         {
-            $below.$method($($arg),+)
+            $below.$method($($arg),*)
         }
     };
 }

@@ -13,6 +13,7 @@ mod driver;
 mod finding;
 mod forward;
 mod held;
+mod id;
 mod line;
 mod losses;
 mod poll;
@@ -28,8 +29,8 @@ use async_trait::async_trait;
 pub use self::admin::{Admin, Evict, Evicted, Target};
 pub use self::capability::{Admission, Capabilities, Expiry, Fencing, Wakes};
 pub use self::claim::{
-    Amend, Amended, Asked, Broken, Claim, ClaimId, ClaimKey, IdHash, Live, LiveState, Meta, Opened, Renewal, Renewed,
-    Revision, SessionId, SessionSpec, Verdict, Wake, Withdrawal,
+    Amend, Amended, Asked, Broken, CHANGE_MAX, Claim, ClaimId, ClaimKey, IdHash, Live, LiveState, Meta, Opened,
+    Renewal, Renewed, Revision, SessionId, SessionSpec, Verdict, Wake, Withdrawal,
 };
 pub use self::driver::{Driver, DriverLayout, Examined, Examining, Opening};
 #[doc(hidden)]
@@ -38,6 +39,7 @@ pub use self::finding::median;
 pub use self::finding::said_once;
 pub use self::finding::{Finding, Level};
 pub use self::held::HeldClaim;
+pub use self::id::StoreId;
 pub use self::line::{Entry, Interest, Line};
 pub use self::losses::Losses;
 pub use self::poll::{Pace, poll};
@@ -104,7 +106,8 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
 
     /// Renews the session and exactly the claims in `live`. Answers for each claim, in the order of `live`.
     ///
-    /// - A granted claim is `Held`, and its lifetime of ttl + lock_delay starts again.
+    /// - A granted claim is `Held`, and its lifetime of ttl + lock_delay starts again. The answer has the ttl that the
+    ///   store keeps, whichever client and whichever request gave it.
     /// - A waiting claim is `Queued`, and its lifetime of wait_ttl starts again. If the claim has become admissible,
     ///   this request MAY grant it.
     /// - A claim that is not there, or is marked as broken, is `Lost`. `renew` MUST NOT create or revive a claim.
@@ -134,7 +137,10 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     ///    admissible by this. It does so whatever the outcome of this request is.
     /// 4. The id is known: the answer is its state, **and its lifetime starts again**. A grant is sticky: a granted
     ///    claim never becomes queued again. A claim that is marked as broken is `Gone` instead, and its lifetime does
-    ///    not start again. A claim that has expired is not known, wherever in the line it was.
+    ///    not start again. A claim that has expired is not known, wherever in the line it was. The times of a claim are
+    ///    those of the first request that the store processed, or of its session: the ttl of a later copy changes
+    ///    nothing, and `Granted` has the ttl that the store keeps. From now on a waiting claim is
+    ///    [woken](Self::wait) at the client of this request.
     /// 5. `resend` is set and the id is not known: the store tombstones the id in the same step and answers `Gone`.
     /// 6. A live claim in the line is of another kind, a semaphore beside a lock ([`admit::same_kind`]): `Mismatch`. A
     ///    live claim has a higher epoch: `Mismatch`. Semaphores of different capacities may be in one line.
@@ -149,9 +155,17 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// Changes a live claim of the caller in place: lowers its weight and wakes the claims that become admissible,
     /// begins its minimum hold, or replaces what it shows.
     ///
+    /// The caller numbers the changes of a claim, in 1..=[`CHANGE_MAX`]. The store keeps the number of the last change
+    /// that it applied to the claim, of whatever kind, and applies a change only if its number is higher
+    /// ([`Amended::of_number`]). So a late copy of an older change changes nothing, through whichever client it comes.
+    /// A claim that [replaces](Claim::replaces) another claim has had no change.
+    /// - The number of the last change: `Done`, and nothing is changed. It is the same change, sent twice.
+    /// - A lower number: [`Amended::Older`], with the last number. A caller that does not know the last number of a
+    ///   claim, since another process has changed it, learns the number from this.
+    ///
     /// [`Amended::NotLive`] when the claim is not there or has expired. Also when the claim is not granted and the
     /// change is [`Amend::Lower`] or [`Amend::MinHold`].
-    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended>;
+    async fn amend(&self, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended>;
 
     /// Removes exactly this id, granted or waiting, and wakes the claims that become admissible. Idempotent.
     ///
@@ -170,12 +184,33 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     ///   the claims ahead of it may be dead, or when the store lost sight of it (a lost subscription).
     /// - [`Interest::Name`]: `Changed` as soon as the revision of the line is no longer `seen`.
     ///
+    /// A claim is woken at the client that sent it last, whichever client made it or opened its session. A late copy of
+    /// an earlier client's request may be the last: then the wait of the other client ends with `Changed`, and its next
+    /// `claim` is the last. Neither a wait nor a renewal through another client, nor another claim, takes the wake-up
+    /// away.
+    ///
     /// A wake-up is a hint: only the next `claim` or `line` tells the truth. A lost wake-up costs time, never
     /// correctness.
     async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake>;
 
     /// The live claims of this name, in order. Changes nothing.
     async fn line(&self, name: &LockName) -> Result<Line>;
+
+    /// The id of this store: 128 random bits, kept with its data.
+    ///
+    /// The first client that asks makes the id, in one atomic step, so that all who ask at the same time get the same
+    /// one. Every client of the same data gets it. When the data was wiped, the next answer is another id. So an answer
+    /// is not kept for the next call, and a late copy of the request that made the id brings no old id back.
+    ///
+    /// Two stores with the same id have the same locks: a store that keeps several sets of locks beside each other has
+    /// an id for each set. A [`Prefix`](https://docs.rs/lockkeeper/latest/lockkeeper/layer/struct.Prefix.html) shows
+    /// other locks by the same names, and has an id of its own, which is derived from that of the store below.
+    ///
+    /// Two copies of the same data (a restored backup, a copied file) have the same id.
+    ///
+    /// # Errors
+    /// `Unsupported` when something else is in the place of the id. The store does not replace it.
+    async fn id(&self) -> Result<StoreId>;
 
     /// The key of a claim, in the store's own terms, for a comparison in a transaction of the user. `None` if the store
     /// has no such comparison. Does no I/O: the answer is the key that the claim would have.

@@ -10,6 +10,6 @@ use super::{Store, forward_store};
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store + ?Sized> Store for Arc<S> {
     forward_store! { self => (**self);
-        capabilities admin open renew close claim amend withdraw wait line fence_key on_loss
+        capabilities admin open renew close claim amend withdraw wait line id fence_key on_loss
     }
 }

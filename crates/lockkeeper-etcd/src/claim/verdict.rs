@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Claiming, Joined, Outcome};
-use crate::layout::transaction::{all, changed, leased, put, transaction};
-use crate::layout::{Contender, Layout, ahead_of, mark};
+use crate::layout::transaction::{all, changed, get, leased, only, put, ranges, rewrite, transaction};
+use crate::layout::{Contender, Layout, Notice, Record, ahead_of, mark};
 use crate::neighbours::{Neighbours, SHORT_QUEUE};
 use crate::random::jittered;
 use crate::sessions::{ClaimState, Purpose};
@@ -13,6 +13,8 @@ use crate::status::{ClaimStatus, Found};
 use crate::store::{Revision, Verdict};
 use crate::{Error, ErrorKind, Result, fault};
 
+/// How often a claim is read again because another client changes it too.
+const TRIES: u32 = 16;
 /// The engine claims again after this time if it learns nothing, for which etcd reads the whole
 /// line. The wait looks more often.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
@@ -22,7 +24,7 @@ impl Claiming {
         match outcome {
             Outcome::Retired => Ok(Verdict::Gone),
             Outcome::Outside { line, revision } => Ok(busy(&line, revision)),
-            Outcome::Held { lease, created, is_dated } => Ok(self.granted(lease, created, is_dated)),
+            Outcome::Held { lease, created, is_dated } => Ok(self.granted(&self.record, lease, created, is_dated)),
             Outcome::Joined(joined) => self.has_joined(joined).await,
             Outcome::Known(own) => self.was_there(Contender::read(own)).await,
         }
@@ -31,7 +33,7 @@ impl Claiming {
     /// The claim joined the line by its transaction.
     async fn has_joined(&self, joined: Joined) -> Result<Verdict> {
         let Joined { lease, created, line, count, is_dated } = joined;
-        self.record_claim(lease, created, false);
+        self.record_claim(&self.record, lease, created, false);
         let ahead = ahead_of(&line, created);
         let belongs_here = match self.check(ahead) {
             Ok(()) => self.check_length(count).await,
@@ -46,14 +48,14 @@ impl Claiming {
         let short_queue = usize::try_from(count).is_ok_and(|count| count <= SHORT_QUEUE + 1);
         let status = ClaimStatus::of(&self.own(lease, created), ahead, short_queue);
         if matches!(status, ClaimStatus::First(_)) && self.session.purpose(lease) == Some(Purpose::Hold) {
-            return Ok(self.granted(lease, created, is_dated));
+            return Ok(self.granted(&self.record, lease, created, is_dated));
         }
         let number_ahead = match self.store.0.lines.layout {
             Layout::Concurrency => length(ahead),
             // Only the last claims were read, and every key of a native line is a claim.
             Layout::Native => length(ahead).max(count.saturating_sub(1)),
         };
-        let verdict = self.judge(status, created, number_ahead).await;
+        let verdict = self.judge(&self.record, status, created, number_ahead).await;
         if verdict.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
             // The claim is on a wait lease, and the hold lease has ended: it must not stay in the
             // line of a lost session.
@@ -63,13 +65,14 @@ impl Claiming {
     }
 
     /// The key of the claim was there before its transaction: an earlier request has put it.
-    async fn was_there(&self, own: Contender) -> Result<Verdict> {
+    async fn was_there(&self, mut own: Contender) -> Result<Verdict> {
         if own.id != Some(self.claim.key.id) {
             self.session.retires_slot(self.claim.key.id);
             return Err(Error::new(ErrorKind::Unavailable, "what an earlier claim has left is in its place")
                 .with_remedy("again in a moment"));
         }
-        self.record_claim(own.lease, own.created, false);
+        let record = self.takes_over(&mut own).await?;
+        self.record_claim(&record, own.lease, own.created, false);
         // The claim is in line, so every error from here on has an unknown effect.
         let line = self.read(self.store.range(all(&self.line)).await.map_err(Error::with_unknown_effect)?);
         if !line.iter().any(|contender| contender.key == own.key) {
@@ -84,29 +87,61 @@ impl Claiming {
         }
         self.store.ends_overdue(ahead).await;
         let status = ClaimStatus::of(&own, ahead, true);
-        self.judge(status, own.changed, length(ahead)).await.map_err(Error::with_unknown_effect)
+        self.judge(&record, status, own.changed, length(ahead)).await.map_err(Error::with_unknown_effect)
     }
 
-    /// The verdict about a claim in line, which `changed` was the last revision to change.
-    async fn judge(&self, status: ClaimStatus, changed: i64, ahead: u32) -> Result<Verdict> {
+    /// From now on, this client gets the notices about the claim. If another client got them before,
+    /// that one looks: if it is the client that waits, and this is a late copy of a request, it
+    /// claims again. Returns the record of the claim.
+    ///
+    /// If the claim changes all the time, the other client goes on getting them. That costs time
+    /// only.
+    async fn takes_over(&self, own: &mut Contender) -> Result<Arc<Record>> {
+        for _ in 0..TRIES {
+            let Some(mut record) = own.record.clone() else { break };
+            if record.client == self.store.0.client || own.is_over() {
+                return Ok(Arc::new(record));
+            }
+            let notice = Notice::elsewhere(record.hex().to_owned());
+            let notice = put(&self.store.0.lines.notice(&record.client), notice.written(), own.lease);
+            record.client = Arc::clone(&self.store.0.client);
+            let then = vec![rewrite(&self.key, record.written()), notice];
+            let when = vec![changed(&self.key, own.changed), leased(&self.key, own.lease)];
+            let answer = self.txn(transaction(when, then, vec![get(&self.key)])).await;
+            let answer = answer.map_err(Error::with_unknown_effect)?;
+            if answer.succeeded {
+                own.changed = answer.header.map_or(own.changed, |header| header.revision);
+                own.record = Some(record.clone());
+                return Ok(Arc::new(record));
+            }
+            let now = only(ranges(answer.responses).next()).map(Contender::read);
+            let Some(now) = now.filter(|now| now.created == own.created) else { break };
+            *own = now;
+        }
+        Ok(own.record.clone().map_or_else(|| Arc::clone(&self.record), Arc::new))
+    }
+
+    /// The verdict about a claim in line with this record, which `changed` was the last revision to
+    /// change.
+    async fn judge(&self, record: &Arc<Record>, status: ClaimStatus, changed: i64, ahead: u32) -> Result<Verdict> {
         match status {
             ClaimStatus::Absent | ClaimStatus::Broken(_) => Ok(Verdict::Gone),
-            ClaimStatus::First(found) => self.admitted(*found).await,
+            ClaimStatus::First(found) => self.admitted(record, *found).await,
             ClaimStatus::Behind { created, lease, neighbours } => {
-                self.waits(created, changed, lease, ahead, neighbours).await
+                self.waits(record, (created, changed), lease, ahead, neighbours).await
             }
         }
     }
 
     /// Nothing blocks the claim: it moves to the lease of a holder.
-    async fn admitted(&self, found: Found) -> Result<Verdict> {
+    async fn admitted(&self, record: &Arc<Record>, found: Found) -> Result<Verdict> {
         let created = found.created;
         if found.is_timed() {
             let on = self.store.is_on_the_last(&self.session, &self.claim.key, &found).await?;
-            return Ok(self.granted(on.ok_or_else(fault::always_changes)?, created, false));
+            return Ok(self.granted(record, on.ok_or_else(fault::always_changes)?, created, false));
         }
         match self.store.hold(&self.session, &self.key, created, found.lease).await? {
-            Some(lease) => Ok(self.granted(lease, created, false)),
+            Some(lease) => Ok(self.granted(record, lease, created, false)),
             // The key has changed meanwhile. Other clients change it only to end the claim.
             None => Ok(Verdict::Gone),
         }
@@ -115,13 +150,13 @@ impl Claiming {
     /// The claim waits, on the lease of a waiter.
     async fn waits(
         &self,
-        created: i64,
-        changed: i64,
+        record: &Arc<Record>,
+        revisions: (i64, i64),
         lease: i64,
         ahead: u32,
         neighbours: Neighbours,
     ) -> Result<Verdict> {
-        if !self.wait_on_a_short_lease(created, changed, lease).await? {
+        if !self.wait_on_a_short_lease(record, revisions, lease).await? {
             return Ok(Verdict::Gone);
         }
         self.session.waits_for(self.claim.key.id, neighbours);
@@ -132,7 +167,12 @@ impl Claiming {
     /// lease already, that lease is renewed unless it was renewed a moment ago, because the waiter
     /// counts a whole `wait_ttl` from the moment at which it sent this request. `false` if the
     /// claim is on no lease of its session.
-    async fn wait_on_a_short_lease(&self, created: i64, changed_at: i64, lease: i64) -> Result<bool> {
+    async fn wait_on_a_short_lease(
+        &self,
+        record: &Arc<Record>,
+        (created, changed_at): (i64, i64),
+        lease: i64,
+    ) -> Result<bool> {
         match self.session.purpose(lease) {
             None => return Ok(false),
             Some(_) if self.session.has_one_ttl() => return Ok(true),
@@ -144,14 +184,16 @@ impl Claiming {
             // A renewal may have found meanwhile that the claim is admitted, and has changed the
             // key then.
             let when = vec![changed(&self.key, changed_at), leased(&self.key, lease)];
-            let moving = vec![put(&self.key, self.record.written(), wait)];
+            let mut waiting = Record::clone(record);
+            waiting.held_ms = None;
+            let moving = vec![put(&self.key, waiting.written(), wait)];
             match self.txn(transaction(when, moving, Vec::new())).await {
                 // The wait lease has ended; another request may have found that first. The next
                 // lease is tried.
                 Err(error) if error.kind() == ErrorKind::SessionLost => self.session.ended(wait),
                 moved => {
                     if moved?.succeeded {
-                        self.record_claim(wait, created, false);
+                        self.record_claim(record, wait, created, false);
                     }
                     return Ok(true);
                 }
@@ -160,19 +202,27 @@ impl Claiming {
     }
 
     /// The claim holds; `is_dated` if its record says since when.
-    fn granted(&self, lease: i64, created: i64, is_dated: bool) -> Verdict {
-        self.record_claim(lease, created, true);
+    fn granted(&self, record: &Arc<Record>, lease: i64, created: i64, is_dated: bool) -> Verdict {
+        self.record_claim(record, lease, created, true);
         if is_dated {
             self.session.is_dated(self.claim.key.id);
         }
-        Verdict::Granted { token: created.unsigned_abs() }
+        Verdict::Granted { token: created.unsigned_abs(), ttl: self.session.keeps(record.ttl()) }
     }
 
     /// Notes in the session where the claim is.
-    fn record_claim(&self, lease: i64, created: i64, held: bool) {
-        let (record, granted) = (Arc::clone(&self.record), held.then(|| self.store.0.clock.now()));
-        let state =
-            ClaimState { lease, created, held, is_dated: false, granted, watched: None, blocked_by: None, record };
+    fn record_claim(&self, record: &Arc<Record>, lease: i64, created: i64, held: bool) {
+        let state = ClaimState {
+            lease,
+            created,
+            held,
+            is_dated: false,
+            granted: held.then(|| self.store.0.clock.now()),
+            watched: None,
+            blocked_by: None,
+            record: Arc::clone(record),
+            is_elsewhere: false,
+        };
         self.session.insert_claim(self.claim.key.id, state);
     }
 }

@@ -20,7 +20,9 @@ use crate::{Error, LockName, Result, name};
 /// The default prefix of the native layout.
 const PREFIX: &str = "/lockkeeper";
 /// The parts of keys that no other key may have.
-const OWN: [&str; 5] = [LOCK, ".layout", ".gone", ".notify", ".register"];
+const OWN: [&str; 6] = [LOCK, ".layout", ".gone", ".notify", ".register", ".id"];
+/// The beginning of the encoded form of a name that is too long for a key.
+const HASHED: &str = "h.";
 /// Below it are the lines of the native layout.
 const LOCK: &str = ".lock";
 
@@ -198,6 +200,35 @@ impl Lines {
     /// Where a register is.
     pub(crate) fn register(&self, key: &str) -> Bytes {
         format!("{}/.register/{}", self.own(), name::encode(key)).into()
+    }
+
+    /// Where the id of the store is.
+    pub(crate) fn id(&self) -> Bytes {
+        format!("{}/.id", self.own()).into()
+    }
+
+    /// What tells these lines from others whose id is at the same place.
+    pub(crate) fn part(&self) -> Option<String> {
+        (self.layout == Layout::Concurrency).then(|| format!("concurrency {}", self.prefix))
+    }
+
+    /// Every key that may be in a line whose name begins with this, in spans that have no key in common.
+    pub(crate) fn spans(&self, text: &str) -> Vec<Span> {
+        // What a name is encoded as depends on dots at its end.
+        let stable = name::encode(text.trim_end_matches('.'));
+        if self.layout == Layout::Concurrency || stable.is_empty() {
+            return vec![self.beginning_with(text)];
+        }
+        // A name that is too long for a key tells nothing there.
+        let beginnings =
+            if stable.starts_with(HASHED) || HASHED.starts_with(&stable) { vec!["h"] } else { vec![&*stable, HASHED] };
+        let span = |beginning: &str| {
+            let from = format!("{}/{LOCK}/{beginning}", self.prefix).into_bytes();
+            // UTF-8 has no 0xff.
+            let to = [&from[..], &[0xff]].concat();
+            Span { from: from.into(), to: to.into() }
+        };
+        beginnings.into_iter().map(span).collect()
     }
 
     /// Every key that may be in a line whose name begins with this.

@@ -31,7 +31,13 @@ pub(crate) struct Record {
     epoch: u16,
     /// How long it lives after its last renewal, lock-delay included.
     lease_ms: u64,
-    /// The client of the claim, whose notification key reports changes of it.
+    /// How much of that is the lock-delay.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    delay_ms: u64,
+    /// The number of the last change of the claim.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) change: u64,
+    /// The client that has sent the claim last. Its notification key reports changes of the claim.
     pub(crate) client: Arc<str>,
     /// The name of the lock, if the key has only its hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,6 +90,9 @@ pub(crate) struct Notice {
     /// Its holder is asked to let go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     asked: Option<Words>,
+    /// Another client has sent the claim, and hears of it from now on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    elsewhere: bool,
 }
 
 /// What a notice says of its claim.
@@ -93,6 +102,8 @@ pub(crate) enum NoticeKind {
     Lost(Option<Broken>),
     /// Its holder is asked to let go.
     Asked(Asked),
+    /// Another client hears of it from now on.
+    Elsewhere,
 }
 
 impl Record {
@@ -109,6 +120,8 @@ impl Record {
             value: None,
             epoch: 0,
             lease_ms: millis(claim.ttl + claim.lock_delay),
+            delay_ms: millis(claim.lock_delay),
+            change: 0,
             client: Arc::clone(client),
             name: name.encoded().starts_with("h.").then(|| name.to_string()),
             broken: None,
@@ -162,6 +175,11 @@ impl Record {
         Duration::from_millis(self.lease_ms)
     }
 
+    /// The ttl that it was given when it was made.
+    pub(crate) fn ttl(&self) -> Duration {
+        Duration::from_millis(self.lease_ms.saturating_sub(self.delay_ms))
+    }
+
     pub(crate) fn broken(&self) -> Option<Broken> {
         self.broken.as_ref().map(Words::read)
     }
@@ -173,11 +191,21 @@ impl Record {
 
 impl Notice {
     pub(crate) fn new(id: String, by: &str, reason: &str, removed: bool) -> Self {
-        Self { id, broken: Some(Words { by: by.into(), reason: reason.into(), removed }), asked: None }
+        Self {
+            id,
+            broken: Some(Words { by: by.into(), reason: reason.into(), removed }),
+            asked: None,
+            elsewhere: false,
+        }
     }
 
     pub(crate) fn asking(id: String, by: &str, reason: &str) -> Self {
-        Self { id, broken: None, asked: Some(Words { by: by.into(), reason: reason.into(), removed: false }) }
+        let asked = Some(Words { by: by.into(), reason: reason.into(), removed: false });
+        Self { id, broken: None, asked, elsewhere: false }
+    }
+
+    pub(crate) fn elsewhere(id: String) -> Self {
+        Self { id, broken: None, asked: None, elsewhere: true }
     }
 
     pub(crate) fn written(&self) -> Bytes {
@@ -189,6 +217,7 @@ impl Notice {
         let notice: Self = serde_json::from_slice(value).ok()?;
         let id = HEXLOWER.decode(notice.id.as_bytes()).ok()?.try_into().ok().map(ClaimId::from_bytes)?;
         let kind = match notice.asked {
+            None if notice.elsewhere => NoticeKind::Elsewhere,
             Some(Words { by, reason, .. }) => NoticeKind::Asked(Asked { by, reason }),
             None => NoticeKind::Lost(notice.broken.as_ref().map(Words::read)),
         };
@@ -214,6 +243,11 @@ fn is_max(weight: &u32) -> bool {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
 fn is_none(epoch: &u16) -> bool {
     *epoch == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[cfg(test)]

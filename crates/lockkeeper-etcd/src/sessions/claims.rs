@@ -11,36 +11,38 @@ use crate::time::Instant;
 
 /// The state of a claim of this client, as far as is known.
 #[derive(Clone, Debug)]
-pub(in super::super) struct ClaimState {
-    pub(in super::super) lease: i64,
+pub(crate) struct ClaimState {
+    pub(crate) lease: i64,
     /// The revision that made it; 0 before that is known.
-    pub(in super::super) created: i64,
+    pub(crate) created: i64,
     /// It was found to hold, and stands on a lease for that.
-    pub(in super::super) held: bool,
+    pub(crate) held: bool,
     /// Its record says since when it holds, and nothing that changes it is on its way.
-    pub(in super::super) is_dated: bool,
+    pub(crate) is_dated: bool,
     /// When the claim was notified of its grant, if it waited.
-    pub(in super::super) granted: Option<Instant>,
+    pub(crate) granted: Option<Instant>,
     /// How the claim is notified of its grant while it waits.
-    pub(in super::super) watched: Option<WatchedBy>,
+    pub(crate) watched: Option<WatchedBy>,
     /// What blocked the claim when it joined the line.
-    pub(in super::super) blocked_by: Option<Neighbours>,
-    pub(in super::super) record: Arc<Record>,
+    pub(crate) blocked_by: Option<Neighbours>,
+    pub(crate) record: Arc<Record>,
+    /// Another client has sent it since, and hears of it.
+    pub(crate) is_elsewhere: bool,
 }
 
 /// Hearing of a grant by watches.
 #[derive(Clone, Debug)]
-pub(in super::super) struct WatchedBy {
+pub(crate) struct WatchedBy {
     /// When it was looked at: there was no grant before.
-    pub(in super::super) since: Instant,
+    pub(crate) since: Instant,
     /// The watches that tell of what came after.
-    pub(in super::super) by: Vec<Reader>,
+    pub(crate) by: Vec<Reader>,
 }
 
 impl ClaimState {
     /// Whether it waits, and has heard of its end and of its grant since then. What was told and is not read yet, perhaps
     /// by one that is polled no more, may be its grant.
-    pub(in super::super) fn waits_watched(&self, since: Instant) -> bool {
+    pub(crate) fn waits_watched(&self, since: Instant) -> bool {
         let knows_all =
             |watched_by: &WatchedBy| watched_by.since > since && watched_by.by.iter().all(Reader::is_up_to_date);
         !self.held && self.watched.as_ref().is_some_and(knows_all)
@@ -49,7 +51,7 @@ impl ClaimState {
 
 impl Session {
     /// The claim stands there, unless it was withdrawn meanwhile.
-    pub(in super::super) fn insert_claim(&self, id: ClaimId, state: ClaimState) {
+    pub(crate) fn insert_claim(&self, id: ClaimId, state: ClaimState) {
         let mut inner = self.lock();
         if inner.slots.of(id).is_none() {
             return;
@@ -62,7 +64,7 @@ impl Session {
     }
 
     /// It was let in, unless it was withdrawn meanwhile.
-    pub(in super::super) fn holds(&self, id: ClaimId, lease: i64, created: i64) {
+    pub(crate) fn holds(&self, id: ClaimId, lease: i64, created: i64) {
         let mut inner = self.lock();
         let Some(state) = inner.claims.get_mut(&id) else { return };
         (state.created, state.held) = (created, true);
@@ -71,53 +73,60 @@ impl Session {
     }
 
     /// The claim was notified of its grant.
-    pub(in super::super) fn was_granted(&self, id: ClaimId, now: Instant) {
+    pub(crate) fn was_granted(&self, id: ClaimId, now: Instant) {
         if let Some(state) = self.lock().claims.get_mut(&id) {
             state.granted.get_or_insert(now);
         }
     }
 
     /// Its record says since when it holds.
-    pub(in super::super) fn is_dated(&self, id: ClaimId) {
+    pub(crate) fn is_dated(&self, id: ClaimId) {
         if let Some(state) = self.lock().claims.get_mut(&id) {
             state.is_dated = true;
         }
     }
 
     /// The claim joined the line behind these neighbours.
-    pub(in super::super) fn waits_for(&self, id: ClaimId, neighbours: Neighbours) {
+    pub(crate) fn waits_for(&self, id: ClaimId, neighbours: Neighbours) {
         if let Some(state) = self.lock().claims.get_mut(&id) {
             state.blocked_by = Some(neighbours.read_before_a_watch());
         }
     }
 
     /// The claim is notified of its grant from now on, or no longer.
-    pub(in super::super) fn is_watched(&self, id: ClaimId, watched: Option<WatchedBy>) {
+    pub(crate) fn is_watched(&self, id: ClaimId, watched: Option<WatchedBy>) {
         if let Some(state) = self.lock().claims.get_mut(&id) {
             state.watched = watched;
         }
     }
 
     /// It was looked at then, and waits.
-    pub(in super::super) fn was_looked_at(&self, id: ClaimId, now: Instant) {
+    pub(crate) fn was_looked_at(&self, id: ClaimId, now: Instant) {
         if let Some(watched_by) = self.lock().claims.get_mut(&id).and_then(|state| state.watched.as_mut()) {
             watched_by.since = now;
         }
     }
 
-    pub(in super::super) fn claim_state(&self, id: ClaimId) -> Option<ClaimState> {
+    pub(crate) fn claim_state(&self, id: ClaimId) -> Option<ClaimState> {
         self.lock().claims.get(&id).cloned()
     }
 
+    /// Another client has sent it since.
+    pub(crate) fn is_elsewhere(&self, id: ClaimId) {
+        if let Some(state) = self.lock().claims.get_mut(&id) {
+            state.is_elsewhere = true;
+        }
+    }
+
     /// It shows this now.
-    pub(in super::super) fn shows(&self, id: ClaimId, record: Record) {
+    pub(crate) fn shows(&self, id: ClaimId, record: Record) {
         if let Some(state) = self.lock().claims.get_mut(&id) {
             state.record = Arc::new(record);
         }
     }
 
     /// The claim is not believed in any more. What was known of it.
-    pub(in super::super) fn left(&self, id: ClaimId) -> Option<ClaimState> {
+    pub(crate) fn left(&self, id: ClaimId) -> Option<ClaimState> {
         self.lock().leave(id)
     }
 }

@@ -119,6 +119,7 @@ mod tests {
                 watched,
                 blocked_by: None,
                 record,
+                is_elsewhere: false,
             },
         );
         Live { key, state: LiveState::Queued }

@@ -152,6 +152,11 @@ impl Session {
         }
     }
 
+    /// The ttl that counts for a claim of it with this ttl.
+    pub(super) fn keeps(&self, ttl: Duration) -> Duration {
+        self.ttl.map_or(ttl, |own| own.min(ttl))
+    }
+
     /// Whether waiters and holders stand on the same lease.
     pub(super) fn has_one_ttl(&self) -> bool {
         self.hold <= self.wait

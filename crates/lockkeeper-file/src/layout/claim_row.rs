@@ -44,6 +44,8 @@ pub(crate) struct ClaimRow {
     pub(crate) meta: Meta,
     pub(crate) broken: Option<Broken>,
     pub(crate) asked: Option<Asked>,
+    /// The number of the last change of the claim.
+    pub(crate) changed: u64,
     /// The client whose death ends the claim; `None` if only time ends it, or the death is
     /// recorded.
     pub(crate) client: Option<ClientId>,
@@ -61,7 +63,7 @@ macro_rules! claim_rows {
             "c.owner, c.reason, c.value, c.epoch, c.broken_by, c.broken_reason, ",
             "CASE WHEN s.dead = 0 AND s.detached = 0 THEN s.client END, ",
             "coalesce(s.hold_until_us, 0), coalesce(s.wait_until_us, 0), ",
-            "coalesce(s.ttl_us, 0), coalesce(s.wait_ttl_us, 0), c.asked_by, c.asked_reason, c.keep_until_us ",
+            "coalesce(s.ttl_us, 0), coalesce(s.wait_ttl_us, 0), c.asked_by, c.asked_reason, c.keep_until_us, c.change ",
             "FROM lk_claim c LEFT JOIN lk_session s ON s.id = c.session ",
             $rest
         )
@@ -102,6 +104,7 @@ impl ClaimRow {
             meta: Meta { owner: row.get(10)?, reason: row.get(11)?, value: row.get(12)?, epoch: row.get(13)? },
             broken: broken_by.zip(broken_reason).map(|(by, reason)| Broken { by, reason, removed: false }),
             asked: asked_by.zip(asked_reason).map(|(by, reason)| Asked { by, reason }),
+            changed: row.get::<_, i64>(24)?.unsigned_abs(),
             client: row.get(16)?,
             hold_until: row.get(17)?,
             wait_until: row.get(18)?,
@@ -129,6 +132,11 @@ impl ClaimRow {
             State::Kept => Micros::MAX,
         };
         until(self.expires(), now).min(until(whole, 0))
+    }
+
+    /// The ttl of its session.
+    pub(crate) fn ttl(&self) -> Duration {
+        until(self.ttl, 0)
     }
 
     pub(crate) fn delay(&self) -> Micros {

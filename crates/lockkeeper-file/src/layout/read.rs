@@ -43,31 +43,35 @@ fn line_in(
     })
 }
 
-/// The lines with a live claim and a name that begins with `prefix`, compared by bytes: all from
-/// one committed state.
+/// The lines with a live claim and a name that begins with `prefix` and comes after `after`, compared
+/// by bytes: all from one committed state.
 pub(crate) fn lines(
     db: &Connection,
     prefix: &str,
+    after: Option<&LockName>,
     limit: usize,
     now: Micros,
     dead_clients: &mut DeadClientCheck<'_>,
 ) -> rusqlite::Result<Vec<(LockName, Line)>> {
     let snapshot = db.unchecked_transaction()?;
-    let names = names(&snapshot, prefix, limit, now, dead_clients)?;
+    let names = names(&snapshot, (prefix, after), limit, now, dead_clients)?;
     names.into_iter().map(|name| Ok((name.clone(), line_in(&snapshot, &name, now, dead_clients)?))).collect()
 }
 
 fn names(
     db: &Connection,
-    prefix: &str,
+    (prefix, after): (&str, Option<&LockName>),
     limit: usize,
     now: Micros,
     dead_clients: &mut DeadClientCheck<'_>,
 ) -> rusqlite::Result<Vec<LockName>> {
+    // The next name after a name is the same with the lowest byte behind it.
+    let after = after.map(|after| [after.as_str().as_bytes(), &[0]].concat()).unwrap_or_default();
+    let begin = prefix.as_bytes().to_vec().max(after);
     // No UTF-8 has the byte FF, so it comes after all names with the prefix.
     let end = [prefix.as_bytes(), &[0xff]].concat();
     let mut query = db.prepare_cached(claim_rows!("WHERE c.name >= ?1 AND c.name < ?2 ORDER BY c.name, c.ord"))?;
-    let mut rows = query.query(params![prefix.as_bytes(), end])?;
+    let mut rows = query.query(params![begin, end])?;
     let mut names: Vec<LockName> = Vec::new();
     while let Some(row) = rows.next()? {
         let name = name_of(row, 0)?;
@@ -82,6 +86,11 @@ fn names(
         }
     }
     Ok(names)
+}
+
+/// The id of the file.
+pub(crate) fn id(db: &Connection) -> rusqlite::Result<Vec<u8>> {
+    db.query_row("SELECT id FROM lk_meta", [], |row| row.get(0))
 }
 
 /// The newest time in the file: a claim's arrival, or a session's renewal.

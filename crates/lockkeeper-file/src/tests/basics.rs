@@ -41,10 +41,10 @@ async fn a_downgrade_lets_readers_in() {
     let (w, r) = (client.mutex("n"), client.read("n"));
     client.granted(&w).await;
     client.queued(&r).await;
-    assert_eq!(client.store.amend(&r.key, &Amend::Lower(1)).await.unwrap(), Amended::NotLive);
-    assert_eq!(client.store.amend(&w.key, &Amend::Lower(1)).await.unwrap(), Amended::Done);
+    assert_eq!(client.store.amend(&r.key, 1, &Amend::Lower(1)).await.unwrap(), Amended::NotLive);
+    assert_eq!(client.store.amend(&w.key, 1, &Amend::Lower(1)).await.unwrap(), Amended::Done);
     client.granted(&r).await;
-    client.store.amend(&r.key, &Amend::Value(Arc::from(*b"v"))).await.unwrap();
+    client.store.amend(&r.key, 2, &Amend::Value(Arc::from(*b"v"))).await.unwrap();
     let line = client.store.line(&name("n")).await.unwrap();
     assert_eq!(line.entries[1].meta.value.as_deref(), Some(&b"v"[..]));
 }
@@ -105,7 +105,7 @@ async fn a_renewal_tells_how_each_claim_stands_and_makes_none() {
     client.queued(&queued).await;
     use LiveState::{Granted, InFlight, Queued};
     let asked = [(&held, Granted), (&queued, Queued), (&absent, InFlight), (&absent, Queued)];
-    let expected = [Renewal::Held { token }, Renewal::Queued, Renewal::Unknown, Renewal::Lost(None)];
+    let expected = [Renewal::Held { token, ttl: held.ttl }, Renewal::Queued, Renewal::Unknown, Renewal::Lost(None)];
     assert_eq!(client.renew(&asked).await.unwrap(), expected);
     let many: Vec<_> = asked.iter().cycle().take(40).copied().collect();
     let all = client.renew(&many).await.unwrap();
@@ -141,7 +141,10 @@ async fn a_waiting_claim_ends_long_before_the_session() {
     assert_eq!(client.renew(&[(&waiting, LiveState::Queued)]).await.unwrap(), [Renewal::Queued]);
     tokio::time::sleep(ms(3050)).await;
     let asked = [(&waiting, LiveState::Queued), (&held, LiveState::Granted)];
-    assert_eq!(client.renew(&asked).await.unwrap(), [Renewal::Lost(None), Renewal::Held { token }]);
+    assert_eq!(
+        client.renew(&asked).await.unwrap(),
+        [Renewal::Lost(None), Renewal::Held { token, ttl: client.spec.ttl }]
+    );
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ async fn a_full_disk_is_unavailable_and_nothing_has_happened() {
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
     assert!(error.remedy().unwrap().contains("space"), "{error}");
     assert!(client.store.line(&name(&format!("{i}-{}", "x".repeat(200)))).await.unwrap().entries.is_empty());
-    assert_eq!(client.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token }]);
+    assert_eq!(client.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token, ttl: held.ttl }]);
     limit("1000000").await.unwrap();
     client.granted(&client.mutex("again")).await;
 }
@@ -80,7 +80,7 @@ async fn a_stopped_process_in_the_gate_stops_writes_but_not_reads() {
     let waited = tokio::time::timeout(ms(50), &mut renewal).await;
     assert!(waited.is_err(), "{waited:?}");
     assert_eq!(client.store.line(&name("n")).await.unwrap().entries.len(), 2);
-    assert_eq!(client.store.lines("", 9).await.unwrap()[0].0, name("n"));
+    assert_eq!(client.store.lines("", None, 9).await.unwrap()[0].0, name("n"));
     assert_eq!(client.store.wait(Interest::Claim(&held.key), Revision(0), ms(50)).await.unwrap(), {
         let token = client.store.line(&name("n")).await.unwrap().entries[0].token.unwrap();
         Wake::Granted { token }
@@ -187,7 +187,7 @@ async fn the_end_of_a_replaced_database_leaves_the_new_one_alone() {
     drop(old);
     let third = machine.client().await;
     third.queued(&third.mutex("n")).await;
-    assert_eq!(new.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token }]);
+    assert_eq!(new.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token, ttl: held.ttl }]);
 }
 
 #[tokio::test]
@@ -307,7 +307,7 @@ async fn a_store_does_nothing_in_a_forked_child() {
     let refused = [
         Store::open(&store, &short()).await.map(drop),
         store.line(&n).await.map(drop),
-        store.lines("", 1).await.map(drop),
+        store.lines("", None, 1).await.map(drop),
         store.wait(Interest::Name(&n), Revision(0), ms(1)).await.map(drop),
     ];
     assert!(refused.into_iter().all(|result| result.unwrap_err().kind() == ErrorKind::Forked));

@@ -135,7 +135,7 @@ async fn claims_that_were_kept_on_names_that_nobody_visits_are_cleared_away_by_t
     let db = Connection::open(machine.path()).unwrap();
     let left = || -> u32 { db.query_row("SELECT count(*) FROM lk_claim", [], |row| row.get(0)).unwrap() };
     let keep = |store: FileStore, claim: Claim| async move {
-        store.amend(&claim.key, &Amend::MinHold(Duration::from_secs(3600))).await
+        store.amend(&claim.key, 1, &Amend::MinHold(Duration::from_secs(3600))).await
     };
     for round in 0..4 {
         let claims: Vec<Claim> = (0..ROUND).map(|i| client.mutex(&format!("{round}/{i}"))).collect();

@@ -212,7 +212,7 @@ async fn another_boot_is_not_believed_while_a_client_of_this_one_lives() {
     let error = FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.remedy().unwrap().contains("boot_id"), "{error}");
-    assert_eq!(client.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token }]);
+    assert_eq!(client.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token, ttl: held.ttl }]);
 }
 
 /// The program leaves this behind with `acquire`: a held lock, and no living process.
@@ -229,7 +229,7 @@ async fn a_detached_lock_outlasts_an_opening_with_another_boot_id() {
     assert!(error.to_string().contains("stock is still held for "), "{error}");
     assert!(error.remedy().unwrap().contains("boot_id in all containers"), "{error}");
     let adopted = Client { store: machine.open().await, session, spec };
-    assert_eq!(adopted.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token }]);
+    assert_eq!(adopted.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token, ttl: held.ttl }]);
     adopted.withdraw(&held).await;
     drop(adopted);
     let container = FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap();

@@ -220,5 +220,5 @@ async fn a_container_with_a_boot_id_of_its_own_frees_no_detached_lock() {
     let said = said_where_mounted(&id, Path::new("/proc/sys/kernel/random/boot_id"), &machine.path());
     assert!(said.as_ref().is_none_or(|said| said.contains("stock is still held for ")), "{said:?}");
     let adopted = Client { store: machine.open().await, session, spec };
-    assert_eq!(adopted.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token }]);
+    assert_eq!(adopted.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token, ttl: held.ttl }]);
 }

@@ -2,18 +2,19 @@
 
 use redis::Value;
 
-use super::bytes::{self, garbled};
+use super::bytes::{self, Reader, garbled};
 use super::channel::{REMOVED, write_words};
-use super::{ClientId, Keys, line, meta, micros, scripts};
+use super::{Keys, line, meta, micros, scripts};
 use crate::fault;
-use crate::store::{Amend, Amended, ClaimId, ClaimKey, Evict, Evicted, IdHash, Line};
+use crate::store::{Amend, Amended, CHANGE_MAX, ClaimId, ClaimKey, Evict, Evicted, IdHash, Line};
 use crate::wire::{Request, WireError};
 use crate::{ErrorKind, LockName, Result};
 
+const AMEND: &str = "AMEND";
 const LINES: &str = "LINES";
 
-/// Changes a claim. `number` rises with each change that this client asks for: a late copy of an older one does nothing.
-pub(crate) fn amend(key: &ClaimKey, change: &Amend, client: &ClientId, number: u64) -> Request {
+/// Changes a claim. `number` rises with each change of it: a late copy of an older one does nothing.
+pub(crate) fn amend(key: &ClaimKey, number: u64, change: &Amend) -> Request {
     let mut what = Vec::new();
     match change {
         Amend::Lower(weight) => {
@@ -33,12 +34,18 @@ pub(crate) fn amend(key: &ClaimKey, change: &Amend, client: &ClientId, number: u
             meta::write_shown(shown, &mut what);
         }
     }
-    let number = [&client.as_bytes()[..], &(number as f64).to_le_bytes()].concat();
+    let number = (number.min(CHANGE_MAX) as f64).to_le_bytes();
     Request::eval(&scripts::AMEND, &Keys::of(&key.name).all(), &[key.id.as_bytes(), &number, &what])
 }
 
-pub(crate) fn amend_answer(value: &Value) -> Result<Amended> {
-    Ok(if done(value, "AMEND")? { Amended::Done } else { Amended::NotLive })
+pub(crate) fn amend_answer(key: &ClaimKey, value: &Value) -> Result<Amended> {
+    match value {
+        Value::Int(_) => Ok(if done(value, AMEND)? { Amended::Done } else { Amended::NotLive }),
+        value => {
+            let last = Reader::new(bytes::about(&key.id, value, AMEND)?, AMEND).f64()?;
+            bytes::token(last).map(|last| Amended::Older { last }).ok_or_else(|| garbled(AMEND))
+        }
+    }
 }
 
 /// Whom to evict. A claim that is known by the hash of its id has to be [found](find) in its line first.
@@ -86,11 +93,14 @@ pub(crate) fn request_answer(value: &Value) -> Result<bool> {
     done(value, "REQUEST")
 }
 
-/// What to `SCAN` for, so that no line of a name with this prefix is missed: one pattern, and one for names that are
-/// too long for their keys. Others are found too. Dots are written otherwise at an end than inside, so they do not count.
-pub(crate) fn patterns(prefix: &str) -> [String; 2] {
-    let stable = prefix.trim_end_matches('.');
-    [format!("lk:{{{}*", crate::name::encode(stable)), "lk:{h.*".to_owned()]
+/// What to `SCAN` for, so that no line of a name with this prefix is missed. It says with what byte the encoded name begins,
+/// and takes names that are too long for their keys (`h.`) beside them: a second pattern would need a second look at all keys.
+/// Others are found too. Dots are written otherwise at an end than inside, so they do not count.
+pub(crate) fn pattern(prefix: &str) -> String {
+    match crate::name::encode(prefix.trim_end_matches('.')).chars().next() {
+        None => "lk:{*".to_owned(),
+        Some(first) => format!("lk:{{[{first}h]*"),
+    }
 }
 
 /// Asks for lines that were [scanned](Keys::scanned), for so many bytes of claims at most. In a cluster they have one slot.
@@ -99,25 +109,39 @@ pub(crate) fn lines(lines: &[Keys], most: u32) -> Request {
     Request::eval(&scripts::LINES, &keys, &[most.to_string().as_bytes()])
 }
 
-/// A line where somebody lives.
-pub(crate) enum Listed {
+/// A line that was too long to be told behind those before it in the same answer.
+pub(crate) struct LongLine {
+    pub(crate) name: LockName,
+    pub(crate) keys: Keys,
+    /// No line was told before it.
+    pub(crate) is_first: bool,
+}
+
+enum Listed {
     /// What stands there, or why that cannot be read.
     Line(LockName, Result<Line>),
-    /// It is too long to be told among others.
+    /// It is too long to be told behind those before it.
     Long(LockName),
 }
 
-/// Those where somebody lives.
-pub(crate) fn lines_answer(lines: &[Keys], value: &Value) -> Result<Vec<Listed>> {
+/// The lines where somebody lives, and those that were left out.
+#[allow(clippy::type_complexity, reason = "two lists")]
+pub(crate) fn lines_answer(lines: &[Keys], value: &Value) -> Result<(Vec<(LockName, Result<Line>)>, Vec<LongLine>)> {
     let Value::Array(values) = value else { return Err(garbled(LINES)) };
     if values.len() != lines.len() {
         return Err(garbled(LINES));
     }
-    let mut listed = Vec::new();
+    let (mut told, mut long) = (Vec::new(), Vec::new());
     for (keys, value) in lines.iter().zip(values) {
-        listed.extend(listed_line(keys, value)?);
+        match listed_line(keys, value)? {
+            Some(Listed::Line(name, line)) => told.push((name, line)),
+            Some(Listed::Long(name)) => {
+                long.push(LongLine { name, keys: keys.clone(), is_first: told.is_empty() && long.is_empty() });
+            }
+            None => {}
+        }
     }
-    Ok(listed)
+    Ok((told, long))
 }
 
 fn listed_line(keys: &Keys, value: &Value) -> Result<Option<Listed>> {

@@ -43,7 +43,7 @@ pub(super) fn record(claim: &Claim, client: &ClientId) -> Vec<u8> {
     record.extend_from_slice(&millis(claim.wait_ttl).to_le_bytes());
     let length_at = record.len();
     record.extend_from_slice(&[0; 4]);
-    meta::write(&claim.meta, &claim.key.name, client, &mut record);
+    meta::write(&claim.meta, &claim.key.name, client, millis(claim.lock_delay), &mut record);
     let length = u32::try_from(record.len() - length_at - 4).unwrap_or(u32::MAX);
     record[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
     record
@@ -66,7 +66,7 @@ pub(crate) fn claim_answer(claim: &Claim, value: &Value) -> Result<Answered<Verd
     let mut read = Reader::new(bytes::about(&claim.key.id, value, WHAT)?, WHAT);
     let (kind, now) = (read.u8()?, read.f64()?);
     match kind {
-        b'g' => granted(now, read.f64()?),
+        b'g' => granted(claim, now, &mut read),
         b'q' => Ok(Answered { value: queued(now, &mut read)?, server_time: bytes::time(now) }),
         b'b' => Ok(Answered { value: busy(now, &mut read)?, server_time: bytes::time(now) }),
         b'x' => Ok(Answered { value: Verdict::Gone, server_time: bytes::time(now) }),
@@ -77,9 +77,11 @@ pub(crate) fn claim_answer(claim: &Claim, value: &Value) -> Result<Answered<Verd
     }
 }
 
-fn granted(now: f64, token: f64) -> Result<Answered<Verdict>> {
-    let token = bytes::token(token).ok_or_else(|| garbled(WHAT))?;
-    Ok(Answered { value: Verdict::Granted { token }, server_time: bytes::time(now) })
+/// Of a claim that was known before the answer has the ttl. Another one was granted as it was sent.
+fn granted(claim: &Claim, now: f64, read: &mut Reader<'_>) -> Result<Answered<Verdict>> {
+    let token = bytes::token(read.f64()?).ok_or_else(|| garbled(WHAT))?;
+    let ttl = if read.is_empty() { claim.ttl } else { bytes::time(read.f64()?) };
+    Ok(Answered { value: Verdict::Granted { token, ttl }, server_time: bytes::time(now) })
 }
 
 /// The first in line looks when the next of the holders would die; the others leave it to the first.

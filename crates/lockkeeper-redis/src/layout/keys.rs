@@ -61,7 +61,7 @@ impl Keys {
     }
 
     /// The name, unless the key holds only a hash of it.
-    pub(super) fn name(&self) -> Result<Option<LockName>> {
+    pub(crate) fn name(&self) -> Result<Option<LockName>> {
         if is_hash(self.encoded()) {
             return Ok(None);
         }

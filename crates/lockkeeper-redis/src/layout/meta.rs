@@ -13,17 +13,18 @@ const VALUE: u8 = 2;
 const AMENDED: u8 = 4;
 const BROKEN: u8 = 8;
 
-/// Client, length of the name, epoch, flags, lengths of the texts; then name, owner, reason, value.
-pub(super) fn write(meta: &Meta, name: &LockName, client: &ClientId, to: &mut Vec<u8>) {
+/// Client, lock delay in ms, length of the name, epoch, flags, lengths of the texts; then name, owner, reason, value.
+pub(super) fn write(meta: &Meta, name: &LockName, client: &ClientId, delay: u32, to: &mut Vec<u8>) {
     let hashed = if name.encoded().starts_with("h.") { name.as_str() } else { "" };
     to.extend_from_slice(client.as_bytes());
+    to.extend_from_slice(&delay.to_le_bytes());
     to.push(u8::try_from(hashed.len()).unwrap_or(u8::MAX));
     write_head(meta, to);
     to.extend_from_slice(hashed.as_bytes());
     write_texts(meta, to);
 }
 
-/// The same without client and name, which never change.
+/// The same without client, delay and name, which no change replaces.
 pub(super) fn write_shown(meta: &Meta, to: &mut Vec<u8>) {
     write_head(meta, to);
     write_texts(meta, to);
@@ -54,7 +55,8 @@ pub(super) struct Shown {
 }
 
 pub(super) fn read(read: &mut Reader<'_>) -> Result<Shown> {
-    read.take(8)?;
+    // Client and delay.
+    read.take(12)?;
     let name = read.u8()?;
     let (epoch, flags) = (read.u16()?, read.u8()?);
     let (owner, reason, value) = (read.u16()?, read.u16()?, read.u32()?);
@@ -63,7 +65,8 @@ pub(super) fn read(read: &mut Reader<'_>) -> Result<Shown> {
     let reason = read.text(reason)?;
     let value = read.take(usize::try_from(value).map_err(|_| read.garbled())?)?;
     if flags & AMENDED != 0 {
-        read.take(16)?;
+        // The number of the last change.
+        read.take(8)?;
     }
     let broken = if flags & BROKEN == 0 { None } else { Some(broken(read)?) };
     let meta = Meta {
@@ -103,8 +106,8 @@ mod tests {
         fn what_a_claim_shows_comes_back(meta in metas(), long in any::<bool>()) {
             let name = LockName::new(&"/".repeat(if long { 100 } else { 1 })).unwrap();
             let mut written = Vec::new();
-            write(&meta, &name, &ClientId::random(), &mut written);
-            prop_assert_eq!(written[8], if long { 100 } else { 0 });
+            write(&meta, &name, &ClientId::random(), 7, &mut written);
+            prop_assert_eq!(written[12], if long { 100 } else { 0 });
             let mut reader = Reader::new(&written, "test");
             prop_assert_eq!(read(&mut reader).unwrap(), Shown { meta, broken: None });
             prop_assert!(reader.is_empty());

@@ -9,6 +9,7 @@ mod channel;
 #[cfg(feature = "testing")]
 pub mod check;
 mod claim;
+mod id;
 mod keys;
 mod line;
 mod meta;
@@ -23,12 +24,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 pub(crate) use self::admin::{
-    Listed, Victim, amend, amend_answer, evict, evict_answer, find, lines, lines_answer, patterns, request_answer,
+    Victim, amend, amend_answer, evict, evict_answer, find, lines, lines_answer, pattern, request_answer,
     request_release,
 };
 use self::bytes::Reader;
 pub(crate) use self::channel::{Channel, ClientId, Push, changes_channel, name_of_channel, pushed};
 pub(crate) use self::claim::{claim, claim_answer, claim_open};
+pub(crate) use self::id::{ID_KEY, id, id_answer};
 pub(crate) use self::keys::{Keys, slot};
 pub(crate) use self::line::{is_longer, line, line_answer, observe, observe_answer};
 pub(crate) use self::register::{KeyLocation, load, load_answer, swap, swap_answer};
@@ -39,8 +41,8 @@ pub(crate) use self::status::{ClaimStatus, look, look_answer};
 use crate::Result;
 use crate::store::Revision;
 
-/// The byte that says that what follows is one claim, alone in its line: the first layout, times 16, and its form.
-const ALONE: u8 = 17;
+/// The byte that says that what follows is one claim, alone in its line: the second layout, times 16, and its form.
+const ALONE: u8 = 33;
 
 /// An answer, and the server's clock when it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]

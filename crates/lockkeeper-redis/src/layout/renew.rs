@@ -62,9 +62,9 @@ pub(crate) fn renew_answer(live: &[Live], value: &Value) -> Result<Renewed> {
 
 /// The answer about one claim, and who asks for it.
 fn renewal(live: &Live, value: &Value) -> Result<(Renewal, Option<Asked>)> {
-    let held = |token: i64| {
+    let held = |token: i64, ttl: i64| {
         let token = bytes::token(token as f64).ok_or_else(|| garbled(WHAT))?;
-        Ok::<_, Error>(Renewal::Held { token })
+        Ok::<_, Error>(Renewal::Held { token, ttl: bytes::time(ttl as f64) })
     };
     let renewal = match value {
         // The rest of its line cannot be read, or not be written: it was not renewed.
@@ -75,11 +75,15 @@ fn renewal(live: &Live, value: &Value) -> Result<(Renewal, Option<Asked>)> {
         Value::Int(0) => Renewal::Queued,
         Value::Int(-1) if live.state == LiveState::InFlight => Renewal::Unknown,
         Value::Int(-1) => Renewal::Lost(None),
-        Value::Int(token) => held(*token)?,
-        Value::Array(both) => {
-            let [Value::Int(token), words] = &both[..] else { return Err(garbled(WHAT)) };
-            let asked = asked(&mut Reader::new(bytes::bulk(words, WHAT)?, WHAT))?;
-            return Ok((held(*token)?, Some(asked)));
+        Value::Int(_) => return Err(garbled(WHAT)),
+        Value::Array(parts) => {
+            let [Value::Int(token), Value::Int(ttl), words @ ..] = &parts[..] else { return Err(garbled(WHAT)) };
+            let asked = match words {
+                [] => None,
+                [words] => Some(asked(&mut Reader::new(bytes::bulk(words, WHAT)?, WHAT))?),
+                _ => return Err(garbled(WHAT)),
+            };
+            return Ok((held(*token, *ttl)?, asked));
         }
         value => {
             let mut read = Reader::new(bytes::bulk(value, WHAT)?, WHAT);

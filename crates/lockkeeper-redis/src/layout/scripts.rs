@@ -38,6 +38,9 @@ pub(super) static RENEW_OPEN: LazyLock<Script> = script!("renew_each", "renew_op
 pub(super) static SWAP: LazyLock<Script> =
     LazyLock::new(|| Script::new(inlined(include_str!("../lua/swap.lua")).leak()));
 
+/// Of the store.
+pub(super) static ID: LazyLock<Script> = LazyLock::new(|| Script::new(inlined(include_str!("../lua/id.lua")).leak()));
+
 /// The scripts of the requests that follow each other without waiting. A release that is not awaited must not fall behind
 /// the next claim because the server lacks the script of the release alone. So the script of a claim is the last.
 fn of_claims() -> Vec<&'static Script> {
@@ -46,7 +49,7 @@ fn of_claims() -> Vec<&'static Script> {
 
 /// All of them.
 #[cfg(any(test, feature = "testing"))]
-pub(crate) static SCRIPTS: LazyLock<[&Script; 14]> = LazyLock::new(|| {
+pub(crate) static SCRIPTS: LazyLock<[&Script; 15]> = LazyLock::new(|| {
     [
         &CLAIM,
         &WITHDRAW,
@@ -62,6 +65,7 @@ pub(crate) static SCRIPTS: LazyLock<[&Script; 14]> = LazyLock::new(|| {
         &WITHDRAW_OPEN,
         &RENEW_OPEN,
         &SWAP,
+        &ID,
     ]
 });
 

@@ -12,6 +12,12 @@ local function answer(letter,number)
   return id_prefix..letter..encode('<dd',now,number)
 end
 
+-- The claim holds the lock since an earlier request: answers its token, and its ttl in µs, which may be another one than
+-- that of this request.
+local function answer_held(claim,token)
+  return answer('g',token)..encode('<d',decode('<d',claim,LIFE)-1000*decode('<I4',claim,DELAY))
+end
+
 -- The beginning of an answer that has the revision of the line.
 local function answer_with_state(letter)
   write_changes()
@@ -84,7 +90,9 @@ if tombstones_until>now then
 end
 
 -- The id is known: this is a replay, or the waiter looks how it stands. The answer is its state, and its life starts again.
--- No second claim is added.
+-- No second claim is added. The client that has sent it now is the one that waits for it, and gets its messages. If that is
+-- another one than before, the one before is told to look ('a'): if it is the one that waits, and this is a late copy of
+-- another client's request, it claims again, and gets the messages back.
 local claim=claim_of(id)
 if claim then
   local token,expires,_,granted,_,_,claim_life,claim_wait=decode(CLAIM_FORMAT,claim)
@@ -93,12 +101,20 @@ if claim then
     -- A marked claim is not extended.
     if byte(claim,FLAGS)%(2*BROKEN)>=BROKEN then return answer('x',0) end
     expires=now+(granted==1 and claim_life or claim_wait*1000)
-    set_claim(id,sub(claim,1,EXPIRES-1)..encode('<d',expires)..sub(claim,SINCE))
+    local channel=granted==0 and sub(ARGV[2],6) or ''
+    local channel_at=SHOWN+decode('<I4',claim,LENGTH)
+    if channel~='' and sub(claim,channel_at)~=channel then
+      notify(sub(claim,channel_at),'a'..id)
+      claim=sub(claim,1,channel_at-1)..channel
+    end
+    claim=sub(claim,1,EXPIRES-1)..encode('<d',expires)..sub(claim,SINCE,CLIENT-1)
+      ..sub(sent,CLIENT-SENT_SHIFT,DELAY-SENT_SHIFT-1)..sub(claim,DELAY)
+    set_claim(id,claim)
     if granted==1 then
       -- With other holders `next_expiry` may stay too low. That costs a recount, and is safe.
       if holders==1 or expires<next_expiry then next_expiry=expires end
       header_changed=true
-      return answer('g',token)
+      return answer_held(claim,token)
     end
     -- Keeps `written_at` within a second of each renewal: see recount_if_due().
     if now-written_at>SECOND then header_changed=true end

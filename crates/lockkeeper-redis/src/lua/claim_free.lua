@@ -1,4 +1,4 @@
--- CLAIM. KEYS: the four of the name. ARGV: \17, id, and the record from `capacity` on | options, max_waiters, channel | the
+-- CLAIM. KEYS: the four of the name. ARGV: \33, id, and the record from `capacity` on | options, max_waiters, channel | the
 -- id to replace. Answers the first 8 bytes of the id | a letter | now | what belongs to the letter (layout/claim.rs).
 --
 -- Here is the short way: GRANTS a claim whose lock is free, with one GET and one SET. Any other claim goes on in claim.lua.

@@ -12,7 +12,8 @@ do
     if expires<=now then call('SET',line_key,sub(stored,1,8),'KEEPTTL')
     elseif sub(stored,ALONE_ID,33)==sub(ARGV[1],2,17) then
       call('SETRANGE',line_key,'8',encode('<d',now+decode('<d',stored,LIFE+ALONE_SHIFT)))
-      return sub(ARGV[1],2,9)..'g'..encode('<dd',now,last_token)
+      return sub(ARGV[1],2,9)..'g'..encode('<ddd',now,last_token,
+        decode('<d',stored,LIFE+ALONE_SHIFT)-1000*decode('<I4',stored,DELAY+ALONE_SHIFT))
     -- A try, without any other option, whose epoch is not too low. Only the plain "busy" is answered here.
     elseif byte(ARGV[2])==DIGIT_0 and decode('<I2',stored,EPOCH+ALONE_SHIFT)<=decode('<I2',ARGV[1],EPOCH-SENT_SHIFT) then
       local min_capacity,weight_held=decode('<I4I4',stored,CAPACITY+ALONE_SHIFT)

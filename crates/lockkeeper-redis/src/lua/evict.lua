@@ -33,7 +33,7 @@ if ARGV[2]=='m' and not is_kept then
 else remove_claim(argument,claim) end
 -- NOTIFIES the holder ('l') before grant_waiters() notifies anybody who is granted what it held.
 if not is_kept then
-  local client=string.gsub(sub(claim,CLIENT,NAME_LEN-1),'.',function(c) return string.format('%02x',byte(c)) end)
+  local client=string.gsub(sub(claim,CLIENT,DELAY-1),'.',function(c) return string.format('%02x',byte(c)) end)
   notify('plk:w:'..client,'l'..argument..ARGV[3])
 end
 touched,header_changed=touched+1,true

@@ -37,11 +37,11 @@ local FREE_LENGTH=8
 -- The short way of CLAIM writes it. The short way of RENEW, and CLAIM_OPEN, write `expires`. Any other change makes it SHARED
 -- or FREE.
 local FORM=17
-local ALONE=17
+local ALONE=33
 local ALONE_ID=18
 -- A field of the record is so many bytes further back here ...
 local ALONE_SHIFT=8
--- ... and so many bytes further in front in what CLAIM is sent: \17, id, and from `capacity` on the record.
+-- ... and so many bytes further in front in what CLAIM is sent: \33, id, and from `capacity` on the record.
 local SENT_SHIFT=8
 
 -- SHARED: anything else. `write_changes` writes all of it; a renewal may write bytes 9 to 25 alone.
@@ -62,7 +62,7 @@ local SENT_SHIFT=8
 --    98 max_epoch I2        no live claim has a higher epoch
 --   100 flags B             1 and 2: how observers hear of changes; 4: a claim may be kept
 --   101 max_capacity I4     the largest capacity that a holder declared
-local SHARED=16
+local SHARED=32
 local SHARED_LENGTH=104
 local OBSERVED_PLAIN=1
 local OBSERVED_SHARDED=2
@@ -78,15 +78,17 @@ local MAY_KEEP=4
 --   34 life d
 --   42 wait I4         ms
 --   46 length I4       of what is shown: from 50 to the words
---   50 client c8       names the channel of the client, lk:w:<client in hexadecimal>
---   58 name_len B      not 0 if the key holds only a hash of the name
---   59 epoch I2
---   61 flags B         below
---   62 owner_len I2    64 reason_len I2   66 value_len I4
---   70 texts           name, owner, reason, value; if AMENDED, 16 bytes: client, and number of its last change d; if
---                      BROKEN or REQUESTED the words: length of who I2, length of why I2, who, why
+--   50 client c8       of who sent it last; names the channel of the client, lk:w:<client in hexadecimal>
+--   58 delay I4        ms: how much of the life is the lock delay; the rest is the ttl
+--   62 name_len B      not 0 if the key holds only a hash of the name
+--   63 epoch I2
+--   65 flags B         below
+--   66 owner_len I2    68 reason_len I2   70 value_len I4
+--   74 texts           name, owner, reason, value; if AMENDED the number of its last change d; if BROKEN or REQUESTED the
+--                      words: length of who I2, length of why I2, who, why
 -- Behind `length` bytes from 50 on:
---   without MIN_HOLD   the channel by which a waiter hears that it was granted; nothing for a claim that was granted at once
+--   without MIN_HOLD   the channel by which a waiter hears that it was granted, of the client that sent the claim last;
+--                      nothing for a claim that was granted at once
 --   with MIN_HOLD      end of the minimum hold d, its length d; if kept, the id c16 that the claim had
 -- The field of a kept claim is not an id but its token d and `\0\0\0\0kept`. No client asks for such an id.
 local EXPIRES=9
@@ -98,19 +100,20 @@ local LIFE=34
 local LENGTH=46
 local SHOWN=50
 local CLIENT=50
-local NAME_LEN=58
-local EPOCH=59
-local FLAGS=61
-local OWNER_LEN=62
-local VALUE_LEN=66
-local TEXTS=70
-local CHANGE_LENGTH=16
+local DELAY=58
+local NAME_LEN=62
+local EPOCH=63
+local FLAGS=65
+local OWNER_LEN=66
+local VALUE_LEN=70
+local TEXTS=74
+local CHANGE_LENGTH=8
 local EXCLUSIVE=4294967295
 
 -- THE FLAGS OF A CLAIM. `flags%(2*X)>=X`: X is set. `flags%X`: the flags below X.
 local REASON=1
 local VALUE=2
--- AMEND has changed what is shown.
+-- AMEND has changed it.
 local AMENDED=4
 -- EVICT has marked it: no renewal extends it, so it ends with its life.
 local BROKEN=8

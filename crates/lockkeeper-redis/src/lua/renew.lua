@@ -14,7 +14,7 @@
       expires=now+(granted==1 and lease or wait*1000)
       set_claim(id,sub(claim,1,EXPIRES-1)..encode('<d',expires)..sub(claim,SINCE))
       if granted==1 then
-        answer=byte(claim,FLAGS)%(2*REQUESTED)>=REQUESTED and {token,words_of(claim)} or token
+        answer=held(claim,token,lease)
         if holders==1 or expires<next_expiry then next_expiry=expires end
       else
         answer=0

@@ -15,7 +15,7 @@ local function renew_nth(nth)
     call('PEXPIRE',line_key,string.format('%.0f',math.max(TWO_DAYS_MS,lease/1000+DAY_MS,(last_token-now)/1000+TWO_DAYS_MS)))
   end
   even_if_full(KEYS[last_key-2] or line_key,'SETRANGE',line_key,'8',encode('<d',now+lease))
-  return last_token
+  return {last_token,lease-1000*decode('<I4',stored,DELAY+ALONE_SHIFT)}
 end
 
 for nth=1,#ARGV do answers[nth]=isolated(renew_nth,nth) end

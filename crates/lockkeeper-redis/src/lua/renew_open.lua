@@ -25,7 +25,7 @@
   end
   call('HSET',queue_key,id,sub(claim,1,EXPIRES-1)..encode('<d',expires)..sub(claim,SINCE))
   -- `written_at` does not fall here: the next whole script has to see that the clock went back, and to recount.
-  call('SETRANGE',line_key,'8',encode('<dc1d',next_expiry,'\16',written_at>now and written_at or now))
-  return granted==0 and 0 or byte(claim,FLAGS)%(2*REQUESTED)>=REQUESTED and {token,words_of(claim)} or token
+  call('SETRANGE',line_key,'8',encode('<dc1d',next_expiry,'\32',written_at>now and written_at or now))
+  return granted==0 and 0 or held(claim,token,lease)
 end
 

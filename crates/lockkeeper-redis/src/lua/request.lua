@@ -13,7 +13,7 @@ for claim_id,claim in pairs(all_claims()) do
       ..sub(claim,FLAGS+1,TEXTS-1+name_len+owner_len+reason_len+value_len
       +(flags%(2*AMENDED)>=AMENDED and CHANGE_LENGTH or 0))..argument
     set_claim(claim_id,sub(claim,1,LENGTH-1)..encode('<I4',#shown)..shown..sub(claim,SHOWN+length))
-    local client=string.gsub(sub(claim,CLIENT,NAME_LEN-1),'.',function(c) return string.format('%02x',byte(c)) end)
+    local client=string.gsub(sub(claim,CLIENT,DELAY-1),'.',function(c) return string.format('%02x',byte(c)) end)
     notify('plk:w:'..client,'r'..claim_id..argument)
     asked=1
   end

@@ -59,6 +59,6 @@ local function read_line(line_key)
       and decode('<I4',stored,LENGTH+ALONE_SHIFT)==#stored-(SHOWN+ALONE_SHIFT-1)
     or form==SHARED and #stored==SHARED_LENGTH) then return stored end
   local layout=ours and form and math.floor(form/16) or 0
-  error('lockkeeper layout '..(layout==1 and 0 or layout)..' (a string of '..#stored..' bytes)',0)
+  error('lockkeeper layout '..(layout==2 and 0 or layout)..' (a string of '..#stored..' bytes)',0)
 end
 

@@ -51,7 +51,7 @@ local function write_changes(touches_header)
     else
       -- SHARED: the fields in the order of record.lua.
       header=encode('<ddc1dI4I4dI4c16ddddI4I2BI4',
-        last_token,next_expiry,'\16',now,waiters,holders,weight_held,min_capacity,first_holder,tombstones_until,
+        last_token,next_expiry,'\32',now,waiters,holders,weight_held,min_capacity,first_holder,tombstones_until,
         observed_until,swept_at,longest_life,touched,max_epoch,observer_kinds+(may_keep and MAY_KEEP or 0),max_capacity)
       -- A claim must not outlive its keys. They get a day more than the longest life when a line begins or a longer life
       -- comes, and once in each hour.
@@ -107,7 +107,7 @@ local function write_changes(touches_header)
       if set_fields[1] then must('PEXPIRE',claims_key,ttl_ms) end
       if set_fields[1] and waiters>0 then must('PEXPIRE',queue_key,ttl_ms) end
     elseif header then must('SET',line_key,header,'KEEPTTL')
-    elseif touches_header then must('SETRANGE',line_key,'8',encode('<dc1d',next_expiry,'\16',now)) end
+    elseif touches_header then must('SETRANGE',line_key,'8',encode('<dc1d',next_expiry,'\32',now)) end
   end
   -- A message that the server refuses costs time only: its receiver learns the same from a renewal or a look.
   for i=1,#messages do redis.pcall(messages[i][1],messages[i][2],messages[i][3]) end

@@ -6,6 +6,7 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 
 use crate::{Case, Contender, Ttls};
+use lockkeeper::LockName;
 use lockkeeper::store::{Amend, Amended, Broken, Evict, Evicted, LiveState, Renewal, Target, Verdict};
 
 async fn evict(contender: &Contender, target: Target, how: Evict) -> Evicted {
@@ -26,7 +27,7 @@ pub async fn names_are_sorted_and_limited(case: &Case) {
     let admin = client.store.admin().unwrap();
     let list = async |prefix: &str, limit| {
         let prefix = format!("{}{prefix}", case.prefix());
-        let lines = admin.lines(&prefix, limit).await.unwrap();
+        let lines = admin.lines(&prefix, None, limit).await.unwrap();
         lines.iter().map(|(n, _)| n.as_str()[case.prefix().len()..].to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(list("b/", 100).await, ["b/10", "b/2", "b/é"]);
@@ -48,7 +49,7 @@ pub async fn only_names_in_use_are_listed(case: &Case) {
     looked_at.line().await;
     let admin = a.client.store.admin().unwrap();
     let names = async || {
-        let lines = admin.lines(case.prefix(), 100).await.unwrap();
+        let lines = admin.lines(case.prefix(), None, 100).await.unwrap();
         lines.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
     };
     assert_eq!(names().await, [case.name("dead"), case.name("left")]);
@@ -72,7 +73,7 @@ pub async fn a_list_shows_what_a_look_shows(case: &Case) {
         granted.held().await;
     }
     let store = &holder.client.store;
-    let listed = store.admin().unwrap().lines(case.prefix(), 100).await.unwrap();
+    let listed = store.admin().unwrap().lines(case.prefix(), None, 100).await.unwrap();
     assert_eq!(listed.len(), 3, "{listed:?}");
     for (name, line) in listed {
         let (line, look) = (line.unwrap(), store.line(&name).await.unwrap());
@@ -209,4 +210,68 @@ pub async fn asking_for_the_lock_breaks_nothing(case: &Case) {
     assert!(!admin.request_release(&case.name("never used"), "somebody", "a test").await.unwrap());
     assert_eq!(a.held().await, token);
     a.sees(&[&a], 1).await;
+}
+
+/// Pages, each after the last name of the one before, show all names once, in order. The names of the pages need not be
+/// those of locks.
+pub async fn names_come_in_pages(case: &Case) {
+    let client = case.client(Ttls::long()).await;
+    let long = "long/".repeat(40);
+    let names = ["a/1", "a/2", "a-1", "a.", "a", "b", "B", "é", "z%", &long];
+    for name in names {
+        client.mutex(&case.name(name)).granted().await;
+    }
+    let admin = client.store.admin().unwrap();
+    let mut expected: Vec<LockName> = names.iter().map(|name| case.name(name)).collect();
+    expected.sort();
+    for size in [1, 3, 100] {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let page = admin.lines(case.prefix(), after.as_ref(), size).await.unwrap();
+            assert!(page.len() <= size);
+            all.extend(page.iter().map(|(name, _)| name.clone()));
+            after = all.last().cloned();
+            if page.len() < size {
+                break;
+            }
+        }
+        assert_eq!(all, expected, "in pages of {size}");
+    }
+    let after = |name: &str| Some(case.name(name));
+    let beyond = admin.lines(case.prefix(), after("\u{10ffff}").as_ref(), 100).await.unwrap();
+    assert!(beyond.is_empty(), "{beyond:?}");
+    let between = admin.lines(case.prefix(), after("a/").as_ref(), 1).await.unwrap();
+    assert_eq!(between[0].0, case.name("a/1"));
+    let before = admin.lines(&format!("{}b", case.prefix()), after("A").as_ref(), 100).await.unwrap();
+    assert_eq!(before.len(), 1, "the prefix counts beside the name: {before:?}");
+}
+
+/// While locks come and go between the pages, each lock that stays is shown, and none is shown twice.
+pub async fn a_listing_in_pages_misses_nothing_that_stays(case: &Case) {
+    const SIZE: usize = 4;
+    let client = case.client(Ttls::long()).await;
+    let contender = |kind: &str, number: usize| client.mutex(&case.name(&format!("{number:02}/{kind}")));
+    let stay: Vec<_> = (0..20).map(|number| contender("stays", number)).collect();
+    let go: Vec<_> = (0..20).map(|number| contender("goes", number)).collect();
+    for claim in stay.iter().chain(&go) {
+        claim.granted().await;
+    }
+    let admin = client.store.admin().unwrap();
+    let mut shown: Vec<LockName> = Vec::new();
+    for round in 0.. {
+        let page = admin.lines(case.prefix(), shown.last(), SIZE).await.unwrap();
+        shown.extend(page.iter().map(|(name, _)| name.clone()));
+        if page.len() < SIZE {
+            break;
+        }
+        // One goes before the page, and one comes behind it.
+        if round < 10 {
+            go[round].release().await;
+            contender("comes", 19 - round).granted().await;
+        }
+    }
+    assert!(shown.is_sorted_by(|a, b| a < b), "{shown:?}");
+    for claim in &stay {
+        assert!(shown.contains(&claim.claim.key.name), "{} is missing in {shown:?}", claim.claim.key.name);
+    }
 }

@@ -1,8 +1,9 @@
 //! Changing a live claim in place.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::Case;
+use crate::{Case, Contender, Ttls};
 use lockkeeper::store::{Amend, Amended, Meta};
 
 /// A writer becomes a reader, keeps its id and its token, and lets in the readers up to the next writer.
@@ -92,7 +93,7 @@ pub async fn a_dead_claim_is_not_changed(case: &Case) {
     let next = case.writer("lock").await;
     dead.granted().await;
     case.pass(dead.ttls().ttl * 2).await;
-    match dead.client.store.amend(&dead.claim.key, &Amend::Lower(1)).await {
+    match dead.client.store.amend(&dead.claim.key, 1, &Amend::Lower(1)).await {
         Ok(amended) => assert_eq!(amended, Amended::NotLive),
         Err(error) => assert_eq!(error.kind(), lockkeeper::ErrorKind::SessionLost),
     }
@@ -120,4 +121,80 @@ pub async fn a_change_is_heard_of(case: &Case) {
     a.granted().await;
     let seen = watcher.line().await.revision;
     tokio::join!(watcher.wakes_at_a_change(seen), a.amend(Amend::Value(Arc::from(*b"new"))));
+}
+
+fn value(text: &str) -> Amend {
+    Amend::Value(Arc::from(text.as_bytes()))
+}
+
+async fn shown(contender: &Contender) -> Option<Arc<[u8]>> {
+    contender.line().await.entries[0].meta.value.clone()
+}
+
+/// A change is applied only if its number is higher than that of the last one. The last one is answered as done when it
+/// comes twice, and an older one learns the number of the last one.
+pub async fn a_late_copy_of_an_older_change_changes_nothing(case: &Case) {
+    let [a] = case.mutexes("lock").await;
+    a.granted().await;
+    assert_eq!(a.amend_as(3, value("three")).await, Amended::Done);
+    for (number, answer) in [(2, Amended::Older { last: 3 }), (1, Amended::Older { last: 3 }), (3, Amended::Done)] {
+        assert_eq!(a.amend_as(number, value("late")).await, answer, "number {number}");
+        assert_eq!(shown(&a).await.as_deref(), Some(&b"three"[..]), "number {number}");
+    }
+    assert_eq!(a.amend_as(7, value("seven")).await, Amended::Done);
+    assert_eq!(shown(&a).await.as_deref(), Some(&b"seven"[..]));
+}
+
+/// The number belongs to the claim: a late copy changes nothing through whichever client it comes.
+pub async fn a_late_copy_through_another_client_changes_nothing(case: &Case) {
+    let (first, second) = (case.detached_client(Ttls::long()).await, case.client(Ttls::long()).await);
+    let a = first.mutex(&case.name("lock"));
+    let elsewhere = a.through(&second);
+    a.granted().await;
+    assert_eq!(a.amend_as(1, value("one")).await, Amended::Done);
+    assert_eq!(elsewhere.amend_as(2, value("two")).await, Amended::Done);
+    assert_eq!(a.amend_as(1, value("late")).await, Amended::Older { last: 2 });
+    assert_eq!(elsewhere.amend_as(1, value("late")).await, Amended::Older { last: 2 });
+    assert_eq!(shown(&a).await.as_deref(), Some(&b"two"[..]));
+    assert_eq!(a.held().await, elsewhere.held().await, "it is the same claim");
+    assert_eq!(shown(&a).await.as_deref(), Some(&b"two"[..]), "a renewal brings no older value back");
+    assert_eq!(a.amend_as(3, value("three")).await, Amended::Done);
+    assert_eq!(shown(&elsewhere).await.as_deref(), Some(&b"three"[..]));
+}
+
+/// Changes of all kinds have one series of numbers.
+pub async fn changes_of_all_kinds_are_numbered_together(case: &Case) {
+    let writer = case.writer("lock").await;
+    writer.granted().await;
+    assert_eq!(writer.amend_as(2, value("two")).await, Amended::Done);
+    assert_eq!(writer.amend_as(1, Amend::Lower(1)).await, Amended::Older { last: 2 });
+    case.reader("lock").await.trying().busy().await;
+    assert_eq!(writer.amend_as(4, Amend::Lower(1)).await, Amended::Done);
+    assert_eq!(writer.amend_as(3, value("late")).await, Amended::Older { last: 4 });
+    let line = writer.line().await;
+    assert_eq!((line.entries[0].weight, line.entries[0].meta.value.as_deref()), (1, Some(&b"two"[..])));
+    case.reader("lock").await.trying().granted().await;
+}
+
+/// A minimum hold has a number too, even one that changes nothing else, and a late copy begins none.
+pub async fn a_minimum_hold_is_numbered_too(case: &Case) {
+    let [a, b] = case.mutexes("lock").await;
+    a.granted().await;
+    assert_eq!(a.amend_as(2, Amend::MinHold(Duration::ZERO)).await, Amended::Done);
+    assert_eq!(a.amend_as(1, value("late")).await, Amended::Older { last: 2 });
+    assert_eq!(a.amend_as(1, Amend::MinHold(Duration::from_secs(600))).await, Amended::Older { last: 2 });
+    assert_eq!(shown(&a).await, None);
+    a.release().await;
+    b.trying().granted().await;
+}
+
+/// A claim that replaces another one has had no change.
+pub async fn the_changes_of_a_replacement_are_numbered_from_the_beginning(case: &Case) {
+    let reader = case.reader("lock").await;
+    let writer = reader.client.mutex(&reader.claim.key.name).replacing(&reader);
+    reader.granted().await;
+    assert_eq!(reader.amend_as(9, value("reader")).await, Amended::Done);
+    writer.granted().await;
+    assert_eq!(writer.amend_as(1, value("writer")).await, Amended::Done);
+    assert_eq!(shown(&writer).await.as_deref(), Some(&b"writer"[..]));
 }

@@ -1,8 +1,10 @@
 //! Which claim is granted, which waits, which is turned away, and the answer to a claim that is sent again.
 
-use crate::Case;
+use std::time::Duration;
+
+use crate::{Case, Ttls};
 use lockkeeper::ErrorKind;
-use lockkeeper::store::{Meta, Verdict};
+use lockkeeper::store::{Meta, Renewal, Verdict};
 
 /// The first claim of a free lock is granted, and the line shows it.
 pub async fn a_free_lock_is_granted(case: &Case) {
@@ -189,4 +191,44 @@ pub async fn a_client_does_not_share_with_itself(case: &Case) {
     a.granted().await;
     b.queued().await;
     a.sees(&[&a, &b], 1).await;
+}
+
+fn told(verdict: &Verdict) -> Duration {
+    match verdict {
+        Verdict::Granted { ttl, .. } => *ttl,
+        other => panic!("expected a grant, not {other:?}"),
+    }
+}
+
+/// A grant and a renewal tell the ttl that the store keeps for the claim. That is the ttl of the first request: a copy with
+/// another ttl changes nothing, and is told so.
+pub async fn the_ttl_that_is_kept_is_told(case: &Case) {
+    let [a] = case.mutexes("lock").await;
+    let kept = a.ttls().ttl;
+    assert_eq!(told(&a.claim().await), kept);
+    for other in [kept * 3, kept / 3] {
+        let again = a.clone().lasting(other);
+        assert_eq!(told(&again.claim().await), kept, "sent again for {other:?}");
+        assert_eq!(told(&again.resend().await), kept, "sent again for {other:?}");
+        assert!(matches!(again.renewed().await.unwrap(), Renewal::Held { ttl, .. } if ttl == kept));
+    }
+}
+
+/// The same of a claim that waited: the ttl of its first request counts when it holds the lock.
+pub async fn a_waiter_keeps_the_ttl_of_its_first_request(case: &Case) {
+    let [a, b] = case.mutexes("lock").await;
+    a.granted().await;
+    b.queued().await;
+    a.release().await;
+    let again = b.clone().lasting(b.ttls().ttl * 3);
+    assert_eq!(told(&again.claim().await), b.ttls().ttl);
+    assert!(matches!(again.renewed().await.unwrap(), Renewal::Held { ttl, .. } if ttl == b.ttls().ttl));
+}
+
+/// The ttl without the lock-delay is told, since that is what a guard may count on.
+pub async fn the_lock_delay_is_no_part_of_the_ttl_that_is_told(case: &Case) {
+    let a = case.mutex("lock", Ttls { lock_delay: Duration::from_secs(3), ..Ttls::long() }).await;
+    assert_eq!(told(&a.claim().await), a.ttls().ttl);
+    assert_eq!(told(&a.resend().await), a.ttls().ttl);
+    assert!(matches!(a.renewed().await.unwrap(), Renewal::Held { ttl, .. } if ttl == a.ttls().ttl));
 }

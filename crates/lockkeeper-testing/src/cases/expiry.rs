@@ -213,3 +213,15 @@ pub async fn a_crash_frees_what_was_held(case: &Case) {
         Crash::Silent => assert!(case.since(proven) >= ttl && case.since(start) < ttl + LOOSELY),
     }
 }
+
+/// A claim that is sent again with a longer ttl ends with the first one, as it is told.
+pub async fn a_longer_ttl_of_a_later_copy_does_not_count(case: &Case) {
+    let holder = case.mutex("lock", case.short()).await;
+    let next = case.writer("lock").await;
+    holder.granted().await;
+    holder.clone().lasting(holder.ttls().ttl * 50).resend().await;
+    let sent = case.now();
+    next.acquire().await;
+    let kept = case.since(sent);
+    assert!(kept < holder.ttls().ttl * 20, "the ttl of the copy counts: {kept:?}");
+}

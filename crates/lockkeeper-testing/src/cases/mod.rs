@@ -13,6 +13,7 @@ pub mod detached;
 pub mod election;
 pub mod expiry;
 pub mod hold;
+pub mod identity;
 pub mod line;
 pub mod loss;
 pub mod min_hold;

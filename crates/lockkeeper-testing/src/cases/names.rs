@@ -113,7 +113,7 @@ pub async fn they_are_listed_as_given(case: &Case) {
     }
     names.sort();
     let admin = client.store.admin().unwrap();
-    let lines = admin.lines(case.prefix(), usize::MAX).await.unwrap();
+    let lines = admin.lines(case.prefix(), None, usize::MAX).await.unwrap();
     let mut listed: Vec<_> = lines.into_iter().map(|(name, _)| name).collect();
     listed.retain(|name| names.contains(name));
     assert_eq!(listed, names);

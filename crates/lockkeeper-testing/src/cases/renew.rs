@@ -7,8 +7,8 @@ use lockkeeper::store::{LiveState, Renewal, Withdrawal};
 pub async fn a_holder_learns_that_it_holds(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let token = a.granted().await;
-    assert_eq!(a.renewed().await.unwrap(), Renewal::Held { token });
-    assert_eq!(a.renewed().await.unwrap(), Renewal::Held { token });
+    assert_eq!(a.renewed().await.unwrap().token(), Some(token));
+    assert_eq!(a.renewed().await.unwrap().token(), Some(token));
 }
 
 /// The renewal of a waiter answers `Queued`, whatever state its client named: the answer is what the store found.
@@ -29,7 +29,7 @@ pub async fn a_grantee_learns_that_it_holds(case: &Case) {
     let seen = b.queued().await;
     a.release().await;
     let token = b.wakes_with_its_grant(seen).await;
-    assert_eq!(b.renewed_as(LiveState::Queued).await.unwrap(), Renewal::Held { token });
+    assert_eq!(b.renewed_as(LiveState::Queued).await.unwrap().token(), Some(token));
 }
 
 /// A holder that renews keeps the lock for any time.
@@ -111,7 +111,8 @@ pub async fn each_claim_is_answered_in_order(case: &Case) {
         held.live(LiveState::Granted),
     ];
     let answers = client.renew(&live).await.unwrap().claims;
-    let expected = [Renewal::Unknown, Renewal::Queued, Renewal::Lost(None), Renewal::Held { token }];
+    let expected =
+        [Renewal::Unknown, Renewal::Queued, Renewal::Lost(None), Renewal::Held { token, ttl: held.ttls().ttl }];
     assert_eq!(answers, expected);
     let reversed: Vec<_> = live.into_iter().rev().collect();
     let answers = client.renew(&reversed).await.unwrap().claims;
@@ -144,5 +145,5 @@ pub async fn a_healthy_session_proves_nothing(case: &Case) {
     removed.release().await;
     let live = [removed.live(LiveState::Granted), kept.live(LiveState::Granted)];
     let answers = client.renew(&live).await.unwrap().claims;
-    assert_eq!(answers, [Renewal::Lost(None), Renewal::Held { token }]);
+    assert_eq!(answers, [Renewal::Lost(None), Renewal::Held { token, ttl: kept.ttls().ttl }]);
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{Case, Contender};
-use lockkeeper::store::{Interest, Wake};
+use crate::{Case, Contender, Ttls};
+use lockkeeper::store::{Interest, LiveState, Renewal, Verdict, Wake};
 
 const SHORTLY: Duration = Duration::from_millis(300);
 
@@ -130,4 +130,43 @@ pub async fn each_waiter_hears_of_its_own(case: &Case) {
     let name = case.name("lock-0");
     let wake = client.store.wait(Interest::Name(&name), Default::default(), Duration::ZERO).await;
     assert!(wake.is_ok(), "a wait of no time is a look");
+}
+
+/// A claim that waits and is sent again through another client hears there of its grant.
+pub async fn a_claim_sent_again_elsewhere_is_woken_there(case: &Case) {
+    let [a] = case.mutexes("lock").await;
+    let (first, second) = (case.detached_client(Ttls::long()).await, case.client(Ttls::long()).await);
+    let waiter = first.mutex(&a.claim.key.name);
+    a.granted().await;
+    waiter.queued().await;
+    let elsewhere = waiter.through(&second);
+    assert!(matches!(elsewhere.resend().await, Verdict::Queued { .. }));
+    let release = async {
+        case.pass(SHORTLY).await;
+        a.release().await;
+    };
+    let (token, ()) = tokio::join!(elsewhere.hears_of_its_grant(), release);
+    assert_eq!(elsewhere.held().await, token);
+}
+
+/// Neither a late copy of the first client's request, nor its wait and its renewal, nor another claim of it takes the
+/// wake-up away from the client that waits.
+pub async fn no_other_client_takes_a_wake_up_away(case: &Case) {
+    let [a] = case.mutexes("lock").await;
+    let (first, second) = (case.detached_client(Ttls::long()).await, case.client(Ttls::long()).await);
+    let waiter = first.mutex(&a.claim.key.name);
+    a.granted().await;
+    waiter.queued().await;
+    let elsewhere = waiter.through(&second);
+    let others = async {
+        case.pass(SHORTLY).await;
+        assert!(matches!(waiter.claim().await, Verdict::Queued { .. }), "a late copy");
+        assert_eq!(waiter.renewed_as(LiveState::Queued).await.unwrap(), Renewal::Queued);
+        waiter.wait(Default::default(), Duration::ZERO).await;
+        waiter.with_new_id().queued().await;
+        case.pass(SHORTLY).await;
+        a.release().await;
+    };
+    let (token, ()) = tokio::join!(elsewhere.hears_of_its_grant(), others);
+    assert_eq!(elsewhere.held().await, token);
 }

@@ -123,7 +123,7 @@ pub async fn a_lone_reader_can_be_replaced(case: &Case) {
     assert_eq!(writer.line().await.entries[0].weight, MAX);
     let live = [reader.live(LiveState::Granted), writer.live(LiveState::Granted)];
     let answers = reader.client.renew(&live).await.unwrap().claims;
-    assert_eq!(answers, [Renewal::Lost(None), Renewal::Held { token: new }]);
+    assert_eq!(answers, [Renewal::Lost(None), Renewal::Held { token: new, ttl: writer.ttls().ttl }]);
     case.reader("lock").await.trying().busy().await;
 }
 

@@ -5,6 +5,7 @@
 
 mod engine;
 mod mutants_of_claims;
+mod mutants_of_clients;
 mod mutants_of_expiry;
 mod mutants_of_histories;
 mod mutants_of_waking;
@@ -23,6 +24,10 @@ pub use self::mutants_of_claims::{
     OwnWeightOnly, RaisesWhatWasLowered, ReleaseWithoutOwnerCheck, TokenFromAClock, TryThatStays, UnstickyGrant,
     UpgradeInTwoSteps,
 };
+pub use self::mutants_of_clients::{
+    AppliesWhatComesLast, CountsTheNamesBefore, IdOfTheClient, LatestTtlCounts, NumbersOfTheClient, NumbersOfTheKind,
+    ShowsTheLastOneAgain, TakesTheWakeUpAwaySilently, TellsTheWholeLife, TellsWhatWasAsked, WakesTheFirstClient,
+};
 pub use self::mutants_of_expiry::{
     CloseByTheList, ForgetfulResend, HastyLeftovers, KeepsForItsHolder, LongLivedWaiter, MinHoldByTheHolder,
     MinHoldLostByAnUpgrade, MinHoldOfAWaiter, NoLockDelay, NoMinHold, NoTombstone, RenewalOfTheSession,
@@ -36,8 +41,8 @@ pub use self::mutants_of_waking::{ListensOnlyWhileItWaits, PushThatGivesTime, Si
 use super::{Case, Crash, Harness, ServerClock, Time, Ttls, run};
 use lockkeeper::layer::Faults;
 use lockkeeper::store::{
-    Amend, Amended, Capabilities, Claim, ClaimKey, Entry, IdHash, Interest, Live, Opened, Renewed, Revision, SessionId,
-    SessionSpec, Store, Verdict, Wake, Withdrawal, forward_store,
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Entry, Evict, Evicted, IdHash, Interest, Line, Live, Opened,
+    Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Target, Verdict, Wake, Withdrawal, forward_store,
 };
 use lockkeeper::time::Clock;
 use lockkeeper::{LockName, Result};
@@ -67,8 +72,8 @@ pub trait Mutant: Default + fmt::Debug + Send + Sync + 'static {
         right.claim(claim).await
     }
 
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-        right.amend(key, change).await
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+        right.amend(key, number, change).await
     }
 
     async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
@@ -77,6 +82,20 @@ pub trait Mutant: Default + fmt::Debug + Send + Sync + 'static {
 
     async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
         right.wait(what, seen, within).await
+    }
+
+    async fn lines(
+        &self,
+        right: &dyn Admin,
+        prefix: &str,
+        after: Option<&LockName>,
+        limit: usize,
+    ) -> Result<Vec<(LockName, Result<Line>)>> {
+        right.lines(prefix, after, limit).await
+    }
+
+    async fn id(&self, right: &dyn Store) -> Result<StoreId> {
+        right.id().await
     }
 }
 
@@ -157,6 +176,10 @@ impl<F: Mutant> Store for Wrong<F> {
         self.mutant.capabilities(&*self.right)
     }
 
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.right.admin().map(|_| self as &dyn Admin)
+    }
+
     async fn open(&self, session: &SessionSpec) -> Result<Opened> {
         self.mutant.open(&*self.right, session).await
     }
@@ -173,8 +196,8 @@ impl<F: Mutant> Store for Wrong<F> {
         self.mutant.claim(&*self.right, claim).await
     }
 
-    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-        self.mutant.amend(&*self.right, key, change).await
+    async fn amend(&self, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+        self.mutant.amend(&*self.right, key, number, change).await
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
@@ -185,8 +208,42 @@ impl<F: Mutant> Store for Wrong<F> {
         self.mutant.wait(&*self.right, interest, seen, within).await
     }
 
-    forward_store! { self => self.right; admin line fence_key on_loss }
+    async fn id(&self) -> Result<StoreId> {
+        self.mutant.id(&*self.right).await
+    }
+
+    forward_store! { self => self.right; line fence_key on_loss }
 }
+
+impl<F> Wrong<F> {
+    /// It is asked only as somebody's `admin()`, which is there when the one below is.
+    fn admin_below(&self) -> &dyn Admin {
+        self.right.admin().expect("the right store has one")
+    }
+}
+
+#[async_trait]
+impl<F: Mutant> Admin for Wrong<F> {
+    async fn lines(
+        &self,
+        prefix: &str,
+        after: Option<&LockName>,
+        limit: usize,
+    ) -> Result<Vec<(LockName, Result<Line>)>> {
+        self.mutant.lines(self.admin_below(), prefix, after, limit).await
+    }
+
+    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+        self.admin_below().evict(name, target, how, by, reason).await
+    }
+
+    async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
+        self.admin_below().request_release(name, by, reason).await
+    }
+}
+
+/// The ttl that is told of a claim which the right store does not have.
+const TOLD: Duration = Duration::from_secs(30);
 
 /// The claims that went by, for flaws that have to know them.
 #[derive(Debug, Default)]
@@ -210,5 +267,5 @@ async fn entry_of(right: &dyn Store, key: &ClaimKey) -> Result<Option<Entry>> {
 /// A grant that no line knows of, with the next token.
 async fn granted_anyhow(right: &dyn Store, claim: &Claim) -> Result<Verdict> {
     let last = right.line(&claim.key.name).await?.last_token;
-    Ok(Verdict::Granted { token: last.unwrap_or(0) + 1 })
+    Ok(Verdict::Granted { token: last.unwrap_or(0) + 1, ttl: claim.ttl })
 }

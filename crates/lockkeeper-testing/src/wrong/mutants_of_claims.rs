@@ -37,9 +37,9 @@ pub struct TokenFromAClock;
 impl Mutant for TokenFromAClock {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         Ok(match right.claim(claim).await? {
-            Verdict::Granted { .. } => {
+            Verdict::Granted { ttl, .. } => {
                 let token = 1 + Clock::boot().now().as_nanos() / 1_000_000_000;
-                Verdict::Granted { token }
+                Verdict::Granted { token, ttl }
             }
             other => other,
         })
@@ -188,14 +188,14 @@ impl Mutant for DowngradeByLeaving {
         right.claim(claim).await
     }
 
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
         match (change, self.0.get(key.id.hash())) {
             (Amend::Lower(weight), Some(claim)) => {
                 right.withdraw(key, None).await?;
                 right.claim(&Claim { weight: *weight, ..claim }).await?;
                 Ok(Amended::Done)
             }
-            _ => right.amend(key, change).await,
+            _ => right.amend(key, number, change).await,
         }
     }
 }
@@ -206,10 +206,10 @@ pub struct KeepsWhatIsGivenBack;
 
 #[async_trait]
 impl Mutant for KeepsWhatIsGivenBack {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
         match change {
             Amend::Lower(_) => Ok(Amended::Done),
-            _ => right.amend(key, change).await,
+            _ => right.amend(key, number, change).await,
         }
     }
 }
@@ -225,7 +225,7 @@ impl Mutant for RaisesWhatWasLowered {
         right.claim(claim).await
     }
 
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
         let weight = entry_of(right, key).await?.map(|entry| entry.weight);
         match (change, self.0.get(key.id.hash())) {
             (Amend::Lower(more), Some(claim)) if weight.is_some_and(|weight| weight < *more) => {
@@ -233,7 +233,7 @@ impl Mutant for RaisesWhatWasLowered {
                 right.claim(&Claim { weight: *more, ..claim }).await?;
                 Ok(Amended::Done)
             }
-            _ => right.amend(key, change).await,
+            _ => right.amend(key, number, change).await,
         }
     }
 }

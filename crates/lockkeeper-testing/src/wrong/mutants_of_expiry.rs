@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Mutant, Seen, entry_of};
+use super::{Mutant, Seen, TOLD, entry_of};
 use lockkeeper::Result;
 use lockkeeper::store::{
     Amend, Amended, Claim, ClaimKey, IdHash, Live, MAX, Opened, Renewal, Renewed, SessionId, SessionSpec, Store,
@@ -46,7 +46,9 @@ pub struct ResendWithoutNewTtl;
 impl Mutant for ResendWithoutNewTtl {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         match entry_of(right, &claim.key).await? {
-            Some(holder) if holder.granted => Ok(Verdict::Granted { token: holder.token.unwrap_or_default() }),
+            Some(holder) if holder.granted => {
+                Ok(Verdict::Granted { token: holder.token.unwrap_or_default(), ttl: claim.ttl })
+            }
             _ => right.claim(claim).await,
         }
     }
@@ -92,7 +94,7 @@ impl Mutant for RenewalOfTheSession {
         let granted = self.0.lock().unwrap();
         for (live, answer) in live.iter().zip(&mut renewed.claims) {
             if let Some(token) = granted.get(&live.key.id.hash()) {
-                *answer = Renewal::Held { token: *token };
+                *answer = Renewal::Held { token: *token, ttl: TOLD };
             }
         }
         Ok(renewed)
@@ -108,7 +110,7 @@ impl Mutant for WaiterTakenForAHolder {
     async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let mut renewed = right.renew(session, live).await?;
         for answer in renewed.claims.iter_mut().filter(|answer| **answer == Renewal::Queued) {
-            *answer = Renewal::Held { token: 1 };
+            *answer = Renewal::Held { token: 1, ttl: TOLD };
         }
         Ok(renewed)
     }
@@ -135,10 +137,10 @@ pub struct NoMinHold;
 
 #[async_trait]
 impl Mutant for NoMinHold {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
         match change {
             Amend::MinHold(_) => Ok(Amended::Done),
-            _ => right.amend(key, change).await,
+            _ => right.amend(key, number, change).await,
         }
     }
 }
@@ -149,8 +151,8 @@ pub struct MinHoldByTheHolder(Mutex<HashMap<IdHash, Duration>>);
 
 #[async_trait]
 impl Mutant for MinHoldByTheHolder {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-        let Amend::MinHold(min_hold) = change else { return right.amend(key, change).await };
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+        let Amend::MinHold(min_hold) = change else { return right.amend(key, number, change).await };
         self.0.lock().unwrap().insert(key.id.hash(), *min_hold);
         Ok(Amended::Done)
     }
@@ -158,7 +160,7 @@ impl Mutant for MinHoldByTheHolder {
     async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
         let asked = self.0.lock().unwrap().remove(&key.id.hash());
         if let Some(min_hold) = asked {
-            right.amend(key, &Amend::MinHold(min_hold)).await?;
+            right.amend(key, 1, &Amend::MinHold(min_hold)).await?;
         }
         right.withdraw(key, tombstone).await
     }
@@ -170,8 +172,8 @@ pub struct MinHoldOfAWaiter;
 
 #[async_trait]
 impl Mutant for MinHoldOfAWaiter {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-        let amended = right.amend(key, change).await?;
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+        let amended = right.amend(key, number, change).await?;
         Ok(if matches!(change, Amend::MinHold(_)) { Amended::Done } else { amended })
     }
 }
@@ -182,11 +184,11 @@ pub struct MinHoldLostByAnUpgrade;
 
 #[async_trait]
 impl Mutant for MinHoldLostByAnUpgrade {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
         let is_writer = entry_of(right, key).await?.is_some_and(|entry| entry.weight == MAX);
         match change {
             Amend::MinHold(_) if !is_writer => Ok(Amended::Done),
-            _ => right.amend(key, change).await,
+            _ => right.amend(key, number, change).await,
         }
     }
 }

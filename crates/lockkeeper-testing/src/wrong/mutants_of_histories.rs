@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Mutant, Seen, entry_of, granted_anyhow};
+use super::{Mutant, Seen, TOLD, entry_of, granted_anyhow};
 use lockkeeper::store::{
     Amend, Amended, Claim, ClaimKey, IdHash, Live, MAX, Renewal, Renewed, SessionId, Store, Verdict, Withdrawal,
 };
@@ -47,7 +47,7 @@ impl Mutant for GrantOfSomebodyElse {
         let verdict = right.claim(claim).await?;
         let holder = right.line(&claim.key.name).await?.entries.into_iter().find(|entry| entry.granted);
         Ok(match (&verdict, holder.and_then(|holder| holder.token)) {
-            (Verdict::Queued { .. }, Some(token)) if claim.resend => Verdict::Granted { token },
+            (Verdict::Queued { .. }, Some(token)) if claim.resend => Verdict::Granted { token, ttl: claim.ttl },
             _ => verdict,
         })
     }
@@ -60,18 +60,18 @@ pub struct TokenOfThePredecessor(Mutex<HashMap<LockName, (IdHash, u64, u64)>>);
 #[async_trait]
 impl Mutant for TokenOfThePredecessor {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
-        let token = match right.claim(claim).await? {
-            Verdict::Granted { token } => token,
+        let (token, ttl) = match right.claim(claim).await? {
+            Verdict::Granted { token, ttl } => (token, ttl),
             verdict => return Ok(verdict),
         };
         let (id, name) = (claim.key.id.hash(), claim.key.name.clone());
         let mut last = self.0.lock().unwrap();
         let (holder, its_own, shown) = *last.entry(name.clone()).or_insert((id, token, token));
         if holder == id {
-            return Ok(Verdict::Granted { token: shown });
+            return Ok(Verdict::Granted { token: shown, ttl });
         }
         last.insert(name, (id, token, its_own));
-        Ok(Verdict::Granted { token: its_own })
+        Ok(Verdict::Granted { token: its_own, ttl })
     }
 }
 
@@ -103,7 +103,21 @@ pub struct HalfATtl;
 #[async_trait]
 impl Mutant for HalfATtl {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
-        right.claim(&Claim { ttl: claim.ttl / 2, wait_ttl: claim.wait_ttl / 2, ..claim.clone() }).await
+        let halved = Claim { ttl: claim.ttl / 2, wait_ttl: claim.wait_ttl / 2, ..claim.clone() };
+        Ok(match right.claim(&halved).await? {
+            Verdict::Granted { token, ttl } => Verdict::Granted { token, ttl: ttl * 2 },
+            verdict => verdict,
+        })
+    }
+
+    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+        let mut renewed = right.renew(session, live).await?;
+        for answer in &mut renewed.claims {
+            if let Renewal::Held { ttl, .. } = answer {
+                *ttl *= 2;
+            }
+        }
+        Ok(renewed)
     }
 }
 
@@ -125,8 +139,8 @@ pub struct ForgetsTheDowngraded(Mutex<HashMap<IdHash, u64>>);
 
 #[async_trait]
 impl Mutant for ForgetsTheDowngraded {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-        let amended = right.amend(key, change).await?;
+    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+        let amended = right.amend(key, number, change).await?;
         let token = entry_of(right, key).await?.and_then(|entry| entry.token);
         if let (Amend::Lower(_), Some(token)) = (change, token) {
             self.0.lock().unwrap().insert(key.id.hash(), token);
@@ -140,7 +154,7 @@ impl Mutant for ForgetsTheDowngraded {
         let forgotten = self.0.lock().unwrap();
         for (live, answer) in live.iter().zip(&mut renewed.claims) {
             if let Some(token) = forgotten.get(&live.key.id.hash()) {
-                *answer = Renewal::Held { token: *token };
+                *answer = Renewal::Held { token: *token, ttl: TOLD };
             }
         }
         Ok(renewed)

@@ -64,7 +64,7 @@ impl Mutant for PushThatGivesTime {
     }
 }
 
-async fn sleep_through(within: Duration) -> Result<Wake> {
+pub(super) async fn sleep_through(within: Duration) -> Result<Wake> {
     Clock::boot().sleep(within).await;
     Ok(Wake::Elapsed)
 }

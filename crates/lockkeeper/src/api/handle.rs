@@ -38,7 +38,7 @@ pub struct Handle {
 
 impl Handle {
     pub(crate) fn new(full: LockName, hold: &Hold, store: String, token: FencingToken, mode: Mode) -> Self {
-        let (ttl, lock_delay) = (hold.session.ttl, hold.session.spec.lock_delay);
+        let (ttl, lock_delay) = (hold.ttl(), hold.session.spec.lock_delay);
         let key = ClaimKey { name: full, ..hold.key.clone() };
         Self { store, key, token, mode, ttl, lock_delay }
     }

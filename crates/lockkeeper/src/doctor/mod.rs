@@ -49,7 +49,10 @@ mod tests {
     async fn every_store_has_its_round_trip_its_locks_and_its_capabilities_looked_at() {
         let findings = examined("memory:").await;
         let checks: Vec<_> = findings.iter().map(|found| (found.check, found.level)).collect();
-        assert_eq!(checks, [("round trip", Level::Ok), ("locks", Level::Ok), ("capabilities", Level::Ok)]);
+        assert_eq!(
+            checks,
+            [("id", Level::Ok), ("round trip", Level::Ok), ("locks", Level::Ok), ("capabilities", Level::Ok)]
+        );
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Finding;
 use crate::builder::{KeeperBuilder, Source};
 use crate::duration::format_duration;
+use crate::layer::Prefix;
 use crate::store::median;
 use crate::store::{Capabilities, Expiry, Store};
 use crate::time::Clock;
@@ -24,6 +25,8 @@ const PROBLEMS_MAX: usize = 3;
 
 pub(super) async fn examine(store: Arc<dyn Store>, url: &StoreUrl, within: Duration, findings: &mut Vec<Finding>) {
     let prefix = url.common.prefix.as_deref().unwrap_or_default();
+    let clock = Clock::boot();
+    let id = clock.timeout(within, identity(Arc::clone(&store), prefix)).await;
     let keeper = match KeeperBuilder::new(Source::Store(store)).prefix(prefix).connect().await {
         Ok(keeper) => keeper,
         Err(error) => return findings.push(Finding::failed("keeper", &error)),
@@ -32,7 +35,7 @@ pub(super) async fn examine(store: Arc<dyn Store>, url: &StoreUrl, within: Durat
         let remedy = "repeat the command, and check the load of the store";
         Finding::fail(check, format!("the store did not answer within {}", format_duration(within)), remedy)
     };
-    let clock = Clock::boot();
+    findings.push(id.unwrap_or_else(|| silent("id")));
     let round_trip = clock.timeout(within, round_trip(&keeper, within)).await;
     findings.push(round_trip.unwrap_or_else(|| silent("round trip")));
     let locks = clock.timeout(within, locks(&keeper)).await;
@@ -40,6 +43,22 @@ pub(super) async fn examine(store: Arc<dyn Store>, url: &StoreUrl, within: Durat
     findings.push(capabilities(&keeper.capabilities()));
     // What could not be given back ends by itself.
     drop(keeper.shutdown(within).await);
+}
+
+/// The id of the store, and of what a keeper of this URL shows. Locks do without it.
+async fn identity(store: Arc<dyn Store>, prefix: &str) -> Finding {
+    let id = async {
+        let whole = store.id().await?;
+        let shown = Prefix::new(store, prefix)?.id().await?;
+        Ok::<_, crate::Error>(match prefix {
+            "" => whole.to_string(),
+            prefix => format!("{whole}; {shown} with the prefix {prefix:?}"),
+        })
+    };
+    match id.await {
+        Ok(id) => Finding::ok("id", id),
+        Err(error) => Finding::warn("id", error.message(), error.remedy().unwrap_or_default()),
+    }
 }
 
 async fn round_trip(keeper: &Keeper, within: Duration) -> Finding {

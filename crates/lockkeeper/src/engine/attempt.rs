@@ -241,7 +241,7 @@ impl Attempt {
             return;
         }
         let change = crate::store::Amend::Meta(self.meta());
-        if let Err(error) = self.engine.store.amend(&hold.key, &change).await {
+        if let Err(error) = self.engine.store.amend(&hold.key, hold.next_change(true), &change).await {
             tracing::debug!(target: "lockkeeper", lock = %hold.key.name, %error, "the reason was not updated");
         }
     }

@@ -31,6 +31,8 @@ impl Engine {
             return Err(self.describe(error.with_remedy("release it and acquire it again"), name));
         }
         let (mut tries, mut unknown) = (0, false);
+        let shows = matches!(change, Amend::Value(_) | Amend::Meta(_));
+        let mut number = hold.next_change(shows);
         loop {
             let goes_on = self.usable().map_err(|error| error.about(name.clone())).and_then(|()| wanted());
             if let Err(error) = goes_on.and_then(|()| hold.check()) {
@@ -38,8 +40,24 @@ impl Engine {
                 return Err(if unknown { error.with_unknown_effect() } else { error });
             }
             tries += 1;
-            match self.store.amend(&hold.key, change).await {
+            match self.store.amend(&hold.key, number, change).await {
                 Ok(Amended::Done) => return hold.check().map_err(Error::with_unknown_effect),
+                // What this client has made it show since then is to stay.
+                Ok(Amended::Older { .. }) if shows && hold.shows_later(number) => {
+                    return hold.check().map_err(Error::with_unknown_effect);
+                }
+                // A change of another kind has overtaken it, or another process has changed the claim.
+                Ok(Amended::Older { last }) if tries < AMEND_TRIES => {
+                    hold.was_changed(last);
+                    number = hold.next_change(shows);
+                    continue;
+                }
+                Ok(Amended::Older { .. }) => {
+                    let error = Error::new(ErrorKind::Unavailable, "others change this claim all the time")
+                        .with_remedy("again in a moment");
+                    let error = self.describe(error, name);
+                    return Err(if unknown { error.with_unknown_effect() } else { error });
+                }
                 Ok(Amended::NotLive) => self.lose(hold, LostReason::Forgotten),
                 Err(error) if error.kind() == ErrorKind::SessionLost => self.expire_session(&hold.session),
                 Err(error) => {

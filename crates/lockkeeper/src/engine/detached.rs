@@ -42,7 +42,7 @@ impl Engine {
             return Err(Error::lost(name.clone(), reason.clone()));
         }
         renewed.map_err(|error| self.describe(error, name).with_unknown_effect())?;
-        if hold.lease_deadline() >= hold.session.proven_until(sent) {
+        if hold.lease_deadline() >= hold.proven_until(sent) {
             return Ok(());
         }
         let error = Error::new(ErrorKind::Unavailable, "the store cannot tell whether it is held");

@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 impl Attempt {
     /// Makes a guard of the claim, unless its time was over before this.
     pub(super) async fn grant_to_caller(&self, hold: Arc<Hold>) -> Result<Option<Granted>> {
-        if self.request.fixed && self.engine.now() + hold.session.ttl / 10 * 9 > hold.lease_deadline() {
+        if self.request.fixed && self.engine.now() + hold.ttl() / 10 * 9 > hold.lease_deadline() {
             // Where life belongs to the session, the grant has what is left of it: the fixed lease begins now.
             match self.confirm(&hold).await {
                 Outcome::Failed(error) => return Err(self.fail(&hold, error)),

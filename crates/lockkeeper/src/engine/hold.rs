@@ -16,12 +16,15 @@ pub(crate) use self::share::Share;
 use super::lock::lock;
 use super::session::Session;
 use crate::metrics::Counted;
-use crate::store::{Asked, ClaimKey, LiveState};
+use crate::random;
+use crate::store::{Asked, CHANGE_MAX, ClaimKey, LiveState};
 use crate::time::{Clock, Instant};
 
 const NEVER: u64 = u64::MAX;
 /// It was granted, and collected.
 const COLLECTED: u64 = u64::MAX - 1;
+/// More changes than a process makes of one claim.
+const CHANGES_OF_OTHERS: u64 = 1 << 32;
 
 /// Where a claim stands, as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +46,11 @@ pub(crate) struct Hold {
     pub(crate) key: ClaimKey,
     pub(crate) session: Arc<Session>,
     clock: Clock,
+    /// The ttl that the store keeps for it, in ns, and never more than that of the session.
+    ttl: AtomicU64,
+    /// The number of its last change, and of the last one that replaced what it shows.
+    changes: AtomicU64,
+    shown: AtomicU64,
     stage: AtomicU8,
     belief: Belief,
     token: AtomicU64,
@@ -77,6 +85,8 @@ impl Hold {
     pub(super) fn adopted(key: ClaimKey, token: u64, session: Arc<Session>, clock: Clock) -> Self {
         let hold = Self::at(Stage::Granted, Belief::unproven(), key, session, clock);
         hold.token.store(token, Ordering::Release);
+        // Whoever had it may have changed it, and the store takes no number twice.
+        hold.changes.store(CHANGES_OF_OTHERS + random::below(CHANGE_MAX / 2), Ordering::Release);
         hold.stop_renewing();
         hold.collect();
         hold
@@ -85,6 +95,9 @@ impl Hold {
     fn at(stage: Stage, belief: Belief, key: ClaimKey, session: Arc<Session>, clock: Clock) -> Self {
         Self {
             key,
+            ttl: AtomicU64::new(nanos(session.ttl)),
+            changes: AtomicU64::new(0),
+            shown: AtomicU64::new(0),
             session,
             clock,
             stage: AtomicU8::new(stage as u8),
@@ -170,6 +183,42 @@ impl Hold {
         let (from, to) = (Stage::InFlight as u8, Stage::Queued as u8);
         let _ = self.stage.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
         alive
+    }
+
+    /// The ttl that the store keeps for it, as far as it has said so.
+    pub(crate) fn ttl(&self) -> Duration {
+        Duration::from_nanos(self.ttl.load(Ordering::Acquire))
+    }
+
+    /// The store keeps this ttl. Returns `until`, the end of a life with the ttl of the session, as the end of a life
+    /// with the ttl that counts: the shorter one.
+    pub(crate) fn keeps(&self, ttl: Duration, until: Instant) -> Instant {
+        self.ttl.fetch_min(nanos(ttl), Ordering::AcqRel);
+        self.session.until_with(self.ttl(), until)
+    }
+
+    /// The deadline if a request sent at `sent` finds it granted.
+    pub(crate) fn proven_until(&self, sent: Instant) -> Instant {
+        self.session.until_with(self.ttl(), self.session.proven_until(sent))
+    }
+
+    /// The number of its next change. `shows`: the change replaces what it shows.
+    pub(super) fn next_change(&self, shows: bool) -> u64 {
+        let number = self.changes.fetch_add(1, Ordering::AcqRel) + 1;
+        if shows {
+            self.shown.fetch_max(number, Ordering::AcqRel);
+        }
+        number
+    }
+
+    /// The store has applied a change with this number to it.
+    pub(super) fn was_changed(&self, number: u64) {
+        self.changes.fetch_max(number, Ordering::AcqRel);
+    }
+
+    /// Whether this client has replaced what it shows again since that change.
+    pub(super) fn shows_later(&self, number: u64) -> bool {
+        self.shown.load(Ordering::Acquire) > number
     }
 
     /// A reply found the claim granted, and proves its life until `until`.
@@ -262,6 +311,10 @@ impl Hold {
 
 fn instant(nanos: u64) -> Option<Instant> {
     (nanos != NEVER).then(|| Instant::from_nanos(nanos))
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ impl Engine {
         let store = Arc::clone(&self.store);
         let ask = async move {
             let Some(admin) = store.admin() else { return Ok(Vec::new()) };
-            admin.lines(&prefix, limit).await
+            admin.lines(&prefix, None, limit).await
         };
         let lines = self.runtime.look(Box::pin(ask)).await.map_err(|error| error.at(&self.store.to_string()))?;
         let described = lines.into_iter().map(|(name, line)| {

@@ -148,7 +148,7 @@ impl Sent<'_> {
     fn apply(&self, hold: &Arc<Hold>, asked: LiveState, renewal: Renewal, until: Instant) {
         let engine = self.engine;
         match renewal {
-            Renewal::Held { token } => self.apply_held(hold, token, until),
+            Renewal::Held { token, ttl } => self.apply_held(hold, token, hold.keeps(ttl, until)),
             Renewal::Queued if asked == LiveState::Granted => engine.lose(hold, LostReason::Forgotten),
             Renewal::Queued => {
                 hold.queued(self.at);
@@ -177,8 +177,8 @@ impl Sent<'_> {
         }
         let left = hold.lease_deadline().saturating_since(now);
         if hold.granted(token, until) {
-            engine.plan(hold, self.at, hold.session.ttl / 3);
-            let (name, remaining, ttl) = (&hold.key.name, hold.remaining(), hold.session.ttl);
+            engine.plan(hold, self.at, hold.ttl() / 3);
+            let (name, remaining, ttl) = (&hold.key.name, hold.remaining(), hold.ttl());
             engine.events.emit(&Event::Renewed { name, remaining, left, ttl });
         }
     }

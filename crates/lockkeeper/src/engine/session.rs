@@ -117,6 +117,12 @@ impl Session {
         self.proofs.proven().map_or(sent, |proven| proven.min(sent)) + believed(self.ttl)
     }
 
+    /// `until` is the end of a life with the ttl of the session: the end of the same life with a shorter ttl.
+    pub(super) fn until_with(&self, ttl: Duration, until: Instant) -> Instant {
+        let shorter = believed(self.ttl).saturating_sub(believed(ttl));
+        Instant::from_nanos(until.as_nanos().saturating_sub(u64::try_from(shorter.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
     /// Until when a claim may be believed in that was found waiting by a request sent at `sent`, or whose first
     /// request was sent then: a waiter's life, and where life belongs to the session no longer than that.
     pub(crate) fn waits_until(&self, sent: Instant) -> Instant {

@@ -119,7 +119,7 @@ impl Attempts {
         if attempt.request.fixed {
             // Kept while the others are waited for.
             granted.hold().go_on_renewing();
-            attempt.engine.plan(granted.hold(), attempt.engine.now(), granted.hold().session.ttl / 3);
+            attempt.engine.plan(granted.hold(), attempt.engine.now(), granted.hold().ttl() / 3);
         }
         Ok(granted)
     }

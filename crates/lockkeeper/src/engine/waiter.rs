@@ -69,9 +69,9 @@ impl Attempt {
     /// `None`: look again.
     async fn judge(&self, hold: &Arc<Hold>, verdict: Verdict, sent: Instant, until: Instant) -> Option<Outcome> {
         match verdict {
-            Verdict::Granted { token, .. } => {
-                let alive = hold.granted(token, until);
-                self.engine.plan(hold, sent, hold.session.ttl / 3);
+            Verdict::Granted { token, ttl } => {
+                let alive = hold.granted(token, hold.keeps(ttl, until));
+                self.engine.plan(hold, sent, hold.ttl() / 3);
                 self.engine.sessions.publish_recovery();
                 Some(if alive { Outcome::Granted } else { Outcome::Retired })
             }
@@ -159,7 +159,7 @@ impl Attempt {
                 }
                 _ if hold.is_dead() => return Outcome::Retired,
                 // A store that answers "unknown" has acknowledged nothing.
-                Ok(()) if hold.lease_deadline() >= hold.session.proven_until(sent) => return Outcome::Granted,
+                Ok(()) if hold.lease_deadline() >= hold.proven_until(sent) => return Outcome::Granted,
                 _ => {}
             }
             self.engine.clock.sleep(jittered(CLAIM_PAUSE_MIN)).await;

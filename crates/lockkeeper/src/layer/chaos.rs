@@ -14,7 +14,7 @@ use super::faults::{Drawn, Fault, Faults, Operation, Streaks};
 use crate::seeded::Seeded;
 use crate::store::{
     Amend, Amended, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId, SessionSpec, Store,
-    Verdict, Wake, Withdrawal, forward_store,
+    StoreId, Verdict, Wake, Withdrawal, forward_store,
 };
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -225,7 +225,7 @@ impl Drop for UnderWay {
 enum Request {
     Renew(SessionId, Vec<Live>),
     Claim(Claim),
-    Amend(ClaimKey, Amend),
+    Amend(ClaimKey, u64, Amend),
     Withdraw(ClaimKey, Option<Duration>),
 }
 
@@ -234,7 +234,7 @@ impl Request {
     fn about(&self) -> Option<&LockName> {
         match self {
             Self::Claim(claim) => Some(&claim.key.name),
-            Self::Amend(key, _) | Self::Withdraw(key, _) => Some(&key.name),
+            Self::Amend(key, ..) | Self::Withdraw(key, _) => Some(&key.name),
             Self::Renew(..) => None,
         }
     }
@@ -244,7 +244,7 @@ impl Request {
         match self {
             Self::Renew(session, live) => drop(store.renew(session, live).await),
             Self::Claim(claim) => drop(store.claim(claim).await),
-            Self::Amend(key, change) => drop(store.amend(key, change).await),
+            Self::Amend(key, number, change) => drop(store.amend(key, *number, change).await),
             Self::Withdraw(key, tombstone) => drop(store.withdraw(key, *tombstone).await),
         }
     }
@@ -272,9 +272,9 @@ impl Store for Chaos {
         self.send(Operation::Claim, Some(Request::Claim(claim.clone())), || self.inner.claim(claim)).await
     }
 
-    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-        let copy = Request::Amend(key.clone(), change.clone());
-        self.send(Operation::Amend, Some(copy), || self.inner.amend(key, change)).await
+    async fn amend(&self, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+        let copy = Request::Amend(key.clone(), number, change.clone());
+        self.send(Operation::Amend, Some(copy), || self.inner.amend(key, number, change)).await
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
@@ -296,6 +296,10 @@ impl Store for Chaos {
 
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.send(Operation::Line, None, || self.inner.line(name)).await
+    }
+
+    async fn id(&self) -> Result<StoreId> {
+        self.send(Operation::Id, None, || self.inner.id()).await
     }
 }
 

@@ -47,6 +47,7 @@ pub enum Operation {
     Withdraw,
     Wait,
     Line,
+    Id,
 }
 
 /// Which faults happen, how often, and to which operations.

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::store::{
     Admin, Amend, Amended, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewal, Renewed, Revision,
-    SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal, forward_store,
+    SessionId, SessionSpec, Store, StoreId, Target, Verdict, Wake, Withdrawal, forward_store,
 };
 use crate::{Error, ErrorKind, LockName, Result, name};
 
@@ -132,9 +132,9 @@ impl<S: Store> Store for Prefix<S> {
         self.shown(self.inner.claim(&claim).await)
     }
 
-    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+    async fn amend(&self, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
         let Ok(key) = self.key(key) else { return Ok(Amended::NotLive) };
-        self.shown(self.inner.amend(&key, change).await)
+        self.shown(self.inner.amend(&key, number, change).await)
     }
 
     /// A claim that was refused for its name is withdrawn as any other: it is not there.
@@ -154,6 +154,12 @@ impl<S: Store> Store for Prefix<S> {
         self.shown(self.inner.line(&self.full(name)?).await)
     }
 
+    /// Other locks by the same names: another store. Without a prefix it is the store below.
+    async fn id(&self) -> Result<StoreId> {
+        let id = self.inner.id().await?;
+        Ok(if self.prefix.is_empty() { id } else { id.of_part(&self.prefix) })
+    }
+
     fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
         self.inner.fence_key(&self.key(key).ok()?)
     }
@@ -162,10 +168,19 @@ impl<S: Store> Store for Prefix<S> {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store> Admin for Prefix<S> {
-    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
-        // The prefix itself may be the name of a lock of the store below. In here it would have no name.
-        let room = if prefix.is_empty() && limit > 0 { limit.saturating_add(1) } else { limit };
-        let lines = self.shown(self.admin_below()?.lines(&format!("{}{prefix}", self.prefix), room).await)?;
+    async fn lines(
+        &self,
+        prefix: &str,
+        after: Option<&LockName>,
+        limit: usize,
+    ) -> Result<Vec<(LockName, Result<Line>)>> {
+        // The prefix itself may be the name of a lock of the store below. In here it would have no name, and it would
+        // be the first.
+        let is_first = prefix.is_empty() && after.is_none() && limit > 0;
+        let room = if is_first { limit.saturating_add(1) } else { limit };
+        let after = after.map(|after| self.full(after)).transpose()?;
+        let full = format!("{}{prefix}", self.prefix);
+        let lines = self.shown(self.admin_below()?.lines(&full, after.as_ref(), room).await)?;
         let own = lines.into_iter().filter_map(|(name, line)| Some((name.within(&self.prefix)?, self.shown(line))));
         Ok(own.take(limit).collect())
     }
@@ -235,7 +250,8 @@ mod tests {
         inside.claim(&bad).await.unwrap_err();
         let live = [&bad, &good, &bad].map(|c| Live { key: c.key.clone(), state: LiveState::Granted });
         let answers = inside.renew(&session, &live).await.unwrap().claims;
-        assert_eq!(answers, [Renewal::Lost(None), Renewal::Held { token }, Renewal::Lost(None)]);
+        let held = Renewal::Held { token, ttl: good.ttl };
+        assert_eq!(answers, [Renewal::Lost(None), held, Renewal::Lost(None)]);
         assert_eq!(inside.withdraw(&bad.key, None).await.unwrap(), Withdrawal::Absent);
         inside.close(&session, &live).await.unwrap();
         assert!(inside.line(&good.key.name).await.unwrap().entries.is_empty());
@@ -251,13 +267,17 @@ mod tests {
             inside.claim(&claim(&session, name)).await.unwrap();
         }
         let admin = inside.admin().unwrap();
-        let list =
-            async |prefix, limit| admin.lines(prefix, limit).await.unwrap().into_iter().map(|(n, _)| n.to_string());
+        let list = async |prefix, limit| {
+            admin.lines(prefix, None, limit).await.unwrap().into_iter().map(|(n, _)| n.to_string())
+        };
         assert!(list("", 10).await.eq(["a", "b"]));
         assert!(list("", 1).await.eq(["a"]), "the lock that is named as the prefix takes nobody's place");
         assert!(list("", 0).await.eq([""; 0]));
         assert!(list("b", 10).await.eq(["b"]));
         assert!(list("green", 10).await.eq([""; 0]));
+        let a = "a".parse().unwrap();
+        let after = admin.lines("", Some(&a), 10).await.unwrap().into_iter().map(|(name, _)| name.to_string());
+        assert!(after.eq(["b"]));
         let held = store.line(&"a".parse().unwrap()).await.unwrap().entries[0].id;
         let gone = admin.evict(&"a".parse().unwrap(), &Target::Id(held), Evict::Now, "me", "test").await.unwrap();
         assert_eq!(gone, Evicted::Absent, "the lock outside has the same name");

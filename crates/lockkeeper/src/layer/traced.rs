@@ -9,7 +9,7 @@ use tracing::{Instrument, Span};
 
 use crate::store::{
     Admin, Amend, Amended, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewal, Renewed, Revision,
-    SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal, forward_store,
+    SessionId, SessionSpec, Store, StoreId, Target, Verdict, Wake, Withdrawal, forward_store,
 };
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -135,7 +135,7 @@ impl<S: Store> Store for Traced<S> {
         self.show(span, self.inner.claim(claim)).await
     }
 
-    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+    async fn amend(&self, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
         let what = match change {
             Amend::Lower(_) => "lower",
             Amend::MinHold(_) => "min_hold",
@@ -143,7 +143,7 @@ impl<S: Store> Store for Traced<S> {
             Amend::Meta(_) => "meta",
         };
         let span = span!(self, "store.amend", lock = %key.name, change = what);
-        self.show(span, self.inner.amend(key, change)).await
+        self.show(span, self.inner.amend(key, number, change)).await
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
@@ -163,14 +163,23 @@ impl<S: Store> Store for Traced<S> {
     async fn line(&self, name: &LockName) -> Result<Line> {
         self.show(span!(self, "store.line", lock = %name), self.inner.line(name)).await
     }
+
+    async fn id(&self) -> Result<StoreId> {
+        self.show(span!(self, "store.id"), self.inner.id()).await
+    }
 }
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl<S: Store> Admin for Traced<S> {
-    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
+    async fn lines(
+        &self,
+        prefix: &str,
+        after: Option<&LockName>,
+        limit: usize,
+    ) -> Result<Vec<(LockName, Result<Line>)>> {
         let span = span!(self, "store.lines", prefix);
-        self.show(span, self.admin_below()?.lines(prefix, limit)).await
+        self.show(span, self.admin_below()?.lines(prefix, after, limit)).await
     }
 
     async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
@@ -243,6 +252,7 @@ impl Outcome for Amended {
         match self {
             Self::Done => "done",
             Self::NotLive => "not live",
+            Self::Older { .. } => "older",
         }
         .to_owned()
     }
@@ -272,6 +282,12 @@ impl Outcome for Line {
     fn in_short(&self) -> String {
         let holders = self.entries.iter().filter(|entry| entry.granted).count();
         format!("{holders} hold, {} wait", self.entries.len() - holders)
+    }
+}
+
+impl Outcome for StoreId {
+    fn in_short(&self) -> String {
+        self.to_string()
     }
 }
 

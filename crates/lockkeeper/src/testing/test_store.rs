@@ -255,7 +255,7 @@ impl Store for TestStore {
         self.keepers().push(listener);
     }
 
-    forward_store! { self => self.0.way; capabilities admin open close claim amend withdraw wait line fence_key }
+    forward_store! { self => self.0.way; capabilities admin open close claim amend withdraw wait line id fence_key }
 }
 
 impl fmt::Display for TestStore {

@@ -87,7 +87,10 @@ impl Mutant for BySession {
 
     /// A claim that is there already is answered without a new life.
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
-        self.with(&claim.key.session, |session| session.claims.insert(claim.key.clone(), None))?;
+        let ttl = self.with(&claim.key.session, |session| {
+            session.claims.insert(claim.key.clone(), None);
+            session.ttl
+        })?;
         let line = right.line(&claim.key.name).await?;
         let Some(ahead) = line.entries.iter().position(|entry| entry.id == claim.key.id.hash() && !entry.kept) else {
             return right.claim(claim).await;
@@ -95,7 +98,7 @@ impl Mutant for BySession {
         let entry = &line.entries[ahead];
         Ok(match entry.token {
             _ if entry.broken.is_some() => Verdict::Gone,
-            Some(token) if entry.granted => Verdict::Granted { token },
+            Some(token) if entry.granted => Verdict::Granted { token, ttl },
             _ => Verdict::Queued {
                 ahead: u32::try_from(ahead).unwrap(),
                 seen: line.revision,

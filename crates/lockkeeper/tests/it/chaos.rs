@@ -72,7 +72,7 @@ fn a_change_comes_late_too() {
             let (chaos, behind, beside) = two_clients(case).await;
             behind.granted().await;
             chaos.plan(Operation::Amend, fault);
-            let error = behind.client.store.amend(&behind.claim.key, &Amend::Lower(1)).await.unwrap_err();
+            let error = behind.client.store.amend(&behind.claim.key, 1, &Amend::Lower(1)).await.unwrap_err();
             assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{fault:?}");
             let weight = async || beside.line().await.entries[0].weight;
             assert_eq!(weight().await, before, "{fault:?}");

@@ -213,7 +213,7 @@ async fn no_span_shows_what_authorises_a_release() {
     admin.request_release(name, "me", "a secret reason").await.unwrap();
     store.renew(&session, &live).await.unwrap();
     store.line(name).await.unwrap();
-    store.amend(&claims[0].key, &Amend::Value((*b"a secret value").into())).await.unwrap();
+    store.amend(&claims[0].key, 1, &Amend::Value((*b"a secret value").into())).await.unwrap();
     store.withdraw(&claims[0].key, Some(Duration::from_secs(60))).await.unwrap();
     store.close(&session, &live).await.unwrap();
     assert_eq!(notes.one("store.renew").events, ["lost"]);

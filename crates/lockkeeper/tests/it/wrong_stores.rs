@@ -65,6 +65,19 @@ caught! {
     a_lock_that_is_kept_for_its_holder: KeepsForItsHolder by hold::what_is_kept_is_nobodys;
     a_waiter_that_lives_too_long: LongLivedWaiter by expiry::a_silent_waiter_leaves_the_line;
     leftovers_that_go_at_once: HastyLeftovers by session::leftovers_are_removed;
+    a_ttl_that_is_told_as_it_was_asked: TellsWhatWasAsked by claim::the_ttl_that_is_kept_is_told;
+    a_ttl_of_a_waiter_that_is_told_as_it_was_asked: TellsWhatWasAsked by claim::a_waiter_keeps_the_ttl_of_its_first_request;
+    a_ttl_that_is_told_with_its_lock_delay: TellsTheWholeLife by claim::the_lock_delay_is_no_part_of_the_ttl_that_is_told;
+    a_ttl_of_the_latest_copy: LatestTtlCounts by expiry::a_longer_ttl_of_a_later_copy_does_not_count;
+    a_wake_up_of_the_first_client: WakesTheFirstClient by wait::a_claim_sent_again_elsewhere_is_woken_there;
+    a_wake_up_that_is_taken_away: TakesTheWakeUpAwaySilently by wait::no_other_client_takes_a_wake_up_away;
+    a_late_change_that_is_applied: AppliesWhatComesLast by amend::a_late_copy_of_an_older_change_changes_nothing;
+    numbers_of_each_client: NumbersOfTheClient by amend::a_late_copy_through_another_client_changes_nothing;
+    numbers_of_each_kind: NumbersOfTheKind by amend::changes_of_all_kinds_are_numbered_together;
+    a_minimum_hold_without_a_number: NumbersOfTheKind by amend::a_minimum_hold_is_numbered_too;
+    a_page_that_begins_with_the_last_name: ShowsTheLastOneAgain by admin::names_come_in_pages;
+    pages_by_number: CountsTheNamesBefore by admin::a_listing_in_pages_misses_nothing_that_stays;
+    an_id_of_each_client: IdOfTheClient by identity::all_clients_see_one_id;
     a_close_by_the_list: CloseByTheList by session::closing_frees_everything;
 }
 

@@ -1,5 +1,6 @@
 //! Minimum holds: the lease of the timer, and the owner of the claim on it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockkeeper::store::{Amend, Amended, Evict, Line, LiveState, Renewal, Store as _, Target, Verdict, Withdrawal};
@@ -36,9 +37,16 @@ pub(super) fn write(etcd: &Etcd, entry: &Entry, record: &Value) {
     etcd.control().put_with_lease(&entry.key, text, entry.lease).unwrap();
 }
 
+/// Higher than that of every change before, of whatever claim.
+fn next_change() -> u64 {
+    static CHANGES: AtomicU64 = AtomicU64::new(0);
+    CHANGES.fetch_add(1, Ordering::Relaxed) + 1
+}
+
 impl Bare {
     pub(super) async fn keeps(&self, hold: Duration) {
-        assert_eq!(self.store.amend(&self.claim.key, &Amend::MinHold(hold)).await.unwrap(), Amended::Done);
+        let amended = self.store.amend(&self.claim.key, next_change(), &Amend::MinHold(hold)).await.unwrap();
+        assert_eq!(amended, Amended::Done);
     }
 
     pub(super) async fn withdrawn(&self) -> Withdrawal {

@@ -78,8 +78,8 @@ async fn a_change_touches_no_other_claim_in_the_place_of_its_own() {
     etcd.control().delete(&own.key).unwrap();
     etcd.control().put_with_lease(&own.key, &next.value, own.lease).unwrap();
     let value = Amend::Value(b"shown"[..].into());
-    for change in [Amend::Lower(1), value] {
-        assert_eq!(writer.store.amend(&writer.claim.key, &change).await.unwrap(), Amended::NotLive);
+    for (number, change) in [(1, Amend::Lower(1)), (2, value)] {
+        assert_eq!(writer.store.amend(&writer.claim.key, number, &change).await.unwrap(), Amended::NotLive);
     }
     assert_eq!(line(&etcd, &first)[0].value, next.value);
 }

@@ -26,7 +26,7 @@ async fn a_list_shows_of_many_that_they_are_kept() {
         holder.keeps(LONG).await;
         etcd.control().revoke(i64::from_str_radix(holder.claim.key.session.as_str(), 16).unwrap()).unwrap();
     }
-    let lines = first.store.admin().unwrap().lines(&prefix, 1000).await.unwrap();
+    let lines = first.store.admin().unwrap().lines(&prefix, None, 1000).await.unwrap();
     let entries: Vec<_> = lines.into_iter().flat_map(|(_, line)| line.unwrap().entries).collect();
     assert_eq!((entries.len(), entries.iter().filter(|entry| entry.kept).count()), (40, 40));
     let line = first.store.line(&semaphore.parse().unwrap()).await.unwrap();
@@ -124,7 +124,7 @@ async fn a_timer_that_ends_before_the_claim_is_on_it_is_asked_for_again() {
         proxy.release();
     };
     let (amended, ()) =
-        within(TIME_LIMIT, async { tokio::join!(holder.store.amend(&holder.claim.key, &hold), ending) }).await;
+        within(TIME_LIMIT, async { tokio::join!(holder.store.amend(&holder.claim.key, 1, &hold), ending) }).await;
     let error = amended.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
 }

@@ -64,7 +64,11 @@ async fn a_break_by_id_that_meets_a_release_ends_what_is_kept() {
     let (server, name) = (redis().unwrap().address(), name());
     let proxy = Proxy::resp(server).unwrap();
     let holder = Claimant::new(&store(server).await, &name, LONG).await;
-    let breaker = Claimant { store: Arc::new(store(proxy.address()).await), claim: holder.claim.clone() };
+    let breaker = Claimant {
+        store: Arc::new(store(proxy.address()).await),
+        claim: holder.claim.clone(),
+        changes: Arc::default(),
+    };
     for how in [Evict::Mark, Evict::Now] {
         let [held] = claimants(&holder.store, &name).await;
         held.granted().await;

@@ -163,8 +163,8 @@ async fn a_layout_that_is_not_known_is_refused_by_its_number_and_left_as_it_is()
     let server = Redis::start().unwrap();
     let store = super::store(server.address()).await;
     let keeper = Keeper::builder(store).connect().await.unwrap();
-    let later = [&[0; 16][..], &[0x20], &[7; 83]].concat();
-    for (value, says) in [(&later[..], "layout 2"), (&later[..30], "layout 2"), (b"something", "has not written")] {
+    let later = [&[0; 16][..], &[0x30], &[7; 83]].concat();
+    for (value, says) in [(&later[..], "layout 3"), (&later[..30], "layout 3"), (b"something", "has not written")] {
         let key = "lk:{a-lock}";
         let _: redis::Value = redis::cmd("SET").arg(key).arg(value).query(&mut server.connect().unwrap()).unwrap();
         let errors = [

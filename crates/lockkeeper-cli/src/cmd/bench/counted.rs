@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockkeeper::store::{
     Amend, Amended, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId, SessionSpec, Store,
-    Verdict, Wake, Withdrawal, forward_store,
+    StoreId, Verdict, Wake, Withdrawal, forward_store,
 };
 use lockkeeper::{LockName, Result};
 
@@ -114,9 +114,9 @@ impl Store for Counted {
         self.store.claim(claim).await
     }
 
-    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+    async fn amend(&self, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
         count(&self.counts.others);
-        self.store.amend(key, change).await
+        self.store.amend(key, number, change).await
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
@@ -132,5 +132,10 @@ impl Store for Counted {
     async fn line(&self, name: &LockName) -> Result<Line> {
         count(&self.counts.others);
         self.store.line(name).await
+    }
+
+    async fn id(&self) -> Result<StoreId> {
+        count(&self.counts.others);
+        self.store.id().await
     }
 }

@@ -102,8 +102,8 @@ impl Back {
             14..17 => {
                 let hold = Duration::from_millis([300, 2000, 60_000][self.pick(3)]);
                 self.changes += 1;
-                let request = layout::amend(&claim.key, &Amend::MinHold(hold), &self.client, self.changes);
-                layout::amend_answer(&self.server.ask(&request)).unwrap();
+                let request = layout::amend(&claim.key, self.changes, &Amend::MinHold(hold));
+                layout::amend_answer(&claim.key, &self.server.ask(&request)).unwrap();
             }
             _ => {
                 let how = if self.seed.happens(500) { Evict::Mark } else { Evict::Now };
@@ -134,7 +134,7 @@ impl Back {
             meta: Meta::default(),
         };
         self.tried.push((line, claim.clone()));
-        if let Verdict::Granted { token } = self.claim(&claim) {
+        if let Verdict::Granted { token, .. } = self.claim(&claim) {
             self.agreement.grants += 1;
             assert!(token > self.last[line], "{token} after {}", self.last[line]);
             self.last[line] = token;

@@ -97,6 +97,8 @@ fn run(address: &str, seed: u64, steps: u32, faults: u16, memory: Memory) -> Agr
 struct Tried {
     claim: Claim,
     client: usize,
+    /// Who has sent it last, and hears of it.
+    heard_by: usize,
     line: usize,
     /// That it is granted was answered or pushed.
     notified: bool,
@@ -227,8 +229,10 @@ impl World {
     async fn take_pushes(&mut self, line: usize) {
         let pushes: Vec<_> = self.server.pushes().collect();
         for (channel, push) in pushes {
-            if matches!(push, Push::Granted { .. }) {
+            if let Push::Granted { id, .. } = &push {
                 assert!(self.clients.iter().any(|client| client.channel() == channel), "{channel}");
+                let tried = self.tried.iter().find(|tried| tried.claim.key.id == *id);
+                assert!(tried.is_none_or(|tried| self.clients[tried.heard_by].channel() == channel), "somebody else");
             }
             self.take(line, push).await;
         }

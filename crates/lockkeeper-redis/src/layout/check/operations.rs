@@ -42,7 +42,7 @@ impl World {
             max_waiters: 3,
             meta: self.meta(if self.seed.clone().happens(30) { 1 } else { 0 }),
         };
-        self.tried.push(Tried { claim, client, line, notified: false, pushed: false });
+        self.tried.push(Tried { claim, client, heard_by: client, line, notified: false, pushed: false });
         self.claim(self.tried.len() - 1).await;
         line
     }
@@ -65,13 +65,18 @@ impl World {
         let there = self.entry(which).await;
         // An id that is kept is retired: a client that sends it again is mistaken about it.
         self.tried[which].claim.resend = self.seed.happens(300) || there.is_some_and(|entry| entry.kept);
+        if self.seed.happens(300) {
+            // Through another client, and with another ttl: the first ttl counts while the claim is known.
+            self.tried[which].client = self.pick(CLIENTS);
+            self.tried[which].claim.ttl = Duration::from_millis(500 + self.seed.below(10_000));
+        }
         self.claim(which).await;
         self.tried[which].line
     }
 
     async fn claim(&mut self, which: usize) {
-        let Tried { claim, client, line, .. } = self.tried[which].clone();
-        let client = self.clients[client];
+        let Tried { claim, client: sender, line, .. } = self.tried[which].clone();
+        let client = self.clients[sender];
         let channel = client.channel();
         let channel = Channel { bytes: channel.as_bytes().into(), sharded: false };
         let open = self.seed.happens(OPEN).then(|| layout::claim_open(&claim, &client, &channel));
@@ -79,8 +84,12 @@ impl World {
         let ours = layout::claim_answer(&claim, &answer).map(|answered| answered.value);
         let theirs = self.memory.claim(&claim).await;
         self.note(line, &format!("claim {claim:?}"), claim.key.id, &(&ours, &theirs));
+        if let Ok(Verdict::Granted { .. } | Verdict::Queued { .. }) = &ours {
+            self.tried[which].heard_by = sender;
+        }
         match (ours, theirs) {
-            (Ok(Verdict::Granted { token, .. }), Ok(Verdict::Granted { token: theirs, .. })) => {
+            (Ok(Verdict::Granted { token, ttl }), Ok(Verdict::Granted { token: theirs, ttl: kept })) => {
+                assert_eq!(ttl, kept);
                 self.token(line, theirs, token);
                 self.notified(which);
             }
@@ -148,7 +157,8 @@ impl World {
         for (i, (ours, theirs)) in ours.claims.into_iter().zip(theirs.claims).enumerate() {
             self.note(self.tried[which[i]].line, "renew", live[i].key.id, &(&ours, &theirs));
             match (ours, theirs) {
-                (Renewal::Held { token }, Renewal::Held { token: theirs }) => {
+                (Renewal::Held { token, ttl }, Renewal::Held { token: theirs, ttl: kept }) => {
+                    assert_eq!(ttl, kept);
                     self.token(self.tried[which[i]].line, theirs, token);
                     self.notified(which[i]);
                 }
@@ -189,7 +199,7 @@ impl World {
 
     pub(super) async fn amend(&mut self) -> usize {
         let which = self.pick_of_holders();
-        let Tried { claim, client, line, .. } = self.tried[which].clone();
+        let Tried { claim, line, .. } = self.tried[which].clone();
         let change = match self.pick(6) {
             3.. => {
                 let most = if self.seed.happens(100) { 90_000 } else { 6000 };
@@ -201,16 +211,26 @@ impl World {
             _ => Amend::Meta(self.meta(claim.meta.epoch)),
         };
         self.changes += 1;
-        let client = self.clients[client];
-        let request = layout::amend(&claim.key, &change, &client, self.changes);
-        let ours = layout::amend_answer(&self.server.ask(&request)).unwrap();
-        let theirs = self.memory.amend(&claim.key, &change).await.unwrap();
+        // Now and then a late copy: of the last change of any claim, or of an older one.
+        let number = if self.seed.happens(200) {
+            self.changes - 1 - self.seed.below(3).min(self.changes - 1)
+        } else {
+            self.changes
+        };
+        let number = number.max(1);
+        let ours =
+            layout::amend_answer(&claim.key, &self.server.ask(&layout::amend(&claim.key, number, &change))).unwrap();
+        let theirs = self.memory.amend(&claim.key, number, &change).await.unwrap();
         self.note(line, &format!("amend {change:?}"), claim.key.id, &(ours, theirs));
         assert_eq!(ours, theirs);
         if matches!(change, Amend::Value(_) | Amend::Meta(_)) && self.changes.is_multiple_of(3) {
             // A late copy of an older change does nothing.
-            let late = layout::amend(&claim.key, &Amend::Value(Arc::from(*b"late")), &client, self.changes - 1);
-            assert_eq!(layout::amend_answer(&self.server.ask(&late)).unwrap(), ours);
+            let late = Amend::Value(Arc::from(*b"late"));
+            for number in [number, number.saturating_sub(1).max(1)] {
+                let answer = self.server.ask(&layout::amend(&claim.key, number, &late));
+                let again = self.memory.amend(&claim.key, number, &late).await.unwrap();
+                assert_eq!(layout::amend_answer(&claim.key, &answer).unwrap(), again);
+            }
         }
         if ours == Amended::Done && matches!(change, Amend::MinHold(_)) && self.seed.happens(500) {
             self.leave(which).await;
@@ -220,7 +240,7 @@ impl World {
 
     pub(super) async fn evict(&mut self) -> usize {
         let which = self.pick_of_holders();
-        let Tried { client, line, .. } = self.tried[which].clone();
+        let Tried { heard_by: client, line, .. } = self.tried[which].clone();
         let name = &self.names[line].clone();
         let how = if self.seed.happens(600) { Evict::Mark } else { Evict::Now };
         let (victim, target) = self.victim(which).await;
@@ -317,19 +337,15 @@ impl World {
     pub(super) async fn names(&mut self) -> usize {
         let keys: Vec<Keys> = self.names.iter().map(|name| Keys::scanned(Keys::of(name).all()[0]).unwrap()).collect();
         let ours = layout::lines_answer(&keys, &self.server.ask(&layout::lines(&keys, u32::MAX))).unwrap();
-        let mut ours: Vec<_> = ours
-            .into_iter()
-            .map(|listed| match listed {
-                layout::Listed::Line(name, line) => (name, line.unwrap().entries.len()),
-                layout::Listed::Long(name) => panic!("{name} is too long"),
-            })
-            .collect();
+        let (told, long) = ours;
+        assert!(long.is_empty());
+        let mut ours: Vec<_> = told.into_iter().map(|(name, line)| (name, line.unwrap().entries.len())).collect();
         ours.sort();
         // Which lets everybody grant.
         for name in &self.names {
             self.memory.line(name).await.unwrap();
         }
-        let theirs = self.memory.admin().unwrap().lines("", 10).await.unwrap();
+        let theirs = self.memory.admin().unwrap().lines("", None, 10).await.unwrap();
         let theirs: Vec<_> = theirs.into_iter().map(|(name, line)| (name, line.unwrap().entries.len())).collect();
         assert_eq!(ours, theirs);
         for line in 1..LINES {

@@ -21,7 +21,7 @@ use self::layout::Lines;
 pub use self::register::MemoryRegister;
 use crate::store::{
     Admin, Amend, Amended, Asked, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Losses, Opened,
-    Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Target, Verdict, Wake, Withdrawal,
+    Renewal, Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Target, Verdict, Wake, Withdrawal,
 };
 use crate::time::Clock;
 use crate::{LockName, Result};
@@ -36,6 +36,7 @@ pub struct MemoryStore {
     lines: Arc<Mutex<Lines>>,
     listeners: Arc<Listeners>,
     clock: Clock,
+    id: StoreId,
 }
 
 impl MemoryStore {
@@ -46,7 +47,7 @@ impl MemoryStore {
 
     /// An empty store on another clock, for tests on virtual time. The keepers of the store need the same clock.
     pub fn with_clock(clock: Clock) -> Self {
-        Self { lines: Arc::default(), listeners: Arc::default(), clock }
+        Self { lines: Arc::default(), listeners: Arc::default(), clock, id: StoreId::random() }
     }
 
     /// The claims that hold a lock now.
@@ -113,8 +114,8 @@ impl Store for MemoryStore {
         self.lines().claim(claim, self.clock.now())
     }
 
-    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
-        Ok(self.lines().amend(key, change, self.clock.now()))
+    async fn amend(&self, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+        Ok(self.lines().amend(key, number, change, self.clock.now()))
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
@@ -129,6 +130,10 @@ impl Store for MemoryStore {
         Ok(self.lines().line(name, self.clock.now()))
     }
 
+    async fn id(&self) -> Result<StoreId> {
+        Ok(self.id)
+    }
+
     fn on_loss(&self, listener: Losses) {
         self.listeners.add(listener);
     }
@@ -136,9 +141,14 @@ impl Store for MemoryStore {
 
 #[async_trait]
 impl Admin for MemoryStore {
-    async fn lines(&self, prefix: &str, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
+    async fn lines(
+        &self,
+        prefix: &str,
+        after: Option<&LockName>,
+        limit: usize,
+    ) -> Result<Vec<(LockName, Result<Line>)>> {
         let (mut lines, now) = (self.lines(), self.clock.now());
-        let names = lines.names(prefix, limit, now).into_iter();
+        let names = lines.names(prefix, after, limit, now).into_iter();
         Ok(names.map(|name| (name.clone(), Ok(lines.line(&name, now)))).collect())
     }
 

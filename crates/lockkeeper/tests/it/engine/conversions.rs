@@ -1,7 +1,7 @@
 //! Upgrade and downgrade when the store does not answer as it should.
 
 use lockkeeper::layer::Operation;
-use lockkeeper::store::{Admission, Capabilities};
+use lockkeeper::store::{Admission, Amend, Amended, Capabilities, ClaimKey, SessionId, Store as _};
 use lockkeeper::{Effect, ErrorKind, Guard, Mode, Owner};
 use tokio::time::sleep;
 
@@ -234,4 +234,19 @@ async fn a_guard_that_is_lost_keeps_its_owner_from_nothing() {
     let again = test_client.mutex("n").lock().owner(&owner).wait(secs(30)).await.unwrap();
     assert!(lost.check().is_err());
     again.release().await.unwrap();
+}
+
+/// Another process has changed the claim, with higher numbers: the change is made with a number above these.
+#[tokio::test(start_paused = true)]
+async fn a_change_goes_on_above_the_numbers_of_others() {
+    let world = World::new();
+    let test_client = world.test_client(secs(30)).await;
+    let writer = writer(&test_client).await;
+    let claimed = test_client.spy.last(Operation::Claim);
+    let key = ClaimKey { name: "n".parse().unwrap(), session: SessionId::random(), id: claimed.ids[0] };
+    assert_eq!(world.store.amend(&key, 1 << 40, &Amend::Value((*b"theirs").into())).await.unwrap(), Amended::Done);
+    let reader = writer.downgrade().await.unwrap();
+    let line = world.store.line(&key.name).await.unwrap();
+    assert_eq!(line.entries[0].weight, 1);
+    reader.release().await.unwrap();
 }

@@ -4,7 +4,7 @@ use std::future::IntoFuture;
 
 use lockkeeper::layer::Operation;
 use lockkeeper::store::Capabilities;
-use lockkeeper::store::Renewal;
+use lockkeeper::store::{Renewal, Verdict};
 use lockkeeper::time::believed;
 use lockkeeper::{ErrorKind, Guard, LostReason, SessionState};
 use tokio::time::sleep;
@@ -303,4 +303,27 @@ async fn of_each_of_many_locks_that_end_at_once_the_loss_is_reported() {
     }
     sleep(secs(11)).await;
     assert_eq!(test_client.count("lost"), guards.len());
+}
+
+/// The store keeps a claim for less time than its keeper asked for, and says so: the belief ends with what is kept, and the
+/// claim is renewed every third of that. A ttl that is longer than the keeper's own changes nothing.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_counts_from_the_ttl_that_the_store_keeps() {
+    for (told, kept) in [(secs(6), secs(6)), (secs(90), secs(30))] {
+        let world = World::new();
+        let test_client = world.test_client(secs(30)).await;
+        test_client.spy.always(Operation::Claim, Do::Say(Verdict::Granted { token: 7, ttl: told }));
+        test_client.spy.always(Operation::Renew, Do::Answer(vec![Renewal::Held { token: 7, ttl: told }]));
+        let guard = test_client.mutex("n").lock().await.unwrap();
+        assert!(guard.remaining() <= kept && guard.remaining() > kept - secs(1), "{:?}", guard.remaining());
+        sleep(secs(120)).await;
+        guard.check().unwrap();
+        assert!(guard.remaining() <= kept && guard.remaining() > kept / 2, "{:?}", guard.remaining());
+        test_client.spy.no_rules();
+        test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
+        let left = guard.remaining();
+        let start = world.now();
+        guard.lost().await;
+        assert!(world.now().saturating_since(start) <= left + millis(2));
+    }
 }

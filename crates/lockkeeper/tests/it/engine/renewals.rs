@@ -50,7 +50,8 @@ async fn a_claim_of_a_slow_server_beside_many_of_a_quick_one_is_renewed() {
     }
     let tokens: HashMap<_, _> = quick.iter().map(|guard| (guard.name().clone(), guard.token().raw())).collect();
     test_client.spy.rule(move |asked| {
-        let held = |name| tokens.get(name).map_or(Renewal::Unknown, |token| Renewal::Held { token: *token });
+        let held =
+            |name| tokens.get(name).map_or(Renewal::Unknown, |token| Renewal::Held { token: *token, ttl: secs(30) });
         let answers: Vec<_> = asked.names.iter().map(held).collect();
         match (asked.operation, answers.contains(&Renewal::Unknown), answers.len()) {
             (Operation::Renew, true, 1) => Some(Do::Late(secs(3))),
@@ -73,7 +74,7 @@ async fn a_renewal_that_failed_for_one_of_several_is_reported_for_that_one() {
     test_client.spy.rule(move |asked| {
         let answer = |name: &LockName| match name.as_str() {
             "bad" => Renewal::Failed(Error::new(ErrorKind::Unsupported, "somebody has written there")),
-            _ => Renewal::Held { token },
+            _ => Renewal::Held { token, ttl: secs(9) },
         };
         (asked.operation == Operation::Renew).then(|| Do::Answer(asked.names.iter().map(answer).collect()))
     });
@@ -168,7 +169,7 @@ async fn a_holder_that_is_said_to_wait_has_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_with_another_token_has_lost() {
-    assert_eq!(reason_of(Renewal::Held { token: 4711 }).await, LostReason::Forgotten);
+    assert_eq!(reason_of(Renewal::Held { token: 4711, ttl: secs(30) }).await, LostReason::Forgotten);
 }
 
 #[tokio::test(start_paused = true)]

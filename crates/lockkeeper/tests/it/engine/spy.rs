@@ -212,9 +212,9 @@ impl Store for Spy {
         }
     }
 
-    async fn amend(&self, key: &ClaimKey, change: &Amend) -> Result<Amended> {
+    async fn amend(&self, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
         let what = self.note(Operation::Amend, &[key], |_| ());
-        self.send(what, self.right.amend(key, change)).await
+        self.send(what, self.right.amend(key, number, change)).await
     }
 
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
@@ -235,7 +235,7 @@ impl Store for Spy {
         }
     }
 
-    forward_store! { self => self.right; admin fence_key }
+    forward_store! { self => self.right; admin id fence_key }
 
     fn on_loss(&self, listener: Losses) {
         *self.listener.lock().unwrap() = Some(listener);

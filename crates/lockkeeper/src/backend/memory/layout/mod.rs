@@ -79,7 +79,7 @@ impl Lines {
         }
         line.live(token, now);
         match line.entries.get(&token) {
-            Some(entry) if entry.granted => Renewal::Held { token },
+            Some(entry) if entry.granted => Renewal::Held { token, ttl: entry.ttl },
             _ => Renewal::Queued,
         }
     }
@@ -118,7 +118,13 @@ impl Lines {
         if found.is_some() { Withdrawal::Removed } else { Withdrawal::Absent }
     }
 
-    pub(in crate::backend::memory) fn amend(&mut self, key: &ClaimKey, change: &Amend, now: Instant) -> Amended {
+    pub(in crate::backend::memory) fn amend(
+        &mut self,
+        key: &ClaimKey,
+        number: u64,
+        change: &Amend,
+        now: Instant,
+    ) -> Amended {
         let Some(line) = self.lines.get_mut(&key.name) else { return Amended::NotLive };
         line.settle(now);
         let Some(entry) = line.find(key.id, now).and_then(|t| line.entries.get_mut(&t)) else {
@@ -128,6 +134,13 @@ impl Lines {
             Amend::Lower(_) | Amend::MinHold(_) if !entry.granted => return Amended::NotLive,
             // A break has ended its minimum hold, and a change that comes after it does not bring that back.
             Amend::MinHold(_) if entry.broken.is_some() => return Amended::NotLive,
+            _ => {}
+        }
+        if let Some(amended) = Amended::of_number(number, entry.changed) {
+            return amended;
+        }
+        entry.changed = number;
+        match change {
             Amend::MinHold(min_hold) => entry.keep_until = entry.keep_until.max(now + *min_hold),
             Amend::Lower(weight) => entry.weight = entry.weight.min(*weight),
             Amend::Value(value) => entry.meta.value = Some(Arc::clone(value)),
@@ -159,12 +172,19 @@ impl Lines {
         lines.filter(|entry| entry.granted && entry.is_live(now)).map(|entry| entry.key.clone()).collect()
     }
 
-    pub(in crate::backend::memory) fn names(&mut self, prefix: &str, limit: usize, now: Instant) -> Vec<LockName> {
+    pub(in crate::backend::memory) fn names(
+        &mut self,
+        prefix: &str,
+        after: Option<&LockName>,
+        limit: usize,
+        now: Instant,
+    ) -> Vec<LockName> {
         let live = |line: &Queue| line.entries.values().any(|p| p.is_counted(now));
         let mut names: Vec<_> = self
             .lines
             .iter()
-            .filter(|(name, line)| name.as_str().starts_with(prefix) && live(line))
+            .filter(|(name, _)| name.as_str().starts_with(prefix) && after.is_none_or(|after| *name > after))
+            .filter(|(_, line)| live(line))
             .map(|(name, _)| name.clone())
             .collect();
         names.sort();

@@ -31,6 +31,8 @@ pub(super) struct QueueEntry {
     pub(super) wait_ttl: Duration,
     pub(super) lock_delay: Duration,
     pub(super) meta: Meta,
+    /// The number of its last change.
+    pub(super) changed: u64,
     pub(super) granted: bool,
     /// When its minimum hold is over.
     pub(super) keep_until: Instant,
@@ -146,6 +148,7 @@ impl Queue {
             wait_ttl: claim.wait_ttl,
             lock_delay: claim.lock_delay,
             meta: claim.meta.clone(),
+            changed: 0,
             granted,
             keep_until: now,
             kept: false,
@@ -170,7 +173,7 @@ impl Queue {
 
     pub(super) fn verdict(&self, token: u64, now: Instant) -> Verdict {
         match self.entries.get(&token) {
-            Some(entry) if entry.granted => Verdict::Granted { token },
+            Some(entry) if entry.granted => Verdict::Granted { token, ttl: entry.ttl },
             Some(_) => Verdict::Queued {
                 ahead: u32::try_from(self.entries.range(..token).filter(|(_, p)| p.is_counted(now)).count())
                     .unwrap_or(u32::MAX),

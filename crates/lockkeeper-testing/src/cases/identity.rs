@@ -1,0 +1,14 @@
+//! What tells one store from another.
+
+use crate::{Case, Ttls};
+
+/// All clients see the same id, whoever asks first, and it stays while locks come and go.
+pub async fn all_clients_see_one_id(case: &Case) {
+    let (a, b, c) = (case.writer("lock").await, case.writer("lock").await, case.client(Ttls::long()).await);
+    let ids = tokio::join!(a.client.identity(), b.client.identity(), c.identity());
+    assert_eq!((ids.0, ids.0), (ids.1, ids.2));
+    a.granted().await;
+    a.release().await;
+    assert_eq!(b.client.identity().await, ids.0);
+    assert_eq!(case.client(Ttls::long()).await.identity().await, ids.0, "a client that came later");
+}
