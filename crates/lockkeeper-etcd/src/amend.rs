@@ -38,7 +38,7 @@ pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, number: u64, change
         let value = record.written();
         let request = transaction(vec![changed(&own.key, own.changed)], vec![rewrite(&own.key, value)], Vec::new());
         if store.txn(request).await.map_err(fault::of)?.succeeded {
-            store.0.sessions.get(&key.session)?.shows(key.id, record);
+            store.session(&key.session).await?.shows(key.id, record);
             return Ok(Amended::Done);
         }
     }

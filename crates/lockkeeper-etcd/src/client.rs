@@ -13,6 +13,7 @@ use super::fault;
 use super::layout::{Layout, Lines};
 use super::order::Order;
 use super::sessions::Sessions;
+use super::tombstones::Tombstones;
 use super::wire::messages::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, RangeRequest, RangeResponse,
     TxnRequest, TxnResponse,
@@ -26,7 +27,7 @@ use lockkeeper_core::kit::{Listeners, Process};
 
 /// What the store can do in its own layout.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
-    expiry: Expiry::Session { proof_lag: 0, resumable: true },
+    expiry: Expiry::Session { proof_lag: 0 },
     // 1.5 times etcd's default election timeout: etcd grants no lease for less.
     ttl_min: Duration::from_secs(2),
     max_waiters: 10_000,
@@ -58,6 +59,7 @@ pub(crate) struct Shared {
     pub(crate) lines: Lines,
     pub(crate) sessions: Sessions,
     pub(crate) order: Arc<Order>,
+    pub(crate) tombstones: Tombstones,
     /// The name of this client in its notification keys.
     pub(crate) client: Arc<str>,
     pub(crate) address: String,

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::wire::messages::LeaseGrantResponse;
-use super::{EtcdStore, amend, claim, compare, identity, renew, sessions, wait, withdraw};
+use super::{EtcdStore, amend, claim, compare, identity, renew, wait, withdraw};
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
     SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
 };
-use crate::{Error, ErrorKind, LockName, Result};
+use crate::{LockName, Result};
 
 #[async_trait]
 impl Store for EtcdStore {
@@ -23,20 +22,13 @@ impl Store for EtcdStore {
         Some(self)
     }
 
-    async fn open(&self, spec: &SessionSpec) -> Result<Opened> {
+    async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
         self.check_process()?;
         self.capabilities().check(spec)?;
         self.mark_layout().await?;
-        let (asked, sent) = (sessions::seconds(spec.ttl + spec.lock_delay), self.0.clock.now());
-        let LeaseGrantResponse { id: lease, ttl: granted, .. } = self.grant(asked).await?;
-        if granted < asked {
-            return Err(Error::new(ErrorKind::Unsupported, format!("etcd grants {granted} s instead of {asked} s"))
-                .with_remedy("a shorter ttl"));
-        }
-        let id = sessions::name_of(lease);
-        self.0.sessions.opened(id.clone(), spec, lease, sent);
+        let opened = self.open_session(id, spec).await?;
         self.begin_to_listen();
-        Ok(Opened { id, ttl: spec.ttl })
+        Ok(opened)
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
@@ -46,7 +38,7 @@ impl Store for EtcdStore {
 
     async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
         self.check_process()?;
-        withdraw::close(self, session, live).await
+        self.close_session(session, live).await
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
@@ -83,8 +75,9 @@ impl Store for EtcdStore {
     }
 
     fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
-        let session = self.0.sessions.get(&key.session).ok()?;
-        Some(compare::fence_key(&session.slot_of(&self.0.lines, key).at))
+        let session = self.0.sessions.known(&key.session);
+        let at = session.map_or_else(|| self.0.lines.claim(key), |session| session.slot_of(&self.0.lines, key).at);
+        Some(compare::fence_key(&at))
     }
 
     fn on_loss(&self, listener: Losses) {

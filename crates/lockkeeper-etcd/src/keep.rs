@@ -56,7 +56,7 @@ impl EtcdStore {
     /// `None` if another entry of this claim has begun a minimum hold meanwhile, which may be
     /// longer.
     async fn begin_unless_another_does(&self, key: &ClaimKey, number: u64, hold: Duration) -> Result<Option<Amended>> {
-        let session = self.0.sessions.get(&key.session)?;
+        let session = self.session(&key.session).await?;
         let Some((own, is_admitted)) = self.look_at_own(key).await? else { return Ok(Some(Amended::NotLive)) };
         let Some(record) = own.record.as_ref().filter(|_| is_admitted && !own.is_over()) else {
             return Ok(Some(Amended::NotLive));
@@ -142,7 +142,7 @@ impl EtcdStore {
             let on = self.last_to_end(session, own.lease, timer).await.map_err(Error::without_effect)?;
             let then = vec![put(&own.key, record.written(), on)];
             let request = transaction(vec![changed(&own.key, own.changed)], then, vec![get(&own.key)]);
-            let within = session.ttl.map_or(self.0.timeout, |ttl| ttl / 4);
+            let within = session.spec.ttl / 4;
             let asked = self.0.calls.ask_within("/etcdserverpb.KV/Txn", request, within).await;
             let answer: TxnResponse = asked.map_err(|error| match error.is_no_lease() && on == timer.keep.lease {
                 true => over_before(),
@@ -168,7 +168,7 @@ impl EtcdStore {
     /// timer, etcd is asked.
     pub(super) async fn leave_kept(&self, key: &ClaimKey, slot: &KeySlot, is_known: bool) -> Result<Left> {
         match &slot.timer {
-            Some(timer) if timer.is_over <= self.0.clock.now() => return Ok(Left::Nothing),
+            Some(timer) if is_known && timer.is_over <= self.0.clock.now() => return Ok(Left::Nothing),
             None if is_known => return Ok(Left::Nothing),
             _ => {}
         }
@@ -207,7 +207,7 @@ impl EtcdStore {
     /// The timer that a claim inherits from the claim which it replaces.
     pub(super) async fn inherited(&self, session: &Session, key: &ClaimKey) -> Result<Option<Timer>> {
         let slot = session.slot_of(&self.0.lines, key);
-        if slot.timer.is_some() || session.knows(key.id) {
+        if session.knows_timers() {
             return Ok(slot.timer);
         }
         let own = self.own(key, &slot).await?;

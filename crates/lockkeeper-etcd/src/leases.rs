@@ -33,6 +33,9 @@ impl EtcdStore {
         }
         let ttl = if purpose == Purpose::Hold { session.hold } else { session.wait };
         let (sent, lease) = (self.0.clock.now(), self.grant(ttl).await?.id);
+        if session.is_shared() {
+            self.show_lease(&session.id, lease, purpose).await?;
+        }
         session.add(lease, purpose, sent);
         match self.refresh(session, lease).await? {
             true => Ok(lease),
@@ -45,7 +48,7 @@ impl EtcdStore {
         let sent = self.0.clock.now();
         let ttls = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
         let seconds = ttls.get(&lease).copied().unwrap_or_default();
-        let is_there = session.is_renewed(lease, seconds, None)?;
+        let is_there = session.is_renewed(lease, seconds)?;
         match is_there {
             true => session.renewed(lease, sent, seconds),
             false => session.ended(lease),

@@ -81,7 +81,7 @@ impl EtcdStore {
     /// A claim of this client, unless only its minimum hold is left, and whether the claim is
     /// admitted.
     pub(super) async fn look_at_own(&self, key: &ClaimKey) -> Result<Option<(Contender, bool)>> {
-        let at = self.0.sessions.get(&key.session)?.slot_of(&self.0.lines, key).at;
+        let at = self.session(&key.session).await?.slot_of(&self.0.lines, key).at;
         let line = self.0.lines.of(&key.name);
         let mut answers = self.read_together(vec![get(&at), range(all(&line))]).await?.into_iter();
         let (own, others) = (only(answers.next()), answers.next().unwrap_or_default());

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use super::client::Shared;
 use super::sessions::Sessions;
+use super::tombstones::Tombstones;
 use super::wire::messages::{RangeRequest, RangeResponse, StatusRequest, StatusResponse};
 use super::wire::{Calls, WireError};
 use super::{EtcdStore, EtcdStoreBuilder, checks, fault};
@@ -45,6 +46,7 @@ impl EtcdStore {
             lines,
             sessions: Sessions::default(),
             order: Arc::default(),
+            tombstones: Tombstones::default(),
             client: HEXLOWER.encode(&random::bits128()).into(),
             address: builder.to_string(),
             timeout: builder.hosts.timeout,

@@ -23,19 +23,21 @@ use crate::{Error, ErrorKind, Result};
 
 /// For so long a watch replaces the look for a grant.
 const TRUSTED: Duration = Duration::from_secs(30);
-/// How long a renewal may take, if another client has opened the session.
-const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> Result<Renewed> {
-    let session = store.0.sessions.get(id)?;
-    let renewed = renew_all(store, &session, live).await;
+    let session = store.session(id).await?;
+    let renewed = renew_all(store, id, &session, live).await;
     if renewed.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
         store.0.sessions.lost(id);
     }
     renewed
 }
 
-async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> Result<Renewed> {
+async fn renew_all(store: &EtcdStore, id: &SessionId, session: &Arc<Session>, live: &[Live]) -> Result<Renewed> {
+    let missed = match session.is_shared() {
+        true => store.catch_up(id, session, live, store.0.clock.now()).await?,
+        false => Vec::new(),
+    };
     let trusted = store.0.clock.now() - TRUSTED;
     let proof = store.prove(session, live, trusted).await?;
     let mut claims = Vec::with_capacity(live.len());
@@ -54,10 +56,10 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
     let (mut admitted, mut positions, mut timed, mut records) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for ((at, live, state), found_status) in doubtful.into_iter().zip(store.look(&questions).await?) {
         if let ClaimStatus::First(found) = &found_status
-            && session.ttl.is_none()
+            && session.is_shared()
         {
             // Requests to let go are sent to the client that made the claim, which may be gone.
-            records.extend(found.record.clone());
+            records.extend(found.record.clone().filter(|record| record.client != store.0.client));
         }
         match found_status {
             ClaimStatus::First(found) if found.is_timed() => timed.push((at, &live.key, found)),
@@ -87,7 +89,7 @@ async fn renew_all(store: &EtcdStore, session: &Arc<Session>, live: &[Live]) -> 
             store.has_replaced(session, &live.key);
         }
     }
-    store.sweep(session, live, proof);
+    store.sweep(session, live, proof, missed);
     Ok(Renewed { claims, server_time: None, requests: store.requests_for(&records).await })
 }
 
@@ -110,8 +112,11 @@ fn at_once(
 ) -> Option<Renewal> {
     match (live.state, state, lease) {
         (LiveState::InFlight, _, None) => Some(Renewal::Unknown),
+        // Another client may be about to move a claim of a detached session to the timer of its
+        // minimum hold. The renewal writes the claim, so that such a move comes before it or fails.
         (LiveState::Granted, Some(state), Some(lease))
-            if state.held
+            if !session.is_shared()
+                && state.held
                 && state.is_dated
                 && lease == state.lease
                 && session.purpose(lease) == Some(Purpose::Hold) =>
@@ -150,8 +155,6 @@ struct Listed {
     keys: HashMap<Bytes, i64>,
     /// The leases that have ended.
     gone: Vec<i64>,
-    /// The ttl of each lease, in seconds.
-    granted: HashMap<i64, i64>,
 }
 
 impl EtcdStore {
@@ -160,15 +163,13 @@ impl EtcdStore {
         let sent = self.0.clock.now();
         let mut leases = session.living(sent);
         let listed = session.to_list(&leases, live, trusted, sent);
-        let within = session.ttl.map_or(TIME_LIMIT, |ttl| ttl / 4);
+        let within = session.spec.ttl / 4;
         let (ttls, on_leases) = tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&listed, within));
         let mut over: Vec<i64> = Vec::new();
-        // The answer to a renewal proves it only beside the ttl of the lease, which this client
-        // does not know if another client has made the lease.
         let ttls = ttls.map_err(fault::of)?;
-        let Listed { keys, gone, granted } = on_leases?;
+        let Listed { keys, gone } = on_leases?;
         for (lease, seconds) in ttls {
-            match session.is_renewed(lease, seconds, granted.get(&lease).copied())? {
+            match session.is_renewed(lease, seconds)? {
                 true => session.renewed(lease, sent, seconds),
                 false => over.push(lease),
             }
@@ -228,7 +229,6 @@ impl EtcdStore {
             if answer.ttl < 0 {
                 listed.gone.push(*lease);
             }
-            listed.granted.insert(*lease, answer.granted_ttl);
             listed.keys.extend(answer.keys.into_iter().map(|key| (key, *lease)));
         }
         Ok(listed)
@@ -267,24 +267,25 @@ impl EtcdStore {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::{Layout, Lines};
-    use super::super::sessions::{Sessions, name_of};
+    use super::super::layout::{Layout, Lines, lease_of};
+    use super::super::sessions::Sessions;
     use super::*;
-    use crate::store::{Claim, ClaimId, SessionSpec};
+    use crate::store::{Claim, ClaimId, SessionId, SessionSpec};
     use crate::time::Clock;
 
     #[test]
     fn a_renewal_looks_for_a_claim_that_may_be_moved_late() {
         let (sessions, ttl, now) = (Sessions::default(), Duration::from_secs(30), Clock::boot().now());
         let spec = SessionSpec::new(ttl, Duration::ZERO);
-        sessions.opened(name_of(7), &spec, 7, now);
-        let session = sessions.get(&name_of(7)).unwrap();
-        let key = ClaimKey { name: "a".parse().unwrap(), session: name_of(7), id: ClaimId::random() };
+        let id = SessionId::random();
+        let first = lease_of(&id);
+        let session = sessions.opened(&id, &spec, true, now);
+        let key = ClaimKey { name: "a".parse().unwrap(), session: id, id: ClaimId::random() };
         let claim = Claim::exclusive(key.clone(), &spec);
         let (id, at) = (key.id, session.slot(&Lines::new(Layout::Native, None), &key, now).at);
         let record = Arc::new(Record::of(&claim, &"c".into()));
         let state = ClaimState {
-            lease: 7,
+            lease: first,
             created: 1,
             held: true,
             is_dated: true,
@@ -295,14 +296,14 @@ mod tests {
             is_elsewhere: false,
         };
         session.insert_claim(id, state);
-        let keys = HashMap::from([(at, 7)]);
-        let proof = Proof { keys, listed: vec![7], is_whole: true, renewed: vec![7], sent: now };
+        let keys = HashMap::from([(at, first)]);
+        let proof = Proof { keys, listed: vec![first], is_whole: true, renewed: vec![first], sent: now };
         let live = Live { key, state: LiveState::Granted };
-        let at_once = || at_once(&session, &live, session.claim_state(id).as_ref(), Some(7), &proof, now);
+        let at_once = || at_once(&session, &live, session.claim_state(id).as_ref(), Some(first), &proof, now);
         assert_eq!(at_once(), Some(Renewal::Held { token: 1, ttl }));
         session.is_unsettled(id);
         assert_eq!(at_once(), None);
-        session.holds(id, 7, 1);
+        session.holds(id, first, 1);
         assert_eq!(at_once(), None, "what was only found may be moved still");
         session.is_dated(id);
         assert_eq!(at_once(), Some(Renewal::Held { token: 1, ttl }));

@@ -1,5 +1,5 @@
 //! Sweeping, after a renewal has listed all keys of a session: claims that lost replies have left
-//! on its leases, leases that are not needed, and old tombstones. The answer to the renewal does
+//! on its leases and leases that are not needed. The answer to the renewal does
 //! not wait for it.
 
 use std::sync::Arc;
@@ -8,9 +8,11 @@ use bytes::Bytes;
 
 use super::EtcdStore;
 use super::fault;
-use super::layout::transaction::{delete, delete_made, transaction};
+use super::layout::Missed;
+use super::layout::transaction::{delete_made, transaction};
 use super::renew::Proof;
 use super::sessions::Session;
+use super::shared::Verdicts;
 use super::wire::messages::{RangeRequest, TxnResponse};
 use crate::store::Live;
 use crate::time::Instant;
@@ -23,24 +25,25 @@ struct Leftovers {
     leases: Vec<i64>,
     /// Claims that no renewal has listed for a whole ttl.
     keys: Vec<Bytes>,
-    /// Tombstones that have lasted long enough.
-    said: Vec<Bytes>,
+    /// Claims of a detached session, which another client may list.
+    verdicts: Verdicts,
 }
 
 impl EtcdStore {
     /// Removes the leftovers. What fails is tried again with a later renewal.
-    pub(super) fn sweep(&self, session: &Arc<Session>, live: &[Live], proof: Proof) {
-        let (sent, over) = (proof.sent, self.left_over(session, live, proof));
-        if over.leases.is_empty() && over.keys.is_empty() && over.said.is_empty() {
+    /// Of a detached session other clients have `missed` these claims in their lists.
+    pub(super) fn sweep(&self, session: &Arc<Session>, live: &[Live], proof: Proof, missed: Vec<Missed>) {
+        let (sent, over) = (proof.sent, self.left_over(session, live, proof, missed));
+        if over.leases.is_empty() && over.keys.is_empty() && over.verdicts.is_empty() {
             return;
         }
         let (store, session) = (self.clone(), Arc::clone(session));
         self.0.runtime.serve(async move { store.remove_all(&session, over, sent).await });
     }
 
-    fn left_over(&self, session: &Session, live: &[Live], proof: Proof) -> Leftovers {
+    fn left_over(&self, session: &Session, live: &[Live], proof: Proof, missed: Vec<Missed>) -> Leftovers {
         let now = self.0.clock.now();
-        let mut over = Leftovers { said: session.gone_for_long(now), ..Leftovers::default() };
+        let mut over = Leftovers::default();
         if proof.is_whole {
             let mut found = proof.keys;
             over.leases = session.to_revoke(&found.values().copied().collect(), now);
@@ -48,7 +51,10 @@ impl EtcdStore {
                 found.remove(&session.slot_of(&self.0.lines, &live.key).at);
             }
             let unlisted = found.into_keys().filter(|key| self.0.lines.is_claim(key)).collect();
-            over.keys = session.left_over(unlisted, now);
+            match session.is_shared() {
+                true => over.verdicts = session.judge_unlisted(unlisted, missed, now),
+                false => over.keys = session.left_over(unlisted, now),
+            }
         }
         over
     }
@@ -64,14 +70,7 @@ impl EtcdStore {
                 self.log_unswept(&error);
             }
         }
-        for keys in over.said.chunks(100) {
-            let request = transaction(Vec::new(), keys.iter().map(delete).collect(), Vec::new());
-            let swept = self.txn(request).await;
-            if let Err(error) = swept.map(|_: TxnResponse| ()).map_err(fault::of) {
-                self.log_unswept(&error);
-                keys.iter().for_each(|key| session.said_gone(key.clone(), sent));
-            }
-        }
+        self.tell(&session.id, over.verdicts).await;
     }
 
     /// Removes a leftover from the list of a renewal that was sent at this moment, unless another

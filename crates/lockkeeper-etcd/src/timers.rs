@@ -24,7 +24,10 @@ impl EtcdStore {
             _ => self.lease(session, Purpose::Hold).await?,
         };
         let (renewed, ttl) = session.renewal_of(hold);
-        if timer.valid_until >= renewed + ttl {
+        // Another client of a detached session may have renewed it until now, which is not known here.
+        let is_known = !session.is_shared();
+        let latest = if is_known { renewed } else { self.0.clock.now() };
+        if timer.valid_until >= latest + ttl {
             return Ok(timer.keep.lease);
         }
         // The clock of this client cannot decide it. etcd's clock can: it times both leases.
@@ -33,7 +36,8 @@ impl EtcdStore {
             return Ok(timer.keep.lease);
         }
         let ends = self.0.clock.now() + lasts_at_most(left.map_or(Duration::ZERO, |left| left + CUT));
-        if renewed + believed(ttl) < ends && !self.refresh(session, hold).await? {
+        let is_long_enough = is_known && renewed + believed(ttl) >= ends;
+        if !is_long_enough && !self.refresh(session, hold).await? {
             return Err(sessions::lost());
         }
         Ok(hold)

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::EtcdStore;
-use super::layout::transaction::all;
+use super::layout::transaction::{all, only};
 use super::layout::{Contender, Span, is_as_it_was};
 use super::look::Question;
 use super::neighbours::{Neighbours, Next};
@@ -28,15 +28,18 @@ const LOOK: Duration = Duration::from_secs(10);
 
 /// Waits for the grant of a claim, or for its end.
 pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -> Result<Wake> {
-    let session = store.0.sessions.get(&key.session)?;
+    let session = store.session(&key.session).await?;
     let state = session.claim_state(key.id);
-    let waiter = Waiter {
-        store,
-        session: &session,
-        key,
-        question: store.question(&session, key, state.as_ref()),
-        is_followed: state.as_ref().is_some_and(|state| state.record.capacity != MAX),
-    };
+    let mut question = store.question(&session, key, state.as_ref());
+    let mut is_followed = state.as_ref().is_some_and(|state| state.record.capacity != MAX);
+    if state.is_none() {
+        // Another client of the session has made the claim.
+        let own = RangeRequest { key: question.own.key.clone(), ..RangeRequest::default() };
+        let Some(own) = only(Some(store.range(own).await?)).map(Contender::read) else { return Ok(Wake::Changed) };
+        (question.own.created, question.exclusive) = (own.created, own.weight() == MAX);
+        is_followed = own.capacity() != MAX;
+    }
+    let waiter = Waiter { store, session: &session, key, question, is_followed };
     let seen = state.and_then(|state| state.blocked_by);
     let woken = store.0.clock.timeout(within, waiter.run(seen)).await.unwrap_or(Ok(Wake::Elapsed));
     if let Ok(Wake::Granted { .. }) = woken {

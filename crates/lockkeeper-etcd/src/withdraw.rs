@@ -7,17 +7,22 @@ use bytes::Bytes;
 use super::keep::Left;
 use super::layout::Incarnation;
 use super::layout::transaction::{delete_made, deleted, put, transaction};
-use super::sessions::Purpose;
-use super::wire::WireError;
 use super::wire::messages::{RequestOp, TxnResponse};
-use super::{EtcdStore, fault, wire};
-use crate::Result;
-use crate::store::{ClaimKey, Live, SessionId, Store as _, Withdrawal};
+use super::{EtcdStore, fault};
+use crate::store::{ClaimId, ClaimKey, Withdrawal};
+use crate::{ErrorKind, Result};
 
 pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
-    let session = store.0.sessions.get(&key.session)?;
+    let session = match store.session(&key.session).await {
+        // Nothing of it is there, and its claims are not let in; but the id may be sent in another one.
+        Err(error) if error.kind() == ErrorKind::SessionLost => {
+            remove_and_mark_gone(store, None, key.id, tombstone).await?;
+            return Ok(Withdrawal::Absent);
+        }
+        session => session?,
+    };
     let slot = session.slot_of(&store.0.lines, key);
-    let is_known = session.knows(key.id);
+    let is_known = session.knows_timers();
     let state = session.left(key.id);
     let made = state.as_ref().map_or(slot.created, |state| state.created);
     let left = store.leave_kept(key, &slot, is_known).await?;
@@ -26,22 +31,10 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     let created = if left == Left::Nothing { made } else { 0 };
     let leaves = store.0.order.leave(&key.name, Incarnation { key: slot.at.clone(), created });
     let removal = (left == Left::Nothing).then(|| delete_made(&slot.at, made));
-    let (mut leases, gone) = (Vec::new(), store.0.lines.gone(key.id));
-    if let Some(tombstone) = tombstone {
-        // The tombstone lives as long as a late copy of the claim could join the line: on a lease
-        // of the session or, if those have ended, on the timer of the claim.
-        let hold = session.lease(Purpose::Hold).or_else(|| session.leases().first().copied());
-        leases = slot.timers().chain(hold).collect();
-        session.said_gone(gone.clone(), store.0.clock.now() + tombstone);
-    }
-    let answer = remove_and_mark_gone(store, removal, &gone, leases).await;
+    let answer = remove_and_mark_gone(store, removal, key.id, tombstone).await;
     let was_piggybacked = leaves.was_piggybacked() && state.is_some();
-    let answer = answer.map_err(|error| match was_piggybacked {
-        true => fault::of(error).with_unknown_effect(),
-        false => fault::of(error),
-    })?;
-    // From now on the next claim does not delete the key: it is gone, and another claim may use the
-    // slot.
+    let answer = answer.map_err(|error| if was_piggybacked { error.with_unknown_effect() } else { error })?;
+    // The next claim does not delete what is gone, in a slot that is another claim's then.
     drop(leaves);
     if deleted(&answer.responses) > 0 {
         // No key is on the timers any more, which a new leader of etcd may have lengthened.
@@ -53,52 +46,38 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
         session.retires_slot(key.id);
     }
     session.releases_slot(key, store.0.clock.now());
-    if session.ttl.is_none() {
-        // Another client opened the session. This client knew only this claim in it.
-        store.0.sessions.forget(&key.session);
-    }
     let removed = deleted(&answer.responses) > 0 || was_piggybacked || left == Left::Kept;
     Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
 }
 
-/// Removes a claim, and puts its tombstone on the last of these leases that has not ended. Both are
-/// one transaction, so a late copy of the claim comes before both or after both.
+/// Removes a claim, and puts its tombstone, which stands for so long whatever becomes of the session. Both are one
+/// transaction, so a late copy of the claim comes before both or after both.
 async fn remove_and_mark_gone(
     store: &EtcdStore,
     removal: Option<RequestOp>,
-    gone: &Bytes,
-    mut leases: Vec<i64>,
-) -> Result<TxnResponse, WireError> {
+    id: ClaimId,
+    tombstone: Option<Duration>,
+) -> Result<TxnResponse> {
+    let (gone, mut fresh, mut lasts) = (store.0.lines.gone(id), false, tombstone);
     loop {
-        let lease = leases.pop();
-        let ops: Vec<_> = removal.iter().cloned().chain(lease.map(|on| put(gone, Bytes::new(), on))).collect();
+        let lease = match lasts {
+            None => None,
+            Some(lasts) => match store.tombstone_lease(lasts, fresh).await {
+                // What cannot be written cannot come late either.
+                Err(error) if fault::is_full(&error) => None,
+                lease => Some(lease?),
+            },
+        };
+        let ops: Vec<_> = removal.iter().cloned().chain(lease.map(|on| put(&gone, Bytes::new(), on))).collect();
         if ops.is_empty() {
             return Ok(TxnResponse::default());
         }
         match store.txn(transaction(Vec::new(), ops, Vec::new())).await {
-            Err(error) if lease.is_some() && error.is_no_lease() => {}
+            Err(error) if lease.is_some() && !fresh && error.is_no_lease() => fresh = true,
             // A full database refuses every late copy of the claim. But the claim may be there, so
             // it is deleted.
-            Err(error) if lease.is_some() && error.is_no_space() => leases.clear(),
-            answer => return answer,
+            Err(error) if lease.is_some() && error.is_no_space() => lasts = None,
+            answer => return answer.map_err(fault::of),
         }
     }
-}
-
-/// Ends the leases of a session, and the claims with them. Claims on other leases are withdrawn one by one.
-pub(super) async fn close(store: &EtcdStore, session: &SessionId, live: &[Live]) -> Result<()> {
-    let (session, id) = (store.0.sessions.get(session)?, session);
-    // Under the gate no other call makes a lease for this session, and after it none will.
-    let mut is_closed = session.gate.lock().await;
-    *is_closed = true;
-    let leases = session.leases();
-    let elsewhere = store.not_on(&session, id, &leases, live).await?;
-    for withdrawn in wire::all(elsewhere.iter().map(|key| store.withdraw(key, None))).await {
-        withdrawn?;
-    }
-    for lease in leases {
-        store.revoke(lease).await?;
-    }
-    store.0.sessions.forget(id);
-    Ok(())
 }

@@ -12,6 +12,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::layout::{Micros, micros, read};
 use super::liveness::{Clients, DeadClientCheck};
+use super::renew::SPARE_MAX;
 use super::{checks, fault};
 use crate::duration::format_duration;
 use crate::time::{self, Clock};
@@ -74,7 +75,7 @@ impl Boot {
     }
 }
 
-/// Empties the lines if the machine was restarted since the file was opened last. To be called inside the gate.
+/// Begins again if the machine was restarted since the file was opened last. To be called inside the gate.
 pub(super) fn greet(db: &mut Connection, path: &Path, boot: &Boot, clients: &Clients) -> Result<()> {
     let undone = |e| fault::undone(path, e);
     let known = known(db).map_err(undone)?;
@@ -90,7 +91,7 @@ pub(super) fn greet(db: &mut Connection, path: &Path, boot: &Boot, clients: &Cli
     {
         return Err(held(path, &name, left));
     }
-    empty(db, boot).map_err(undone)
+    begin_again(db, &known, boot).map_err(undone)
 }
 
 fn known(db: &Connection) -> rusqlite::Result<Known> {
@@ -117,14 +118,35 @@ fn live_claim(db: &Connection, now: Micros, clients: &Clients) -> rusqlite::Resu
     Ok(Some((name, left.unwrap_or_default())))
 }
 
-/// Times of an earlier boot mean nothing, and no holder of that boot is left. The fences stay.
-fn empty(db: &mut Connection, boot: &Boot) -> rusqlite::Result<()> {
+/// No process of an earlier boot is left, and nothing that belongs to one. A detached session belongs to none: its holder may
+/// be on another host, and believe until its deadline. So it has its whole life from now on, with its claims. The fences stay.
+fn begin_again(db: &mut Connection, known: &Known, boot: &Boot) -> rusqlite::Result<()> {
     let greeting = Transaction::new(db, TransactionBehavior::Immediate)?;
     greeting.execute_batch(
         "UPDATE lk_lock AS l SET revision = revision + 1,
              fence = max(fence, coalesce((SELECT max(ord) FROM lk_claim WHERE name = l.name), 0));
-         DELETE FROM lk_claim; DELETE FROM lk_session; DELETE FROM lk_gone;",
+         DELETE FROM lk_session WHERE detached = 0;
+         DELETE FROM lk_claim WHERE lasts = 0 AND session NOT IN (SELECT id FROM lk_session);",
     )?;
+    // The machine was up at this time: a life in the file is longer than it was told by no more than the reserve.
+    let up = known.newest.saturating_sub(SPARE_MAX);
+    greeting.execute(
+        "UPDATE lk_session SET dead = max(dead, hold_until_us <= ?2),
+             hold_until_us = iif(hold_until_us <= ?2, ?1, ?1 + ttl_us),
+             wait_until_us = iif(hold_until_us <= ?2, ?1, ?1 + wait_ttl_us)",
+        [boot.now, up],
+    )?;
+    // Of these no more was left when the machine went down than was left then.
+    let later = boot.now.saturating_sub(up);
+    greeting.execute(
+        "UPDATE lk_claim SET since_us = since_us + ?1, until_us = until_us + ?1, unlisted_us = NULL,
+             keep_until_us = iif(keep_until_us <= ?2, 0, keep_until_us + ?1)",
+        [later, up],
+    )?;
+    for table in ["lk_gone", "lk_closed"] {
+        greeting.execute(&format!("DELETE FROM {table} WHERE until_us <= ?1"), [up])?;
+        greeting.execute(&format!("UPDATE {table} SET until_us = until_us + ?1"), [later])?;
+    }
     greeting.execute("UPDATE lk_meta SET boot_id = ?1, began_us = ?2", (&boot.id, boot.began))?;
     greeting.commit()
 }

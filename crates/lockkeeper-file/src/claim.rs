@@ -64,10 +64,13 @@ impl Txn<'_> {
                 "UPDATE lk_claim SET weight = min(weight, ?3) WHERE name = ?1 AND ord = ?2",
                 params![name, ord, weight],
             )?,
-            Amend::MinHold(min_hold) => self.change(
-                "UPDATE lk_claim SET keep_until_us = max(keep_until_us, ?3) WHERE name = ?1 AND ord = ?2",
-                params![name, ord, self.now.saturating_add(span(*min_hold))],
-            )?,
+            Amend::MinHold(min_hold) => {
+                self.needs_disk |= row.detached;
+                self.change(
+                    "UPDATE lk_claim SET keep_until_us = max(keep_until_us, ?3) WHERE name = ?1 AND ord = ?2",
+                    params![name, ord, self.now.saturating_add(span(*min_hold))],
+                )?
+            }
             Amend::Value(value) => {
                 self.change("UPDATE lk_claim SET value = ?3 WHERE name = ?1 AND ord = ?2", params![name, ord, value])?
             }

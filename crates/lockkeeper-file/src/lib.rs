@@ -69,8 +69,7 @@ use lockkeeper_core::url::StoreUrl;
 use lockkeeper_core::{Error, ErrorKind, LockName, Open, Result, duration, registers, store, time, url};
 
 /// The capabilities of this store.
-const CAPABILITIES: Capabilities =
-    Capabilities { expiry: Expiry::Session { proof_lag: 0, resumable: true }, ..Capabilities::full() };
+const CAPABILITIES: Capabilities = Capabilities { expiry: Expiry::Session { proof_lag: 0 }, ..Capabilities::full() };
 
 /// A store in a file of this host. Clones are the same client; each further opening of the file is another client.
 #[derive(Clone)]
@@ -181,10 +180,10 @@ impl Store for FileStore {
         Some(self)
     }
 
-    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
-        check_range(&self.capabilities(), session)?;
-        let (session, client) = (session.clone(), Arc::clone(&self.0.own));
-        self.write(move |txn| txn.open(&session, &client)).await
+    async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+        check_range(&self.capabilities(), spec)?;
+        let (id, spec, client) = (id.clone(), spec.clone(), Arc::clone(&self.0.own));
+        self.write(move |txn| txn.open(&id, &spec, &client)).await
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {

@@ -11,7 +11,7 @@ use super::layout::claim_row::{ClaimRow, claim_rows};
 use super::layout::{Micros, Txn, span};
 use crate::fault::Outcome;
 use crate::liveness::ClientId;
-use crate::store::{Asked, ClaimId, Live, LiveState, Opened, Renewal, Renewed, SessionId, SessionSpec};
+use crate::store::{Asked, ClaimId, Live, LiveState, Opened, Renewal, Renewed, SessionId, SessionSpec, refusal};
 use crate::{Error, ErrorKind};
 
 /// Up to this many claims are looked up one by one; more, with one query for all of the session.
@@ -21,21 +21,36 @@ const CLEARED: u32 = 4;
 /// A lease in the file is longer by this part of it, up to a maximum: later claims in this time
 /// need not write it.
 const SPARE_PART: Micros = 128;
-const SPARE_MAX: Micros = 250_000;
+pub(crate) const SPARE_MAX: Micros = 250_000;
 
 /// The answer about one claim, and the request for its lock.
 type Answer = (Renewal, Option<Asked>);
 
 impl Txn<'_> {
-    pub(crate) fn open(&mut self, spec: &SessionSpec, client: &str) -> Outcome<Opened> {
-        let id = SessionId::random();
+    /// The same id again is the same session, whoever opens it; one that is over is over.
+    pub(crate) fn open(&mut self, id: &SessionId, spec: &SessionSpec, client: &str) -> Outcome<Opened> {
+        let is_closed = "SELECT 1 FROM lk_closed WHERE id = ?1 AND until_us > ?2";
+        if self.first(is_closed, params![id.as_str(), self.now], |_| Ok(()))?.is_some() {
+            return Err(refusal::session_ended().into());
+        }
+        let [ttl, wait_ttl, delay] = [spec.ttl, spec.wait_ttl, spec.lock_delay].map(span);
+        let known = self.first(
+            "SELECT ttl_us, wait_ttl_us, delay_us, detached FROM lk_session WHERE id = ?1",
+            [id.as_str()],
+            |row| Ok(([row.get::<_, Micros>(0)?, row.get(1)?, row.get(2)?], row.get::<_, bool>(3)?)),
+        )?;
+        if let Some(known) = known {
+            self.revive(id)?;
+            let is_same = known == ([ttl, wait_ttl, delay], spec.detached);
+            return if is_same { Ok(Opened { ttl: spec.ttl }) } else { Err(refusal::other_durations().into()) };
+        }
         self.change(
-            "INSERT INTO lk_session (id, client, detached, ttl_us, wait_ttl_us, hold_until_us, wait_until_us)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6 + ?4, ?6 + ?5)",
-            params![id.as_str(), client, spec.detached, span(spec.ttl), span(spec.wait_ttl), self.now],
+            "INSERT INTO lk_session (id, client, detached, ttl_us, wait_ttl_us, delay_us, hold_until_us, wait_until_us)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7 + ?4, ?7 + ?5)",
+            params![id.as_str(), client, spec.detached, ttl, wait_ttl, delay, self.now],
         )?;
         self.clear_ended(CLEARED)?;
-        Ok(Opened { id, ttl: spec.ttl })
+        Ok(Opened { ttl: spec.ttl })
     }
 
     pub(crate) fn renew(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Renewed> {
@@ -62,6 +77,9 @@ impl Txn<'_> {
     }
 
     fn renew_one(&mut self, live: &Live, row: Option<&ClaimRow>) -> Outcome<Answer> {
+        if let Some(row) = row.filter(|row| row.unlisted.is_some()) {
+            self.note_unlisted(row, None)?;
+        }
         let renewal = match row {
             None if live.state == LiveState::InFlight => Renewal::Unknown,
             None => Renewal::Lost(self.who_removed(live.key.id)?),

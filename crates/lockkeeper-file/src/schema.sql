@@ -1,4 +1,4 @@
--- Version 8. Times are µs of CLOCK_BOOTTIME, and mean nothing after a restart of the machine.
+-- Version 9. Times are µs of CLOCK_BOOTTIME. After another start of the machine `boot.rs` writes those that still count anew.
 
 -- One row with the facts about the whole file.
 CREATE TABLE lk_meta (
@@ -22,9 +22,10 @@ CREATE TABLE lk_lock (
 CREATE TABLE lk_session (
     id            TEXT    PRIMARY KEY,
     client        TEXT    NOT NULL,             -- the liveness file of the process that opened it
-    detached      INTEGER NOT NULL,             -- 1: outlives that process
+    detached      INTEGER NOT NULL,             -- 1: outlives that process, and a restart of the machine
     ttl_us        INTEGER NOT NULL,
     wait_ttl_us   INTEGER NOT NULL,
+    delay_us      INTEGER NOT NULL,             -- the lock-delay with which it was opened; each claim has its own
     hold_until_us INTEGER NOT NULL,
     wait_until_us INTEGER NOT NULL,
     dead          INTEGER NOT NULL DEFAULT 0,   -- 1: its process was found dead
@@ -55,6 +56,8 @@ CREATE TABLE lk_claim (
     broken_reason TEXT,
     asked_by      TEXT,               -- the client that requests the lock
     asked_reason  TEXT,
+    unlisted_us   INTEGER,            -- since when no renewal of its session has listed it, as far as somebody has looked
+    lasts         INTEGER NOT NULL DEFAULT 0,   -- 1: it is kept, and its session was detached
     PRIMARY KEY (name, ord)
 ) STRICT, WITHOUT ROWID;
 -- One index for both ways to look: every claim and every release writes a page of each.
@@ -73,3 +76,10 @@ CREATE TABLE lk_gone (
     broken_reason TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX lk_gone_until ON lk_gone (until_us);
+
+-- Ids of sessions that were closed. They are not opened again while a copy of their opening could still arrive.
+CREATE TABLE lk_closed (
+    id       TEXT    PRIMARY KEY,
+    until_us INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lk_closed_until ON lk_closed (until_us);

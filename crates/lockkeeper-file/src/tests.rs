@@ -17,6 +17,7 @@ use crate::time::Instant;
 use lockkeeper_core::Effect;
 
 mod basics;
+mod boots;
 mod faults;
 mod many;
 mod opening;
@@ -58,7 +59,8 @@ struct Client {
 
 impl Client {
     async fn on(store: FileStore, spec: SessionSpec) -> Self {
-        let session = Store::open(&store, &spec).await.unwrap().id;
+        let session = SessionId::random();
+        Store::open(&store, &session, &spec).await.unwrap();
         Self { store, session, spec }
     }
 

@@ -8,9 +8,9 @@ use super::layout::claim_row::ClaimRow;
 use super::layout::{Micros, Txn, span};
 use crate::LockName;
 use crate::fault::Outcome;
-use crate::store::{Broken, ClaimId, ClaimKey, SessionId, Withdrawal};
+use crate::store::{Broken, ClaimId, ClaimKey, SessionId, TOMBSTONE_MIN, Withdrawal};
 
-/// The most tombstones that one request clears away.
+/// The most tombstones, or closed ids, that one request clears away.
 const CLEAR_MAX: u32 = 64;
 
 impl Txn<'_> {
@@ -29,7 +29,22 @@ impl Txn<'_> {
         let claims = self.claims_of(session)?;
         self.remove_all(claims.into_values())?;
         self.change("DELETE FROM lk_session WHERE id = ?1", [session.as_str()])?;
+        self.remember_closed(session)?;
         self.memory.leftovers.forget(session);
+        Ok(())
+    }
+
+    /// Nobody opens it again for a while.
+    fn remember_closed(&self, session: &SessionId) -> Outcome<()> {
+        self.change(
+            "DELETE FROM lk_closed WHERE id IN (SELECT id FROM lk_closed WHERE until_us <= ?1 LIMIT ?2)",
+            params![self.now, CLEAR_MAX],
+        )?;
+        self.change(
+            "INSERT INTO lk_closed (id, until_us) VALUES (?1, ?2)
+             ON CONFLICT (id) DO UPDATE SET until_us = max(until_us, excluded.until_us)",
+            params![session.as_str(), self.now.saturating_add(span(TOMBSTONE_MIN))],
+        )?;
         Ok(())
     }
 

@@ -145,8 +145,11 @@ impl WriterState {
                 Some(failure) => (job.work)(Err(failure)),
             })
             .collect();
+        let needs_disk = txn.needs_disk() && commit != Commit::OnDisk;
         let (failure, notifications, dead) = txn.finish();
-        let committed = failure.map_or_else(|| self.commit(), Err).and_then(|()| self.still_counts());
+        let committed = failure.map_or_else(|| self.commit(), Err);
+        let committed = committed.and_then(|()| if needs_disk { self.reach_disk() } else { Ok(()) });
+        let committed = committed.and_then(|()| self.still_counts());
         Done { answers, committed, notifications, dead }
     }
 
@@ -167,6 +170,26 @@ impl WriterState {
             self.commit = commit;
         }
         Ok(())
+    }
+
+    /// Waits until all that was committed is on the disk: for that, one more transaction that waits is enough.
+    fn reach_disk(&mut self) -> Result<()> {
+        #[cfg(test)]
+        {
+            self.memory.reached += 1;
+        }
+        let reached = self.wait_for_disk(Commit::OnDisk).and_then(|()| {
+            self.run("BEGIN IMMEDIATE")?;
+            self.run("UPDATE lk_meta SET floor = floor")
+        });
+        match reached {
+            Ok(()) => self.commit(),
+            Err(e) => {
+                // There may be none.
+                let _ = self.db.execute_batch("ROLLBACK");
+                Err(fault::uncommitted(self.file.path(), e))
+            }
+        }
     }
 
     /// The file may have been removed within the transaction: the next writer at the gate makes another one.

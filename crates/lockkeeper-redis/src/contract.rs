@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::route::NoFallback;
-use super::{CAPABILITIES, RedisStore, claim, fault, layout, long, renew, wait, withdraw};
+use super::{CAPABILITIES, RedisStore, claim, fault, layout, long, renew, session, wait, withdraw};
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
     SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
@@ -22,11 +22,8 @@ impl Store for RedisStore {
         Some(self)
     }
 
-    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
-        self.capabilities().check(session)?;
-        let id = SessionId::random();
-        self.0.session_claims.open(&id, session);
-        Ok(Opened { id, ttl: session.ttl })
+    async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+        session::open(self, id, spec).await
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {

@@ -27,6 +27,7 @@ mod replicas;
 mod rights;
 mod route;
 mod servers;
+mod session;
 #[doc(hidden)]
 pub mod transactions;
 mod wait;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::{RedisStore, layout};
+use super::{RedisStore, layout, session};
 use crate::Result;
 use crate::store::{ClaimId, ClaimKey, Live, LiveState, SessionId, TOMBSTONE_MIN, Withdrawal};
 
@@ -18,9 +18,9 @@ pub(super) async fn withdraw(store: &RedisStore, key: &ClaimKey, tombstone: Opti
 }
 
 /// The server knows no sessions: each claim is withdrawn, in requests that are sent together.
-pub(super) async fn close(store: &RedisStore, session: &SessionId, live: &[Live]) -> Result<()> {
+pub(super) async fn close(store: &RedisStore, id: &SessionId, live: &[Live]) -> Result<()> {
     let mut all: HashMap<ClaimId, (ClaimKey, Option<Duration>)> =
-        store.0.session_claims.of(session).into_iter().map(|key| (key.id, (key, None))).collect();
+        store.0.session_claims.of(id).into_iter().map(|key| (key.id, (key, None))).collect();
     for live in live {
         // A copy of it may still be on its way.
         let tombstone = (live.state == LiveState::InFlight).then_some(TOMBSTONE_MIN);
@@ -41,6 +41,5 @@ pub(super) async fn close(store: &RedisStore, session: &SessionId, live: &[Live]
         closed = closed.and(withdrawn.map(drop));
     }
     closed?;
-    store.0.session_claims.close(session);
-    Ok(())
+    session::ended(store, id).await
 }

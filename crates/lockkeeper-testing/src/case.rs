@@ -118,9 +118,14 @@ impl Case {
         Client::open(self.harness.client().await, self.clock.clone(), ttls).await
     }
 
-    /// A client with a session that other clients may use.
-    pub async fn detached_client(&self, ttls: Ttls) -> Client {
-        Client::open_detached(self.harness.client().await, self.clock.clone(), ttls).await
+    /// A client in a process of its own, with a detached session.
+    pub async fn detached(&self, ttls: Ttls) -> Client {
+        Client::open_as(self.harness.client().await, self.clock.clone(), ttls, true).await
+    }
+
+    /// Another client of this session, in a process of its own, that has not opened the session.
+    pub async fn beside(&self, client: &Client) -> Client {
+        client.beside(self.harness.client().await)
     }
 
     /// One client for each of these mutex claims on one name. The claims outlive the case.

@@ -30,36 +30,54 @@ pub struct Client {
     pub session: SessionId,
     pub(super) clock: Clock,
     pub(super) ttls: Ttls,
+    pub(super) detached: bool,
     /// When those requests were sent that the store has acknowledged as a renewal of the session.
     pub(super) proofs: Arc<Mutex<Vec<Instant>>>,
 }
 
 impl Client {
     pub(super) async fn open(store: Arc<dyn Store>, clock: Clock, ttls: Ttls) -> Self {
-        let open = || Self::try_open(Arc::clone(&store), clock.clone(), ttls);
+        Self::open_as(store, clock, ttls, false).await
+    }
+
+    /// With a session that may be detached.
+    pub(super) async fn open_as(store: Arc<dyn Store>, clock: Clock, ttls: Ttls, detached: bool) -> Self {
+        let open = || Self::try_open(Arc::clone(&store), clock.clone(), ttls, detached);
         patiently(&clock, open).await.expect("a session")
     }
 
-    pub(super) async fn try_open(store: Arc<dyn Store>, clock: Clock, ttls: Ttls) -> Result<Self> {
-        let sent = clock.now();
-        let Ttls { ttl, wait_ttl, lock_delay } = ttls;
-        let mut spec = SessionSpec::new(ttl, lock_delay);
-        spec.wait_ttl = wait_ttl;
-        let session = store.open(&spec).await?.id;
-        Ok(Self { store, session, clock, ttls, proofs: Arc::new(Mutex::new(vec![sent])) })
+    pub(super) async fn try_open(store: Arc<dyn Store>, clock: Clock, ttls: Ttls, detached: bool) -> Result<Self> {
+        let client = Self { store, session: SessionId::random(), clock, ttls, detached, proofs: Arc::default() };
+        client.opens().await?;
+        Ok(client)
     }
 
-    /// One client with a session that outlives its process, which other clients may use.
-    pub(super) async fn open_detached(store: Arc<dyn Store>, clock: Clock, ttls: Ttls) -> Self {
-        let open = async || {
-            let mut spec = SessionSpec::new(ttls.ttl, ttls.lock_delay);
-            (spec.wait_ttl, spec.detached) = (ttls.wait_ttl, true);
-            let sent = clock.now();
-            let session = store.open(&spec).await?.id;
-            let (store, clock, proofs) = (Arc::clone(&store), clock.clone(), Arc::new(Mutex::new(vec![sent])));
-            Ok(Self { store, session, clock, ttls, proofs })
-        };
-        patiently(&clock, || open()).await.expect("a session")
+    async fn opens(&self) -> Result<()> {
+        let sent = self.clock.now();
+        self.store.open(&self.session, &self.spec()).await?;
+        self.proofs.lock().unwrap().push(sent);
+        Ok(())
+    }
+
+    /// With what the session is opened.
+    pub fn spec(&self) -> SessionSpec {
+        let Ttls { ttl, wait_ttl, lock_delay } = self.ttls;
+        SessionSpec { wait_ttl, detached: self.detached, ..SessionSpec::new(ttl, lock_delay) }
+    }
+
+    /// Opens the session with the same id and the same durations once more.
+    pub async fn opened_again(&self) -> Result<()> {
+        patiently(&self.clock, || self.opens()).await
+    }
+
+    /// The same session through another connection, which has not opened it.
+    pub(super) fn beside(&self, store: Arc<dyn Store>) -> Self {
+        Self { store, ..self.clone() }
+    }
+
+    /// Closes the session.
+    pub async fn close(&self, live: &[Live]) {
+        patiently(&self.clock, || self.store.close(&self.session, live)).await.expect("it is closed");
     }
 
     /// Another session on the same connection.

@@ -233,7 +233,7 @@ impl Need {
         match self {
             Self::Admin => store.admin().is_some(),
             Self::Amend => can.amend,
-            Self::Detached => !matches!(can.expiry, Expiry::Session { resumable: false, .. }),
+            Self::Detached => can.resumable,
             Self::LockDelay => can.lock_delay_max >= harness.short().lock_delay,
             Self::MinHold => !can.min_hold_max.is_zero(),
             Self::PerClaimExpiry => can.expiry == Expiry::PerClaim,

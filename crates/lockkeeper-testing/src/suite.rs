@@ -12,7 +12,7 @@
 ///     mod memory_store;
 ///     harness = lockkeeper_testing::MemoryHarness;
 ///     lacks = [SessionExpiry];
-///     left_out = 4
+///     left_out = 11
 /// }
 /// ```
 #[macro_export]
@@ -120,8 +120,23 @@ macro_rules! __store_cases {
                 a_closed_session_is_lost [SessionExpiry]
                 an_expired_session_is_lost [SessionExpiry]
                 leftovers_are_removed [Queue SessionExpiry]
+                the_same_id_is_the_same_session []
+                a_closed_session_is_not_opened_again []
+                a_closed_session_is_remembered_for_its_time [VirtualTime PerClaimExpiry]
+                other_durations_are_refused [SessionExpiry]
+                a_tombstone_outlives_a_close []
                 the_granted_ttl_is_in_range []
                 what_is_out_of_range_is_refused []
+            }
+            sharing {
+                two_clients_open_one_session [Detached]
+                a_claim_is_renewed_through_another_client [Queue Detached]
+                a_client_claims_in_the_session_of_another [Queue Detached]
+                a_claim_goes_on_waiting_through_another_client [Queue Detached]
+                a_close_through_another_client_frees_what_it_lists [Queue Detached]
+                a_close_through_another_client_frees_everything [Queue Detached SessionExpiry]
+                a_session_is_closed_for_all_clients [Detached]
+                a_crash_of_the_opener_ends_nothing [Detached]
             }
             token {
                 they_are_in_range []
@@ -233,6 +248,15 @@ macro_rules! __timed_cases {
                 a_renewed_grantee_has_a_holders_ttl [Queue WaitersDieFirst]
                 a_crash_frees_what_was_held [Queue]
                 a_longer_ttl_of_a_later_copy_does_not_count [Queue]
+            }
+            lives {
+                a_repeated_opening_starts_its_life_again [SessionExpiry]
+                an_expired_session_comes_back_without_its_claims [SessionExpiry]
+                a_tombstone_outlives_the_life_of_its_session [SessionExpiry]
+                a_claim_lives_on_another_clients_renewals [Queue Detached]
+                a_waiter_lives_on_another_clients_renewals [Queue Detached WaitersDieFirst]
+                two_lists_lose_nothing [Detached SessionExpiry]
+                what_no_client_lists_is_removed [Queue Detached SessionExpiry]
             }
             hold {
                 what_was_released_is_kept [MinHold]

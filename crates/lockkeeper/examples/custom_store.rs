@@ -61,6 +61,8 @@ struct Rows {
     rows: HashMap<LockName, Row>,
     /// Claims that must not be granted any more, however late a copy of them comes, and for how long.
     tombstones: HashMap<ClaimId, Instant>,
+    /// Sessions that were closed, until when they are remembered.
+    closed: HashMap<SessionId, Instant>,
 }
 
 /// One lock: the line of those who want it. The first has it.
@@ -193,9 +195,12 @@ impl Store for Table {
         None
     }
 
-    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
-        self.capabilities().check(session)?;
-        Ok(Opened { id: SessionId::random(), ttl: session.ttl })
+    async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+        self.capabilities().check(spec)?;
+        let (mut rows, now) = self.step();
+        rows.closed.retain(|_, until| *until > now);
+        // The same id again is the same session, of which nothing has to be kept: each claim has its own life.
+        if rows.closed.contains_key(id) { Err(refusal::session_ended()) } else { Ok(Opened { ttl: spec.ttl }) }
     }
 
     /// Brings nothing back: what is not there is lost.
@@ -224,6 +229,7 @@ impl Store for Table {
         for row in rows.rows.values_mut() {
             row.keep(now, |entry| entry.expires > now && entry.claim.key.session != *session);
         }
+        rows.closed.insert(session.clone(), now + TOMBSTONE_MIN);
         Ok(())
     }
 

@@ -14,6 +14,7 @@ mod overdue;
 mod reconnects;
 mod requests;
 mod rights;
+mod sessions;
 mod short_lines;
 mod timers;
 mod tokens;
@@ -27,7 +28,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use lockkeeper::store::{
-    Claim, ClaimId, ClaimKey, Interest, Live, LiveState, Renewal, Revision, SessionSpec, Store, Verdict, Wake,
+    Claim, ClaimId, ClaimKey, Interest, Live, LiveState, Renewal, Revision, SessionId, SessionSpec, Store, Verdict,
+    Wake,
 };
 use lockkeeper::{ErrorKind, EtcdStore, Guard, Keeper, Result};
 use lockkeeper_live::Etcd;
@@ -155,13 +157,22 @@ pub(crate) struct Bare {
     pub(crate) claim: Claim,
 }
 
+/// The first lease of a session.
+pub(crate) fn lease_of(session: &SessionId) -> i64 {
+    use sha2::{Digest, Sha256};
+
+    let hash = Sha256::digest(format!("lockkeeper session {}", session.as_str()));
+    i64::from_be_bytes(hash[..8].try_into().unwrap()) & i64::MAX
+}
+
 impl Bare {
     pub(crate) async fn new(url: &str, name: &str, ttl: Duration) -> Self {
         let store = store(url).await;
         let mut spec = SessionSpec::new(ttl, Duration::ZERO);
         // The claims of waiters are not renewed either.
         spec.wait_ttl = ttl / 2;
-        let session = patiently(async || store.open(&spec).await).await.id;
+        let session = SessionId::random();
+        patiently(async || store.open(&session, &spec).await).await;
         let key = ClaimKey { name: name.parse().unwrap(), session, id: ClaimId::random() };
         let claim = Claim::exclusive(key, &spec);
         Self { store, claim }

@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockkeeper::store::{
-    Amend, Amended, Claim, ClaimId, ClaimKey, Interest, Line, Live, LiveState, Renewal, Revision, SessionSpec, Store,
-    Verdict, Wake, Withdrawal,
+    Amend, Amended, Claim, ClaimId, ClaimKey, Interest, Line, Live, LiveState, Renewal, Revision, SessionId,
+    SessionSpec, Store, Verdict, Wake, Withdrawal,
 };
 use lockkeeper::{ErrorKind, Guard, Keeper, RedisStore, Result};
 use lockkeeper_testing::unique_prefix;
@@ -105,7 +105,8 @@ impl Claimant {
     /// An exclusive claim that waits.
     pub(crate) async fn new(store: &RedisStore, name: &str, ttl: Duration) -> Self {
         let spec = SessionSpec::new(ttl, Duration::ZERO);
-        let session = store.open(&spec).await.unwrap().id;
+        let session = SessionId::random();
+        store.open(&session, &spec).await.unwrap();
         let key = ClaimKey { name: name.parse().unwrap(), session, id: ClaimId::random() };
         let claim = Claim::exclusive(key, &spec);
         Self { store: Arc::new(store.clone()), claim, changes: Arc::default() }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use lockkeeper::store::{Claim, ClaimId, ClaimKey, MAX, Meta, SessionSpec, Store as _};
+use lockkeeper::store::{Claim, ClaimId, ClaimKey, MAX, Meta, SessionId, SessionSpec, Store as _};
 use lockkeeper::{Guard, Keeper};
 use lockkeeper_live::{Act, Etcd, Proxy, Redis, Way};
 
@@ -57,7 +57,8 @@ async fn a_list_takes_one_request_for_500_names_on_redis() {
     server.run(&["EVAL", "for i=1,25000 do redis.call('SET','other:'..i,'') end", "0"]).unwrap();
     let proxy = Proxy::resp(server.address()).unwrap();
     let (holder, looker) = (store(server.address()).await, store(proxy.address()).await);
-    let session = holder.open(&SessionSpec::new(Duration::from_secs(600), Duration::ZERO)).await.unwrap().id;
+    let session = SessionId::random();
+    holder.open(&session, &SessionSpec::new(Duration::from_secs(600), Duration::ZERO)).await.unwrap();
     for number in 0..NAMES {
         let key = ClaimKey {
             name: format!("many/{number:04}").parse().unwrap(),
@@ -101,7 +102,8 @@ async fn long_lines_are_listed_with_few_requests() {
     let server = Redis::start().unwrap();
     let proxy = Proxy::resp(server.address()).unwrap();
     let (holder, looker) = (store(server.address()).await, store(proxy.address()).await);
-    let session = holder.open(&SessionSpec::new(Duration::from_secs(600), Duration::ZERO)).await.unwrap().id;
+    let session = SessionId::random();
+    holder.open(&session, &SessionSpec::new(Duration::from_secs(600), Duration::ZERO)).await.unwrap();
     for number in 0..LOCKS {
         // Of 100 kB each, so that ten of them are 1 MiB; and one of 2 MB.
         let size = if number == 7 { 2_000_000 } else { 100_000 };

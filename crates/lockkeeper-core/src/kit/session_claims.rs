@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::LockName;
-use crate::store::{Claim, ClaimId, ClaimKey, SessionId, SessionSpec};
+use crate::store::{Claim, ClaimId, ClaimKey, SessionId, SessionSpec, TOMBSTONE_MIN};
 use crate::sync::lock;
 use crate::time::Instant;
 
@@ -23,12 +23,16 @@ struct Sessions {
     /// When there are so many it is looked which of them have nothing that can be left at the server: nobody closes the
     /// session of a detached lock here.
     look_at: usize,
+    /// Those that were closed here, until when that is remembered.
+    closed: HashMap<SessionId, Instant>,
 }
 
 #[derive(Debug)]
 struct Session {
     /// How long a claim of it may live after its last request.
     ttl: Duration,
+    /// Whether this client has opened it, and no other client may use it.
+    is_own: bool,
     claims: HashMap<ClaimId, LiveClaim>,
     /// When there are so many it is looked which of them are dead.
     look_at: usize,
@@ -47,7 +51,9 @@ impl SessionClaims {
     /// A session begins.
     pub fn open(&self, id: &SessionId, spec: &SessionSpec) {
         let ttl = spec.ttl.saturating_add(spec.lock_delay).max(spec.wait_ttl);
-        self.lock().all.insert(id.clone(), Session::new(ttl));
+        let mut sessions = self.lock();
+        let session = sessions.all.entry(id.clone()).or_insert_with(|| Session::new(ttl));
+        session.is_own = !spec.detached;
     }
 
     /// It is about to be claimed.
@@ -100,9 +106,23 @@ impl SessionClaims {
         session.claims.iter().map(key).collect()
     }
 
-    /// The session is over. The book forgets its claims.
-    pub fn close(&self, id: &SessionId) {
-        self.lock().all.remove(id);
+    /// The session is over. The book forgets its claims, and remembers its end until then.
+    pub fn close(&self, id: &SessionId, remembered_until: Instant) {
+        let mut sessions = self.lock();
+        sessions.all.remove(id);
+        let now = remembered_until - TOMBSTONE_MIN;
+        sessions.closed.retain(|_, until| *until > now);
+        sessions.closed.insert(id.clone(), remembered_until);
+    }
+
+    /// Whether it was closed here a short while ago.
+    pub fn was_closed(&self, id: &SessionId, now: Instant) -> bool {
+        self.lock().closed.get(id).is_some_and(|until| *until > now)
+    }
+
+    /// Whether it belongs to this client, as every session that is not detached does.
+    pub fn is_own(&self, id: &SessionId) -> bool {
+        self.lock().all.get(id).is_some_and(|session| session.is_own)
     }
 
     fn lock(&self) -> MutexGuard<'_, Sessions> {
@@ -123,7 +143,7 @@ impl Session {
     fn new(ttl: Duration) -> Self {
         // What was sent last may be processed late: twice the life is on the safe side, and costs nothing but memory.
         let ttl = ttl.saturating_mul(2);
-        Self { ttl, claims: HashMap::new(), look_at: MIN_BEFORE_SWEEP }
+        Self { ttl, is_own: false, claims: HashMap::new(), look_at: MIN_BEFORE_SWEEP }
     }
 
     /// Claims that were lost are withdrawn by nobody.
@@ -173,7 +193,8 @@ mod tests {
         claims.claim(&b, now);
         claims.left(&a.key);
         assert_eq!(claims.of(&id), [b.key]);
-        claims.close(&id);
+        claims.close(&id, now + TOMBSTONE_MIN);
+        assert!(claims.was_closed(&id, now) && !claims.was_closed(&id, now + TOMBSTONE_MIN));
         assert!(claims.of(&id).is_empty());
     }
 

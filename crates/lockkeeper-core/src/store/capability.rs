@@ -47,8 +47,6 @@ pub enum Expiry {
     Session {
         /// Which acknowledged renewal proves that the session is alive: 0 the last one, 1 the one before it.
         proof_lag: u8,
-        /// Whether another connection can go on with the session.
-        resumable: bool,
     },
 }
 
@@ -65,6 +63,9 @@ pub struct Capabilities {
     pub wake: Wakes,
     /// What the lifetime of a claim depends on.
     pub expiry: Expiry,
+    /// Whether a [detached](SessionSpec::detached) session can be used through clients that did not open it, several at
+    /// once. Without it no lock can be detached.
+    pub resumable: bool,
     /// The shortest ttl.
     pub ttl_min: Duration,
     /// The longest ttl.
@@ -89,6 +90,7 @@ impl Capabilities {
             queue: true,
             wake: Wakes::Push,
             expiry: Expiry::PerClaim,
+            resumable: true,
             ttl_min: Duration::from_millis(100),
             ttl_max: Duration::from_secs(365 * 24 * 3600),
             lock_delay_max: Duration::from_secs(24 * 3600),

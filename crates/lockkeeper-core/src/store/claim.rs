@@ -23,8 +23,11 @@ pub struct SessionSpec {
     pub wait_ttl: Duration,
     /// How much longer than `ttl` the store keeps a claim that was not released.
     pub lock_delay: Duration,
-    /// Whether the session outlives the process. Then neither the end of a connection nor the end of the process may
-    /// end it.
+    /// Whether the session belongs to every client that knows its id, and to no process.
+    ///
+    /// Neither the end of a connection, nor the end of a process, nor a restart of a store that keeps its data may end
+    /// a detached session, and [several clients](super::Store#sessions) may use it. A session that is not detached
+    /// belongs to the client that opened it.
     pub detached: bool,
 }
 
@@ -38,13 +41,13 @@ impl SessionSpec {
 /// What a store answers to [`open`](super::Store::open).
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// The new session.
-    pub id: SessionId,
     /// The ttl that the store grants.
     pub ttl: Duration,
 }
 
-/// The name that a store gives to a session.
+/// The id of a session: 128 random bits, which the client chooses before it opens the session.
+///
+/// The id is a secret, since it authorises the use of the session. So `Debug` shows a hash of the id.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SessionId(Arc<str>);
 
@@ -52,17 +55,17 @@ pub struct SessionId(Arc<str>);
 pub const CHANGE_MAX: u64 = 1 << 53;
 
 impl SessionId {
-    /// A session with the store's own name. The name is a secret if it authorises anything.
+    /// The session with this id, as [`as_str`](Self::as_str) showed it.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         Self(id.into())
     }
 
-    /// 128 random bits in hex, for a store that gives sessions no names of its own.
+    /// A new id: 128 random bits in hex.
     pub fn random() -> Self {
         Self(HEXLOWER.encode(&random::bits128()).into())
     }
 
-    /// The text that the store chose.
+    /// The id as a text, for a handle or for the store to keep.
     pub fn as_str(&self) -> &str {
         &self.0
     }

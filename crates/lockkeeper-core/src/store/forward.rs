@@ -67,7 +67,9 @@ macro_rules! __forward_one {
     };
     (open $me:ident $below:expr) => {
         $crate::__forward_one! { async $me $below,
-            open<'life1>(session: &'life1 $crate::store::SessionSpec) -> $crate::store::Opened }
+            open<'life1, 'life2>(
+                id: &'life1 $crate::store::SessionId, spec: &'life2 $crate::store::SessionSpec
+            ) -> $crate::store::Opened }
     };
     (renew $me:ident $below:expr) => {
         $crate::__forward_one! { async $me $below,

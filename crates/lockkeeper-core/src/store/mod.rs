@@ -50,7 +50,7 @@ use crate::{LockName, Result};
 /// The weight, and the capacity, of an exclusive claim.
 pub const MAX: u32 = u32::MAX;
 
-/// How long a tombstone lasts at least.
+/// How long a tombstone lasts at least, and how long a store remembers a closed session.
 pub const TOMBSTONE_MIN: Duration = Duration::from_secs(60);
 
 /// A system that keeps lines of claims.
@@ -76,6 +76,15 @@ pub const TOMBSTONE_MIN: Duration = Duration::from_secs(60);
 /// the store processed. Its guard reports the lock as held for `ttl` only. A grant that the store *pushes* starts no
 /// new lifetime: the claim keeps the lifetime that it has until its own next request.
 ///
+/// # Sessions
+/// The caller chooses the id of a session, as it chooses the ids of claims. A session that is not detached belongs to the
+/// client that opened it: no other client uses it. A store that is [`resumable`](Capabilities::resumable) MUST let several
+/// clients use one [detached](SessionSpec::detached) session at once:
+/// - Each method takes the session, and the claims that other clients made in it, as if this client had made them.
+/// - The store's clock decides that the session has expired, whoever renewed it. No client deduces this from its own
+///   renewals.
+/// - What a client believes depends on the answers that it got itself, never on a renewal of another client.
+///
 /// # The minimum hold
 /// With [`Amend::MinHold`] a granted claim takes its weight from the line for at least that long, on the store's clock.
 /// A store whose [`min_hold_max`](Capabilities::min_hold_max) is not zero MUST keep this:
@@ -95,14 +104,26 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// The operations of an administrator, if the store has them.
     fn admin(&self) -> Option<&dyn Admin>;
 
-    /// Opens a session: on some stores the claims of one client with one ttl live and end with their session.
+    /// Opens a session with an id that the caller has chosen: on some stores the claims of one client with one ttl live
+    /// and end with their session.
     ///
-    /// Returns the session with the ttl that the store grants. That ttl may be longer or shorter than the requested
-    /// one.
+    /// Returns the ttl that the store grants. That ttl may be longer or shorter than the requested one.
+    ///
+    /// **The same id is the same session.** The caller may repeat the request, after a lost answer for example. A
+    /// repeat finds the session with all its claims, and its lifetime starts again. If the session is detached, the
+    /// repeat may come through another client.
     ///
     /// # Errors
-    /// `Unsupported` when a duration is out of the store's range. The message names the range.
-    async fn open(&self, session: &SessionSpec) -> Result<Opened>;
+    /// - `Unsupported` when a duration is out of the store's range. The message names the range.
+    /// - `Invalid` when the session is open with other durations, on stores whose claims belong to sessions. The
+    ///   session stays as it is.
+    /// - `SessionLost` when the session with this id has ended, and the store remembers it. A store MUST remember a
+    ///   closed session for [`TOMBSTONE_MIN`], for all clients if the session was detached, and otherwise for the
+    ///   client that opened it. A store MAY forget a session that has expired. Then the id opens a session without
+    ///   claims: no claim of the earlier session comes back.
+    /// - `SessionLost`, too, when something that is not of this session has the place that its id gives it in the
+    ///   store. The store MUST NOT touch the other's data.
+    async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened>;
 
     /// Renews the session and exactly the claims in `live`. Answers for each claim, in the order of `live`.
     ///
@@ -121,11 +142,21 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// as the session MUST remove leftovers. It MUST NOT remove them sooner: one list may be old (a late copy), or may
     /// miss a claim that was made while the list was on its way.
     ///
+    /// A list speaks for the claims that it names, and for no other claim. Several clients of a session may renew it
+    /// with different lists: each list keeps its claims, and takes no claim from another list. So a claim is a leftover
+    /// only if no renewal *through any client* has listed it for a whole lifetime.
+    ///
     /// # Errors
     /// `SessionLost` when the session is gone, and with it all its claims. Any other error proves nothing.
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed>;
 
     /// Ends the session, and withdraws every claim of the session: the claims in `live` and any other. Idempotent.
+    ///
+    /// A client may close a detached session that it did not open. On a store whose claims expire one by one, such a
+    /// close need not know the claims that other clients made: it withdraws the claims in `live` and its own, and an
+    /// unlisted claim of another client ends with its lifetime.
+    ///
+    /// Tombstones stay for their time, and the store remembers the id: see [`open`](Self::open).
     async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()>;
 
     /// Puts a claim into the line of its name, or returns the state of a claim that is already there.
@@ -174,7 +205,8 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// fails with an unknown effect.
     ///
     /// With a `tombstone` the id stays known as gone for that long, so that a late copy of its claim gets `Gone`. The
-    /// engine sets a tombstone if the outcome of a claim was ever unknown.
+    /// tombstone belongs to no session: it stands for its time although the session is closed or ends. The engine sets
+    /// a tombstone if the outcome of a claim was ever unknown.
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal>;
 
     /// Waits until another look is worthwhile, for at most `within`. The wait changes nothing that decides about a

@@ -51,3 +51,16 @@ pub fn out_of_range(what: &str, asked: Duration, min: Duration, max: Duration) -
     Error::new(ErrorKind::Unsupported, format!("this store cannot keep a {what} of {asked}"))
         .with_remedy(format!("{min} to {max}"))
 }
+
+/// A session whose id is not opened again.
+pub fn session_ended() -> Error {
+    Error::new(ErrorKind::SessionLost, "the session with this id has ended").with_remedy("a session with another id")
+}
+
+/// A session that is open with other durations.
+pub fn other_durations() -> Error {
+    Error::invalid(
+        "the session with this id is open with another ttl, wait-ttl or lock-delay, or is not detached alike",
+    )
+    .with_remedy("the same durations as before, or a session with another id")
+}

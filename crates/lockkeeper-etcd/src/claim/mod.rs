@@ -125,7 +125,7 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
 impl Claiming {
     /// Gives the claim a key slot, and collects what its transaction needs.
     async fn prepare(store: &EtcdStore, claim: &Claim) -> Result<Self> {
-        let session = store.0.sessions.get(&claim.key.session)?;
+        let session = store.session(&claim.key.session).await?;
         let slot = session.slot(&store.0.lines, &claim.key, store.0.clock.now());
         session.replaces(claim.key.id, claim.replaces);
         let timer = inherited(store, &session, claim).await?;
@@ -245,21 +245,20 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::sessions;
-    use crate::store::{ClaimId, SessionSpec, Store as _};
+    use crate::store::{ClaimId, SessionId, SessionSpec, Store as _};
 
     #[tokio::test]
     async fn a_claim_that_was_withdrawn_while_it_waited_for_its_guard_is_never_sent() {
         let store = EtcdStore::unasked(&EtcdStore::new(["127.0.0.1:1"])).unwrap();
-        let (now, ttl, session) = (store.0.clock.now(), Duration::from_secs(30), sessions::name_of(7));
+        let (now, ttl, session) = (store.0.clock.now(), Duration::from_secs(30), SessionId::random());
         let spec = SessionSpec::new(ttl, Duration::ZERO);
-        store.0.sessions.opened(session.clone(), &spec, 7, now);
+        store.0.sessions.opened(&session, &spec, true, now);
         let claim = Claim::exclusive(ClaimKey { name: "n".parse().unwrap(), session, id: ClaimId::random() }, &spec);
         let other = store.0.order.guard(&claim.key.name);
         let passing = other.gate.lock().await;
         let mut claiming = store.claim(&claim);
         assert!(claiming.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        store.0.sessions.get(&claim.key.session).unwrap().releases_slot(&claim.key, now);
+        store.0.sessions.known(&claim.key.session).unwrap().releases_slot(&claim.key, now);
         drop(passing);
         assert_eq!(claiming.await.unwrap(), Verdict::Gone, "nobody listens where it would have been sent");
     }

@@ -4,11 +4,10 @@ use bytes::Bytes;
 
 use super::transactions::known_or_retired;
 use super::{Claiming, Outcome};
-use crate::Result;
 use crate::layout::transaction::{absent, get, only, put, transaction};
-use crate::sessions::Purpose;
 use crate::store::TOMBSTONE_MIN;
-use crate::wire::messages::RangeRequest;
+use crate::wire::messages::{RangeRequest, TxnResponse};
+use crate::{ErrorKind, Result};
 
 impl Claiming {
     /// Finds out whether the claim has arrived. If it has not, the tombstone makes sure that it
@@ -20,14 +19,16 @@ impl Claiming {
         if let Some(own) = only(Some(self.store.range(own).await?)) {
             return Ok(Outcome::Known(own));
         }
-        let lease = self.store.lease(&self.session, Purpose::Hold).await?;
-        let lasts = self.claim.ttl.max(TOMBSTONE_MIN);
-        self.session.said_gone(self.tombstone.clone(), self.store.0.clock.now() + lasts);
-        let tombstone = put(&self.tombstone, Bytes::new(), lease);
-        let answer = self.txn(transaction(vec![absent(&self.key)], vec![tombstone], vec![get(&self.key)])).await?;
-        match answer.succeeded {
-            true => Ok(Outcome::Retired),
-            false => Ok(known_or_retired(answer.responses)),
+        let (lasts, mut fresh) = (self.claim.ttl.max(TOMBSTONE_MIN), false);
+        loop {
+            let tombstone = put(&self.tombstone, Bytes::new(), self.store.tombstone_lease(lasts, fresh).await?);
+            let request = transaction(vec![absent(&self.key)], vec![tombstone], vec![get(&self.key)]);
+            match self.txn(request).await {
+                // The lease of tombstones has ended before its time.
+                Err(error) if error.kind() == ErrorKind::SessionLost && !fresh => fresh = true,
+                Ok(TxnResponse { succeeded: true, .. }) => return Ok(Outcome::Retired),
+                answer => return Ok(known_or_retired(answer?.responses)),
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use super::super::marker::folder;
 use super::super::wire::WireError;
 use super::super::wire::messages::{AuthenticateRequest, AuthenticateResponse, RangeRequest, RequestOp, TxnResponse};
 use super::super::{EtcdStore, EtcdStoreBuilder, fault, sessions};
-use crate::store::{ClaimId, ClaimKey};
+use crate::store::{ClaimId, ClaimKey, SessionId};
 use crate::store::{Finding, median};
 use crate::time::Clock;
 use crate::{ErrorKind, LockName, Result};
@@ -132,7 +132,7 @@ async fn refused(store: &EtcdStore, prefix: &str, lease: i64) -> Result<Option<F
     let span = lines.beginning_with(prefix);
     let all = RangeRequest { key: span.from, range_end: span.to, limit: 1, keys_only: true, ..RangeRequest::default() };
     let listed = store.range(all).await;
-    for key in keys(lines, prefix, lease)? {
+    for key in keys(lines, prefix)? {
         for (what, op) in [("write", put(&key, Bytes::new(), lease)), ("read", get(&key)), ("delete", delete(&key))] {
             match store.tried(op).await {
                 Err(error) if error.kind() == ErrorKind::Denied => {
@@ -157,11 +157,13 @@ fn denied(store: &EtcdStore, prefix: &str, what: &str, error: &crate::Error) -> 
 }
 
 /// One of each kind that the store writes.
-fn keys(lines: &Lines, prefix: &str, lease: i64) -> Result<Vec<Bytes>> {
+fn keys(lines: &Lines, prefix: &str) -> Result<Vec<Bytes>> {
     let (id, name) = (ClaimId::random(), LockName::new(&format!("{prefix}{NAME}"))?);
     let own = HEXLOWER.encode(id.as_bytes());
-    let claim = ClaimKey { name, session: sessions::name_of(lease), id };
-    Ok(vec![lines.claim(&claim), lines.gone(id), lines.notice(&own), lines.register(&own)])
+    let session = SessionId::random();
+    let beside = [lines.session(&session), lines.ended(&session), lines.gone(id), lines.notice(&own)];
+    let claim = ClaimKey { name, session, id };
+    Ok([lines.claim(&claim), lines.register(&own)].into_iter().chain(beside).collect())
 }
 
 async fn speed(store: &EtcdStore, lease: i64) -> Result<Finding> {
@@ -230,7 +232,7 @@ mod tests {
             let lines = Lines::new(layout, path);
             assert_eq!(role(&lines, prefix), role_of);
             let beginnings = lines.beginnings(prefix);
-            for key in keys(&lines, prefix, 7).unwrap() {
+            for key in keys(&lines, prefix).unwrap() {
                 let is_covered = beginnings.iter().any(|beginning| key.starts_with(beginning.as_bytes()));
                 assert!(is_covered, "{key:?} {beginnings:?}");
             }
@@ -240,8 +242,11 @@ mod tests {
     #[test]
     fn no_lease_is_reported() {
         let lines = Lines::new(Layout::Concurrency, None);
-        let text = keys(&lines, "", 0x006c_0ffe_e123).unwrap().iter().map(folder).collect::<String>();
-        assert!(!text.contains("6c0ffee") && text.contains(NAME), "{text}");
+        let keys = keys(&lines, "").unwrap();
+        let text = keys.iter().map(folder).collect::<String>();
+        let claim = std::str::from_utf8(&keys[0]).unwrap();
+        let lease = claim.rsplit('/').next().and_then(|slot| slot.split('-').next()).unwrap();
+        assert!(claim.contains(lease) && !text.contains(lease) && text.contains(NAME), "{lease}: {text}");
     }
 
     #[test]

@@ -12,15 +12,18 @@
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
 
+use super::super::wire::messages::RangeRequest;
 use super::Layout;
-use crate::store::{ClaimId, ClaimKey};
+use super::session::lease_of;
+use crate::store::{ClaimId, ClaimKey, SessionId};
 use crate::{Error, LockName, Result, name};
 
 /// The default prefix of the native layout.
 const PREFIX: &str = "/lockkeeper";
 /// The parts of keys that no other key may have.
-const OWN: [&str; 6] = [LOCK, ".layout", ".gone", ".notify", ".register", ".id"];
+const OWN: [&str; 8] = [LOCK, ".layout", ".gone", ".notify", ".register", ".id", ".session", ".ended"];
 /// The beginning of the encoded form of a name that is too long for a key.
 const HASHED: &str = "h.";
 /// Below it are the lines of the native layout.
@@ -60,6 +63,11 @@ impl Span {
         Self { from: key.slice(..end), to: behind.into() }
     }
 
+    /// All of them.
+    pub(crate) fn all(self) -> RangeRequest {
+        RangeRequest { key: self.from, range_end: self.to, ..RangeRequest::default() }
+    }
+
     /// Every key that begins with this folder, which ends with a slash.
     fn under(folder: String) -> Self {
         let mut end = folder.clone().into_bytes();
@@ -69,6 +77,26 @@ impl Span {
         }
         Self { from: folder.into(), to: end.into() }
     }
+}
+
+/// What a key below a detached session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionPart {
+    /// A lease beside the first one, for those who hold or for those who wait.
+    Lease { id: i64, holds: bool },
+    /// Says that a client has missed a claim in its list.
+    Missed,
+}
+
+/// A claim that a client has missed in its list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Missed {
+    /// What says so.
+    pub(crate) key: Bytes,
+    /// The revision in which it was said.
+    pub(crate) created: i64,
+    /// The key of the claim.
+    pub(crate) claim: Bytes,
 }
 
 /// Where a store keeps its lines.
@@ -122,12 +150,12 @@ impl Lines {
     /// The key of a claim that has its own slot.
     pub(crate) fn claim(&self, key: &ClaimKey) -> Bytes {
         let (folder, id) = (self.folder(&key.name), HEXLOWER.encode(key.id.as_bytes()));
-        format!("{folder}{}-{id}", key.session.as_str()).into()
+        format!("{folder}{:x}-{id}", lease_of(&key.session)).into()
     }
 
     /// The key of a claim in this slot of its session.
     pub(crate) fn slot(&self, key: &ClaimKey, slot: u32) -> Bytes {
-        format!("{}{}-{slot}", self.folder(&key.name), key.session.as_str()).into()
+        format!("{}{:x}-{slot}", self.folder(&key.name), lease_of(&key.session)).into()
     }
 
     /// Whether a key is a claim of lockkeeper: a slot of a lease.
@@ -178,6 +206,54 @@ impl Lines {
     /// The tombstone of an id.
     pub(crate) fn gone(&self, id: ClaimId) -> Bytes {
         format!("{}/.gone/{}", self.own(), HEXLOWER.encode(id.as_bytes())).into()
+    }
+
+    /// What a detached session says of itself, on its first lease.
+    pub(crate) fn session(&self, id: &SessionId) -> Bytes {
+        format!("{}/.session/{:x}", self.own(), lease_of(id)).into()
+    }
+
+    /// All keys of a detached session but its claims.
+    pub(crate) fn of_session(&self, id: &SessionId) -> Span {
+        // What comes behind the slash.
+        Span { from: self.session(id), to: format!("{}/.session/{:x}0", self.own(), lease_of(id)).into() }
+    }
+
+    /// Shows the clients of a detached session a lease of it, which the key is on.
+    pub(crate) fn session_lease(&self, id: &SessionId, lease: i64, holds: bool) -> Bytes {
+        let purpose = if holds { "hold" } else { "wait" };
+        format!("{}/.session/{:x}/{purpose}-{lease:x}", self.own(), lease_of(id)).into()
+    }
+
+    /// Says that a client of a detached session has missed this claim in its list.
+    pub(crate) fn missed(&self, id: &SessionId, claim: &Bytes) -> Bytes {
+        let hash = HEXLOWER.encode(&Sha256::digest(claim)[..16]);
+        format!("{}/.session/{:x}/missed-{hash}", self.own(), lease_of(id)).into()
+    }
+
+    /// What a key below a detached session is.
+    pub(crate) fn part_of_session(&self, id: &SessionId, key: &Bytes) -> Option<SessionPart> {
+        let part = key.strip_prefix(&*self.session(id))?.strip_prefix(b"/")?;
+        let part = std::str::from_utf8(part).ok()?;
+        if part.starts_with("missed-") {
+            return Some(SessionPart::Missed);
+        }
+        let holds = part.starts_with("hold-");
+        let lease = part.strip_prefix("hold-").or_else(|| part.strip_prefix("wait-"))?;
+        Some(SessionPart::Lease { id: i64::from_str_radix(lease, 16).ok()?, holds })
+    }
+
+    /// Whether a key on the first lease of a session is one of that session: itself, or a claim of it.
+    pub(crate) fn is_of_session(&self, id: &SessionId, key: &Bytes) -> bool {
+        let last = key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let slot = format!("{:x}-", lease_of(id));
+        let is_claim = || self.name_in(key).is_some() && last.starts_with(slot.as_bytes());
+        *key == self.session(id) || self.part_of_session(id, key).is_some() || is_claim()
+    }
+
+    /// Says that a session was closed, while it is there.
+    pub(crate) fn ended(&self, id: &SessionId) -> Bytes {
+        format!("{}/.ended/{:x}", self.own(), lease_of(id)).into()
     }
 
     /// The notification key of a client: an operator's change to a claim of the client is reported

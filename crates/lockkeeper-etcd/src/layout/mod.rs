@@ -6,13 +6,15 @@
 mod contender;
 mod keys;
 mod record;
+mod session;
 #[cfg(test)]
 mod tests;
 pub(super) mod transaction;
 
 pub(super) use self::contender::{Contender, admissions, ahead_of, is_as_it_was, mark};
-pub(super) use self::keys::{Incarnation, Lines, Span};
+pub(super) use self::keys::{Incarnation, Lines, Missed, SessionPart, Span};
 pub(super) use self::record::{Keep, Notice, NoticeKind, Record};
+pub(super) use self::session::{SessionRecord, lease_of};
 
 /// Whose keys the store writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{Layout, Lines};
+use super::{Layout, Lines, lease_of};
 use crate::LockName;
 use crate::store::{ClaimId, ClaimKey, SessionId};
 
@@ -13,12 +13,12 @@ fn key(name: &str) -> ClaimKey {
 
 #[test]
 fn a_claim_is_where_the_layout_has_it() {
-    let id = "ab".repeat(16);
+    let (id, lease) = ("ab".repeat(16), format!("{:x}", lease_of(&key("n").session)));
     for (layout, prefix, at) in [
-        (Layout::Native, None, format!("/lockkeeper/.lock/stock%2F42/6c0ffee-{id}")),
-        (Layout::Native, Some("/shop/"), format!("/shop/.lock/stock%2F42/6c0ffee-{id}")),
-        (Layout::Concurrency, None, format!("stock/42/6c0ffee-{id}")),
-        (Layout::Concurrency, Some("/locks"), format!("/locks/stock/42/6c0ffee-{id}")),
+        (Layout::Native, None, format!("/lockkeeper/.lock/stock%2F42/{lease}-{id}")),
+        (Layout::Native, Some("/shop/"), format!("/shop/.lock/stock%2F42/{lease}-{id}")),
+        (Layout::Concurrency, None, format!("stock/42/{lease}-{id}")),
+        (Layout::Concurrency, Some("/locks"), format!("/locks/stock/42/{lease}-{id}")),
     ] {
         let (lines, key) = (Lines::new(layout, prefix), key("stock/42"));
         let found = lines.claim(&key);
@@ -138,7 +138,10 @@ proptest! {
         let line = lines.of(&name);
         let has = |key: Bytes| line.from <= key && key < line.to;
         let id = ClaimId::from_bytes([0xab; 16]);
-        for key in [other.gone(id), other.notice("c0ffee"), other.register(other_name.as_str()), other.marker()] {
+        let session = SessionId::new("6c0ffee");
+        let beside = [other.session(&session), other.session_lease(&session, 7, true), other.ended(&session)];
+        let others = [other.gone(id), other.notice("c0ffee"), other.register(other_name.as_str()), other.marker()];
+        for key in others.into_iter().chain(beside) {
             prop_assert!(!has(key.clone()), "{key:?} lies in {line:?}");
         }
         prop_assume!(other.check_name(&other_name).is_ok());

@@ -16,17 +16,16 @@ const LISTED: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(60);
 
 impl Session {
-    /// Whether a lease that has so many seconds left was renewed; it is not there any more if not. Of one that somebody else
-    /// has made etcd says for how many seconds it was `granted`.
+    /// Whether a lease that has so many seconds left was renewed; it is not there any more if not.
     ///
     /// # Errors
     /// `Unavailable` for less than its life, which no member says of one that it has renewed: something between us and etcd
     /// has answered from what it knew.
-    pub(in super::super) fn is_renewed(&self, id: i64, seconds: i64, granted: Option<i64>) -> Result<bool> {
-        let ttl = match (self.ttl, self.purpose(id)) {
-            (Some(_), Some(Purpose::Hold)) => self.hold,
-            (Some(_), Some(Purpose::Wait)) => self.wait,
-            _ => granted.unwrap_or(1),
+    pub(in super::super) fn is_renewed(&self, id: i64, seconds: i64) -> Result<bool> {
+        let ttl = match self.purpose(id) {
+            Some(Purpose::Hold) => self.hold,
+            Some(Purpose::Wait) => self.wait,
+            None => 1,
         };
         if seconds > 0 && seconds < ttl {
             let problem =
@@ -50,7 +49,7 @@ impl Session {
                 None => return leases.to_vec(),
             }
         }
-        leases.iter().copied().filter(|lease| is_due || self.ttl.is_none() || needed.contains(lease)).collect()
+        leases.iter().copied().filter(|lease| is_due || needed.contains(lease)).collect()
     }
 
     /// The keys of all leases were listed by a renewal that was sent then.
@@ -60,7 +59,8 @@ impl Session {
 
     /// The leases that are not needed any more; the session has the name of the first.
     pub(in super::super) fn to_revoke(&self, used: &HashSet<i64>, now: Instant) -> Vec<i64> {
-        if self.ttl.is_none() {
+        if self.is_shared() {
+            // Another client may have chosen it.
             return Vec::new();
         }
         let mut inner = self.lock();
@@ -85,25 +85,32 @@ mod tests {
     use std::slice::from_ref;
     use std::sync::Arc;
 
-    use super::super::super::layout::{Layout, Lines, Record};
-    use super::super::{ClaimState, PER_LEASE, Sessions, WatchedBy, name_of};
+    use super::super::super::layout::{Layout, Lines, Record, lease_of};
+    use super::super::{ClaimState, PER_LEASE, REMEMBERED, Sessions, WatchedBy};
     use super::*;
-    use crate::store::{Claim, ClaimId, ClaimKey, SessionSpec};
+    use crate::store::{Claim, ClaimId, ClaimKey, SessionId, SessionSpec};
     use crate::time::Clock;
 
-    const FIRST: i64 = 7;
     const WAIT: i64 = 77;
+    const SECOND: i64 = 8;
+
+    fn id() -> SessionId {
+        SessionId::new("07")
+    }
+
+    fn first() -> i64 {
+        lease_of(&id())
+    }
 
     fn session(now: Instant) -> Arc<Session> {
         let (sessions, ttl) = (Sessions::default(), Duration::from_secs(30));
         let mut spec = SessionSpec::new(ttl, Duration::ZERO);
         spec.wait_ttl = Duration::from_secs(5);
-        sessions.opened(name_of(FIRST), &spec, FIRST, now);
-        sessions.get(&name_of(FIRST)).unwrap()
+        sessions.opened(&id(), &spec, true, now)
     }
 
     fn joins(session: &Session, lease: i64, watched: Option<Instant>) -> Live {
-        let key = ClaimKey { name: "a".parse().unwrap(), session: name_of(FIRST), id: ClaimId::random() };
+        let key = ClaimKey { name: "a".parse().unwrap(), session: id(), id: ClaimId::random() };
         let claim = Claim::exclusive(key.clone(), &SessionSpec::new(Duration::from_secs(30), Duration::ZERO));
         let record = Arc::new(Record::of(&claim, &"c".into()));
         session.slot(&Lines::new(Layout::Native, None), &key, Clock::boot().now());
@@ -128,7 +135,7 @@ mod tests {
     #[test]
     fn a_renewal_for_less_than_the_life_of_a_lease_is_none() {
         let session = session(Clock::boot().now());
-        let renewed = |seconds: i64| session.is_renewed(FIRST, seconds, None);
+        let renewed = |seconds: i64| session.is_renewed(first(), seconds);
         assert!(renewed(30).unwrap() && renewed(60).unwrap() && !renewed(0).unwrap());
         let error = renewed(29).unwrap_err();
         assert!(error.kind() == ErrorKind::Unavailable && error.remedy().unwrap().contains("not a proxy"), "{error}");
@@ -139,38 +146,56 @@ mod tests {
         let now = Clock::boot().now();
         let session = session(now);
         session.add(WAIT, Purpose::Wait, now);
-        let renewed = |seconds: i64| session.is_renewed(WAIT, seconds, None);
+        let renewed = |seconds: i64| session.is_renewed(WAIT, seconds);
         assert!(session.wait < session.hold);
         assert!(renewed(session.wait).unwrap() && !renewed(0).unwrap());
         assert_eq!(renewed(session.wait - 1).unwrap_err().kind(), ErrorKind::Unavailable);
     }
 
     #[test]
-    fn a_renewal_of_an_adopted_lock_is_one_for_the_whole_life_that_its_lease_was_granted() {
-        let session = Sessions::default().get(&name_of(FIRST)).unwrap();
-        let renewed = |seconds: i64| session.is_renewed(FIRST, seconds, Some(30));
-        assert!(renewed(30).unwrap() && !renewed(0).unwrap());
-        assert_eq!(renewed(29).unwrap_err().kind(), ErrorKind::Unavailable);
+    fn a_detached_session_that_was_lost_is_forgotten_and_another_one_is_not() {
+        let (sessions, now, ttl) = (Sessions::default(), Clock::boot().now(), Duration::from_secs(30));
+        let [ours, theirs] = [false, true].map(|detached| {
+            let (id, spec) = (SessionId::random(), SessionSpec { detached, ..SessionSpec::new(ttl, Duration::ZERO) });
+            let session = sessions.opened(&id, &spec, true, now);
+            assert!(Arc::ptr_eq(&sessions.known(&id).unwrap(), &session));
+            assert!(Arc::ptr_eq(&sessions.opened(&id, &spec, true, now), &session), "opened again it is the same");
+            id
+        });
+        sessions.lost(&ours);
+        sessions.lost(&theirs);
+        assert!(sessions.known(&ours).is_some() && sessions.known(&theirs).is_none());
     }
 
     #[test]
-    fn an_adopted_session_that_was_lost_is_forgotten_and_one_that_was_opened_here_is_not() {
-        let (sessions, now, adopted) = (Sessions::default(), Clock::boot().now(), name_of(8));
-        sessions.opened(name_of(FIRST), &SessionSpec::new(Duration::from_secs(30), Duration::ZERO), FIRST, now);
-        let (ours, theirs) = (sessions.get(&name_of(FIRST)).unwrap(), sessions.get(&adopted).unwrap());
-        assert!(Arc::ptr_eq(&sessions.get(&adopted).unwrap(), &theirs));
-        sessions.lost(&adopted);
-        sessions.lost(&name_of(FIRST));
-        assert!(Arc::ptr_eq(&sessions.get(&name_of(FIRST)).unwrap(), &ours));
-        assert_eq!(sessions.lock().len(), 1);
+    fn a_closed_session_is_remembered_for_its_time() {
+        let (sessions, now) = (Sessions::default(), Clock::boot().now());
+        let (first, second) = (SessionId::random(), SessionId::random());
+        sessions.closed(&first, now + REMEMBERED);
+        assert!(sessions.was_closed(&first, now) && !sessions.was_closed(&second, now));
+        sessions.closed(&second, now + REMEMBERED * 2);
+        assert!(!sessions.was_closed(&first, now) && sessions.was_closed(&second, now + REMEMBERED));
+    }
+
+    /// It may be on its way to a lease that looks empty here.
+    #[test]
+    fn no_lease_of_a_detached_session_is_given_back_since_another_client_may_use_it() {
+        let (sessions, now) = (Sessions::default(), Clock::boot().now());
+        let spec = SessionSpec { detached: true, ..SessionSpec::new(Duration::from_secs(30), Duration::ZERO) };
+        let session = sessions.opened(&SessionId::random(), &spec, true, now);
+        session.add(WAIT, Purpose::Wait, now);
+        for minute in 0..10 {
+            assert!(session.to_revoke(&HashSet::new(), now + IDLE * minute).is_empty());
+            assert!(session.living(now + IDLE * minute).contains(&WAIT), "others may have renewed it");
+        }
     }
 
     #[test]
     fn the_keys_of_a_lease_are_listed_where_somebody_does_not_hear_of_his_end_and_now_and_then() {
         let now = Clock::boot().now();
-        let (session, wait, before) = (session(now), 8, now - Duration::from_secs(30));
+        let (session, wait, before) = (session(now), SECOND, now - Duration::from_secs(30));
         session.add(wait, Purpose::Wait, now);
-        let all = [FIRST, wait];
+        let all = [first(), wait];
         let watched = joins(&session, wait, Some(now));
         assert_eq!(session.to_list(&all, from_ref(&watched), before, now), all, "nobody has listed them yet");
         session.was_listed(now);
@@ -178,9 +203,9 @@ mod tests {
         assert_eq!(session.to_list(&all, from_ref(&watched), now, now), [wait], "its watch is too old");
         let alone = joins(&session, wait, None);
         assert_eq!(session.to_list(&all, &[watched.clone(), alone], before, now), [wait]);
-        let mut granted = joins(&session, FIRST, Some(now));
+        let mut granted = joins(&session, first(), Some(now));
         granted.state = LiveState::Granted;
-        assert_eq!(session.to_list(&all, &[watched.clone(), granted], before, now), [FIRST]);
+        assert_eq!(session.to_list(&all, &[watched.clone(), granted], before, now), [first()]);
         let mut unknown = watched.clone();
         unknown.key.id = ClaimId::random();
         assert_eq!(session.to_list(&all, &[unknown], before, now), all);
@@ -192,8 +217,8 @@ mod tests {
         let now = Clock::boot().now();
         let session = session(now);
         let mut others = Vec::new();
-        for lease in FIRST..FIRST + 3 {
-            if lease != FIRST {
+        for lease in [first(), SECOND, SECOND + 1] {
+            if lease != first() {
                 session.add(lease, Purpose::Hold, now);
                 session.renewed(lease, now, 30);
             }
@@ -208,10 +233,10 @@ mod tests {
         assert!(session.to_revoke(&none, now).is_empty());
         assert!(session.to_revoke(&none, now + IDLE).is_empty());
         // A key stands there that nobody knows of.
-        let back = session.to_revoke(&[FIRST + 1].into(), now + IDLE * 2);
-        assert_eq!(back, [FIRST + 2, WAIT]);
-        assert_eq!(session.leases(), [FIRST, FIRST + 1]);
-        assert_eq!(session.lease(Purpose::Hold), Some(FIRST));
+        let back = session.to_revoke(&[SECOND].into(), now + IDLE * 2);
+        assert_eq!(back, [SECOND + 1, WAIT]);
+        assert_eq!(session.leases(), [first(), SECOND]);
+        assert_eq!(session.lease(Purpose::Hold), Some(first()));
     }
 
     /// However late a renewal is: a claim that has chosen the lease before has the time to arrive there.
@@ -219,27 +244,27 @@ mod tests {
     fn a_lease_is_given_back_no_sooner_than_a_minute_after_the_last_one_may_have_chosen_it() {
         let now = Clock::boot().now();
         let (session, none) = (session(now), HashSet::new());
-        let _full = session.expects(FIRST, PER_LEASE);
-        session.add(FIRST + 1, Purpose::Hold, now);
-        session.renewed(FIRST + 1, now, 30);
+        let _full = session.expects(first(), PER_LEASE);
+        session.add(SECOND, Purpose::Hold, now);
+        session.renewed(SECOND, now, 30);
         assert!(session.to_revoke(&none, now).is_empty());
-        assert_eq!(session.lease(Purpose::Hold), Some(FIRST + 1), "somebody is on the way there");
+        assert_eq!(session.lease(Purpose::Hold), Some(SECOND), "somebody is on the way there");
         assert!(session.to_revoke(&none, now + IDLE * 10).is_empty());
         assert!(session.to_revoke(&none, now + IDLE * 20).is_empty());
         assert_eq!(session.lease(Purpose::Hold), None, "nobody chooses it from now on");
         assert!(session.to_revoke(&none, now + IDLE * 21 - Duration::from_nanos(1)).is_empty());
-        assert_eq!(session.to_revoke(&none, now + IDLE * 21), [FIRST + 1]);
+        assert_eq!(session.to_revoke(&none, now + IDLE * 21), [SECOND]);
     }
 
     #[test]
     fn a_lease_that_somebody_has_chosen_is_not_empty() {
         let now = Clock::boot().now();
         let (session, none) = (session(now), HashSet::new());
-        let _full = session.expects(FIRST, PER_LEASE);
-        session.add(FIRST + 1, Purpose::Hold, now);
-        session.renewed(FIRST + 1, now, 30);
+        let _full = session.expects(first(), PER_LEASE);
+        session.add(SECOND, Purpose::Hold, now);
+        session.renewed(SECOND, now, 30);
         for minute in 0..10 {
-            assert_eq!(session.lease(Purpose::Hold), Some(FIRST + 1), "after {minute} minutes");
+            assert_eq!(session.lease(Purpose::Hold), Some(SECOND), "after {minute} minutes");
             assert!(session.to_revoke(&none, now + IDLE * minute).is_empty());
         }
     }
@@ -249,8 +274,8 @@ mod tests {
     fn a_lease_is_not_given_back_while_a_claim_is_on_its_way_there() {
         let now = Clock::boot().now();
         let (session, none) = (session(now), HashSet::new());
-        session.add(FIRST + 1, Purpose::Hold, now);
-        let expected = session.expects(FIRST + 1, 1);
+        session.add(SECOND, Purpose::Hold, now);
+        let expected = session.expects(SECOND, 1);
         for minute in 0..3 {
             assert!(session.to_revoke(&none, now + IDLE * minute).is_empty(), "after {minute} minutes");
         }
@@ -258,7 +283,7 @@ mod tests {
         for minute in 3..5 {
             assert!(session.to_revoke(&none, now + IDLE * minute).is_empty(), "after {minute} minutes");
         }
-        assert_eq!(session.to_revoke(&none, now + IDLE * 5), [FIRST + 1]);
+        assert_eq!(session.to_revoke(&none, now + IDLE * 5), [SECOND]);
     }
 
     /// Its attempt was polled no more for a while, and reads the answer now.
@@ -266,7 +291,7 @@ mod tests {
     fn a_claim_whose_answer_is_read_after_its_withdrawal_stands_nowhere() {
         let now = Clock::boot().now();
         let session = session(now);
-        let live = joins(&session, FIRST, None);
+        let live = joins(&session, first(), None);
         let state = session.claim_state(live.key.id).unwrap();
         assert_eq!(session.lock().leases[0].claims, 1);
         session.left(live.key.id);
@@ -283,9 +308,9 @@ mod tests {
     #[test]
     fn claims_that_nobody_awaits_any_more_take_no_room_on_a_lease() {
         let session = session(Clock::boot().now());
-        let expected = session.expects(FIRST, PER_LEASE);
+        let expected = session.expects(first(), PER_LEASE);
         assert_eq!(session.lease(Purpose::Hold), None);
         drop(expected);
-        assert_eq!(session.lease(Purpose::Hold), Some(FIRST));
+        assert_eq!(session.lease(Purpose::Hold), Some(first()));
     }
 }

@@ -6,6 +6,7 @@
 
 mod claims;
 mod lists;
+mod shared;
 mod timers;
 
 use std::collections::HashMap;
@@ -17,12 +18,13 @@ use lockkeeper_core::sync::lock;
 use tokio::sync::Mutex as Gate;
 
 pub(super) use self::claims::{ClaimState, WatchedBy};
-use super::layout::Lines;
+use super::layout::{Lines, lease_of};
 pub(super) use super::slots::KeySlot;
 use super::slots::KeySlots;
+use super::tombstones::REMEMBERED;
 use crate::store::{ClaimId, ClaimKey, SessionId, SessionSpec};
 use crate::time::Instant;
-use crate::{Error, ErrorKind, LockName, Result};
+use crate::{Error, ErrorKind, LockName};
 
 /// With many more keys on one lease each put takes longer, and its revocation stops the others.
 const PER_LEASE: usize = 500;
@@ -40,7 +42,14 @@ pub(super) enum Purpose {
 
 /// All sessions of a client.
 #[derive(Debug, Default)]
-pub(super) struct Sessions(Mutex<HashMap<SessionId, Arc<Session>>>);
+pub(super) struct Sessions(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    all: HashMap<SessionId, Arc<Session>>,
+    /// Those that were closed here, until when that is remembered.
+    closed: HashMap<SessionId, Instant>,
+}
 
 /// One of them.
 #[derive(Debug)]
@@ -48,9 +57,10 @@ pub(super) struct Session {
     /// What the store keeps for a holder and for a waiter: seconds.
     pub(super) hold: i64,
     pub(super) wait: i64,
-    /// What a holder believes in; `None` for one that somebody else has opened.
-    pub(super) ttl: Option<Duration>,
-    /// Whether nobody else has to find its claims.
+    pub(super) id: SessionId,
+    /// With what it was opened.
+    pub(super) spec: SessionSpec,
+    /// Whether its claims use slots one after the other: nobody else has to find them, and nobody else has used any.
     reuses_keys: bool,
     inner: Mutex<Inner>,
     /// Whoever makes a lease, or ends them all. Whether they were ended.
@@ -64,8 +74,8 @@ struct Inner {
     slots: KeySlots,
     /// Keys that are on a lease and that no renewal has listed, since when.
     unlisted: HashMap<Bytes, Instant>,
-    /// What says that ids are gone, and for how long it is to stand.
-    gone: Vec<(Bytes, Instant)>,
+    /// Keys of which a client has said that it has missed them, by the revision of that, and when that was seen first.
+    missed: HashMap<Bytes, (i64, Instant)>,
     /// When the keys of all leases were listed last.
     listed: Option<Instant>,
 }
@@ -89,64 +99,67 @@ struct Lease {
 }
 
 impl Sessions {
-    /// A session that was opened here, on this lease.
-    pub(super) fn opened(&self, id: SessionId, spec: &SessionSpec, lease: i64, sent: Instant) {
-        let session = Session::new(spec.ttl + spec.lock_delay, spec.wait_ttl + SLACK, Some(spec.ttl));
-        let session = Session { reuses_keys: !spec.detached, ..session };
-        session.add(lease, Purpose::Hold, sent);
-        session.renewed(lease, sent, session.hold);
-        let mut sessions = self.lock();
+    /// A session that was opened, unless it is known already. `is_new`: its first lease was made by this client just now, so
+    /// that nothing of it can be anywhere.
+    pub(super) fn opened(&self, id: &SessionId, spec: &SessionSpec, is_new: bool, sent: Instant) -> Arc<Session> {
+        let session = Session::new(id, spec, is_new && !spec.detached);
+        session.add(lease_of(id), Purpose::Hold, sent);
+        session.renewed(lease_of(id), sent, session.hold);
+        let mut known = self.lock();
         // Those that were lost, or given away, are closed by nobody.
-        sessions.retain(|_, session| !session.is_over(sent));
-        sessions.insert(id, Arc::new(session));
+        known.all.retain(|_, session| !session.is_over(sent));
+        Arc::clone(known.all.entry(id.clone()).or_insert_with(|| Arc::new(session)))
     }
 
-    /// The session of this name; one that was opened elsewhere is known by its lease.
-    ///
-    /// # Errors
-    /// `SessionLost` for what never was one.
-    pub(super) fn get(&self, id: &SessionId) -> Result<Arc<Session>> {
-        let mut sessions = self.lock();
-        if let Some(session) = sessions.get(id) {
-            return Ok(Arc::clone(session));
-        }
-        let lease = lease_of(id).ok_or_else(lost)?;
-        let session = Arc::new(Session::new(Duration::ZERO, Duration::ZERO, None));
-        session.add(lease, Purpose::Hold, Instant::from_nanos(0));
-        session.renewed(lease, Instant::from_nanos(0), 0);
-        sessions.insert(id.clone(), Arc::clone(&session));
-        Ok(session)
+    /// The session of this name, if this client has used it before.
+    pub(super) fn known(&self, id: &SessionId) -> Option<Arc<Session>> {
+        self.lock().all.get(id).cloned()
+    }
+
+    /// Whether it was closed here a short while ago.
+    pub(super) fn was_closed(&self, id: &SessionId, now: Instant) -> bool {
+        self.lock().closed.get(id).is_some_and(|until| *until > now)
+    }
+
+    /// It was closed, which is remembered until then.
+    pub(super) fn closed(&self, id: &SessionId, until: Instant) {
+        let mut known = self.lock();
+        known.all.remove(id);
+        let before = until - REMEMBERED;
+        known.closed.retain(|_, until| *until > before);
+        known.closed.insert(id.clone(), until);
     }
 
     /// The session in which this claim is.
     pub(super) fn of(&self, id: ClaimId) -> Option<Arc<Session>> {
-        self.lock().values().find(|session| session.claim_state(id).is_some()).cloned()
+        self.lock().all.values().find(|session| session.claim_state(id).is_some()).cloned()
     }
 
     pub(super) fn forget(&self, id: &SessionId) {
-        self.lock().remove(id);
+        self.lock().all.remove(id);
     }
 
-    /// etcd has ended the session. One that somebody else has opened is closed by nobody here.
+    /// etcd has ended the session. A detached one may be closed by nobody here.
     pub(super) fn lost(&self, id: &SessionId) {
-        let mut sessions = self.lock();
-        if sessions.get(id).is_some_and(|session| session.ttl.is_none()) {
-            sessions.remove(id);
+        let mut known = self.lock();
+        if known.all.get(id).is_some_and(|session| session.is_shared()) {
+            known.all.remove(id);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         lock(&self.0)
     }
 }
 
 impl Session {
-    fn new(hold: Duration, wait: Duration, ttl: Option<Duration>) -> Self {
+    fn new(id: &SessionId, spec: &SessionSpec, reuses_keys: bool) -> Self {
         Self {
-            hold: seconds(hold),
-            wait: seconds(wait),
-            ttl,
-            reuses_keys: false,
+            hold: seconds(spec.ttl + spec.lock_delay),
+            wait: seconds(spec.wait_ttl + SLACK),
+            id: id.clone(),
+            spec: spec.clone(),
+            reuses_keys,
             inner: Mutex::default(),
             gate: Gate::default(),
         }
@@ -154,7 +167,12 @@ impl Session {
 
     /// The ttl that counts for a claim of it with this ttl.
     pub(super) fn keeps(&self, ttl: Duration) -> Duration {
-        self.ttl.map_or(ttl, |own| own.min(ttl))
+        self.spec.ttl.min(ttl)
+    }
+
+    /// Whether other clients may use it at the same time.
+    pub(super) fn is_shared(&self) -> bool {
+        self.spec.detached
     }
 
     /// Whether waiters and holders stand on the same lease.
@@ -166,7 +184,7 @@ impl Session {
     pub(super) fn lease(&self, purpose: Purpose) -> Option<i64> {
         let purpose = if self.has_one_ttl() { Purpose::Hold } else { purpose };
         let mut inner = self.lock();
-        let has_room = |lease: &Lease| lease.claims < PER_LEASE || self.ttl.is_none();
+        let has_room = |lease: &Lease| lease.claims < PER_LEASE;
         let bears =
             |lease: &&mut Lease| lease.ready && lease.retired.is_none() && lease.purpose == purpose && has_room(lease);
         // The first of those that have room, so that the last ones become empty after a rush.
@@ -195,11 +213,14 @@ impl Session {
     }
 
     /// Every lease of it that can be there still. etcd does not answer a renewal of one whose time is over before it has
-    /// removed it, and would hold up those of the others.
+    /// removed it, and would hold up those of the others. Of a detached session others may have renewed it.
     pub(super) fn living(&self, now: Instant) -> Vec<i64> {
         let wait = Duration::from_secs(self.wait.unsigned_abs());
         let mut inner = self.lock();
-        inner.leases.retain(|lease| lease.purpose == Purpose::Hold || now.saturating_since(lease.renewed) < wait);
+        let may_live = |lease: &Lease| {
+            self.is_shared() || lease.purpose == Purpose::Hold || now.saturating_since(lease.renewed) < wait
+        };
+        inner.leases.retain(may_live);
         inner.leases.iter().map(|lease| lease.id).collect()
     }
 
@@ -289,24 +310,10 @@ impl Session {
         Expected { session: self, lease, claims }
     }
 
-    /// That an id is gone is said until then.
-    pub(super) fn said_gone(&self, key: Bytes, until: Instant) {
-        self.lock().gone.push((key, until));
-    }
-
-    /// What has been said for long enough.
-    pub(super) fn gone_for_long(&self, now: Instant) -> Vec<Bytes> {
-        let mut inner = self.lock();
-        let (over, still): (Vec<_>, Vec<_>) = inner.gone.drain(..).partition(|(_, until)| *until <= now);
-        inner.gone = still;
-        over.into_iter().map(|(key, _)| key).collect()
-    }
-
     /// Takes note of which keys nobody listed. Those that nobody has listed for a whole life are left over from lost
     /// replies.
     pub(super) fn left_over(&self, unlisted: Vec<Bytes>, now: Instant) -> Vec<Bytes> {
-        let Some(ttl) = self.ttl else { return Vec::new() };
-        let ttl = ttl.max(Duration::from_secs(self.hold.unsigned_abs()));
+        let ttl = Duration::from_secs(self.hold.unsigned_abs());
         let mut inner = self.lock();
         let since = |key: Bytes| {
             let since = inner.unlisted.get(&key).copied().unwrap_or(now);
@@ -360,15 +367,6 @@ impl Drop for Expected<'_> {
     fn drop(&mut self) {
         self.session.lock().count(self.lease, -self.claims);
     }
-}
-
-/// What a session is called: by its first lease, as others write it.
-pub(super) fn name_of(lease: i64) -> SessionId {
-    SessionId::new(format!("{lease:x}"))
-}
-
-fn lease_of(id: &SessionId) -> Option<i64> {
-    i64::from_str_radix(id.as_str(), 16).ok().filter(|lease| *lease > 0)
 }
 
 /// etcd has no session of this name any more.

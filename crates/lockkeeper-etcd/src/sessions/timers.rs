@@ -41,9 +41,9 @@ impl Session {
         self.lock().slots.of(id).and_then(|slot| slot.timer)
     }
 
-    /// Whether what times this claim is known here, if anything does: what sits there was claimed by nobody else, or is gone.
-    pub(in super::super) fn knows(&self, id: ClaimId) -> bool {
-        self.ttl.is_some() && (self.reuses_keys || self.claim_state(id).is_some())
+    /// Whether what times its claims is known here, if anything does: no other client has them.
+    pub(in super::super) fn knows_timers(&self) -> bool {
+        self.reuses_keys
     }
 
     /// When the last renewal of this lease was sent, and for how long it lives from then on.

@@ -49,6 +49,11 @@ impl WireError {
         matches!(self, Self::Refused { code: Code::ResourceExhausted, message } if message.contains("space exceeded"))
     }
 
+    /// Whether there is a lease already that was to be made.
+    pub(crate) fn is_lease_there(&self) -> bool {
+        matches!(self, Self::Refused { message, .. } if message.contains("lease already exists"))
+    }
+
     /// Whether it names a lease that is not there.
     pub(crate) fn is_no_lease(&self) -> bool {
         matches!(self, Self::Refused { code: Code::NotFound, message } if message.contains("lease not found"))

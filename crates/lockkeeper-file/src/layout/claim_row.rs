@@ -53,6 +53,10 @@ pub(crate) struct ClaimRow {
     wait_until: Micros,
     ttl: Micros,
     wait_ttl: Micros,
+    /// Since when no renewal has listed it, as far as somebody has looked.
+    pub(crate) unlisted: Option<Micros>,
+    /// Whether its session is detached.
+    pub(crate) detached: bool,
 }
 
 /// A query for claims. A claim without its session counts as expired.
@@ -63,7 +67,8 @@ macro_rules! claim_rows {
             "c.owner, c.reason, c.value, c.epoch, c.broken_by, c.broken_reason, ",
             "CASE WHEN s.dead = 0 AND s.detached = 0 THEN s.client END, ",
             "coalesce(s.hold_until_us, 0), coalesce(s.wait_until_us, 0), ",
-            "coalesce(s.ttl_us, 0), coalesce(s.wait_ttl_us, 0), c.asked_by, c.asked_reason, c.keep_until_us, c.change ",
+            "coalesce(s.ttl_us, 0), coalesce(s.wait_ttl_us, 0), c.asked_by, c.asked_reason, c.keep_until_us, c.change, ",
+            "c.unlisted_us, coalesce(s.detached, 0) ",
             "FROM lk_claim c LEFT JOIN lk_session s ON s.id = c.session ",
             $rest
         )
@@ -110,6 +115,8 @@ impl ClaimRow {
             wait_until: row.get(18)?,
             ttl: row.get(19)?,
             wait_ttl: row.get(20)?,
+            unlisted: row.get(25)?,
+            detached: row.get(26)?,
         })
     }
 

@@ -1,8 +1,14 @@
-//! Leftovers: claims that their client does not know, since the reply to the claim was lost and the
-//! withdrawal too. They would live as long as their session.
+//! Leftovers: claims that the client knows nothing of, since the reply to them was lost and the withdraw too. They
+//! would live for as long as their session.
+//!
+//! Several clients may renew one session, each with a list of its own. So a claim itself says since when nobody has listed
+//! it: whoever misses it in a list writes that, and whoever lists it takes that back.
 
 use std::collections::{HashMap, HashSet};
 
+use rusqlite::params;
+
+use super::claim_row::ClaimRow;
 use super::{Micros, Txn};
 use crate::fault::Outcome;
 use crate::store::{ClaimId, Live, SessionId};
@@ -10,12 +16,11 @@ use crate::store::{ClaimId, Live, SessionId};
 /// So few sessions are not looked at.
 const LOOK_MIN: usize = 64;
 
-/// Claims that a renewal did not list, and since when.
+/// When the claims of each session were compared with a list last.
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
-    unlisted: HashMap<SessionId, Unlisted>,
-    /// At this number of sessions, a sweep looks for sessions that ended without a request, as
-    /// those of adopted handles do.
+    looked: HashMap<SessionId, Looked>,
+    /// With so many sessions it is looked which have ended without a word, as those of adopted handles do.
     look_at: usize,
 }
 
@@ -23,32 +28,35 @@ pub(crate) struct Leftovers {
 impl Txn<'_> {
     /// The number of sessions in memory.
     pub(crate) fn remembered(&self) -> usize {
-        self.memory.leftovers.unlisted.len()
+        self.memory.leftovers.looked.len()
     }
 }
 
 #[derive(Debug, Default)]
-struct Unlisted {
-    looked: Micros,
-    /// When the session ends without a further renewal.
+struct Looked {
+    at: Micros,
+    /// When the session has ended if it was renewed no more.
     ends: Micros,
-    since: HashMap<ClaimId, Micros>,
 }
 
 impl Leftovers {
     pub(crate) fn forget(&mut self, session: &SessionId) {
-        self.unlisted.remove(session);
+        self.looked.remove(session);
     }
 
-    /// The record of a session that is renewed now.
-    fn of(&mut self, session: &SessionId, now: Micros, ttl: Micros) -> &mut Unlisted {
-        if self.unlisted.len() >= self.look_at.max(LOOK_MIN) {
-            self.unlisted.retain(|_, unlisted| unlisted.ends > now);
-            self.look_at = 2 * self.unlisted.len();
+    /// Whether it is time to look again, at a session that is renewed now.
+    fn is_due(&mut self, session: &SessionId, now: Micros, ttl: Micros) -> bool {
+        if self.looked.len() >= self.look_at.max(LOOK_MIN) {
+            self.looked.retain(|_, looked| looked.ends > now);
+            self.look_at = 2 * self.looked.len();
         }
-        let unlisted = self.unlisted.entry(session.clone()).or_default();
-        unlisted.ends = now.saturating_add(2 * ttl);
-        unlisted
+        let looked = self.looked.entry(session.clone()).or_default();
+        looked.ends = now.saturating_add(2 * ttl);
+        let is_due = now >= looked.at.saturating_add(ttl / 2);
+        if is_due {
+            looked.at = now;
+        }
+        is_due
     }
 }
 
@@ -60,22 +68,27 @@ impl Txn<'_> {
     /// ttl, so no client uses a claim that was in no list for a ttl.
     pub(crate) fn drop_leftovers(&mut self, session: &SessionId, live: &[Live], ttl: Micros) -> Outcome<()> {
         let now = self.now;
-        let unlisted = self.memory.leftovers.of(session, now, ttl);
-        for claim in live {
-            unlisted.since.remove(&claim.key.id);
-        }
-        if now < unlisted.looked.saturating_add(ttl / 2) {
+        if !self.memory.leftovers.is_due(session, now, ttl) {
             return Ok(());
         }
-        unlisted.looked = now;
-        let mut over = self.claims_of(session)?;
         let listed: HashSet<ClaimId> = live.iter().map(|l| l.key.id).collect();
-        let unlisted = self.memory.leftovers.of(session, now, ttl);
-        unlisted.since.retain(|id, _| over.contains_key(id));
-        over.retain(|id, row| {
-            !listed.contains(id)
-                && now > unlisted.since.entry(*id).or_insert(now).saturating_add(ttl).saturating_add(row.delay())
-        });
-        self.remove_all(over.into_values())
+        let mut over = Vec::new();
+        for row in self.claims_of(session)?.into_values().filter(|row| !listed.contains(&row.id)) {
+            match row.unlisted {
+                None => self.note_unlisted(&row, Some(now))?,
+                Some(since) if now > since.saturating_add(ttl).saturating_add(row.delay()) => over.push(row),
+                Some(_) => {}
+            }
+        }
+        self.remove_all(over.into_iter())
+    }
+
+    /// Since when no renewal has listed a claim; `None` when one has just done it.
+    pub(crate) fn note_unlisted(&self, row: &ClaimRow, since: Option<Micros>) -> Outcome<()> {
+        self.change(
+            "UPDATE lk_claim SET unlisted_us = ?3 WHERE name = ?1 AND ord = ?2",
+            params![row.name.as_str().as_bytes(), row.ord, since],
+        )?;
+        Ok(())
     }
 }

@@ -142,9 +142,9 @@ impl Txn<'_> {
     /// The first that waits has watched the client, and looks now when the minimum hold ends.
     fn write_kept(&mut self, row: &ClaimRow) -> Outcome<()> {
         self.change(
-            "UPDATE lk_claim SET state = 3, session = '', until_us = ?3, asked_by = NULL, asked_reason = NULL
+            "UPDATE lk_claim SET state = 3, session = '', until_us = ?3, asked_by = NULL, asked_reason = NULL, lasts = ?4
              WHERE name = ?1 AND ord = ?2",
-            params![row.name.as_str().as_bytes(), row.ord, row.expires()],
+            params![row.name.as_str().as_bytes(), row.ord, row.expires(), row.detached],
         )?;
         self.touch(&row.name)?;
         let next = self.next_waiting(row)?;
@@ -166,9 +166,11 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// The grantee's own request: from now on the claim lives on ttl and lock-delay.
+    /// The grantee's own request: from now on the claim lives on ttl and lock-delay. One that outlives a restart of the
+    /// machine is found to hold after that, too: else it would have a waiter's life then, and its holder believes longer.
     pub(crate) fn hold(&mut self, row: &ClaimRow) -> Outcome<()> {
         if row.state == State::Pushed {
+            self.needs_disk |= row.detached;
             self.change(
                 "UPDATE lk_claim SET state = 2 WHERE name = ?1 AND ord = ?2",
                 params![row.name.as_str().as_bytes(), row.ord],

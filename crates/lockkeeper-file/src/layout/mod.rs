@@ -39,6 +39,9 @@ pub(crate) struct Memory {
     pub(crate) leftovers: Leftovers,
     /// Names that were made since the reaper ran.
     new_names: usize,
+    /// How often the disk was waited for after a commit.
+    #[cfg(test)]
+    pub(crate) reached: usize,
 }
 
 /// One transaction, with its findings and effects.
@@ -50,6 +53,8 @@ pub(crate) struct Txn<'a> {
     pub(crate) notifications: Notifications,
     pub(crate) dead: Vec<ClientId>,
     failure: Option<Error>,
+    /// What it answers has to outlive a restart of the machine.
+    pub(crate) needs_disk: bool,
     path: &'a std::path::Path,
     kind: Kind,
 }
@@ -79,6 +84,7 @@ impl<'a> Txn<'a> {
             notifications: Notifications::default(),
             dead: Vec::new(),
             failure: None,
+            needs_disk: false,
             path,
             kind,
         }
@@ -143,8 +149,12 @@ impl<'a> Txn<'a> {
         self.failure.clone()
     }
 
-    /// The work after the transaction: the failure if there was one, the waiters to notify, the
-    /// dead clients to remove.
+    /// Whether its answers have to wait for the disk.
+    pub(crate) fn needs_disk(&self) -> bool {
+        self.needs_disk
+    }
+
+    /// What is to be done after it: the failure if there was one, the waiters to notify, the dead clients to remove.
     pub(crate) fn finish(self) -> (Option<Error>, Notifications, Vec<ClientId>) {
         (self.failure, self.notifications, self.dead)
     }
@@ -159,7 +169,13 @@ impl<'a> Txn<'a> {
         Ok(self.db.query_row(sql, [], |row| row.get(0))?)
     }
 
-    /// An unused name.
+    /// How often the disk was waited for after a commit.
+    #[cfg(test)]
+    pub(crate) fn reached(&self) -> usize {
+        self.memory.reached
+    }
+
+    /// A name that nobody uses.
     #[cfg(test)]
     pub(crate) fn fill(&self, name: &str, fence: i64) -> Outcome<()> {
         let sql = "INSERT INTO lk_lock (name, fence, revision) VALUES (?1, ?2, 1)";

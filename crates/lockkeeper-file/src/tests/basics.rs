@@ -268,7 +268,7 @@ async fn a_ttl_out_of_range_is_unsupported() {
     let machine = Machine::new();
     let store = machine.open().await;
     for spec in [SessionSpec::new(ms(99), Duration::ZERO), SessionSpec::new(TTL, Duration::from_secs(90_000))] {
-        let error = Store::open(&store, &spec).await.unwrap_err();
+        let error = Store::open(&store, &SessionId::random(), &spec).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     }
 }

@@ -305,7 +305,7 @@ async fn a_store_does_nothing_in_a_forked_child() {
     Arc::get_mut(&mut store.0).unwrap().process = Process::of(std::process::id() + 1);
     let n = name("n");
     let refused = [
-        Store::open(&store, &short()).await.map(drop),
+        Store::open(&store, &SessionId::random(), &short()).await.map(drop),
         store.line(&n).await.map(drop),
         store.lines("", None, 1).await.map(drop),
         store.wait(Interest::Name(&n), Revision(0), ms(1)).await.map(drop),

@@ -118,7 +118,7 @@ async fn claims_that_ended_on_names_that_nobody_visits_are_cleared_away_by_those
     let mut others = 0;
     let cleared = async {
         while left("lk_claim") > 0 {
-            Store::open(&store, &SessionSpec::new(TTL, Duration::ZERO)).await.unwrap();
+            Store::open(&store, &SessionId::random(), &SessionSpec::new(TTL, Duration::ZERO)).await.unwrap();
             others += 1;
         }
     };

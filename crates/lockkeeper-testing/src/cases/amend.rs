@@ -147,7 +147,7 @@ pub async fn a_late_copy_of_an_older_change_changes_nothing(case: &Case) {
 
 /// The number belongs to the claim: a late copy changes nothing through whichever client it comes.
 pub async fn a_late_copy_through_another_client_changes_nothing(case: &Case) {
-    let (first, second) = (case.detached_client(Ttls::long()).await, case.client(Ttls::long()).await);
+    let (first, second) = (case.detached(Ttls::long()).await, case.client(Ttls::long()).await);
     let a = first.mutex(&case.name("lock"));
     let elsewhere = a.through(&second);
     a.granted().await;

@@ -2,7 +2,7 @@
 
 use crate::{Case, Client, Ttls};
 use lockkeeper::ErrorKind;
-use lockkeeper::store::{LiveState, SessionId, SessionSpec};
+use lockkeeper::store::{LiveState, SessionId, SessionSpec, TOMBSTONE_MIN};
 
 /// The close of a session frees its locks and removes its waiters, listed or not, and wakes the claims that can go on.
 pub async fn closing_frees_everything(case: &Case) {
@@ -89,6 +89,69 @@ pub async fn an_expired_session_is_lost(case: &Case) {
     b.granted().await;
 }
 
+/// A session is opened twice with one id, as after a lost answer: it is the same session, with all that it has.
+pub async fn the_same_id_is_the_same_session(case: &Case) {
+    let client = case.client(Ttls::long()).await;
+    let (held, waiting) = (client.mutex(&case.name("x")), client.mutex(&case.name("y")));
+    let holder = case.writer("y").await;
+    let token = held.granted().await;
+    holder.granted().await;
+    waiting.clone().trying().busy().await;
+    client.opened_again().await.unwrap();
+    assert_eq!(held.held().await, token);
+    let later = client.mutex(&case.name("z"));
+    later.granted().await;
+    client.opened_again().await.unwrap();
+    later.release().await;
+    client.close(&[]).await;
+    held.sees(&[], 0).await;
+}
+
+/// A session that was closed is not opened again: its id is spent.
+pub async fn a_closed_session_is_not_opened_again(case: &Case) {
+    let [held, next] = case.mutexes("lock").await;
+    held.granted().await;
+    held.client.close(&[]).await;
+    for _ in 0..2 {
+        assert_eq!(held.client.opened_again().await.unwrap_err().kind(), ErrorKind::SessionLost);
+    }
+    next.granted().await;
+    assert!(held.is_lost().await);
+}
+
+/// A session that was closed is not opened again for as long as a tombstone stands.
+pub async fn a_closed_session_is_remembered_for_its_time(case: &Case) {
+    let client = case.client(Ttls::long()).await;
+    client.close(&[]).await;
+    case.pass(TOMBSTONE_MIN - std::time::Duration::from_secs(1)).await;
+    assert_eq!(client.opened_again().await.unwrap_err().kind(), ErrorKind::SessionLost);
+}
+
+/// A session stays with the durations with which it was opened: a repeat with others is refused, and changes nothing.
+pub async fn other_durations_are_refused(case: &Case) {
+    let held = case.mutex("lock", Ttls::long()).await;
+    let token = held.granted().await;
+    let spec = held.client.spec();
+    let longer = SessionSpec { ttl: spec.ttl * 2, ..spec.clone() };
+    let detached = SessionSpec { detached: true, ..spec };
+    for other in [longer, detached] {
+        let error = held.client.store.open(&held.client.session, &other).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    }
+    assert_eq!(held.held().await, token);
+}
+
+/// A tombstone stands although the session of its claim was closed.
+pub async fn a_tombstone_outlives_a_close(case: &Case) {
+    let [a, mut late] = case.mutexes("lock").await;
+    a.granted().await;
+    a.withdraw_unsettled().await;
+    a.client.close(&[]).await;
+    late.claim.key.id = a.claim.key.id;
+    late.gone().await;
+    late.sees(&[], 0).await;
+}
+
 /// Renews a session without its claims, if the store answers.
 async fn renewed(client: &Client) {
     if let Err(error) = client.renew(&[]).await {
@@ -117,9 +180,9 @@ pub async fn leftovers_are_removed(case: &Case) {
 pub async fn the_granted_ttl_is_in_range(case: &Case) {
     let client = case.client(Ttls::long()).await;
     let can = client.store.capabilities();
-    let opened = client.store.open(&SessionSpec::new(Ttls::long().ttl, Ttls::long().lock_delay)).await.unwrap();
+    let spec = SessionSpec::new(Ttls::long().ttl, Ttls::long().lock_delay);
+    let opened = client.store.open(&SessionId::random(), &spec).await.unwrap();
     assert!(can.ttl_min <= opened.ttl && opened.ttl <= can.ttl_max, "{:?}", opened.ttl);
-    assert_ne!(opened.id, client.session);
 }
 
 /// A ttl or a lock-delay out of the store's range is refused, and the error names the range.
@@ -130,7 +193,7 @@ pub async fn what_is_out_of_range_is_refused(case: &Case) {
     for (ttl, lock_delay) in
         [(can.ttl_min / 2, none), (can.ttl_max * 2, none), (can.ttl_min, can.lock_delay_max * 2 + can.ttl_max)]
     {
-        let error = client.store.open(&SessionSpec::new(ttl, lock_delay)).await.unwrap_err();
+        let error = client.store.open(&SessionId::random(), &SessionSpec::new(ttl, lock_delay)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{ttl:?} + {lock_delay:?}: {error}");
         assert!(!error.is_retryable());
     }

@@ -135,7 +135,7 @@ pub async fn each_waiter_hears_of_its_own(case: &Case) {
 /// A claim that waits and is sent again through another client hears there of its grant.
 pub async fn a_claim_sent_again_elsewhere_is_woken_there(case: &Case) {
     let [a] = case.mutexes("lock").await;
-    let (first, second) = (case.detached_client(Ttls::long()).await, case.client(Ttls::long()).await);
+    let (first, second) = (case.detached(Ttls::long()).await, case.client(Ttls::long()).await);
     let waiter = first.mutex(&a.claim.key.name);
     a.granted().await;
     waiter.queued().await;
@@ -153,7 +153,7 @@ pub async fn a_claim_sent_again_elsewhere_is_woken_there(case: &Case) {
 /// wake-up away from the client that waits.
 pub async fn no_other_client_takes_a_wake_up_away(case: &Case) {
     let [a] = case.mutexes("lock").await;
-    let (first, second) = (case.detached_client(Ttls::long()).await, case.client(Ttls::long()).await);
+    let (first, second) = (case.detached(Ttls::long()).await, case.client(Ttls::long()).await);
     let waiter = first.mutex(&a.claim.key.name);
     a.granted().await;
     waiter.queued().await;

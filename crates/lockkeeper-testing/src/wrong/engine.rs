@@ -67,7 +67,7 @@ impl Contestant for SmallEngine {
     async fn acquire(&self, ask: Ask) -> Result<Option<Box<dyn Held>>> {
         assert!(ask.wait.is_none(), "it only waits in line");
         let session = loop {
-            match Client::try_open(Arc::clone(&self.store), self.clock.clone(), self.ttls).await {
+            match Client::try_open(Arc::clone(&self.store), self.clock.clone(), self.ttls, false).await {
                 Ok(client) => break client,
                 Err(_) => self.clock.sleep(self.ttls.wait_ttl / 4).await,
             }

@@ -8,6 +8,7 @@ mod mutants_of_claims;
 mod mutants_of_clients;
 mod mutants_of_expiry;
 mod mutants_of_histories;
+mod mutants_of_sessions;
 mod mutants_of_waking;
 
 use std::collections::HashMap;
@@ -37,6 +38,11 @@ pub use self::mutants_of_histories::{
     CountsHolders, ForgetsTheDowngraded, GivesAwayTwice, GrantOfSomebodyElse, HalfATtl, ReaderBesideTheUpgraded,
     TokenOfThePredecessor, UpgradeBesideReaders, UpgradeThatLeavesTheReader, WithdrawBySession,
 };
+pub use self::mutants_of_sessions::{
+    ClosesItsOwnOnly, LeftoversOfOneList, OpeningWithoutNewTtl, OpensAnew, OpensOnce, RemembersItsOwnCloses,
+    RenewsItsOwnOnly, ReopensWhatWasClosed, RevivesTheExpired, SessionOfOneClient, TakesAnyDurations,
+    TombstoneOfTheSession,
+};
 pub use self::mutants_of_waking::{ListensOnlyWhileItWaits, PushThatGivesTime, SilentPurge};
 use super::{Case, Crash, Harness, ServerClock, Time, Ttls, run};
 use lockkeeper::layer::Faults;
@@ -56,8 +62,8 @@ pub trait Mutant: Default + fmt::Debug + Send + Sync + 'static {
         right.capabilities()
     }
 
-    async fn open(&self, right: &dyn Store, session: &SessionSpec) -> Result<Opened> {
-        right.open(session).await
+    async fn open(&self, right: &dyn Store, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+        right.open(id, spec).await
     }
 
     async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
@@ -180,8 +186,8 @@ impl<F: Mutant> Store for Wrong<F> {
         self.right.admin().map(|_| self as &dyn Admin)
     }
 
-    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
-        self.mutant.open(&*self.right, session).await
+    async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+        self.mutant.open(&*self.right, id, spec).await
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {

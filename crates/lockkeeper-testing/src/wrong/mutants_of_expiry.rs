@@ -122,8 +122,8 @@ pub struct NoLockDelay;
 
 #[async_trait]
 impl Mutant for NoLockDelay {
-    async fn open(&self, right: &dyn Store, session: &SessionSpec) -> Result<Opened> {
-        right.open(&SessionSpec { lock_delay: Duration::ZERO, ..session.clone() }).await
+    async fn open(&self, right: &dyn Store, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+        right.open(id, &SessionSpec { lock_delay: Duration::ZERO, ..spec.clone() }).await
     }
 
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
@@ -213,8 +213,8 @@ pub struct LongLivedWaiter;
 
 #[async_trait]
 impl Mutant for LongLivedWaiter {
-    async fn open(&self, right: &dyn Store, session: &SessionSpec) -> Result<Opened> {
-        right.open(&SessionSpec { wait_ttl: session.ttl, ..session.clone() }).await
+    async fn open(&self, right: &dyn Store, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+        right.open(id, &SessionSpec { wait_ttl: spec.ttl, ..spec.clone() }).await
     }
 
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {

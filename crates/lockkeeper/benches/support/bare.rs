@@ -16,7 +16,8 @@ impl Bare {
     pub(crate) async fn open() -> Self {
         let store = MemoryStore::new();
         let spec = SessionSpec::new(Duration::from_secs(30), Duration::ZERO);
-        let session = store.open(&spec).await.unwrap().id;
+        let session = SessionId::random();
+        store.open(&session, &spec).await.unwrap();
         Self { store, spec, session }
     }
 

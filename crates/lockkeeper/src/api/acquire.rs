@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::guard::{covered, scoped};
 use super::handle::Handle;
 use crate::engine::{Engine, Request};
-use crate::store::{Expiry, SessionSpec};
+use crate::store::SessionSpec;
 use crate::{Error, ErrorKind, Guard, Leadership, LockName, MultiGuard, Owner, Result};
 
 /// The longest reason, in bytes.
@@ -316,7 +316,7 @@ impl<G: Acquired> Acquire<G> {
             .and_then(|()| kinds.try_for_each(|(weight, capacity)| can.admits(weight, capacity)));
         let refused = refused.err().or_else(|| {
             let message = "its locks end with the connection that acquired them, so none can be detached";
-            let is_impossible = spec.detached && !resumable(&can.expiry);
+            let is_impossible = spec.detached && !can.resumable;
             is_impossible.then(|| Error::new(ErrorKind::Unsupported, message).with_remedy("a store of another kind"))
         });
         let unsupported = refused.map(|error| self.engine.describe(error, &self.request.name));
@@ -490,13 +490,6 @@ impl Acquire<Guard> {
             detached.refuse(problem.with_remedy("a mutex of the same name"));
         }
         detached
-    }
-}
-
-fn resumable(expiry: &Expiry) -> bool {
-    match expiry {
-        Expiry::PerClaim => true,
-        Expiry::Session { resumable, .. } => *resumable,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::session::{Session, proof_lag};
 use super::sessions::Opening;
 use super::{Engine, watchdog};
-use crate::store::SessionSpec;
+use crate::store::{SessionId, SessionSpec};
 use crate::{Error, ErrorKind, LostReason, Result};
 
 /// Fills an opening, whatever becomes of the task that opens.
@@ -78,8 +78,9 @@ impl Engine {
     /// A session of its own. Must be polled to its end.
     pub(crate) async fn open_session(self: &Arc<Self>, spec: &SessionSpec) -> Result<Arc<Session>> {
         let sent = self.clock.now();
-        let opened = self.store.open(spec).await?;
-        let session = Session::new(spec.clone(), opened.id, opened.ttl, proof_lag(&self.capabilities), sent);
+        let id = SessionId::random();
+        let opened = self.store.open(&id, spec).await?;
+        let session = Session::new(spec.clone(), id, opened.ttl, proof_lag(&self.capabilities), sent);
         // However long that took: it is not idle before somebody could use it.
         session.claims.use_now(self.now());
         let session = Arc::new(session);

@@ -223,6 +223,7 @@ impl Drop for UnderWay {
 
 /// A request that can come late.
 enum Request {
+    Open(SessionId, SessionSpec),
     Renew(SessionId, Vec<Live>),
     Claim(Claim),
     Amend(ClaimKey, u64, Amend),
@@ -235,13 +236,14 @@ impl Request {
         match self {
             Self::Claim(claim) => Some(&claim.key.name),
             Self::Amend(key, ..) | Self::Withdraw(key, _) => Some(&key.name),
-            Self::Renew(..) => None,
+            Self::Open(..) | Self::Renew(..) => None,
         }
     }
 
     /// Nobody hears the answer.
     async fn process(&self, store: &dyn Store) {
         match self {
+            Self::Open(id, spec) => drop(store.open(id, spec).await),
             Self::Renew(session, live) => drop(store.renew(session, live).await),
             Self::Claim(claim) => drop(store.claim(claim).await),
             Self::Amend(key, number, change) => drop(store.amend(key, *number, change).await),
@@ -255,8 +257,9 @@ impl Request {
 impl Store for Chaos {
     forward_store! { self => self.inner; capabilities admin fence_key on_loss }
 
-    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
-        self.send(Operation::Open, None, || self.inner.open(session)).await
+    async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+        let copy = Request::Open(id.clone(), spec.clone());
+        self.send(Operation::Open, Some(copy), || self.inner.open(id, spec)).await
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {

@@ -209,8 +209,7 @@ impl Fault {
     fn can_happen_to(self, operation: Operation) -> bool {
         match self {
             Self::LostWake | Self::FalseWake => operation == Operation::Wait,
-            // Opened twice, the first session would stay behind unknown to anybody.
-            Self::Twice => !matches!(operation, Operation::Open | Operation::Wait),
+            Self::Twice => operation != Operation::Wait,
             _ => true,
         }
     }

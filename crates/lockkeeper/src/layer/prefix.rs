@@ -102,8 +102,8 @@ impl<S: Store> Store for Prefix<S> {
         self.inner.admin().map(|_| self as &dyn Admin)
     }
 
-    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
-        self.shown(self.inner.open(session).await)
+    async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+        self.shown(self.inner.open(id, spec).await)
     }
 
     /// A claim whose name does not fit must not keep the others from being renewed.
@@ -211,7 +211,8 @@ mod tests {
         let store = MemoryStore::new();
         let inside = Prefix::new(store.clone(), prefix).unwrap();
         let spec = SessionSpec::new(Duration::from_secs(30), Duration::ZERO);
-        let session = inside.open(&spec).await.unwrap().id;
+        let session = SessionId::random();
+        inside.open(&session, &spec).await.unwrap();
         (store, inside, session)
     }
 

@@ -111,9 +111,9 @@ impl<S: Store> Store for Traced<S> {
         self.inner.admin().map(|_| self as &dyn Admin)
     }
 
-    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
-        let span = span!(self, "store.open", ttl = ?session.ttl, lock_delay = ?session.lock_delay);
-        self.show(span, self.inner.open(session)).await
+    async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+        let span = span!(self, "store.open", ttl = ?spec.ttl, lock_delay = ?spec.lock_delay);
+        self.show(span, self.inner.open(id, spec)).await
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockkeeper::store::{
-    Capabilities, Claim, ClaimKey, Expiry, Live, Opened, Renewed, SessionId, SessionSpec, Store, Verdict,
+    Capabilities, Claim, ClaimKey, Expiry, Live, LiveState, Opened, Renewed, SessionId, SessionSpec, Store, Verdict,
+    refusal,
 };
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{Error, ErrorKind, Result};
@@ -22,7 +23,7 @@ pub(crate) struct BySession {
 
 #[derive(Debug)]
 struct Session {
-    ttl: Duration,
+    spec: SessionSpec,
     expires: Instant,
     /// And since when no renewal has listed them.
     claims: HashMap<ClaimKey, Option<Instant>>,
@@ -48,27 +49,41 @@ impl BySession {
 impl Mutant for BySession {
     fn capabilities(&self, right: &dyn Store) -> Capabilities {
         let mut can = right.capabilities();
-        can.expiry = Expiry::Session { proof_lag: 0, resumable: true };
+        can.expiry = Expiry::Session { proof_lag: 0 };
         can
     }
 
-    async fn open(&self, right: &dyn Store, spec: &SessionSpec) -> Result<Opened> {
-        let opened = right.open(spec).await?;
-        let session = Session { ttl: opened.ttl, expires: self.clock.now() + opened.ttl, claims: HashMap::new() };
-        self.sessions.lock().unwrap().insert(opened.id.clone(), session);
+    async fn open(&self, right: &dyn Store, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+        let (opened, now) = (right.open(id, spec).await?, self.clock.now());
+        let live = {
+            let mut sessions = self.sessions.lock().unwrap();
+            let new = || Session { spec: spec.clone(), expires: now + spec.ttl, claims: HashMap::new() };
+            let session = sessions.entry(id.clone()).or_insert_with(new);
+            if session.expires <= now {
+                return Err(refusal::session_ended());
+            }
+            if session.spec != *spec {
+                return Err(refusal::other_durations());
+            }
+            session.expires = now + spec.ttl;
+            let keys = session.claims.keys().cloned();
+            keys.map(|key| Live { key, state: LiveState::InFlight }).collect::<Vec<_>>()
+        };
+        // The claims live as long as the session.
+        right.renew(id, &live).await?;
         Ok(opened)
     }
 
     async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let now = self.clock.now();
         let leftovers = self.with(session, |session| {
-            session.expires = now + session.ttl;
+            session.expires = now + session.spec.ttl;
             // A late copy of a renewal lists less than there is: what is missing for a ttl is believed by nobody.
             let mut leftovers = Vec::new();
             session.claims.retain(|key, missing| {
                 let listed = live.iter().any(|live| live.key == *key);
                 *missing = if listed { None } else { Some(missing.unwrap_or(now)) };
-                let over = missing.is_some_and(|since| now > since + session.ttl);
+                let over = missing.is_some_and(|since| now > since + session.spec.ttl);
                 leftovers.extend(over.then(|| key.clone()));
                 !over
             });
@@ -89,7 +104,7 @@ impl Mutant for BySession {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let ttl = self.with(&claim.key.session, |session| {
             session.claims.insert(claim.key.clone(), None);
-            session.ttl
+            session.spec.ttl
         })?;
         let line = right.line(&claim.key.name).await?;
         let Some(ahead) = line.entries.iter().position(|entry| entry.id == claim.key.id.hash() && !entry.kept) else {

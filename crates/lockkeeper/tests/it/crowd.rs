@@ -29,7 +29,7 @@ const APPLICATION: &str = "
 
 /// Somebody died, and nobody has cleaned up yet: the session was cut short, and its claim stands in a line. Two names may
 /// have a neighbour in common.
-const DEAD: &str = "INSERT OR IGNORE INTO lk_session VALUES (?1, 'nobody', 0, 1, 1, 1, 1, 1, 0)";
+const DEAD: &str = "INSERT OR IGNORE INTO lk_session VALUES (?1, 'nobody', 0, 1, 1, 0, 1, 1, 1, 0)";
 const CLAIM_OF_THE_DEAD: &str = "
     INSERT OR IGNORE INTO lk_claim (name, ord, id, session, weight, capacity, state, delay_us, since_us, owner, epoch)
         VALUES (?1, ?2, randomblob(16), ?3, 4294967295, 4294967295, 2, 0, 1, 'nobody', 9)";

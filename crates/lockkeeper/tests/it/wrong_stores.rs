@@ -3,6 +3,8 @@
 use lockkeeper_testing::wrong::{self, Mutant, Mutated};
 use lockkeeper_testing::{MemoryHarness, cases, run};
 
+use crate::by_session::BySession;
+
 /// A store with no flaw, through the same wrapper.
 #[derive(Debug, Default)]
 pub(crate) struct Unmutated;
@@ -79,6 +81,42 @@ caught! {
     pages_by_number: CountsTheNamesBefore by admin::a_listing_in_pages_misses_nothing_that_stays;
     an_id_of_each_client: IdOfTheClient by identity::all_clients_see_one_id;
     a_close_by_the_list: CloseByTheList by session::closing_frees_everything;
+    an_opening_that_begins_anew: OpensAnew by session::the_same_id_is_the_same_session;
+    an_opening_that_cannot_be_repeated: OpensOnce by session::the_same_id_is_the_same_session;
+    a_session_of_the_first_opener: OpensOnce by sharing::two_clients_open_one_session;
+    a_closed_session_that_is_opened_again: ReopensWhatWasClosed by session::a_closed_session_is_not_opened_again;
+    a_close_that_only_its_client_remembers: RemembersItsOwnCloses by sharing::a_session_is_closed_for_all_clients;
+    a_session_of_one_client: SessionOfOneClient by sharing::a_claim_is_renewed_through_another_client;
+    a_session_in_which_one_client_claims: SessionOfOneClient by sharing::a_client_claims_in_the_session_of_another;
+    a_session_in_which_one_client_waits: SessionOfOneClient by sharing::a_claim_goes_on_waiting_through_another_client;
+    a_renewal_of_its_own_claims: RenewsItsOwnOnly by lives::a_claim_lives_on_another_clients_renewals;
+    a_renewal_of_its_own_waiters: RenewsItsOwnOnly by lives::a_waiter_lives_on_another_clients_renewals;
+    a_close_of_its_own_claims_by_the_list: ClosesItsOwnOnly by sharing::a_close_through_another_client_frees_what_it_lists;
+    a_tombstone_of_the_session: TombstoneOfTheSession by session::a_tombstone_outlives_a_close;
+}
+
+/// The same on a store whose claims live as long as their session.
+macro_rules! caught_by_session {
+    ($($test:ident: $mutant:ident by $group:ident::$case:ident;)*) => {
+        $(#[test]
+        fn $test() {
+            let name = stringify!($group::$case);
+            run::<Mutated<MemoryHarness, BySession>>(name, &[], async |case| cases::$group::$case(case).await);
+            let complaint = wrong::complaint::<Mutated<MemoryHarness, BySession>, wrong::$mutant>(
+                name,
+                async |case| cases::$group::$case(case).await,
+            );
+            assert!(complaint.is_some(), "{name} finds nothing wrong");
+        })*
+    };
+}
+
+caught_by_session! {
+    other_durations_that_are_taken: TakesAnyDurations by session::other_durations_are_refused;
+    an_opening_without_a_new_ttl: OpeningWithoutNewTtl by lives::a_repeated_opening_starts_its_life_again;
+    an_expired_session_that_takes_its_locks_back: RevivesTheExpired by lives::an_expired_session_comes_back_without_its_claims;
+    leftovers_of_one_list: LeftoversOfOneList by lives::two_lists_lose_nothing;
+    a_close_of_its_own_claims: ClosesItsOwnOnly by sharing::a_close_through_another_client_frees_everything;
 }
 
 /// The random walk against the model finds by itself what the cases are written for.

@@ -7,7 +7,7 @@ use lockkeeper::store::{Amend, Amended, Evict, Line, LiveState, Renewal, Store a
 use lockkeeper_live::{Entry, Etcd};
 use serde_json::Value;
 
-use super::{Bare, UNRENEWED, drive, line, name, store};
+use super::{Bare, UNRENEWED, drive, lease_of, line, name, store};
 
 pub(super) const TTL: Duration = Duration::from_secs(20);
 pub(super) const LONG: Duration = Duration::from_secs(3600);
@@ -147,7 +147,8 @@ async fn who_has_adopted_a_claim_keeps_it_as_long() {
     let mut detached = lockkeeper::store::SessionSpec::new(TTL, Duration::ZERO);
     detached.detached = true;
     let mut holder = holder.another();
-    holder.claim.key.session = holder.store.open(&detached).await.unwrap().id;
+    holder.claim.key.session = lockkeeper::store::SessionId::random();
+    holder.store.open(&holder.claim.key.session, &detached).await.unwrap();
     holder.granted().await;
     holder.keeps(LONG).await;
     let adopter = Bare { store: store(&etcd.url()).await, claim: holder.claim.clone() };
@@ -168,7 +169,7 @@ async fn a_holder_whose_session_is_gone_is_shown_as_kept() {
     holder.granted().await;
     holder.keeps(LONG).await;
     assert!(!next.line().await.entries[0].kept);
-    let session = i64::from_str_radix(holder.claim.key.session.as_str(), 16).unwrap();
+    let session = lease_of(&holder.claim.key.session);
     etcd.control().revoke(session).unwrap();
     assert!(next.line().await.entries[0].kept);
     let token = next.line().await.entries[0].token.unwrap();

@@ -9,7 +9,7 @@ use lockkeeper::store::{
 use lockkeeper::{Effect, ErrorKind};
 use lockkeeper_live::{Etcd, Proxy, Way};
 
-use super::{Bare, TIME_LIMIT, UNRENEWED, drive, line, name, patiently, send, within};
+use super::{Bare, TIME_LIMIT, UNRENEWED, drive, lease_of, line, name, patiently, send, within};
 
 /// The answer to a release is late, while another claim of the session has got the key of the
 /// released claim. A try that knows of the release does not take that claim for gone. On one
@@ -57,7 +57,7 @@ async fn what_sits_in_a_claims_place_is_not_taken_for_it() {
     let entry = line(&etcd, &name).remove(0);
     let writer = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     let position =
-        format!("/lockkeeper/.lock/{}/{}-0", writer.claim.key.name.encoded(), writer.claim.key.session.as_str());
+        format!("/lockkeeper/.lock/{}/{:x}-0", writer.claim.key.name.encoded(), lease_of(&writer.claim.key.session));
     etcd.control().put_with_lease(&position, &entry.value, entry.lease).unwrap();
     let error = writer.store.claim(&writer.claim).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use lockkeeper::store::{Amend, Evict, LiveState, MAX, Renewal, SessionSpec, Store as _, Target, Withdrawal};
+use lockkeeper::store::{
+    Amend, Evict, LiveState, MAX, Renewal, SessionId, SessionSpec, Store as _, Target, Withdrawal,
+};
 use lockkeeper::{Effect, ErrorKind};
 use lockkeeper_live::{Act, Etcd, Proxy, Way};
 
 use super::keeps::{LONG, TTL, only};
-use super::{Bare, TIME_LIMIT, UNRENEWED, drive, name, within};
+use super::{Bare, TIME_LIMIT, UNRENEWED, drive, lease_of, name, within};
 
 /// A lock whose holder is gone costs two requests for leases.
 #[tokio::test]
@@ -17,14 +19,16 @@ async fn a_list_shows_of_many_that_they_are_kept() {
     let semaphore = format!("{prefix}/permits");
     for number in 0..40 {
         let mut holder = first.another();
-        holder.claim.key.session = first.store.open(&SessionSpec::new(TTL, Duration::ZERO)).await.unwrap().id;
+        holder.claim.key.session = SessionId::random();
+        let spec = SessionSpec::new(TTL, Duration::ZERO);
+        first.store.open(&holder.claim.key.session, &spec).await.unwrap();
         holder.claim.key.name = format!("{prefix}/{number}").parse().unwrap();
         if number % 2 == 0 {
             (holder.claim.key.name, holder.claim.weight, holder.claim.capacity) = (semaphore.parse().unwrap(), 1, 100);
         }
         holder.granted().await;
         holder.keeps(LONG).await;
-        etcd.control().revoke(i64::from_str_radix(holder.claim.key.session.as_str(), 16).unwrap()).unwrap();
+        etcd.control().revoke(lease_of(&holder.claim.key.session)).unwrap();
     }
     let lines = first.store.admin().unwrap().lines(&prefix, None, 1000).await.unwrap();
     let entries: Vec<_> = lines.into_iter().flat_map(|(_, line)| line.unwrap().entries).collect();
@@ -93,7 +97,7 @@ async fn nobody_is_asked_for_what_is_kept() {
     holder.keeps(LONG).await;
     let ask = async || holder.store.admin().unwrap().request_release(&holder.claim.key.name, "op", "deploy").await;
     assert!(ask().await.unwrap());
-    etcd.control().revoke(i64::from_str_radix(holder.claim.key.session.as_str(), 16).unwrap()).unwrap();
+    etcd.control().revoke(lease_of(&holder.claim.key.session)).unwrap();
     assert!(!ask().await.unwrap());
 }
 
@@ -148,7 +152,7 @@ async fn an_upgrade_that_comes_after_its_withdrawal_leaves_the_reader_that_is_ke
     });
     let error = writer.store.claim(&writer.claim).await.unwrap_err();
     assert_eq!(error.effect(), Effect::Unknown, "{error}");
-    etcd.control().revoke(i64::from_str_radix(reader.claim.key.session.as_str(), 16).unwrap()).unwrap();
+    etcd.control().revoke(lease_of(&reader.claim.key.session)).unwrap();
     let withdrawn = writer.store.withdraw(&writer.claim.key, Some(Duration::from_secs(60))).await.unwrap();
     assert_eq!(withdrawn, Withdrawal::Absent);
     proxies[0].on_nothing();

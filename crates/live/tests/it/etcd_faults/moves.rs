@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockkeeper::store::{LiveState, Renewal, Store as _, Verdict};
 use lockkeeper_live::Etcd;
 
-use super::{Bare, TIME_LIMIT, UNRENEWED, drive, line, name, send, within};
+use super::{Bare, TIME_LIMIT, UNRENEWED, drive, lease_of, line, name, send, within};
 
 /// A reader has joined behind a writer, and is to be moved to the lease of the waiters. Before the
 /// move the writer leaves, and a renewal finds that the reader holds the lock. Then the move comes
@@ -26,7 +26,7 @@ async fn a_move_that_comes_late_does_not_take_a_grant_back() {
     let Renewal::Held { token, .. } = reader.renew(LiveState::InFlight).await.unwrap() else { panic!("it holds") };
     // The answer says that the reader waits; no answer says that it lost the lock.
     within(TIME_LIMIT, claiming).await.unwrap();
-    let session = i64::from_str_radix(reader.claim.key.session.as_str(), 16).unwrap();
+    let session = lease_of(&reader.claim.key.session);
     let claims = line(&etcd, &name);
     assert_eq!(claims.iter().map(|entry| entry.lease).collect::<Vec<_>>(), [session]);
     assert_eq!(reader.renew(LiveState::Granted).await.unwrap().token(), Some(token));

@@ -94,9 +94,9 @@ impl fmt::Debug for Counted {
 impl Store for Counted {
     forward_store! { self => self.store; capabilities admin fence_key on_loss }
 
-    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+    async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
         count(&self.counts.others);
-        self.store.open(session).await
+        self.store.open(id, spec).await
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {

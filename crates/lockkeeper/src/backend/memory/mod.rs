@@ -91,9 +91,10 @@ impl Store for MemoryStore {
         Some(self)
     }
 
-    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
-        self.capabilities().check(session)?;
-        Ok(Opened { id: SessionId::random(), ttl: session.ttl })
+    async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+        self.capabilities().check(spec)?;
+        self.lines().open(id, self.clock.now())?;
+        Ok(Opened { ttl: spec.ttl })
     }
 
     async fn renew(&self, _session: &SessionId, live: &[Live]) -> Result<Renewed> {

@@ -30,7 +30,7 @@ pub(super) fn missing(case: &str, can: &Capabilities) -> Option<&'static str> {
 fn is_met(need: &str, can: &Capabilities) -> bool {
     match need {
         "Amend" => can.amend,
-        "Detached" => !matches!(can.expiry, Expiry::Session { resumable: false, .. }),
+        "Detached" => can.resumable,
         "LockDelay" => !can.lock_delay_max.is_zero(),
         "MinHold" => !can.min_hold_max.is_zero(),
         "PerClaimExpiry" => can.expiry == Expiry::PerClaim,

@@ -36,10 +36,10 @@ fn expiry(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
             format!("Each lock has its own lease. {detached}"),
             vec!["suite `renew::only_what_is_listed_is_renewed`", "suite `detached::it_outlives_its_process`"],
         ),
-        Expiry::Session { resumable, .. } => {
+        Expiry::Session { .. } => {
             let session = "The locks of a client live and end with its session.";
             let shown = "suite `session::an_expired_session_is_lost`";
-            if resumable {
+            if can.resumable {
                 (format!("{session} {detached}"), vec![shown, "suite `detached::it_outlives_its_process`"])
             } else {
                 let none = "`engine::detached::where_locks_end_with_their_connection_none_is_detached`";
@@ -132,7 +132,8 @@ fn what_a_store_has_not_is_said() {
         fencing: Fencing::None,
         queue: false,
         wake: Wakes::Poll,
-        expiry: Expiry::Session { proof_lag: 1, resumable: false },
+        expiry: Expiry::Session { proof_lag: 1 },
+        resumable: false,
         lock_delay_max: Duration::ZERO,
         min_hold_max: Duration::ZERO,
         amend: false,

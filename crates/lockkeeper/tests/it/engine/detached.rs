@@ -114,7 +114,7 @@ async fn a_session_that_was_adopted_is_forgotten_when_its_release_is_given_up() 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_session_that_was_adopted_says_nothing_of_the_keepers_own() {
     let mut can = Capabilities::full();
-    can.expiry = Expiry::Session { proof_lag: 0, resumable: true };
+    can.expiry = Expiry::Session { proof_lag: 0 };
     let test_client = World::new().test_client_on(can, None, |b| b.ttl(secs(30))).await;
     let handle = test_client.mutex("n").lock().detached(secs(60)).await.unwrap();
     let own = test_client.mutex("own").lock().await.unwrap();

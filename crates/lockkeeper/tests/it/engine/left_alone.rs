@@ -46,7 +46,8 @@ async fn a_pushed_grant_that_an_attempt_has_heard_of_and_not_collected_is_given_
 async fn a_grant_that_is_being_confirmed_for_nobody_is_given_back() {
     let world = World::new();
     let mut can = Capabilities::full();
-    can.expiry = Expiry::Session { proof_lag: 0, resumable: false };
+    can.expiry = Expiry::Session { proof_lag: 0 };
+    can.resumable = false;
     let holder = world.test_client(secs(60)).await;
     let test_client = world.test_client_on(can, None, |b| b.ttl(secs(12)).lock_delay(secs(1))).await;
     let held = holder.mutex("n").lock_delay(secs(1)).lock().await.unwrap();

@@ -196,7 +196,8 @@ async fn is_taken_not_before(world: &World, earliest: lockkeeper::time::Instant)
 async fn what_lingers_in_a_session_is_withdrawn_in_the_end() {
     let world = World::new();
     let mut can = lockkeeper::store::Capabilities::full();
-    can.expiry = lockkeeper::store::Expiry::Session { proof_lag: 0, resumable: false };
+    can.expiry = lockkeeper::store::Expiry::Session { proof_lag: 0 };
+    can.resumable = false;
     let test_client = world.test_client_on(can, None, |b| b.ttl(secs(9)).lock_delay(secs(5))).await;
     let guard = test_client.mutex("n").lock().max_hold(secs(2)).await.unwrap();
     let id = test_client.spy.last(Operation::Claim).ids;
@@ -231,7 +232,8 @@ async fn a_session_that_is_opened_while_losses_are_reported_is_valid() {
     let (locked, is_locked) = std::sync::mpsc::channel::<()>();
     let is_locked = std::sync::Mutex::new(is_locked);
     let mut can = lockkeeper::store::Capabilities::full();
-    can.expiry = lockkeeper::store::Expiry::Session { proof_lag: 0, resumable: false };
+    can.expiry = lockkeeper::store::Expiry::Session { proof_lag: 0 };
+    can.resumable = false;
     let test_client = world
         .test_client_on(can, None, |b| {
             b.ttl(secs(30)).on_event(move |event| {

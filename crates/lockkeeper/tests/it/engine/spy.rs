@@ -180,9 +180,9 @@ impl Store for Spy {
         self.can.lock().unwrap().clone()
     }
 
-    async fn open(&self, session: &SessionSpec) -> Result<Opened> {
+    async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
         let what = self.note(Operation::Open, &[], |_| ());
-        let mut opened = self.send(what, self.right.open(session)).await?;
+        let mut opened = self.send(what, self.right.open(id, spec)).await?;
         opened.ttl = self.ttl.lock().unwrap().unwrap_or(opened.ttl);
         Ok(opened)
     }
@@ -290,7 +290,7 @@ impl World {
     /// Where life belongs to the session; the proof of it is the renewal before the last `lag` ones.
     pub(crate) async fn test_client_by_session(&self, ttl: Duration, lag: u8) -> TestClient {
         let mut can = Capabilities::full();
-        can.expiry = Expiry::Session { proof_lag: lag, resumable: false };
+        can.expiry = Expiry::Session { proof_lag: lag };
         self.test_client_on(can, None, |builder| builder.ttl(ttl)).await
     }
 

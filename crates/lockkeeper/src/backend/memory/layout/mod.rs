@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use self::queue::{Queue, QueueEntry};
 use crate::store::{
     Amend, Amended, Asked, Broken, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Line, Live, LiveState, Renewal,
-    Revision, SessionId, TOMBSTONE_MIN, Target, Verdict, Wake, Withdrawal,
+    Revision, SessionId, TOMBSTONE_MIN, Target, Verdict, Wake, Withdrawal, refusal,
 };
 use crate::time::Instant;
 use crate::{LockName, Result, random};
@@ -24,6 +24,8 @@ const IDLE_LINES: usize = 4096;
 pub(in crate::backend::memory) struct Lines {
     lines: HashMap<LockName, Queue>,
     gone: HashMap<ClaimId, Instant>,
+    /// Sessions that were closed, until when they are remembered.
+    closed: HashMap<SessionId, Instant>,
     /// Who removed a claim, for as long as its holder may ask for it.
     removed: HashMap<ClaimId, (Broken, Instant)>,
     /// No line that is made anew gives a token at or below this one.
@@ -84,7 +86,15 @@ impl Lines {
         }
     }
 
+    /// Nothing is kept of a session that is open: each of its claims lives by itself.
+    pub(in crate::backend::memory) fn open(&mut self, id: &SessionId, now: Instant) -> Result<()> {
+        self.closed.retain(|_, until| *until > now);
+        if self.closed.contains_key(id) { Err(refusal::session_ended()) } else { Ok(()) }
+    }
+
     pub(in crate::backend::memory) fn close(&mut self, session: &SessionId, now: Instant) {
+        self.closed.retain(|_, until| *until > now);
+        self.closed.insert(session.clone(), now + TOMBSTONE_MIN);
         for line in self.lines.values_mut() {
             let theirs: Vec<u64> = line
                 .entries

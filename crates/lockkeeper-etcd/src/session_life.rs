@@ -1,0 +1,195 @@
+//! Opening and closing a session. The id of its first lease is a hash of its own id, so that the same id is the same session.
+//!
+//! A detached session says beside its claims what it is (`shared`), for the clients that have not opened it.
+
+use std::sync::Arc;
+
+use super::layout::transaction::{absent, get, only, put, range, ranges, transaction};
+use super::layout::{SessionRecord, lease_of};
+use super::sessions::{self, Session};
+use super::tombstones::REMEMBERED;
+use super::wire::all;
+use super::wire::messages::{
+    KeyValue, LeaseGrantRequest, LeaseGrantResponse, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, TxnResponse,
+};
+use super::{EtcdStore, fault};
+use crate::store::{Live, Opened, SessionId, SessionSpec, Store as _, refusal};
+use crate::time::Instant;
+use crate::{Error, ErrorKind, Result};
+
+impl EtcdStore {
+    /// Opens a session, or finds it open.
+    pub(super) async fn open_session(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+        let sent = self.0.clock.now();
+        if self.0.sessions.was_closed(id, sent) {
+            return Err(refusal::session_ended());
+        }
+        match self.0.sessions.known(id) {
+            Some(session) => self.open_again(id, &session, spec).await?,
+            None => self.open_first(id, spec, sent).await?,
+        }
+        Ok(Opened { ttl: spec.ttl })
+    }
+
+    /// A session that is known here starts its life anew.
+    async fn open_again(&self, id: &SessionId, session: &Session, spec: &SessionSpec) -> Result<()> {
+        if !self.refresh(session, lease_of(id)).await? {
+            self.0.sessions.lost(id);
+            return Err(refusal::session_ended());
+        }
+        if session.spec == *spec { Ok(()) } else { Err(refusal::other_durations()) }
+    }
+
+    async fn open_first(&self, id: &SessionId, spec: &SessionSpec, sent: Instant) -> Result<()> {
+        let (lease, seconds) = (lease_of(id), sessions::seconds(spec.ttl + spec.lock_delay));
+        let is_new = self.grant_as(lease, seconds).await?;
+        if !is_new && !self.is_session_of(id, lease, seconds).await? {
+            return Err(taken());
+        }
+        if spec.detached {
+            self.record(id, lease, spec, is_new).await?;
+        }
+        let session = self.0.sessions.opened(id, spec, is_new, sent);
+        if !is_new && !self.refresh(&session, lease).await? {
+            self.0.sessions.forget(id);
+            return Err(refusal::session_ended());
+        }
+        Ok(())
+    }
+
+    /// Makes the lease with this id; `false` if there is one.
+    async fn grant_as(&self, lease: i64, seconds: i64) -> Result<bool> {
+        let request = LeaseGrantRequest { ttl: seconds, id: lease };
+        let granted: LeaseGrantResponse = match self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await {
+            Err(error) if error.is_lease_there() => return Ok(false),
+            granted => granted.map_err(fault::of)?,
+        };
+        if granted.ttl < seconds {
+            self.revoke_unneeded(lease);
+            let problem = format!("etcd grants {} s instead of {seconds} s", granted.ttl);
+            return Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("a shorter ttl"));
+        }
+        Ok(true)
+    }
+
+    /// Whether a lease that has the id of this session's is this session's: of its length, and with nothing on it but what
+    /// this session has put there. The answer to an earlier request was lost then, or another client has opened it.
+    async fn is_session_of(&self, id: &SessionId, lease: i64, seconds: i64) -> Result<bool> {
+        let request = LeaseTimeToLiveRequest { id: lease, keys: true };
+        let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
+        let found: LeaseTimeToLiveResponse = asked.map_err(|error| fault::of(error).without_effect())?;
+        if found.ttl < 0 {
+            // It has just ended.
+            return Err(refusal::session_ended());
+        }
+        let record = self.0.lines.session(id);
+        let is_recorded = found.keys.contains(&record);
+        // Where the record is, that says how long the session lives.
+        let fits = is_recorded || found.granted_ttl == seconds;
+        Ok(fits && found.keys.iter().all(|key| self.0.lines.is_of_session(id, key)))
+    }
+
+    /// Says what a detached session is, before anything is done in it, unless that is said already.
+    async fn record(&self, id: &SessionId, lease: i64, spec: &SessionSpec, is_new: bool) -> Result<()> {
+        let (record, ended) = (self.0.lines.session(id), self.0.lines.ended(id));
+        let then = vec![put(&record, SessionRecord::of(spec).written(), lease)];
+        let request = transaction(vec![absent(&record), absent(&ended)], then, vec![get(&record), get(&ended)]);
+        let asked = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        let answer: TxnResponse = asked.map_err(|error| match error.is_no_lease() {
+            true => refusal::session_ended(),
+            false => fault::of(error),
+        })?;
+        if answer.succeeded {
+            return Ok(());
+        }
+        let mut found = ranges(answer.responses);
+        let refused = match (only(found.next()), only(found.next())) {
+            (_, Some(_)) => refusal::session_ended(),
+            (Some(kv), None) => match recorded(&kv, lease) {
+                Some(same) if same == *spec => return Ok(()),
+                Some(_) => refusal::other_durations(),
+                None => taken(),
+            },
+            (None, None) => refusal::session_ended(),
+        };
+        if is_new {
+            self.revoke_unneeded(lease);
+        }
+        Err(refused)
+    }
+
+    /// The session of this id. One that was opened elsewhere is known to etcd if it is detached.
+    ///
+    /// # Errors
+    /// `SessionLost` for one that is not there.
+    pub(super) async fn session(&self, id: &SessionId) -> Result<Arc<Session>> {
+        if let Some(session) = self.0.sessions.known(id) {
+            return Ok(session);
+        }
+        let now = self.0.clock.now();
+        if self.0.sessions.was_closed(id, now) {
+            return Err(sessions::lost());
+        }
+        let record = super::wire::messages::RangeRequest { key: self.0.lines.session(id), ..Default::default() };
+        let found = only(Some(self.range(record).await?));
+        let spec = found.and_then(|kv| recorded(&kv, lease_of(id))).ok_or_else(sessions::lost)?;
+        let session = self.0.sessions.opened(id, &spec, false, now);
+        self.begin_to_listen();
+        Ok(session)
+    }
+
+    pub(super) async fn close_session(&self, id: &SessionId, live: &[Live]) -> Result<()> {
+        let session = match self.session(id).await {
+            Err(error) if error.kind() == ErrorKind::SessionLost => return self.remember_ended(id).await.map(drop),
+            session => session?,
+        };
+        // What is made for it at this moment is ended too, and nothing is made after that.
+        let mut is_closed = session.gate.lock().await;
+        *is_closed = true;
+        if session.is_shared() {
+            let found = self.remember_ended(id).await?;
+            session.has_leases(&self.0.lines, id, &found, self.0.clock.now());
+        }
+        let leases = session.leases();
+        let elsewhere = self.not_on(&session, id, &leases, live).await?;
+        for withdrawn in all(elsewhere.iter().map(|key| self.withdraw(key, None))).await {
+            withdrawn?;
+        }
+        // The first one last: its record shows the others to whoever has to close it again.
+        for lease in leases.into_iter().rev() {
+            self.revoke(lease).await?;
+        }
+        self.0.sessions.closed(id, self.0.clock.now() + REMEMBERED);
+        Ok(())
+    }
+
+    /// From now on no client opens the session, and none makes a lease for it. Returns what there is of it.
+    async fn remember_ended(&self, id: &SessionId) -> Result<Vec<KeyValue>> {
+        if self.0.sessions.was_closed(id, self.0.clock.now()) {
+            return Ok(Vec::new());
+        }
+        let (mut fresh, ended) = (false, self.0.lines.ended(id));
+        loop {
+            let lease = self.tombstone_lease(REMEMBERED, fresh).await?;
+            let then = vec![put(&ended, "closed".into(), lease), range(self.0.lines.of_session(id).all())];
+            match self.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), then, Vec::new())).await {
+                Err(error) if error.is_no_lease() && !fresh => fresh = true,
+                asked => {
+                    let answer: TxnResponse = asked.map_err(fault::of)?;
+                    return Ok(ranges(answer.responses).next().unwrap_or_default().kvs);
+                }
+            }
+        }
+    }
+}
+
+/// What a session says of itself, if it is the session on this lease that says it.
+fn recorded(kv: &KeyValue, lease: i64) -> Option<SessionSpec> {
+    SessionRecord::read(&kv.value).filter(|_| kv.lease == lease)
+}
+
+/// Something else has the place of a session.
+fn taken() -> Error {
+    Error::new(ErrorKind::SessionLost, "something else in etcd has the lease or the key that this session would have")
+        .with_remedy("a session with another id")
+}

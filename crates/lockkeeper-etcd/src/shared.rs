@@ -1,0 +1,121 @@
+//! What the clients of a detached session tell each other, below `.session/<lease>`: its leases beside the first one, and
+//! claims that one of them has missed in its list.
+//!
+//! Each client renews with a list of its own, so that none of them alone can tell a leftover. Whoever misses a claim says so
+//! with a key; whoever lists it removes that key before its renewal is answered; and when the key has stood for a whole life,
+//! the claim goes in one transaction with it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::layout::transaction::{absent, created, delete, present, put, transaction};
+use super::layout::{Missed, SessionPart};
+use super::sessions::{self, Purpose, Session};
+use super::wire::all;
+use super::wire::messages::{KeyValue, TxnResponse};
+use super::{EtcdStore, fault};
+use crate::store::{Live, SessionId};
+use crate::time::Instant;
+use crate::{Error, Result};
+
+/// What is to be done about claims that nobody may have listed.
+#[derive(Debug, Default)]
+pub(super) struct Verdicts {
+    /// To be said of them that they were missed: their keys.
+    pub(super) missed: Vec<Bytes>,
+    /// To go, with what says so.
+    pub(super) over: Vec<Missed>,
+}
+
+impl Verdicts {
+    pub(super) fn is_empty(&self) -> bool {
+        self.missed.is_empty() && self.over.is_empty()
+    }
+}
+
+impl EtcdStore {
+    /// Reads what the others have told, and takes back what one of them says of a claim that is listed here.
+    ///
+    /// # Errors
+    /// `SessionLost` if the session is not there any more.
+    pub(super) async fn catch_up(
+        &self,
+        id: &SessionId,
+        session: &Arc<Session>,
+        live: &[Live],
+        now: Instant,
+    ) -> Result<Vec<Missed>> {
+        let found = self.range(self.0.lines.of_session(id).all()).await?.kvs;
+        let record = self.0.lines.session(id);
+        if !found.iter().any(|kv| kv.key == record) {
+            return Err(sessions::lost());
+        }
+        session.has_leases(&self.0.lines, id, &found, now);
+        let mut missed: Vec<Missed> = found.into_iter().filter_map(|kv| self.missed(id, kv)).collect();
+        if missed.is_empty() {
+            return Ok(missed);
+        }
+        let listed: Vec<Bytes> = live.iter().map(|live| session.slot_of(&self.0.lines, &live.key).at).collect();
+        let (ours, others): (Vec<_>, Vec<_>) = missed.drain(..).partition(|missed| listed.contains(&missed.claim));
+        for chunk in ours.chunks(100) {
+            let then = chunk.iter().map(|missed| delete(&missed.key)).collect();
+            let taken_back = self.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), then, Vec::new())).await;
+            let _: TxnResponse = taken_back.map_err(fault::of)?;
+        }
+        Ok(others)
+    }
+
+    fn missed(&self, id: &SessionId, kv: KeyValue) -> Option<Missed> {
+        match self.0.lines.part_of_session(id, &kv.key)? {
+            SessionPart::Missed => Some(Missed { created: kv.create_revision, key: kv.key, claim: kv.value }),
+            SessionPart::Lease { .. } => None,
+        }
+    }
+
+    /// Says that claims were missed, and removes those of which that was said for a whole life.
+    pub(super) async fn tell(&self, id: &SessionId, verdicts: Verdicts) {
+        let said = verdicts.missed.iter().map(|claim| self.say_missed(id, claim));
+        let gone = verdicts.over.iter().map(|missed| self.remove_missed(missed));
+        for told in all(said).await.into_iter().chain(all(gone).await) {
+            if let Err(error) = told {
+                tracing::debug!(target: "lockkeeper", store = %self, %error, "leftovers were not removed");
+            }
+        }
+    }
+
+    async fn say_missed(&self, id: &SessionId, claim: &Bytes) -> Result<()> {
+        let key = self.0.lines.missed(id, claim);
+        let then = vec![put(&key, claim.clone(), super::layout::lease_of(id))];
+        self.told(transaction(vec![absent(&key), present(claim)], then, Vec::new())).await
+    }
+
+    /// If nobody has listed the claim since, it is left over from a lost reply.
+    async fn remove_missed(&self, missed: &Missed) -> Result<()> {
+        let then = vec![delete(&missed.claim), delete(&missed.key)];
+        self.told(transaction(vec![created(&missed.key, missed.created)], then, Vec::new())).await
+    }
+
+    async fn told(&self, request: super::wire::messages::TxnRequest) -> Result<()> {
+        let told = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        told.map(|_: TxnResponse| ()).map_err(fault::of)
+    }
+
+    /// Shows the others a lease on which nothing is yet.
+    ///
+    /// # Errors
+    /// `SessionLost` if the session was closed meanwhile. Then the lease is given back.
+    pub(super) async fn show_lease(&self, id: &SessionId, lease: i64, purpose: Purpose) -> Result<()> {
+        let key = self.0.lines.session_lease(id, lease, purpose == Purpose::Hold);
+        let when = vec![present(&self.0.lines.session(id)), absent(&self.0.lines.ended(id))];
+        let request = transaction(when, vec![put(&key, Bytes::new(), lease)], Vec::new());
+        let shown = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of);
+        let refused: Error = match shown {
+            Ok(TxnResponse { succeeded: true, .. }) => return Ok(()),
+            Ok(_) => sessions::lost(),
+            Err(error) => error,
+        };
+        self.revoke_unneeded(lease);
+        Err(refused)
+    }
+}

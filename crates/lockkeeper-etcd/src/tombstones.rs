@@ -1,0 +1,79 @@
+//! The leases of tombstones. A tombstone outlives the session of its claim, so it is on a lease that belongs to no session.
+//! Nobody renews such a lease, and nobody has to remove the tombstone.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::EtcdStore;
+use super::sessions;
+use crate::Result;
+use crate::store::TOMBSTONE_MIN;
+use crate::time::{Instant, believed, lasts_at_most};
+use lockkeeper_core::sync::lock;
+
+/// For how long it is remembered that a session was closed.
+pub(super) const REMEMBERED: Duration = TOMBSTONE_MIN;
+/// How much longer a lease lasts than its first tombstone, so that others find room there.
+const SPARE: Duration = Duration::from_secs(60);
+/// With many more keys on one lease each put takes longer.
+const PER_LEASE: usize = 500;
+
+/// The lease of this client on which the next tombstone is.
+#[derive(Debug, Default)]
+pub(super) struct Tombstones(Mutex<Option<Lease>>);
+
+#[derive(Debug)]
+struct Lease {
+    id: i64,
+    /// Until when it lives at least, however fast etcd's clock goes.
+    valid_until: Instant,
+    used: usize,
+}
+
+impl Tombstones {
+    fn take(&self, until: Instant) -> Option<i64> {
+        let mut lease = lock(&self.0);
+        let lease = lease.as_mut().filter(|lease| lease.valid_until >= until && lease.used < PER_LEASE)?;
+        lease.used += 1;
+        Some(lease.id)
+    }
+
+    fn replace(&self, id: i64, valid_until: Instant) {
+        let lease = Lease { id, valid_until, used: 1 };
+        lock(&self.0).replace(lease);
+    }
+}
+
+impl EtcdStore {
+    /// A lease that lasts for so long from now on: a `fresh` one if the last one was not there.
+    pub(super) async fn tombstone_lease(&self, lasts: Duration, fresh: bool) -> Result<i64> {
+        let sent = self.0.clock.now();
+        let lasts = lasts_at_most(lasts);
+        if let Some(lease) = self.0.tombstones.take(sent + lasts).filter(|_| !fresh) {
+            return Ok(lease);
+        }
+        // What is believed of it is a little less than it lasts.
+        let ttl = lasts_at_most(lasts) + SPARE;
+        let lease = self.grant(sessions::seconds(ttl)).await.map_err(crate::Error::without_effect)?.id;
+        self.0.tombstones.replace(lease, sent + believed(ttl));
+        Ok(lease)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Clock;
+
+    #[test]
+    fn a_lease_takes_tombstones_for_as_long_as_it_outlasts_them_and_has_room() {
+        let (leases, now) = (Tombstones::default(), Clock::boot().now());
+        assert_eq!(leases.take(now), None);
+        leases.replace(7, now + SPARE);
+        assert_eq!(leases.take(now + SPARE + Duration::from_nanos(1)), None);
+        for _ in 1..PER_LEASE {
+            assert_eq!(leases.take(now + SPARE), Some(7));
+        }
+        assert_eq!(leases.take(now), None);
+    }
+}

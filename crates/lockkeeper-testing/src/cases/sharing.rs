@@ -1,0 +1,114 @@
+//! One detached session that several clients use at once, most of which did not open it.
+
+use crate::{Case, Ttls};
+use lockkeeper::ErrorKind;
+use lockkeeper::store::{LiveState, Withdrawal};
+
+/// Two clients open a session with one id, and it is one session.
+pub async fn two_clients_open_one_session(case: &Case) {
+    let a = case.detached(Ttls::long()).await;
+    let held = a.mutex(&case.name("lock"));
+    let token = held.granted().await;
+    let b = case.beside(&a).await;
+    b.opened_again().await.unwrap();
+    assert_eq!(held.through(&b).held().await, token);
+    assert_eq!(held.held().await, token);
+    held.through(&b).release().await;
+    assert!(held.is_lost().await);
+}
+
+/// A client that did not open the session renews a claim that another client made.
+pub async fn a_claim_is_renewed_through_another_client(case: &Case) {
+    let (a, next) = (case.detached(Ttls::long()).await, case.writer("lock").await);
+    let held = a.mutex(&case.name("lock"));
+    let token = held.granted().await;
+    let b = case.beside(&a).await;
+    assert_eq!(held.through(&b).held().await, token);
+    next.queued().await;
+    assert_eq!(held.through(&b).held().await, token);
+    assert_eq!(held.held().await, token);
+}
+
+/// A client claims in a session that it did not open, and the client that opened it renews and releases the claim.
+pub async fn a_client_claims_in_the_session_of_another(case: &Case) {
+    let (a, next) = (case.detached(Ttls::long()).await, case.writer("lock").await);
+    let theirs = case.beside(&a).await.mutex(&case.name("lock"));
+    let token = theirs.granted().await;
+    assert_eq!(theirs.through(&a).held().await, token);
+    next.queued().await;
+    assert_eq!(theirs.through(&a).withdraw().await, Withdrawal::Removed);
+    next.granted().await;
+    assert!(theirs.is_lost().await);
+}
+
+/// A claim that waits gets the lock through another client than the one that put it into the line.
+pub async fn a_claim_goes_on_waiting_through_another_client(case: &Case) {
+    let (a, holder) = (case.detached(Ttls::long()).await, case.writer("lock").await);
+    holder.granted().await;
+    let waiting = a.mutex(&case.name("lock"));
+    waiting.queued().await;
+    let there = waiting.through(&case.beside(&a).await);
+    let acquiring = there.clone();
+    let acquired = tokio::spawn(async move { acquiring.acquire().await });
+    holder.sees(&[&holder, &waiting], 1).await;
+    holder.release().await;
+    let token = acquired.await.unwrap();
+    assert_eq!(there.held().await, token);
+    assert_eq!(waiting.held().await, token);
+}
+
+/// A client closes a session that it neither opened nor used, and the listed claims are gone.
+pub async fn a_close_through_another_client_frees_what_it_lists(case: &Case) {
+    let a = case.detached(Ttls::long()).await;
+    let (held, waiting) = (a.mutex(&case.name("x")), a.mutex(&case.name("y")));
+    let (next, holder) = (case.writer("x").await, case.writer("y").await);
+    held.granted().await;
+    holder.granted().await;
+    waiting.queued().await;
+    let listed = [held.live(LiveState::Granted), waiting.live(LiveState::Queued)];
+    case.beside(&a).await.close(&listed).await;
+    next.granted().await;
+    holder.sees(&[&holder], 1).await;
+    assert!(held.is_lost().await);
+}
+
+/// Where claims live as long as their session, the close of another client ends all claims, listed or not.
+pub async fn a_close_through_another_client_frees_everything(case: &Case) {
+    let a = case.detached(Ttls::long()).await;
+    let (held, waiting) = (a.mutex(&case.name("x")), a.mutex(&case.name("y")));
+    let (next, holder) = (case.writer("x").await, case.writer("y").await);
+    held.granted().await;
+    holder.granted().await;
+    waiting.queued().await;
+    case.beside(&a).await.close(&[]).await;
+    next.granted().await;
+    holder.sees(&[&holder], 1).await;
+    assert!(held.is_lost().await);
+    waiting.with_new_id().refused(ErrorKind::SessionLost).await;
+}
+
+/// A session that one client has closed is not opened again through any client.
+pub async fn a_session_is_closed_for_all_clients(case: &Case) {
+    let a = case.detached(Ttls::long()).await;
+    let [b, c] = [case.beside(&a).await, case.beside(&a).await];
+    b.opened_again().await.unwrap();
+    b.close(&[]).await;
+    for client in [&a, &b, &c] {
+        assert_eq!(client.opened_again().await.unwrap_err().kind(), ErrorKind::SessionLost);
+    }
+}
+
+/// A detached session outlives the process that opened it, with the claims of that process.
+pub async fn a_crash_of_the_opener_ends_nothing(case: &Case) {
+    let (a, other) = (case.detached(Ttls::long()).await, case.writer("lock").await.trying());
+    let held = a.mutex(&case.name("lock"));
+    let token = held.granted().await;
+    let there = held.through(&case.beside(&a).await);
+    let store = std::sync::Arc::clone(&a.store);
+    drop((a, held));
+    case.harness().crash(store).await;
+    other.busy().await;
+    assert_eq!(there.held().await, token);
+    there.release().await;
+    other.with_new_id().granted().await;
+}
