@@ -99,10 +99,14 @@ impl EtcdStore {
 
     /// Makes a lease of so many seconds, or of more: etcd has a minimum.
     pub(crate) async fn grant(&self, seconds: i64) -> Result<LeaseGrantResponse> {
+        self.try_grant(seconds).await.map_err(fault::of)
+    }
+
+    /// The same, for a caller that has to know why etcd refuses.
+    pub(crate) async fn try_grant(&self, seconds: i64) -> Result<LeaseGrantResponse, WireError> {
         // etcd chooses the id. If the answer is lost, the lease ends by itself.
         let request = LeaseGrantRequest { ttl: seconds, id: 0 };
-        let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await;
-        asked.map_err(fault::of)
+        self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await
     }
 
     /// Ends a lease. etcd deletes all keys on the lease at one revision. A lease that has ended

@@ -31,11 +31,6 @@ pub(super) fn of_a_put(error: WireError) -> Error {
     }
 }
 
-/// Whether etcd has no space for what was to be written.
-pub(super) fn is_full(error: &Error) -> bool {
-    error.to_string().contains("space exceeded")
-}
-
 /// The claim was changed again and again between a read and the transaction that depends on it.
 pub(super) fn always_changes() -> Error {
     Error::new(ErrorKind::Unavailable, "others change this claim all the time").with_remedy("again in a moment")

@@ -66,9 +66,9 @@ impl EtcdStore {
     ) -> Result<Option<i64>> {
         let mut on = lease;
         for _ in 0..TRIES {
-            let hold = match session.purpose(on) {
-                Some(Purpose::Hold) => on,
-                _ => self.lease(session, Purpose::Hold).await?,
+            let hold = match session.bears_holders(on) {
+                true => on,
+                false => self.lease(session, Purpose::Hold).await?,
             };
             let when = vec![created(key, revision), leased(key, on)];
             let request = transaction(when, vec![move_to(key, hold)], vec![get(key)]);
@@ -80,8 +80,8 @@ impl EtcdStore {
             // the lease to which the other one has moved it.
             let own = only(ranges(moved.responses).next()).map(Contender::read);
             match own.filter(|own| own.created == revision && !own.is_over()) {
-                Some(own) if session.purpose(own.lease) == Some(Purpose::Hold) => return Ok(Some(own.lease)),
-                Some(own) if session.purpose(own.lease).is_some() => on = own.lease,
+                Some(own) if session.bears_holders(own.lease) => return Ok(Some(own.lease)),
+                Some(own) if self.is_lease_of(session, own.lease).await? => on = own.lease,
                 _ => return Ok(None),
             }
         }
@@ -114,9 +114,9 @@ impl EtcdStore {
     async fn promote_together(&self, session: &Arc<Session>, chunk: &[Admitted<'_>]) -> Result<Vec<bool>> {
         let lease = self.lease(session, Purpose::Hold).await?;
         let expected = session.expects(lease, chunk.len());
-        let target = |one: &Admitted<'_>| match session.purpose(one.found.lease) {
-            Some(Purpose::Hold) => one.found.lease,
-            _ => lease,
+        let target = |one: &Admitted<'_>| match session.bears_holders(one.found.lease) {
+            true => one.found.lease,
+            false => lease,
         };
         let targets: Vec<_> = chunk.iter().map(target).collect();
         let moves = chunk.iter().zip(&targets).map(|(one, to)| self.moving(session, one, *to)).collect();

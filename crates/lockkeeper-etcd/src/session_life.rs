@@ -126,6 +126,11 @@ impl EtcdStore {
         if let Some(session) = self.0.sessions.known(id) {
             return Ok(session);
         }
+        // The gate is fair: the first claims of this client stay in the order in which it sends them.
+        let _turn = self.0.sessions.finding.lock().await;
+        if let Some(session) = self.0.sessions.known(id) {
+            return Ok(session);
+        }
         let now = self.0.clock.now();
         if self.0.sessions.was_closed(id, now) {
             return Err(sessions::lost());
@@ -170,7 +175,8 @@ impl EtcdStore {
         }
         let (mut fresh, ended) = (false, self.0.lines.ended(id));
         loop {
-            let lease = self.tombstone_lease(REMEMBERED, fresh).await?;
+            let lease = self.tombstone_lease(REMEMBERED, fresh).await;
+            let lease = lease.map_err(|error| fault::of(error).without_effect())?;
             let then = vec![put(&ended, "closed".into(), lease), range(self.0.lines.of_session(id).all())];
             match self.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), then, Vec::new())).await {
                 Err(error) if error.is_no_lease() && !fresh => fresh = true,

@@ -66,6 +66,17 @@ impl EtcdStore {
         Ok(others)
     }
 
+    /// Whether this is a lease of the session. Another client may have made it, and shows it then.
+    pub(super) async fn is_lease_of(&self, session: &Session, lease: i64) -> Result<bool> {
+        if session.purpose(lease).is_some() || !session.is_shared() {
+            return Ok(session.purpose(lease).is_some());
+        }
+        let asked = self.range(self.0.lines.of_session(&session.id).all()).await;
+        let found = asked.map_err(Error::with_unknown_effect)?.kvs;
+        session.has_leases(&self.0.lines, &session.id, &found, self.0.clock.now());
+        Ok(session.purpose(lease).is_some())
+    }
+
     fn missed(&self, id: &SessionId, kv: KeyValue) -> Option<Missed> {
         match self.0.lines.part_of_session(id, &kv.key)? {
             SessionPart::Missed => Some(Missed { created: kv.create_revision, key: kv.key, claim: kv.value }),

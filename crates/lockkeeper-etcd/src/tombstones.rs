@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::EtcdStore;
 use super::sessions;
-use crate::Result;
+use super::wire::WireError;
 use crate::store::TOMBSTONE_MIN;
 use crate::time::{Instant, believed, lasts_at_most};
 use lockkeeper_core::sync::lock;
@@ -46,7 +46,7 @@ impl Tombstones {
 
 impl EtcdStore {
     /// A lease that lasts for so long from now on: a `fresh` one if the last one was not there.
-    pub(super) async fn tombstone_lease(&self, lasts: Duration, fresh: bool) -> Result<i64> {
+    pub(super) async fn tombstone_lease(&self, lasts: Duration, fresh: bool) -> Result<i64, WireError> {
         let sent = self.0.clock.now();
         let lasts = lasts_at_most(lasts);
         if let Some(lease) = self.0.tombstones.take(sent + lasts).filter(|_| !fresh) {
@@ -54,7 +54,7 @@ impl EtcdStore {
         }
         // What is believed of it is a little less than it lasts.
         let ttl = lasts_at_most(lasts) + SPARE;
-        let lease = self.grant(sessions::seconds(ttl)).await.map_err(crate::Error::without_effect)?.id;
+        let lease = self.try_grant(sessions::seconds(ttl)).await?.id;
         self.0.tombstones.replace(lease, sent + believed(ttl));
         Ok(lease)
     }

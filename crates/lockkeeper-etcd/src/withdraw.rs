@@ -64,8 +64,8 @@ async fn remove_and_mark_gone(
             None => None,
             Some(lasts) => match store.tombstone_lease(lasts, fresh).await {
                 // What cannot be written cannot come late either.
-                Err(error) if fault::is_full(&error) => None,
-                lease => Some(lease?),
+                Err(error) if error.is_no_space() => None,
+                lease => Some(lease.map_err(|error| fault::of(error).without_effect())?),
             },
         };
         let ops: Vec<_> = removal.iter().cloned().chain(lease.map(|on| put(&gone, Bytes::new(), on))).collect();

@@ -7,7 +7,7 @@ use super::{Claiming, Outcome};
 use crate::layout::transaction::{absent, get, only, put, transaction};
 use crate::store::TOMBSTONE_MIN;
 use crate::wire::messages::{RangeRequest, TxnResponse};
-use crate::{ErrorKind, Result};
+use crate::{ErrorKind, Result, fault};
 
 impl Claiming {
     /// Finds out whether the claim has arrived. If it has not, the tombstone makes sure that it
@@ -21,7 +21,9 @@ impl Claiming {
         }
         let (lasts, mut fresh) = (self.claim.ttl.max(TOMBSTONE_MIN), false);
         loop {
-            let tombstone = put(&self.tombstone, Bytes::new(), self.store.tombstone_lease(lasts, fresh).await?);
+            let lease = self.store.tombstone_lease(lasts, fresh).await;
+            let lease = lease.map_err(|error| fault::of(error).without_effect())?;
+            let tombstone = put(&self.tombstone, Bytes::new(), lease);
             let request = transaction(vec![absent(&self.key)], vec![tombstone], vec![get(&self.key)]);
             match self.txn(request).await {
                 // The lease of tombstones has ended before its time.

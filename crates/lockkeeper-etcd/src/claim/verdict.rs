@@ -47,7 +47,7 @@ impl Claiming {
         // The count includes the claim itself.
         let short_queue = usize::try_from(count).is_ok_and(|count| count <= SHORT_QUEUE + 1);
         let status = ClaimStatus::of(&self.own(lease, created), ahead, short_queue);
-        if matches!(status, ClaimStatus::First(_)) && self.session.purpose(lease) == Some(Purpose::Hold) {
+        if matches!(status, ClaimStatus::First(_)) && self.session.bears_holders(lease) {
             return Ok(self.granted(&self.record, lease, created, is_dated));
         }
         let number_ahead = match self.store.0.lines.layout {
@@ -142,6 +142,8 @@ impl Claiming {
         }
         match self.store.hold(&self.session, &self.key, created, found.lease).await? {
             Some(lease) => Ok(self.granted(record, lease, created, false)),
+            // Another client of the session may have put it on the timer of a minimum hold.
+            None if self.session.is_shared() => Err(fault::always_changes()),
             // The key has changed meanwhile. Other clients change it only to end the claim.
             None => Ok(Verdict::Gone),
         }
@@ -173,6 +175,9 @@ impl Claiming {
         (created, changed_at): (i64, i64),
         lease: i64,
     ) -> Result<bool> {
+        if !self.store.is_lease_of(&self.session, lease).await? {
+            return Ok(false);
+        }
         match self.session.purpose(lease) {
             None => return Ok(false),
             Some(_) if self.session.has_one_ttl() => return Ok(true),

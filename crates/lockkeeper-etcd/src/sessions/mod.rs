@@ -42,7 +42,11 @@ pub(super) enum Purpose {
 
 /// All sessions of a client.
 #[derive(Debug, Default)]
-pub(super) struct Sessions(Mutex<Known>);
+pub(super) struct Sessions {
+    known: Mutex<Known>,
+    /// Serves the calls in their order that look for a session that another client has opened.
+    pub(super) finding: Gate<()>,
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -148,7 +152,7 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        lock(&self.0)
+        lock(&self.known)
     }
 }
 
@@ -235,7 +239,7 @@ impl Session {
     pub(super) fn is_stale(&self, id: i64, now: Instant) -> bool {
         let inner = self.lock();
         let lease = inner.leases.iter().find(|lease| lease.id == id && lease.purpose == Purpose::Wait);
-        lease.is_some_and(|lease| now.saturating_since(lease.renewed) > SLACK)
+        lease.is_some_and(|lease| !lease.ready || now.saturating_since(lease.renewed) > SLACK)
     }
 
     /// Every lease of it, for its end.
@@ -246,6 +250,13 @@ impl Session {
     /// What this lease is for, if it is one of this session.
     pub(super) fn purpose(&self, lease: i64) -> Option<Purpose> {
         self.lock().leases.iter().find(|own| own.id == lease).map(|own| own.purpose)
+    }
+
+    /// Whether a holder may be on this lease: the client has renewed it since it knows of it. A lease that another client has
+    /// made may end before the deadline that the last renewal of this client has given the holder.
+    pub(super) fn bears_holders(&self, lease: i64) -> bool {
+        let inner = self.lock();
+        inner.leases.iter().any(|own| own.id == lease && own.purpose == Purpose::Hold && own.ready)
     }
 
     /// Where this claim is, or is to be.

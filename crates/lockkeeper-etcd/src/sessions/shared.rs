@@ -43,3 +43,53 @@ impl Session {
         verdicts
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::layout::{Layout, lease_of};
+    use super::super::Sessions;
+    use super::*;
+    use crate::store::SessionSpec;
+    use crate::time::Clock;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    /// The lease of holders and the lease of waiters that another client has made, as its keys show them.
+    const THEIRS: [(i64, bool); 2] = [(8, true), (9, false)];
+
+    fn shown(lines: &Lines, id: &SessionId) -> Vec<KeyValue> {
+        let show =
+            |(lease, holds)| KeyValue { key: lines.session_lease(id, lease, holds), lease, ..KeyValue::default() };
+        THEIRS.map(show).to_vec()
+    }
+
+    /// A client that counts from its own last renewal must not put a claim on a lease that was renewed before that.
+    #[test]
+    fn a_lease_of_another_client_bears_nothing_before_this_client_has_renewed_it() {
+        let (sessions, lines, id) = (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
+        let now = Clock::boot().now();
+        let spec = SessionSpec { detached: true, wait_ttl: TTL / 3, ..SessionSpec::new(TTL, Duration::ZERO) };
+        let session = sessions.opened(&id, &spec, false, now);
+        session.has_leases(&lines, &id, &shown(&lines, &id), now);
+        let [(hold, _), (wait, _)] = THEIRS;
+        assert_eq!([hold, wait].map(|lease| session.purpose(lease)), [Some(Purpose::Hold), Some(Purpose::Wait)]);
+        assert!(session.bears_holders(lease_of(&id)) && !session.bears_holders(hold));
+        assert!(session.is_stale(wait, now), "a waiter counts from its request on");
+        assert_eq!(session.lease(Purpose::Wait), None);
+        assert_eq!(session.renewal_of(hold).1, TTL, "another client may have renewed it just now");
+        for (lease, seconds) in [(hold, session.hold), (wait, session.wait)] {
+            session.renewed(lease, now, seconds);
+        }
+        assert!(session.bears_holders(hold) && !session.bears_holders(wait) && !session.is_stale(wait, now));
+    }
+
+    #[test]
+    fn what_another_program_shows_on_a_lease_of_its_own_is_no_lease_of_the_session() {
+        let (sessions, lines, id) = (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
+        let (now, spec) = (Clock::boot().now(), SessionSpec::new(TTL, Duration::ZERO));
+        let session = sessions.opened(&id, &spec, false, now);
+        let elsewhere = shown(&lines, &id).into_iter().map(|kv| KeyValue { lease: 7, ..kv }).collect::<Vec<_>>();
+        session.has_leases(&lines, &id, &elsewhere, now);
+        assert_eq!(session.leases(), [lease_of(&id)]);
+    }
+}

@@ -46,11 +46,12 @@ impl Session {
         self.reuses_keys
     }
 
-    /// When the last renewal of this lease was sent, and for how long it lives from then on.
+    /// When the last renewal of this lease of holders was sent, and for how long it lives from then on. That another client
+    /// has renewed it may not be known.
     pub(in super::super) fn renewal_of(&self, lease: i64) -> (Instant, Duration) {
         let inner = self.lock();
         let lease = inner.leases.iter().find(|own| own.id == lease);
-        let ttl = |seconds: i64| Duration::from_secs(seconds.unsigned_abs());
+        let ttl = |seconds: i64| Duration::from_secs(seconds.max(self.hold).unsigned_abs());
         lease.map_or((Instant::from_nanos(0), Duration::ZERO), |lease| (lease.renewed, ttl(lease.ttl)))
     }
 }
