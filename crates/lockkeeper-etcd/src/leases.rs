@@ -56,6 +56,28 @@ impl EtcdStore {
         Ok(is_there)
     }
 
+    /// Renews all leases of a session; `false` when one of its holders' leases is not there any more.
+    pub(super) async fn refresh_all(&self, session: &Session) -> Result<bool> {
+        if session.is_shared() {
+            self.learn_leases(session).await?;
+        }
+        let sent = self.0.clock.now();
+        let leases = session.living(sent);
+        let ttls = self.0.calls.keep_alive(&leases, self.0.timeout).await.map_err(fault::of)?;
+        let mut lives = true;
+        for lease in leases {
+            let seconds = ttls.get(&lease).copied().unwrap_or_default();
+            match session.is_renewed(lease, seconds)? {
+                true => session.renewed(lease, sent, seconds),
+                false => {
+                    lives &= session.purpose(lease) != Some(Purpose::Hold);
+                    session.ended(lease);
+                }
+            }
+        }
+        Ok(lives)
+    }
+
     /// Renews a lease of waiters that is not fresh; `false` when it is not there any more.
     pub(super) async fn freshen(&self, session: &Session, lease: i64) -> Result<bool> {
         match session.is_stale(lease, self.0.clock.now()) {

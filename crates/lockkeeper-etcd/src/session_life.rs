@@ -33,7 +33,7 @@ impl EtcdStore {
 
     /// A session that is known here starts its life anew.
     async fn open_again(&self, id: &SessionId, session: &Session, spec: &SessionSpec) -> Result<()> {
-        if !self.refresh(session, lease_of(id)).await? {
+        if !self.refresh_all(session).await? {
             self.0.sessions.lost(id);
             return Err(refusal::session_ended());
         }
@@ -50,7 +50,7 @@ impl EtcdStore {
             self.record(id, lease, spec, is_new).await?;
         }
         let session = self.0.sessions.opened(id, spec, is_new, sent);
-        if !is_new && !self.refresh(&session, lease).await? {
+        if !is_new && !self.refresh_all(&session).await? {
             self.0.sessions.forget(id);
             return Err(refusal::session_ended());
         }

@@ -71,10 +71,15 @@ impl EtcdStore {
         if session.purpose(lease).is_some() || !session.is_shared() {
             return Ok(session.purpose(lease).is_some());
         }
-        let asked = self.range(self.0.lines.of_session(&session.id).all()).await;
-        let found = asked.map_err(Error::with_unknown_effect)?.kvs;
-        session.has_leases(&self.0.lines, &session.id, &found, self.0.clock.now());
+        self.learn_leases(session).await.map_err(Error::with_unknown_effect)?;
         Ok(session.purpose(lease).is_some())
+    }
+
+    /// Reads which leases the other clients of a detached session have made.
+    pub(super) async fn learn_leases(&self, session: &Session) -> Result<()> {
+        let found = self.range(self.0.lines.of_session(&session.id).all()).await?.kvs;
+        session.has_leases(&self.0.lines, &session.id, &found, self.0.clock.now());
+        Ok(())
     }
 
     fn missed(&self, id: &SessionId, kv: KeyValue) -> Option<Missed> {

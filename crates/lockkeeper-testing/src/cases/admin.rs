@@ -230,6 +230,7 @@ pub async fn names_come_in_pages(case: &Case) {
             let page = admin.lines(case.prefix(), after.as_ref(), size).await.unwrap();
             assert!(page.len() <= size);
             all.extend(page.iter().map(|(name, _)| name.clone()));
+            assert!(all.len() <= expected.len(), "in pages of {size}: {all:?}");
             after = all.last().cloned();
             if page.len() < size {
                 break;

@@ -15,7 +15,7 @@ lockkeeper_testing::suite! {
     mod table;
     harness = super::TableHarness;
     lacks = [Admin, Amend, MinHold, ReadWrite, SessionExpiry, Weighted];
-    left_out = 153
+    left_out = 160
 }
 
 /// On virtual time.

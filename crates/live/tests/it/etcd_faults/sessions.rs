@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper::ErrorKind;
-use lockkeeper::store::{LiveState, Renewal, SessionId, SessionSpec, Store as _};
+use lockkeeper::store::{Claim, ClaimId, LiveState, Renewal, SessionId, SessionSpec, Store as _, Verdict};
 use lockkeeper_live::Etcd;
 use serde_json::json;
 
@@ -53,6 +53,100 @@ async fn a_key_in_the_place_of_a_session_is_left_alone() {
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
     assert_eq!(store.renew(&session, &[]).await.unwrap_err().kind(), ErrorKind::SessionLost);
     assert!(etcd.control().get(&place).unwrap().is_some());
+}
+
+/// A client with a detached session, and another client of that session that has not opened it.
+async fn two_clients(etcd: &Etcd, name: &str) -> [Bare; 2] {
+    let mut ours = Bare::new(&etcd.url(), name, TTL).await;
+    ours.claim.key.session = SessionId::random();
+    let spec = SessionSpec { wait_ttl: ours.claim.wait_ttl, ..spec(true) };
+    ours.store.open(&ours.claim.key.session, &spec).await.unwrap();
+    let theirs = Bare { store: store(&etcd.url()).await, claim: Claim { resend: true, ..ours.claim.clone() } };
+    [ours, theirs]
+}
+
+/// Moves the claim of a detached session to another lease of that session, which a third client has made.
+fn move_to_another_lease(etcd: &Etcd, claim: &Claim, purpose: &str) -> i64 {
+    let lease = grant(etcd, &SessionId::random(), TTL.as_secs());
+    let shown = format!("/lockkeeper/.session/{:x}/{purpose}-{lease:x}", lease_of(&claim.key.session));
+    etcd.control().put_with_lease(shown, "", lease).unwrap();
+    let slot: String = claim.key.id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut line = line(etcd, claim.key.name.as_str()).into_iter();
+    let key = line.find(|key| key.key.ends_with(slot.as_bytes())).expect("the claim");
+    etcd.control().put_with_lease(&key.key, &key.value, lease).unwrap();
+    lease
+}
+
+/// Else the claim would end with that lease, while the client believes for a whole ttl from its own renewal on.
+#[tokio::test]
+async fn a_claim_on_a_lease_that_another_client_renews_moves_to_one_that_this_client_renews() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [ours, theirs] = two_clients(&etcd, &name).await;
+    ours.granted().await;
+    let session = &ours.claim.key.session;
+    theirs.store.renew(session, &[]).await.unwrap();
+    let lease = move_to_another_lease(&etcd, &ours.claim, "hold");
+    theirs.granted().await;
+    etcd.control().revoke(lease).unwrap();
+    let renewal = theirs.renew(LiveState::Granted).await.unwrap();
+    assert!(matches!(renewal, Renewal::Held { .. }), "{renewal:?}");
+}
+
+/// A repeated opening renews the session with all its claims, wherever they are.
+#[tokio::test]
+async fn a_repeated_opening_renews_the_leases_of_all_clients() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [ours, _] = two_clients(&etcd, &name).await;
+    ours.granted().await;
+    let lease = move_to_another_lease(&etcd, &ours.claim, "hold");
+    let left = || etcd.control().lease_left(lease).unwrap().unwrap();
+    let whole = left();
+    while left() >= whole {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let spec = SessionSpec { wait_ttl: ours.claim.wait_ttl, ..spec(true) };
+    ours.store.open(&ours.claim.key.session, &spec).await.unwrap();
+    assert!(left() >= whole);
+}
+
+#[tokio::test]
+async fn a_claim_waits_on_a_lease_of_another_client() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let holder = Bare::new(&etcd.url(), &name, TTL).await;
+    holder.granted().await;
+    let [ours, theirs] = two_clients(&etcd, &name).await;
+    ours.queued().await;
+    theirs.queued().await;
+    move_to_another_lease(&etcd, &ours.claim, "wait");
+    theirs.queued().await;
+    let verdict = ours.store.claim(&theirs.claim).await.unwrap();
+    assert!(matches!(verdict, Verdict::Queued { .. }), "{verdict:?}");
+}
+
+/// The first calls of a client ask what the session is.
+#[tokio::test]
+async fn the_first_claims_of_another_client_stay_in_their_order() {
+    let etcd = Etcd::start().unwrap();
+    for _ in 0..10 {
+        let name = name();
+        let [ours, theirs] = two_clients(&etcd, &name).await;
+        ours.granted().await;
+        let mut claims = vec![ours.claim.key.id];
+        let sent: Vec<_> = (0..4)
+            .map(|_| {
+                let mut claim = ours.claim.clone();
+                claim.key.id = ClaimId::random();
+                claims.push(claim.key.id);
+                claim
+            })
+            .collect();
+        let [a, b, c, d] = &sent[..] else { unreachable!() };
+        let store = &theirs.store;
+        tokio::try_join!(store.claim(a), store.claim(b), store.claim(c), store.claim(d)).unwrap();
+        let line = store.line(&ours.claim.key.name).await.unwrap();
+        let found: Vec<_> = line.entries.iter().map(|entry| entry.id.clone()).collect();
+        assert_eq!(found, claims.iter().map(ClaimId::hash).collect::<Vec<_>>());
+    }
 }
 
 /// What the first request has made is the session's, whether its answer came or not.

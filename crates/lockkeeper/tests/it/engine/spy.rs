@@ -291,6 +291,7 @@ impl World {
     pub(crate) async fn test_client_by_session(&self, ttl: Duration, lag: u8) -> TestClient {
         let mut can = Capabilities::full();
         can.expiry = Expiry::Session { proof_lag: lag };
+        can.resumable = false;
         self.test_client_on(can, None, |builder| builder.ttl(ttl)).await
     }
 
