@@ -143,12 +143,14 @@ pub(crate) async fn send<T: Debug>(
     within(TIME_LIMIT, waiting).await;
 }
 
-/// The keys of a line.
+/// The keys of a line, in the order in which they were made.
 pub(crate) fn line(etcd: &Etcd, name: &str) -> Vec<lockkeeper_live::Entry> {
     let name: lockkeeper::LockName = name.parse().unwrap();
     let keys = || etcd.control().keys(format!("/lockkeeper/.lock/{}/", name.encoded()));
     // Without a leader, no answer comes.
-    (0..10).find_map(|_| keys().ok()).expect("the keys of a line")
+    let mut line = (0..10).find_map(|_| keys().ok()).expect("the keys of a line");
+    line.sort_by_key(|entry| entry.create_revision);
+    line
 }
 
 /// A claim on a store, without a keeper.

@@ -148,7 +148,7 @@ async fn a_prefix_where_an_older_version_is_at_work_is_refused_and_what_it_has_l
     let keeper = under(&etcd, "/shop", LONG).await;
     assert!(etcd.control().get("/shop/.layout").unwrap().is_none(), "nobody has had a lock");
     let guard = keeper.mutex("stock").unwrap().lock().await.unwrap();
-    assert_eq!(etcd.control().get("/shop/.layout").unwrap().unwrap().value, b"3");
+    assert_eq!(etcd.control().get("/shop/.layout").unwrap().unwrap().value, b"4");
     guard.release().await.unwrap();
     etcd.control().put("/shop/.layout", "4").unwrap();
     let refused = open(&url).await.unwrap_err();
