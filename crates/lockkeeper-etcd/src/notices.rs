@@ -70,7 +70,7 @@ impl Shared {
             return self.losses.notify(|losses| losses.requested(*id, asked));
         }
         if let Some((id, NoticeKind::Elsewhere)) = notice {
-            // Whoever waits for it here claims again.
+            // A waiter for it here claims again.
             self.sessions.of(id).into_iter().for_each(|session| session.is_elsewhere(id));
         }
         self.notices.notify_waiters();

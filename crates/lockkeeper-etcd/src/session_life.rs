@@ -31,7 +31,7 @@ impl EtcdStore {
         Ok(Opened { ttl: spec.ttl })
     }
 
-    /// A session that is known here starts its life anew.
+    /// A session that is known here starts its life again.
     async fn open_again(&self, id: &SessionId, session: &Session, spec: &SessionSpec) -> Result<()> {
         if !self.refresh_all(session).await? {
             self.0.sessions.lost(id);
@@ -160,7 +160,7 @@ impl EtcdStore {
         for withdrawn in all(elsewhere.iter().map(|key| self.withdraw(key, None))).await {
             withdrawn?;
         }
-        // The first one last: its record shows the others to whoever has to close it again.
+        // The first one last: its record shows the others to a client that has to close it again.
         for lease in leases.into_iter().rev() {
             self.revoke(lease).await?;
         }

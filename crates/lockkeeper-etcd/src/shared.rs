@@ -1,8 +1,8 @@
-//! What the clients of a detached session tell each other, below `.session/<lease>`: its leases beside the first one, and
+//! What the clients of a detached session write for each other, below `.session/<lease>`: its leases beside the first one, and
 //! claims that one of them has missed in its list.
 //!
-//! Each client renews with a list of its own, so that none of them alone can tell a leftover. Whoever misses a claim says so
-//! with a key; whoever lists it removes that key before its renewal is answered; and when the key has stood for a whole life,
+//! Each client renews with a list of its own, so that none of them alone can recognize a leftover. A client that misses a claim says so
+//! with a key; a client that lists it removes that key before its renewal is answered; and when the key has stood for a whole life,
 //! the claim goes in one transaction with it.
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Verdicts {
 }
 
 impl EtcdStore {
-    /// Reads what the others have told, and takes back what one of them says of a claim that is listed here.
+    /// Reads what the others have written, and removes what one of them says of a claim that is listed here.
     ///
     /// # Errors
     /// `SessionLost` if the session is not there any more.
@@ -90,11 +90,11 @@ impl EtcdStore {
     }
 
     /// Says that claims were missed, and removes those of which that was said for a whole life.
-    pub(super) async fn tell(&self, id: &SessionId, verdicts: Verdicts) {
+    pub(super) async fn report(&self, id: &SessionId, verdicts: Verdicts) {
         let said = verdicts.missed.iter().map(|claim| self.say_missed(id, claim));
         let gone = verdicts.over.iter().map(|missed| self.remove_missed(missed));
-        for told in all(said).await.into_iter().chain(all(gone).await) {
-            if let Err(error) = told {
+        for written in all(said).await.into_iter().chain(all(gone).await) {
+            if let Err(error) = written {
                 tracing::debug!(target: "lockkeeper", store = %self, %error, "leftovers were not removed");
             }
         }
@@ -103,18 +103,18 @@ impl EtcdStore {
     async fn say_missed(&self, id: &SessionId, claim: &Bytes) -> Result<()> {
         let key = self.0.lines.missed(id, claim);
         let then = vec![put(&key, claim.clone(), super::layout::lease_of(id))];
-        self.told(transaction(vec![absent(&key), present(claim)], then, Vec::new())).await
+        self.write(transaction(vec![absent(&key), present(claim)], then, Vec::new())).await
     }
 
     /// If nobody has listed the claim since, it is left over from a lost reply.
     async fn remove_missed(&self, missed: &Missed) -> Result<()> {
         let then = vec![delete(&missed.claim), delete(&missed.key)];
-        self.told(transaction(vec![created(&missed.key, missed.created)], then, Vec::new())).await
+        self.write(transaction(vec![created(&missed.key, missed.created)], then, Vec::new())).await
     }
 
-    async fn told(&self, request: super::wire::messages::TxnRequest) -> Result<()> {
-        let told = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
-        told.map(|_: TxnResponse| ()).map_err(fault::of)
+    async fn write(&self, request: super::wire::messages::TxnRequest) -> Result<()> {
+        let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        answer.map(|_: TxnResponse| ()).map_err(fault::of)
     }
 
     /// Shows the others a lease on which nothing is yet.

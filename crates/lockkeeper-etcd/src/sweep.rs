@@ -70,7 +70,7 @@ impl EtcdStore {
                 self.log_unswept(&error);
             }
         }
-        self.tell(&session.id, over.verdicts).await;
+        self.report(&session.id, over.verdicts).await;
     }
 
     /// Removes a leftover from the list of a renewal that was sent at this moment, unless another

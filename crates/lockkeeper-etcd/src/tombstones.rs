@@ -20,10 +20,10 @@ const PER_LEASE: usize = 500;
 
 /// The lease of this client on which the next tombstone is.
 #[derive(Debug, Default)]
-pub(super) struct Tombstones(Mutex<Option<Lease>>);
+pub(super) struct Tombstones(Mutex<Option<TombstoneLease>>);
 
 #[derive(Debug)]
-struct Lease {
+struct TombstoneLease {
     id: i64,
     /// Until when it lives at least, however fast etcd's clock goes.
     valid_until: Instant,
@@ -39,7 +39,7 @@ impl Tombstones {
     }
 
     fn replace(&self, id: i64, valid_until: Instant) {
-        let lease = Lease { id, valid_until, used: 1 };
+        let lease = TombstoneLease { id, valid_until, used: 1 };
         lock(&self.0).replace(lease);
     }
 }

@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::layout::{Micros, micros, read};
+use super::layout::{Micros, SPARE_MAX, micros, read};
 use super::liveness::{Clients, DeadClientCheck};
-use super::renew::SPARE_MAX;
 use super::{checks, fault};
 use crate::duration::format_duration;
 use crate::time::{self, Clock};
@@ -128,7 +127,7 @@ fn begin_again(db: &mut Connection, known: &Known, boot: &Boot) -> rusqlite::Res
          DELETE FROM lk_session WHERE detached = 0;
          DELETE FROM lk_claim WHERE lasts = 0 AND session NOT IN (SELECT id FROM lk_session);",
     )?;
-    // The machine was up at this time: a life in the file is longer than it was told by no more than the reserve.
+    // The machine was up at this time: a life in the file is longer than the granted one by no more than the reserve.
     let up = known.newest.saturating_sub(SPARE_MAX);
     greeting.execute(
         "UPDATE lk_session SET dead = max(dead, hold_until_us <= ?2),

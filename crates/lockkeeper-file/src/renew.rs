@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rusqlite::params;
 
 use super::layout::claim_row::{ClaimRow, claim_rows};
-use super::layout::{Micros, Txn, span};
+use super::layout::{Micros, SPARE_MAX, Txn, span};
 use crate::fault::Outcome;
 use crate::liveness::ClientId;
 use crate::store::{Asked, ClaimId, Live, LiveState, Opened, Renewal, Renewed, SessionId, SessionSpec, refusal};
@@ -18,16 +18,15 @@ use crate::{Error, ErrorKind};
 const SHORT_LIST: usize = 16;
 /// A session that opens removes the leftovers of other sessions in this number of lines.
 const CLEARED: u32 = 4;
-/// A lease in the file is longer by this part of it, up to a maximum: later claims in this time
+/// A lease in the file is longer by this part of it, up to [`SPARE_MAX`]: later claims in this time
 /// need not write it.
 const SPARE_PART: Micros = 128;
-pub(crate) const SPARE_MAX: Micros = 250_000;
 
 /// The answer about one claim, and the request for its lock.
 type Answer = (Renewal, Option<Asked>);
 
 impl Txn<'_> {
-    /// The same id again is the same session, whoever opens it; one that is over is over.
+    /// The same id again is the same session, whichever client opens it; an ended session stays ended.
     pub(crate) fn open(&mut self, id: &SessionId, spec: &SessionSpec, client: &str) -> Outcome<Opened> {
         let is_closed = "SELECT 1 FROM lk_closed WHERE id = ?1 AND until_us > ?2";
         if self.first(is_closed, params![id.as_str(), self.now], |_| Ok(()))?.is_some() {

@@ -36,7 +36,7 @@ impl Admin for RedisStore {
         }
         let is_wanted = |name: &LockName| name.as_str().starts_with(prefix) && after.is_none_or(|after| name > after);
         let (mut named, hashed) = candidates(&found, &is_wanted)?;
-        // Only their lines tell their names.
+        // Only their lines show their names.
         let mut lines = asked(self, hashed).await?;
         lines.retain(|(name, _)| is_wanted(name));
         // The rest in the order of names, until there are enough.
@@ -130,8 +130,8 @@ async fn asked(store: &RedisStore, keys: Vec<Keys>) -> Result<Lines> {
             let sent: Vec<_> = groups.iter().map(|keys| ask(store, keys)).collect();
             for (keys, answer) in groups.iter().zip(sent) {
                 let said = answer.await.map_err(fault::of)?;
-                let (told, longer) = said.read(|value| layout::lines_answer(keys, value))?;
-                lines.extend(told);
+                let (whole, longer) = said.read(|value| layout::lines_answer(keys, value))?;
+                lines.extend(whole);
                 long.push(longer);
             }
         }

@@ -206,7 +206,7 @@ impl Contender {
         }
     }
 
-    /// Waits without looking. The claim must hear of its grant soon.
+    /// Waits without looking. The claim must learn of its grant soon.
     pub async fn wakes_with_its_grant(&self, seen: Revision) -> u64 {
         let start = self.client.clock.now();
         loop {
@@ -222,8 +222,8 @@ impl Contender {
     }
 
     /// Waits in line as the engine does, and claims again when the wait ends, but renews nothing and looks for nothing by
-    /// itself. The claim must hear of its grant soon.
-    pub async fn hears_of_its_grant(&self) -> u64 {
+    /// itself. The claim must learn of its grant soon.
+    pub async fn learns_of_its_grant(&self) -> u64 {
         let start = self.client.clock.now();
         loop {
             let seen = match self.resend().await {

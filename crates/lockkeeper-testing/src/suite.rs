@@ -57,9 +57,9 @@ macro_rules! __store_cases {
                 a_lower_epoch_is_refused [Queue]
                 the_holder_is_shown_to_who_is_turned_away []
                 a_client_does_not_share_with_itself [Queue]
-                the_ttl_that_is_kept_is_told []
+                answers_have_the_ttl_that_is_kept []
                 a_waiter_keeps_the_ttl_of_its_first_request [Queue]
-                the_lock_delay_is_no_part_of_the_ttl_that_is_told [LockDelay]
+                the_ttl_of_answers_is_without_the_lock_delay [LockDelay]
             }
             line {
                 the_lock_is_handed_on_in_order [Queue]

@@ -95,7 +95,7 @@ async fn a_list_takes_one_request_for_500_names_on_redis() {
     assert_eq!(shown, NAMES);
 }
 
-/// Lines that are too long to be told together are asked for again together, and one that is too long by itself alone.
+/// One answer cannot hold all of these lines: they are asked for again together, and one that is too long alone.
 #[tokio::test]
 async fn long_lines_are_listed_with_few_requests() {
     const LOCKS: usize = 40;

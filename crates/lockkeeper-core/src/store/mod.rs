@@ -81,7 +81,7 @@ pub const TOMBSTONE_MIN: Duration = Duration::from_secs(60);
 /// client that opened it: no other client uses it. A store that is [`resumable`](Capabilities::resumable) MUST let several
 /// clients use one [detached](SessionSpec::detached) session at once:
 /// - Each method takes the session, and the claims that other clients made in it, as if this client had made them.
-/// - The store's clock decides that the session has expired, whoever renewed it. No client deduces this from its own
+/// - The store's clock decides that the session has expired, whichever client renewed it. No client deduces this from its own
 ///   renewals.
 /// - What a client believes depends on the answers that it got itself, never on a renewal of another client.
 ///

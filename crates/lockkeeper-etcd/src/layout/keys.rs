@@ -283,7 +283,7 @@ impl Lines {
         format!("{}/.id", self.own()).into()
     }
 
-    /// What tells these lines from others whose id is at the same place.
+    /// Distinguishes these lines from others whose id is at the same place.
     pub(crate) fn part(&self) -> Option<String> {
         (self.layout == Layout::Concurrency).then(|| format!("concurrency {}", self.prefix))
     }
@@ -295,7 +295,7 @@ impl Lines {
         if self.layout == Layout::Concurrency || stable.is_empty() {
             return vec![self.beginning_with(text)];
         }
-        // A name that is too long for a key tells nothing there.
+        // A name that is too long for a key distinguishes nothing there.
         let beginnings =
             if stable.starts_with(HASHED) || HASHED.starts_with(&stable) { vec!["h"] } else { vec![&*stable, HASHED] };
         let span = |beginning: &str| {

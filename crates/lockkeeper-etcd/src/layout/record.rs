@@ -90,7 +90,7 @@ pub(crate) struct Notice {
     /// Its holder is asked to let go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     asked: Option<Words>,
-    /// Another client has sent the claim, and hears of it from now on.
+    /// Another client has sent the claim, and receives its wake-ups from now on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     elsewhere: bool,
 }
@@ -102,7 +102,7 @@ pub(crate) enum NoticeKind {
     Lost(Option<Broken>),
     /// Its holder is asked to let go.
     Asked(Asked),
-    /// Another client hears of it from now on.
+    /// Another client receives its wake-ups from now on.
     Elsewhere,
 }
 

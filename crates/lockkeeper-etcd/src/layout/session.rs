@@ -38,7 +38,7 @@ impl SessionRecord {
     }
 }
 
-/// The first lease of a session: a hash of its id, so that each client finds it, and whoever sees the lease does not know
+/// The first lease of a session: a hash of its id, so that each client finds it, and a reader of the lease does not know
 /// the id.
 pub(in super::super) fn lease_of(id: &SessionId) -> i64 {
     let hash = Sha256::new_with_prefix(b"lockkeeper session ").chain_update(id.as_str()).finalize();

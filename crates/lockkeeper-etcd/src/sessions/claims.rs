@@ -26,7 +26,7 @@ pub(crate) struct ClaimState {
     /// What blocked the claim when it joined the line.
     pub(crate) blocked_by: Option<Neighbours>,
     pub(crate) record: Arc<Record>,
-    /// Another client has sent it since, and hears of it.
+    /// Another client has sent it since, and receives its wake-ups.
     pub(crate) is_elsewhere: bool,
 }
 

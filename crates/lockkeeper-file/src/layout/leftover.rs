@@ -2,7 +2,7 @@
 //! would live for as long as their session.
 //!
 //! Several clients may renew one session, each with a list of its own. So a claim itself says since when nobody has listed
-//! it: whoever misses it in a list writes that, and whoever lists it takes that back.
+//! it: a client that misses it in its list writes that, and a client that lists it takes that back.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ const LOOK_MIN: usize = 64;
 /// When the claims of each session were compared with a list last.
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
-    looked: HashMap<SessionId, Looked>,
+    looked: HashMap<SessionId, LastLook>,
     /// With so many sessions it is looked which have ended without a word, as those of adopted handles do.
     look_at: usize,
 }
@@ -33,7 +33,7 @@ impl Txn<'_> {
 }
 
 #[derive(Debug, Default)]
-struct Looked {
+struct LastLook {
     at: Micros,
     /// When the session has ended if it was renewed no more.
     ends: Micros,

@@ -33,6 +33,9 @@ pub(crate) fn span(d: std::time::Duration) -> Micros {
     i64::try_from(d.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX / 4)
 }
 
+/// A lease in the file is longer than it was granted by at most this.
+pub(crate) const SPARE_MAX: Micros = 250_000;
+
 /// The writer's memory between two transactions. Safety does not need it.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {

@@ -78,7 +78,7 @@ async fn what_had_ended_before_a_restart_stays_ended() {
     let held = ended.mutex("n");
     ended.granted(&held).await;
     tokio::time::sleep(ms(600)).await;
-    // Something tells that the machine was up then.
+    // A time in the file shows that the machine was up then.
     let later = machine.client_with(detached(TTL, Duration::ZERO)).await;
     let (session, spec) = leave(ended);
     leave(later);

@@ -236,7 +236,7 @@ async fn a_detached_lock_outlasts_an_opening_with_another_boot_id() {
     assert_eq!(container.granted(&container.mutex("stock")).await, token + 1);
 }
 
-/// Nothing but the date tells such a container from a machine that was restarted. A detached lock outlives that too.
+/// Only the date distinguishes such a container from a machine that was restarted. A detached lock outlives that too.
 #[tokio::test]
 async fn with_another_boot_id_a_date_that_was_set_far_forward_passes_for_a_restart_and_a_detached_lock_stays() {
     let machine = Machine::new();

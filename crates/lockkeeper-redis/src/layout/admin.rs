@@ -109,18 +109,18 @@ pub(crate) fn lines(lines: &[Keys], most: u32) -> Request {
     Request::eval(&scripts::LINES, &keys, &[most.to_string().as_bytes()])
 }
 
-/// A line that was too long to be told behind those before it in the same answer.
+/// A line that was too long for the rest of its answer.
 pub(crate) struct LongLine {
     pub(crate) name: LockName,
     pub(crate) keys: Keys,
-    /// No line was told before it.
+    /// No line is before it in the answer.
     pub(crate) is_first: bool,
 }
 
 enum Listed {
     /// What stands there, or why that cannot be read.
     Line(LockName, Result<Line>),
-    /// It is too long to be told behind those before it.
+    /// It is too long for the rest of its answer.
     Long(LockName),
 }
 
@@ -131,17 +131,17 @@ pub(crate) fn lines_answer(lines: &[Keys], value: &Value) -> Result<(Vec<(LockNa
     if values.len() != lines.len() {
         return Err(garbled(LINES));
     }
-    let (mut told, mut long) = (Vec::new(), Vec::new());
+    let (mut whole, mut long) = (Vec::new(), Vec::new());
     for (keys, value) in lines.iter().zip(values) {
         match listed_line(keys, value)? {
-            Some(Listed::Line(name, line)) => told.push((name, line)),
+            Some(Listed::Line(name, line)) => whole.push((name, line)),
             Some(Listed::Long(name)) => {
-                long.push(LongLine { name, keys: keys.clone(), is_first: told.is_empty() && long.is_empty() });
+                long.push(LongLine { name, keys: keys.clone(), is_first: whole.is_empty() && long.is_empty() });
             }
             None => {}
         }
     }
-    Ok((told, long))
+    Ok((whole, long))
 }
 
 fn listed_line(keys: &Keys, value: &Value) -> Result<Option<Listed>> {

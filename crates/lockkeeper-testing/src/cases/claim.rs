@@ -193,23 +193,23 @@ pub async fn a_client_does_not_share_with_itself(case: &Case) {
     a.sees(&[&a, &b], 1).await;
 }
 
-fn told(verdict: &Verdict) -> Duration {
+fn granted_ttl(verdict: &Verdict) -> Duration {
     match verdict {
         Verdict::Granted { ttl, .. } => *ttl,
         other => panic!("expected a grant, not {other:?}"),
     }
 }
 
-/// A grant and a renewal tell the ttl that the store keeps for the claim. That is the ttl of the first request: a copy with
-/// another ttl changes nothing, and is told so.
-pub async fn the_ttl_that_is_kept_is_told(case: &Case) {
+/// The answers to a claim and to a renewal have the ttl that the store keeps: the ttl of the first request. A copy with
+/// another ttl changes nothing, and its answer shows that.
+pub async fn answers_have_the_ttl_that_is_kept(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let kept = a.ttls().ttl;
-    assert_eq!(told(&a.claim().await), kept);
+    assert_eq!(granted_ttl(&a.claim().await), kept);
     for other in [kept * 3, kept / 3] {
         let again = a.clone().lasting(other);
-        assert_eq!(told(&again.claim().await), kept, "sent again for {other:?}");
-        assert_eq!(told(&again.resend().await), kept, "sent again for {other:?}");
+        assert_eq!(granted_ttl(&again.claim().await), kept, "sent again for {other:?}");
+        assert_eq!(granted_ttl(&again.resend().await), kept, "sent again for {other:?}");
         assert!(matches!(again.renewed().await.unwrap(), Renewal::Held { ttl, .. } if ttl == kept));
     }
 }
@@ -221,14 +221,14 @@ pub async fn a_waiter_keeps_the_ttl_of_its_first_request(case: &Case) {
     b.queued().await;
     a.release().await;
     let again = b.clone().lasting(b.ttls().ttl * 3);
-    assert_eq!(told(&again.claim().await), b.ttls().ttl);
+    assert_eq!(granted_ttl(&again.claim().await), b.ttls().ttl);
     assert!(matches!(again.renewed().await.unwrap(), Renewal::Held { ttl, .. } if ttl == b.ttls().ttl));
 }
 
-/// The ttl without the lock-delay is told, since that is what a guard may count on.
-pub async fn the_lock_delay_is_no_part_of_the_ttl_that_is_told(case: &Case) {
+/// The ttl of an answer is without the lock-delay, since a guard may count on no more.
+pub async fn the_ttl_of_answers_is_without_the_lock_delay(case: &Case) {
     let a = case.mutex("lock", Ttls { lock_delay: Duration::from_secs(3), ..Ttls::long() }).await;
-    assert_eq!(told(&a.claim().await), a.ttls().ttl);
-    assert_eq!(told(&a.resend().await), a.ttls().ttl);
+    assert_eq!(granted_ttl(&a.claim().await), a.ttls().ttl);
+    assert_eq!(granted_ttl(&a.resend().await), a.ttls().ttl);
     assert!(matches!(a.renewed().await.unwrap(), Renewal::Held { ttl, .. } if ttl == a.ttls().ttl));
 }

@@ -214,7 +214,7 @@ pub async fn a_crash_frees_what_was_held(case: &Case) {
     }
 }
 
-/// A claim that is sent again with a longer ttl ends with the first one, as it is told.
+/// A claim that is sent again with a longer ttl ends with the first one, as its answer says.
 pub async fn a_longer_ttl_of_a_later_copy_does_not_count(case: &Case) {
     let holder = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;

@@ -132,7 +132,7 @@ pub async fn each_waiter_hears_of_its_own(case: &Case) {
     assert!(wake.is_ok(), "a wait of no time is a look");
 }
 
-/// A claim that waits and is sent again through another client hears there of its grant.
+/// A claim that waits and is sent again through another client learns of its grant there.
 pub async fn a_claim_sent_again_elsewhere_is_woken_there(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let (first, second) = (case.detached(Ttls::long()).await, case.client(Ttls::long()).await);
@@ -145,7 +145,7 @@ pub async fn a_claim_sent_again_elsewhere_is_woken_there(case: &Case) {
         case.pass(SHORTLY).await;
         a.release().await;
     };
-    let (token, ()) = tokio::join!(elsewhere.hears_of_its_grant(), release);
+    let (token, ()) = tokio::join!(elsewhere.learns_of_its_grant(), release);
     assert_eq!(elsewhere.held().await, token);
 }
 
@@ -167,6 +167,6 @@ pub async fn no_other_client_takes_a_wake_up_away(case: &Case) {
         case.pass(SHORTLY).await;
         a.release().await;
     };
-    let (token, ()) = tokio::join!(elsewhere.hears_of_its_grant(), others);
+    let (token, ()) = tokio::join!(elsewhere.learns_of_its_grant(), others);
     assert_eq!(elsewhere.held().await, token);
 }

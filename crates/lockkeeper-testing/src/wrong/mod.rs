@@ -26,8 +26,8 @@ pub use self::mutants_of_claims::{
     UpgradeInTwoSteps,
 };
 pub use self::mutants_of_clients::{
-    AppliesWhatComesLast, CountsTheNamesBefore, IdOfTheClient, LatestTtlCounts, NumbersOfTheClient, NumbersOfTheKind,
-    ShowsTheLastOneAgain, TakesTheWakeUpAwaySilently, TellsTheWholeLife, TellsWhatWasAsked, WakesTheFirstClient,
+    AddsTheLockDelay, AppliesWhatComesLast, CountsTheNamesBefore, IdOfTheClient, LatestTtlCounts, NumbersOfTheClient,
+    NumbersOfTheKind, RepeatsTheTtlOfTheRequest, ShowsTheLastOneAgain, TakesTheWakeUpAwaySilently, WakesTheFirstClient,
 };
 pub use self::mutants_of_expiry::{
     CloseByTheList, ForgetfulResend, HastyLeftovers, KeepsForItsHolder, LongLivedWaiter, MinHoldByTheHolder,
@@ -39,9 +39,9 @@ pub use self::mutants_of_histories::{
     TokenOfThePredecessor, UpgradeBesideReaders, UpgradeThatLeavesTheReader, WithdrawBySession,
 };
 pub use self::mutants_of_sessions::{
-    ClosesItsOwnOnly, LeftoversOfOneList, OpeningWithoutNewTtl, OpensAnew, OpensOnce, RemembersItsOwnCloses,
-    RenewsItsOwnOnly, ReopensWhatWasClosed, RevivesTheExpired, SessionOfOneClient, TakesAnyDurations,
-    TombstoneOfTheSession,
+    ClosesItsOwnOnly, EmptiesOpenedSessions, LeftoversOfOneList, OpeningWithoutNewTtl, OpensOnce,
+    RemembersItsOwnCloses, RenewsItsOwnOnly, ReopensWhatWasClosed, RevivesTheExpired, SessionOfOneClient,
+    TakesAnyDurations, TombstoneOfTheSession,
 };
 pub use self::mutants_of_waking::{ListensOnlyWhileItWaits, PushThatGivesTime, SilentPurge};
 use super::{Case, Crash, Harness, ServerClock, Time, Ttls, run};
@@ -248,8 +248,8 @@ impl<F: Mutant> Admin for Wrong<F> {
     }
 }
 
-/// The ttl that is told of a claim which the right store does not have.
-const TOLD: Duration = Duration::from_secs(30);
+/// The ttl in an answer about a claim that the right store does not have.
+const INVENTED_TTL: Duration = Duration::from_secs(30);
 
 /// The claims that went by, for flaws that have to know them.
 #[derive(Debug, Default)]

@@ -24,12 +24,12 @@ fn client(right: &dyn Store) -> ClientAddress {
     std::ptr::from_ref(right).cast::<()>() as usize
 }
 
-/// A grant tells the ttl that was asked for, and not the one that the store keeps.
+/// A grant has the ttl that was asked for, and not the one that the store keeps.
 #[derive(Debug, Default)]
-pub struct TellsWhatWasAsked;
+pub struct RepeatsTheTtlOfTheRequest;
 
 #[async_trait]
-impl Mutant for TellsWhatWasAsked {
+impl Mutant for RepeatsTheTtlOfTheRequest {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         Ok(match right.claim(claim).await? {
             Verdict::Granted { token, .. } => Verdict::Granted { token, ttl: claim.ttl },
@@ -38,12 +38,12 @@ impl Mutant for TellsWhatWasAsked {
     }
 }
 
-/// What is told is the whole life, with the lock-delay, which a guard must not count on.
+/// The ttl of an answer includes the lock-delay, on which a guard must not count.
 #[derive(Debug, Default)]
-pub struct TellsTheWholeLife(Mutex<HashMap<IdHash, Duration>>);
+pub struct AddsTheLockDelay(Mutex<HashMap<IdHash, Duration>>);
 
 #[async_trait]
-impl Mutant for TellsTheWholeLife {
+impl Mutant for AddsTheLockDelay {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         self.0.lock().unwrap().insert(claim.key.id.hash(), claim.lock_delay);
         Ok(match right.claim(claim).await? {
@@ -98,7 +98,7 @@ impl Mutant for WakesTheFirstClient {
     }
 }
 
-/// A claim is woken at the client that has sent it last, and the one before is told nothing, though it may be the one that
+/// A claim is woken at the client that has sent it last, and the one before receives nothing, though it may be the one that
 /// waits.
 #[derive(Debug, Default)]
 pub struct TakesTheWakeUpAwaySilently(Mutex<HashMap<IdHash, ClientAddress>>);

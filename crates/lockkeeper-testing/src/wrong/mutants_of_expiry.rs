@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Mutant, Seen, TOLD, entry_of};
+use super::{INVENTED_TTL, Mutant, Seen, entry_of};
 use lockkeeper::Result;
 use lockkeeper::store::{
     Amend, Amended, Claim, ClaimKey, IdHash, Live, MAX, Opened, Renewal, Renewed, SessionId, SessionSpec, Store,
@@ -94,7 +94,7 @@ impl Mutant for RenewalOfTheSession {
         let granted = self.0.lock().unwrap();
         for (live, answer) in live.iter().zip(&mut renewed.claims) {
             if let Some(token) = granted.get(&live.key.id.hash()) {
-                *answer = Renewal::Held { token: *token, ttl: TOLD };
+                *answer = Renewal::Held { token: *token, ttl: INVENTED_TTL };
             }
         }
         Ok(renewed)
@@ -110,7 +110,7 @@ impl Mutant for WaiterTakenForAHolder {
     async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let mut renewed = right.renew(session, live).await?;
         for answer in renewed.claims.iter_mut().filter(|answer| **answer == Renewal::Queued) {
-            *answer = Renewal::Held { token: 1, ttl: TOLD };
+            *answer = Renewal::Held { token: 1, ttl: INVENTED_TTL };
         }
         Ok(renewed)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Mutant, Seen, TOLD, entry_of, granted_anyhow};
+use super::{INVENTED_TTL, Mutant, Seen, entry_of, granted_anyhow};
 use lockkeeper::store::{
     Amend, Amended, Claim, ClaimKey, IdHash, Live, MAX, Renewal, Renewed, SessionId, Store, Verdict, Withdrawal,
 };
@@ -154,7 +154,7 @@ impl Mutant for ForgetsTheDowngraded {
         let forgotten = self.0.lock().unwrap();
         for (live, answer) in live.iter().zip(&mut renewed.claims) {
             if let Some(token) = forgotten.get(&live.key.id.hash()) {
-                *answer = Renewal::Held { token: *token, ttl: TOLD };
+                *answer = Renewal::Held { token: *token, ttl: INVENTED_TTL };
             }
         }
         Ok(renewed)

@@ -1,4 +1,4 @@
-//! Flaws in sessions: in how they open and close, and in what several clients of one session do to each other.
+//! Mutants of sessions: how they open and close, and what several clients of one session do to each other.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -40,12 +40,12 @@ impl Sent {
     }
 }
 
-/// A repeated opening begins the session anew: what it had is gone.
+/// A repeated opening removes the claims that the session had.
 #[derive(Debug, Default)]
-pub struct OpensAnew(Sent);
+pub struct EmptiesOpenedSessions(Sent);
 
 #[async_trait]
-impl Mutant for OpensAnew {
+impl Mutant for EmptiesOpenedSessions {
     async fn open(&self, right: &dyn Store, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
         for key in self.0.of(id, |_| true) {
             right.withdraw(&key, None).await?;

@@ -1,4 +1,4 @@
-//! Flaws in wake-ups.
+//! Mutants of wake-ups.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -85,7 +85,7 @@ impl Hold {
     pub(super) fn adopted(key: ClaimKey, token: u64, session: Arc<Session>, clock: Clock) -> Self {
         let hold = Self::at(Stage::Granted, Belief::unproven(), key, session, clock);
         hold.token.store(token, Ordering::Release);
-        // Whoever had it may have changed it, and the store takes no number twice.
+        // The one that had it may have changed it, and the store takes no number twice.
         hold.changes.store(CHANGES_OF_OTHERS + random::below(CHANGE_MAX / 2), Ordering::Release);
         hold.stop_renewing();
         hold.collect();

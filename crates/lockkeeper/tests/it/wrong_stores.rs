@@ -67,9 +67,9 @@ caught! {
     a_lock_that_is_kept_for_its_holder: KeepsForItsHolder by hold::what_is_kept_is_nobodys;
     a_waiter_that_lives_too_long: LongLivedWaiter by expiry::a_silent_waiter_leaves_the_line;
     leftovers_that_go_at_once: HastyLeftovers by session::leftovers_are_removed;
-    a_ttl_that_is_told_as_it_was_asked: TellsWhatWasAsked by claim::the_ttl_that_is_kept_is_told;
-    a_ttl_of_a_waiter_that_is_told_as_it_was_asked: TellsWhatWasAsked by claim::a_waiter_keeps_the_ttl_of_its_first_request;
-    a_ttl_that_is_told_with_its_lock_delay: TellsTheWholeLife by claim::the_lock_delay_is_no_part_of_the_ttl_that_is_told;
+    a_ttl_as_it_was_asked_for: RepeatsTheTtlOfTheRequest by claim::answers_have_the_ttl_that_is_kept;
+    a_ttl_of_a_waiter_as_it_was_asked_for: RepeatsTheTtlOfTheRequest by claim::a_waiter_keeps_the_ttl_of_its_first_request;
+    a_ttl_with_its_lock_delay: AddsTheLockDelay by claim::the_ttl_of_answers_is_without_the_lock_delay;
     a_ttl_of_the_latest_copy: LatestTtlCounts by expiry::a_longer_ttl_of_a_later_copy_does_not_count;
     a_wake_up_of_the_first_client: WakesTheFirstClient by wait::a_claim_sent_again_elsewhere_is_woken_there;
     a_wake_up_that_is_taken_away: TakesTheWakeUpAwaySilently by wait::no_other_client_takes_a_wake_up_away;
@@ -81,7 +81,7 @@ caught! {
     pages_by_number: CountsTheNamesBefore by admin::a_listing_in_pages_misses_nothing_that_stays;
     an_id_of_each_client: IdOfTheClient by identity::all_clients_see_one_id;
     a_close_by_the_list: CloseByTheList by session::closing_frees_everything;
-    an_opening_that_begins_anew: OpensAnew by session::the_same_id_is_the_same_session;
+    an_opening_that_empties_the_session: EmptiesOpenedSessions by session::the_same_id_is_the_same_session;
     an_opening_that_cannot_be_repeated: OpensOnce by session::the_same_id_is_the_same_session;
     a_session_of_the_first_opener: OpensOnce by sharing::two_clients_open_one_session;
     a_closed_session_that_is_opened_again: ReopensWhatWasClosed by session::a_closed_session_is_not_opened_again;

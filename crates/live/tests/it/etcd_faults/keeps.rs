@@ -44,9 +44,15 @@ fn next_change() -> u64 {
 }
 
 impl Bare {
+    /// A change that another one has overtaken is sent again with a higher number, as the engine does.
     pub(super) async fn keeps(&self, hold: Duration) {
-        let amended = self.store.amend(&self.claim.key, next_change(), &Amend::MinHold(hold)).await.unwrap();
-        assert_eq!(amended, Amended::Done);
+        loop {
+            let number = next_change();
+            match self.store.amend(&self.claim.key, number, &Amend::MinHold(hold)).await.unwrap() {
+                Amended::Older { last } => assert!(last > number, "{number} after {last}"),
+                amended => return assert_eq!(amended, Amended::Done),
+            }
+        }
     }
 
     pub(super) async fn withdrawn(&self) -> Withdrawal {

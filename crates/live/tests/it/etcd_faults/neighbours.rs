@@ -150,7 +150,7 @@ async fn a_prefix_where_an_older_version_is_at_work_is_refused_and_what_it_has_l
     let guard = keeper.mutex("stock").unwrap().lock().await.unwrap();
     assert_eq!(etcd.control().get("/shop/.layout").unwrap().unwrap().value, b"4");
     guard.release().await.unwrap();
-    etcd.control().put("/shop/.layout", "4").unwrap();
+    etcd.control().put("/shop/.layout", "5").unwrap();
     let refused = open(&url).await.unwrap_err();
-    assert!(refused.to_string().contains("\"4\""), "{refused}");
+    assert!(refused.to_string().contains("\"5\""), "{refused}");
 }

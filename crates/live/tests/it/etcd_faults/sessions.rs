@@ -144,7 +144,7 @@ async fn the_first_claims_of_another_client_stay_in_their_order() {
         let store = &theirs.store;
         tokio::try_join!(store.claim(a), store.claim(b), store.claim(c), store.claim(d)).unwrap();
         let line = store.line(&ours.claim.key.name).await.unwrap();
-        let found: Vec<_> = line.entries.iter().map(|entry| entry.id.clone()).collect();
+        let found: Vec<_> = line.entries.iter().map(|entry| entry.id).collect();
         assert_eq!(found, claims.iter().map(ClaimId::hash).collect::<Vec<_>>());
     }
 }

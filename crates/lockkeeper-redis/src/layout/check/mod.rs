@@ -97,8 +97,8 @@ fn run(address: &str, seed: u64, steps: u32, faults: u16, memory: Memory) -> Agr
 struct Tried {
     claim: Claim,
     client: usize,
-    /// Who has sent it last, and hears of it.
-    heard_by: usize,
+    /// The client that has sent it last, and receives its wake-ups.
+    sender: usize,
     line: usize,
     /// That it is granted was answered or pushed.
     notified: bool,
@@ -232,7 +232,7 @@ impl World {
             if let Push::Granted { id, .. } = &push {
                 assert!(self.clients.iter().any(|client| client.channel() == channel), "{channel}");
                 let tried = self.tried.iter().find(|tried| tried.claim.key.id == *id);
-                assert!(tried.is_none_or(|tried| self.clients[tried.heard_by].channel() == channel), "somebody else");
+                assert!(tried.is_none_or(|tried| self.clients[tried.sender].channel() == channel), "somebody else");
             }
             self.take(line, push).await;
         }

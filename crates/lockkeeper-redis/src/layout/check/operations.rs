@@ -42,7 +42,7 @@ impl World {
             max_waiters: 3,
             meta: self.meta(if self.seed.clone().happens(30) { 1 } else { 0 }),
         };
-        self.tried.push(Tried { claim, client, heard_by: client, line, notified: false, pushed: false });
+        self.tried.push(Tried { claim, client, sender: client, line, notified: false, pushed: false });
         self.claim(self.tried.len() - 1).await;
         line
     }
@@ -85,7 +85,7 @@ impl World {
         let theirs = self.memory.claim(&claim).await;
         self.note(line, &format!("claim {claim:?}"), claim.key.id, &(&ours, &theirs));
         if let Ok(Verdict::Granted { .. } | Verdict::Queued { .. }) = &ours {
-            self.tried[which].heard_by = sender;
+            self.tried[which].sender = sender;
         }
         match (ours, theirs) {
             (Ok(Verdict::Granted { token, ttl }), Ok(Verdict::Granted { token: theirs, ttl: kept })) => {
@@ -240,7 +240,7 @@ impl World {
 
     pub(super) async fn evict(&mut self) -> usize {
         let which = self.pick_of_holders();
-        let Tried { heard_by: client, line, .. } = self.tried[which].clone();
+        let Tried { sender: client, line, .. } = self.tried[which].clone();
         let name = &self.names[line].clone();
         let how = if self.seed.happens(600) { Evict::Mark } else { Evict::Now };
         let (victim, target) = self.victim(which).await;
@@ -337,9 +337,9 @@ impl World {
     pub(super) async fn names(&mut self) -> usize {
         let keys: Vec<Keys> = self.names.iter().map(|name| Keys::scanned(Keys::of(name).all()[0]).unwrap()).collect();
         let ours = layout::lines_answer(&keys, &self.server.ask(&layout::lines(&keys, u32::MAX))).unwrap();
-        let (told, long) = ours;
+        let (whole, long) = ours;
         assert!(long.is_empty());
-        let mut ours: Vec<_> = told.into_iter().map(|(name, line)| (name, line.unwrap().entries.len())).collect();
+        let mut ours: Vec<_> = whole.into_iter().map(|(name, line)| (name, line.unwrap().entries.len())).collect();
         ours.sort();
         // Which lets everybody grant.
         for name in &self.names {

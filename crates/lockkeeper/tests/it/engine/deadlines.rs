@@ -309,11 +309,11 @@ async fn of_each_of_many_locks_that_end_at_once_the_loss_is_reported() {
 /// claim is renewed every third of that. A ttl that is longer than the keeper's own changes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_counts_from_the_ttl_that_the_store_keeps() {
-    for (told, kept) in [(secs(6), secs(6)), (secs(90), secs(30))] {
+    for (answered, kept) in [(secs(6), secs(6)), (secs(90), secs(30))] {
         let world = World::new();
         let test_client = world.test_client(secs(30)).await;
-        test_client.spy.always(Operation::Claim, Do::Say(Verdict::Granted { token: 7, ttl: told }));
-        test_client.spy.always(Operation::Renew, Do::Answer(vec![Renewal::Held { token: 7, ttl: told }]));
+        test_client.spy.always(Operation::Claim, Do::Say(Verdict::Granted { token: 7, ttl: answered }));
+        test_client.spy.always(Operation::Renew, Do::Answer(vec![Renewal::Held { token: 7, ttl: answered }]));
         let guard = test_client.mutex("n").lock().await.unwrap();
         assert!(guard.remaining() <= kept && guard.remaining() > kept - secs(1), "{:?}", guard.remaining());
         sleep(secs(120)).await;

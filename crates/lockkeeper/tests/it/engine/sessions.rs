@@ -246,7 +246,7 @@ async fn a_session_that_is_opened_while_losses_are_reported_is_valid() {
         .await;
     let guard = test_client.mutex("a").lock().await.unwrap();
     test_client.spy.once(Operation::Claim, Do::Fail(ErrorKind::SessionLost));
-    // Its claim finds that the session is over, and tells the loss of the other lock.
+    // Its claim finds that the session is over, and reports the loss of the other lock.
     let finding = tokio::spawn(std::future::IntoFuture::into_future(test_client.mutex("b").lock()));
     tokio::task::spawn_blocking(move || is_lost.recv().unwrap()).await.unwrap();
     let next = test_client.mutex("c").lock().await.unwrap();
