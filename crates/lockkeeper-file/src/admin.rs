@@ -56,6 +56,7 @@ impl Txn<'_> {
             Target::Id(hash) => row.id.hash() == *hash,
         };
         let Some(row) = claims.into_iter().find(meant) else { return Ok(Evicted::Absent) };
+        self.needs_disk |= row.detached;
         match how {
             // No client is left to be informed.
             _ if row.is_kept() => self.remove(&row)?,

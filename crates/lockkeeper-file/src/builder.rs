@@ -116,7 +116,17 @@ impl FileStoreBuilder {
         let memory = Memory::default();
         let notifier = Notifier::new(beside.notify);
         let commit = Commit::OnDisk;
-        let state = WriterState { db, clients, own: own.clone(), file, notifier, clock: Clock::boot(), memory, commit };
+        let state = WriterState {
+            db,
+            clients,
+            own: own.clone(),
+            file,
+            notifier,
+            clock: Clock::boot(),
+            memory,
+            commit,
+            owes_disk: false,
+        };
         let mut writer = Writer { gate, state };
         clear_away(&mut writer)?;
         let store = FileStore::from(Shared { path, own, liveness, jobs, reader, process: Process::this() });

@@ -84,11 +84,14 @@ impl Txn<'_> {
         Ok(Amended::Done)
     }
 
-    /// The state of a claim that is in the line already. A broken claim must not be extended, and
-    /// this answer would start its lease again: so its id is retired.
+    /// The state of a claim that is in the line already. The request counts as a renewal that lists the
+    /// claim. A broken claim must not be extended, and this answer would start its lease again: so its id is retired.
     fn verdict_of(&mut self, row: &ClaimRow, front: &Front) -> Outcome<Verdict> {
         if row.broken.is_some() {
             return Ok(Verdict::Gone);
+        }
+        if row.unlisted.is_some() {
+            self.note_unlisted(row, None)?;
         }
         if row.granted() {
             self.hold(row)?;

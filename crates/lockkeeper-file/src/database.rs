@@ -22,7 +22,7 @@ use crate::{Error, ErrorKind, Result, random, time};
 /// Distinguishes databases of lockkeeper from others: "lkep".
 const APPLICATION_ID: i32 = 0x6c6b_6570;
 /// The version of the tables in `schema.sql`.
-const SCHEMA_VERSION: i32 = 9;
+const SCHEMA_VERSION: i32 = 10;
 /// How long a program other than lockkeeper may keep the file locked.
 const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS: usize = 64;

@@ -34,14 +34,23 @@ impl Txn<'_> {
         }
         let [ttl, wait_ttl, delay] = [spec.ttl, spec.wait_ttl, spec.lock_delay].map(span);
         let known = self.first(
-            "SELECT ttl_us, wait_ttl_us, delay_us, detached FROM lk_session WHERE id = ?1",
-            [id.as_str()],
-            |row| Ok(([row.get::<_, Micros>(0)?, row.get(1)?, row.get(2)?], row.get::<_, bool>(3)?)),
+            "SELECT ttl_us, wait_ttl_us, delay_us, detached, client, dead = 0 AND hold_until_us > ?2
+             FROM lk_session WHERE id = ?1",
+            params![id.as_str(), self.now],
+            |row| {
+                let durations = [row.get::<_, Micros>(0)?, row.get(1)?, row.get(2)?];
+                Ok(((durations, row.get::<_, bool>(3)?), row.get::<_, String>(4)?, row.get::<_, bool>(5)?))
+            },
         )?;
-        if let Some(known) = known {
+        if let Some((known, opened_by, is_open)) = known {
+            if is_open && known != ([ttl, wait_ttl, delay], spec.detached) {
+                return Err(refusal::other_durations().into());
+            }
+            if is_open && !spec.detached && opened_by != client {
+                return Err(refusal::other_client().into());
+            }
             self.revive(id)?;
-            let is_same = known == ([ttl, wait_ttl, delay], spec.detached);
-            return if is_same { Ok(Opened { ttl: spec.ttl }) } else { Err(refusal::other_durations().into()) };
+            return Ok(Opened { ttl: spec.ttl });
         }
         self.change(
             "INSERT INTO lk_session (id, client, detached, ttl_us, wait_ttl_us, delay_us, hold_until_us, wait_until_us)
@@ -117,7 +126,7 @@ impl Txn<'_> {
             |row| Ok([row.get::<_, Micros>(0)?, row.get(1)?, row.get(2)?, row.get(3)?]),
         )?;
         let Some([ttl, wait_ttl, hold_until, wait_until]) = found else {
-            self.memory.leftovers.forget(session);
+            self.note_the_end(session)?;
             return Err(session_lost().into());
         };
         if wait_until <= self.now {
@@ -133,6 +142,17 @@ impl Txn<'_> {
             )?;
         }
         Ok(ttl)
+    }
+
+    /// A client learns now that the session has ended. A restart of the machine must not bring the session back, and
+    /// after a restart the file alone does not show how long the session has been over.
+    fn note_the_end(&mut self, session: &SessionId) -> Outcome<()> {
+        self.memory.leftovers.forget(session);
+        let is_new = self
+            .change("UPDATE lk_session SET dead = 1 WHERE id = ?1 AND detached = 1 AND dead = 0", [session.as_str()])?
+            > 0;
+        self.needs_disk |= is_new;
+        Ok(())
     }
 
     pub(crate) fn claims_of(&self, session: &SessionId) -> Outcome<HashMap<ClaimId, ClaimRow>> {

@@ -1,4 +1,4 @@
--- Version 9. Times are µs of CLOCK_BOOTTIME. After another start of the machine `boot.rs` writes those that still count anew.
+-- Version 10. Times are µs of CLOCK_BOOTTIME. After another start of the machine `boot.rs` writes those that still count anew.
 
 -- One row with the facts about the whole file.
 CREATE TABLE lk_meta (
@@ -6,7 +6,8 @@ CREATE TABLE lk_meta (
     id      BLOB    NOT NULL,   -- 128 random bits, which distinguish this file from others
     floor   INTEGER NOT NULL,   -- a new lk_lock row issues no token at or below this one
     boot_id TEXT    NOT NULL,   -- the boot to which the times belong
-    began_us INTEGER NOT NULL   -- the date of that boot, as known at the last opening
+    began_us INTEGER NOT NULL,  -- the date of that boot, as known at the last opening
+    synced  INTEGER NOT NULL DEFAULT 0   -- counts the transactions that only wait for the disk
 ) STRICT;
 
 -- A name. Its last issued token is the higher one of its fence and the last place in its line: a

@@ -28,7 +28,11 @@ impl Txn<'_> {
     pub(crate) fn close(&mut self, session: &SessionId) -> Outcome<()> {
         let claims = self.claims_of(session)?;
         self.remove_all(claims.into_values())?;
-        self.change("DELETE FROM lk_session WHERE id = ?1", [session.as_str()])?;
+        let detached =
+            self.first("DELETE FROM lk_session WHERE id = ?1 RETURNING detached", [session.as_str()], |row| {
+                row.get(0)
+            })?;
+        self.needs_disk |= detached.unwrap_or(false);
         self.remember_closed(session)?;
         self.memory.leftovers.forget(session);
         Ok(())

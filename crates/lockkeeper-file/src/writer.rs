@@ -86,12 +86,16 @@ pub(super) struct WriterState {
     pub(super) memory: Memory,
     /// The present setting of SQLite.
     pub(super) commit: Commit,
+    /// Whether something is committed that has to be on the disk before the next answer.
+    pub(super) owes_disk: bool,
 }
 
 /// The work of a transaction that remains to be done outside the gate.
 struct Done {
     answers: Vec<Answer>,
     committed: Result<()>,
+    /// Whether other clients see the changes, though the answer may be an error.
+    is_committed: bool,
     notifications: Notifications,
     dead: Vec<ClientId>,
 }
@@ -118,7 +122,7 @@ impl Writer {
             Ok(_inside) => self.state.transact(jobs),
             Err(e) => refuse(jobs, fault::io(self.state.file.path(), "lock its gate", e)),
         };
-        if done.committed.is_ok() {
+        if done.is_committed {
             done.dead.iter().for_each(|client| self.state.clients.remove_dead_client(client));
             self.state.notifier.notify(&done.notifications);
         }
@@ -148,9 +152,11 @@ impl WriterState {
         let needs_disk = txn.needs_disk() && commit != Commit::OnDisk;
         let (failure, notifications, dead) = txn.finish();
         let committed = failure.map_or_else(|| self.commit(), Err);
-        let committed = committed.and_then(|()| if needs_disk { self.reach_disk() } else { Ok(()) });
+        let is_committed = committed.is_ok();
+        self.owes_disk |= needs_disk && is_committed;
+        let committed = committed.and_then(|()| if self.owes_disk { self.reach_disk() } else { Ok(()) });
         let committed = committed.and_then(|()| self.still_counts());
-        Done { answers, committed, notifications, dead }
+        Done { answers, committed, is_committed, notifications, dead }
     }
 
     fn begin(&mut self, commit: Commit) -> Result<()> {
@@ -172,24 +178,30 @@ impl WriterState {
         Ok(())
     }
 
-    /// Waits until all that was committed is on the disk: for that, one more transaction that waits is enough.
+    /// Waits until all that was committed is on the disk: for that, one more transaction that waits is enough. SQLite
+    /// waits for nothing if the transaction changes no byte.
+    ///
+    /// What was committed before stays committed if this fails. So the effect of the requests is unknown, and the next
+    /// batch waits for the disk.
     fn reach_disk(&mut self) -> Result<()> {
         #[cfg(test)]
         {
             self.memory.reached += 1;
         }
-        let reached = self.wait_for_disk(Commit::OnDisk).and_then(|()| {
+        let begun = self.wait_for_disk(Commit::OnDisk).and_then(|()| {
             self.run("BEGIN IMMEDIATE")?;
-            self.run("UPDATE lk_meta SET floor = floor")
+            self.run("UPDATE lk_meta SET synced = synced + 1")
         });
-        match reached {
+        let reached = match begun {
             Ok(()) => self.commit(),
             Err(e) => {
                 // There may be none.
                 let _ = self.db.execute_batch("ROLLBACK");
                 Err(fault::uncommitted(self.file.path(), e))
             }
-        }
+        };
+        self.owes_disk = reached.is_err();
+        reached.map_err(Error::with_unknown_effect)
     }
 
     /// The file may have been removed within the transaction: the next writer at the gate makes another one.
@@ -213,5 +225,11 @@ impl WriterState {
 
 fn refuse(jobs: Vec<Job>, why: Error) -> Done {
     let answers = jobs.into_iter().map(|job| (job.work)(Err(why.clone()))).collect();
-    Done { answers, committed: Err(why), notifications: Notifications::default(), dead: Vec::new() }
+    Done {
+        answers,
+        committed: Err(why),
+        is_committed: false,
+        notifications: Notifications::default(),
+        dead: Vec::new(),
+    }
 }

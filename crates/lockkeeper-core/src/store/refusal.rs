@@ -57,6 +57,12 @@ pub fn session_ended() -> Error {
     Error::new(ErrorKind::SessionLost, "the session with this id has ended").with_remedy("a session with another id")
 }
 
+/// A session that is not detached, and that another client has opened.
+pub fn other_client() -> Error {
+    Error::new(ErrorKind::SessionLost, "another client has opened the session with this id, and it is not detached")
+        .with_remedy("a session with another id")
+}
+
 /// A session that is open with other durations.
 pub fn other_durations() -> Error {
     Error::invalid(

@@ -128,8 +128,10 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// The claim has no holder any more. Returns whether its minimum hold keeps it in the line.
+    /// The claim has no holder any more. Returns whether its minimum hold keeps it in the line. The end of a detached
+    /// claim outlives a power cut: else the claim would be back after it, for a whole ttl.
     pub(crate) fn end_claim(&mut self, mut row: ClaimRow) -> Outcome<bool> {
+        self.needs_disk |= row.detached;
         let is_kept = row.keep(self.now);
         if is_kept {
             self.write_kept(&row)?
@@ -166,8 +168,9 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// The grantee's own request: from now on the claim lives on ttl and lock-delay. One that outlives a restart of the
-    /// machine is found to hold after that, too: else it would have a waiter's life then, and its holder believes longer.
+    /// The grantee's own request: from now on the claim lives on ttl and lock-delay. A claim that outlives a restart of
+    /// the machine is found to hold after the restart, too: else it would have a waiter's life then, and its holder
+    /// believes longer. Another client of the session may be waiting for the grant, and finds it as held.
     pub(crate) fn hold(&mut self, row: &ClaimRow) -> Outcome<()> {
         if row.state == State::Pushed {
             self.needs_disk |= row.detached;
@@ -175,6 +178,9 @@ impl Txn<'_> {
                 "UPDATE lk_claim SET state = 2 WHERE name = ?1 AND ord = ?2",
                 params![row.name.as_str().as_bytes(), row.ord],
             )?;
+            if row.detached {
+                self.wake_session(&row.session)?;
+            }
         }
         Ok(())
     }

@@ -145,9 +145,15 @@ async fn a_mark_and_a_minimum_hold_outlive_a_restart_with_their_session() {
     }
 }
 
+/// The log of the database, which a transaction that waits for the disk makes longer: SQLite waits for the disk after
+/// it has written there, and only then.
+fn log(machine: &Machine) -> u64 {
+    fs::metadata(format!("{}-wal", machine.path().display())).unwrap().len()
+}
+
 /// Without that a restart would find it waiting, with a waiter's life, while its holder believes for a whole ttl.
 #[tokio::test]
-async fn a_detached_waiter_hears_that_it_holds_when_that_is_on_the_disk() {
+async fn a_detached_waiter_learns_that_it_holds_when_that_is_on_the_disk() {
     let machine = Machine::new();
     for (spec, syncs) in [(SessionSpec::new(TTL, Duration::ZERO), 0), (detached(TTL, Duration::ZERO), 1)] {
         let [holder, waiter] = [machine.client().await, machine.client_with(spec).await];
@@ -164,11 +170,61 @@ async fn a_detached_waiter_hears_that_it_holds_when_that_is_on_the_disk() {
         waiter.renew(&[(&renewed, LiveState::Granted)]).await.unwrap();
         assert_eq!(reached().await.unwrap(), syncs, "and not with each renewal");
         waiter.withdraw(&renewed).await;
+        assert_eq!(reached().await.unwrap(), 2 * syncs, "its end");
         waiter.granted(&Claim { resend: true, ..sent.clone() }).await;
-        assert_eq!(reached().await.unwrap(), 2 * syncs, "by its own claim");
+        assert_eq!(reached().await.unwrap(), 3 * syncs, "by its own claim");
         waiter.store.amend(&sent.key, 1, &Amend::MinHold(ms(1))).await.unwrap();
-        assert_eq!(reached().await.unwrap(), 3 * syncs, "and so is its minimum hold");
+        assert_eq!(reached().await.unwrap(), 4 * syncs, "and so is its minimum hold");
         waiter.withdraw(&sent).await;
         tokio::time::sleep(ms(10)).await;
     }
+}
+
+#[tokio::test]
+async fn what_has_to_be_on_the_disk_is_written_there() {
+    let machine = Machine::new();
+    let client = machine.client_with(detached(TTL, Duration::ZERO)).await;
+    client.granted(&client.mutex("n")).await;
+    let before = log(&machine);
+    let waits = client.store.write(|txn| {
+        txn.needs_disk = true;
+        Ok(())
+    });
+    waits.await.unwrap();
+    assert!(log(&machine) > before, "nothing was written, so SQLite has not waited for the disk");
+}
+
+/// The requests of the batch are committed, and others see them. Whether the disk has them is unknown, so the next answer
+/// waits for that.
+#[tokio::test]
+async fn a_disk_that_is_not_reached_leaves_the_effect_unknown_until_it_is_reached() {
+    let machine = Machine::new();
+    let client = machine.client_with(detached(TTL, Duration::ZERO)).await;
+    let claim = client.mutex("n");
+    client.granted(&claim).await;
+    let refuse = "CREATE TEMP TRIGGER refuses BEFORE UPDATE OF synced ON lk_meta
+        BEGIN SELECT raise(ABORT, 'no room'); END";
+    client.store.write(move |txn| Ok(txn.db.execute_batch(refuse)?)).await.unwrap();
+    let holds = || client.store.amend(&claim.key, 1, &Amend::MinHold(TTL));
+    let unknown = holds().await.unwrap_err();
+    assert_eq!(unknown.effect(), Effect::Unknown, "{unknown}");
+    assert!(holds().await.is_err(), "it has changed nothing, and is not on the disk");
+    client.store.write(|txn| Ok(txn.db.execute_batch("DROP TRIGGER refuses")?)).await.unwrap();
+    assert_eq!(holds().await.unwrap(), Amended::Done);
+    assert_eq!(client.withdraw(&claim).await, Withdrawal::Removed);
+    assert!(client.store.line(&claim.key.name).await.unwrap().entries[0].kept);
+}
+
+/// A client has learned that the session is over. Nothing with a time was written after that.
+#[tokio::test]
+async fn a_session_that_was_reported_as_lost_does_not_come_back_with_a_restart() {
+    let machine = Machine::new();
+    let holder = machine.client_with(detached(ms(300), Duration::ZERO)).await;
+    let held = holder.mutex("n");
+    holder.granted(&held).await;
+    tokio::time::sleep(ms(900)).await;
+    assert_eq!(holder.renew(&[(&held, LiveState::Granted)]).await.unwrap_err().kind(), ErrorKind::SessionLost);
+    let (session, spec) = leave(holder);
+    let there = Client { store: restarted(&machine).await, session, spec };
+    assert_eq!(there.renew(&[(&held, LiveState::Granted)]).await.unwrap_err().kind(), ErrorKind::SessionLost);
 }

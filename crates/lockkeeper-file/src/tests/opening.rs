@@ -484,3 +484,13 @@ async fn an_id_that_a_resend_retires_is_retired_for_a_minute_at_least() {
     let until = client.store.write(|txn| txn.number("SELECT until_us FROM lk_gone")).await.unwrap();
     assert!(until >= micros(start + Duration::from_secs(60)), "{until}");
 }
+
+/// Its claims end with the process that opened it, and no other client may believe in them.
+#[tokio::test]
+async fn a_session_that_is_not_detached_is_opened_by_no_other_client() {
+    let machine = Machine::new();
+    let (opener, other) = (machine.client().await, machine.open().await);
+    let refused = Store::open(&other, &opener.session, &opener.spec).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::SessionLost, "{refused}");
+    Store::open(&opener.store, &opener.session, &opener.spec).await.unwrap();
+}

@@ -458,3 +458,34 @@ async fn who_waits_behind_one_that_does_nothing_any_more_gets_the_lock_by_its_ow
         assert!(matches!(granted, Renewal::Held { .. }), "{is_killed}: {granted:?}");
     }
 }
+
+/// The renewal of another client of the session comes between the grant and the look of the waiting client.
+#[tokio::test]
+async fn a_renewal_through_another_client_does_not_take_the_wake_up_away() {
+    let machine = Machine::new();
+    let spec = SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) };
+    let first = machine.client_with(spec.clone()).await;
+    let second = Client { store: machine.open().await, session: first.session.clone(), spec };
+    let held = second.mutex("n");
+    second.granted(&held).await;
+    let waiter = first.mutex("n");
+    first.queued(&waiter).await;
+    let waits = first.wait(&waiter, TTL);
+    // Both in one transaction, so that the waiting client sees only their end.
+    let (release, name) = (held.key.clone(), waiter.key.clone());
+    let grants = async {
+        while first.store.0.reader.ask(|all| Ok(all.left().0)).await.unwrap() < 1 {
+            tokio::task::yield_now().await;
+        }
+        let both = second.store.write(move |txn| {
+            txn.withdraw(&release, None)?;
+            txn.renew(&name.session, &[Live { key: name.clone(), state: LiveState::Queued }])
+        });
+        both.await.unwrap()
+    };
+    let start = clock();
+    let (woken, renewed) = tokio::join!(waits, grants);
+    assert!(matches!(renewed.claims[..], [Renewal::Held { .. }]), "{renewed:?}");
+    assert!(matches!(woken, Wake::Granted { .. } | Wake::Changed), "{woken:?}");
+    assert!(since(start) < TTL / 2, "{:?}", since(start));
+}
