@@ -59,7 +59,7 @@ pub struct Guard {
     /// The share in the claim, of a guard of a reentrant mutex.
     reentrant: Option<Arc<ReentrantShare>>,
     /// Where another attempt has acquired the claim.
-    _share: Option<Share>,
+    share: Option<Share>,
     since: Instant,
     waited: Duration,
     released: bool,
@@ -80,20 +80,7 @@ impl Guard {
         let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let since = reentrant.as_ref().map_or_else(|| engine.now(), |reentrant| reentrant.since);
         runtime::remember_thread();
-        Self {
-            engine,
-            hold,
-            token,
-            mode,
-            owner,
-            reason,
-            reentrant,
-            _share: share,
-            since,
-            waited,
-            released: false,
-            span,
-        }
+        Self { engine, hold, token, mode, owner, reason, reentrant, share, since, waited, released: false, span }
     }
 
     /// The name of the lock as it was typed, without the keeper's prefix.
@@ -282,7 +269,7 @@ impl Guard {
         }
         self.released = true;
         self.forget_owner();
-        let is_last = ReentrantShare::leave(self.reentrant.take());
+        let is_last = self.leave();
         if self.hold.is_dead() {
             if is_last {
                 self.engine.clean_up_after_loss(&self.hold);
@@ -337,7 +324,7 @@ impl Guard {
             owner: None,
             reason: None,
             reentrant: None,
-            _share: None,
+            share: None,
             since,
             waited: Duration::ZERO,
             released: false,
@@ -359,6 +346,15 @@ impl Guard {
         }
     }
 
+    /// Gives up its share in the claim; whether it was the last.
+    fn leave(&mut self) -> bool {
+        let is_last = ReentrantShare::leave(self.reentrant.take());
+        if !is_last {
+            self.engine.left_to_others(&self.hold, self.share.take());
+        }
+        is_last
+    }
+
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.hold
     }
@@ -378,7 +374,7 @@ impl Drop for Guard {
             return;
         }
         self.forget_owner();
-        if !ReentrantShare::leave(self.reentrant.take()) {
+        if !self.leave() {
             return;
         }
         self.hold.count_no_more();

@@ -103,7 +103,13 @@ impl Drop for Granted {
             return;
         }
         let since = reentrant.as_ref().map(|reentrant| reentrant.since);
-        if self.taken || !ReentrantShare::leave(reentrant) {
+        if self.taken {
+            return;
+        }
+        if !ReentrantShare::leave(reentrant) {
+            if !self.grant.again {
+                self.engine.left_to_others(self.hold(), None);
+            }
             return;
         }
         match since.filter(|_| self.grant.again) {

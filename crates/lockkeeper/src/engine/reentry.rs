@@ -5,10 +5,23 @@
 
 use std::sync::Arc;
 
+use super::hold::Share;
 use super::local_queue::Pulse;
 use super::owners::{Joined, OwnerEntry, ReentrantShare};
-use super::{Attempt, Granted};
+use super::{Attempt, Engine, Granted, Hold};
 use crate::{LostReason, Owner, Result};
+
+impl Engine {
+    /// Who had this claim has left it to others that have a share in it. Where none of them is a guard, their attempts are
+    /// waited for from now on. The guard of the claim's own attempt has no `Share`.
+    pub(crate) fn left_to_others(&self, hold: &Hold, share: Option<Share>) {
+        match share {
+            Some(share) => drop(share),
+            None => hold.offer(self.now()),
+        }
+        self.deadlines.expect(self.end_of(hold));
+    }
+}
 
 impl Attempt {
     /// Takes a share in what this owner holds, or acquires it. Must be polled to its end.

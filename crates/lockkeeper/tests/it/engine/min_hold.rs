@@ -126,6 +126,23 @@ async fn a_wait_that_ends_between_two_parts_keeps_the_first_and_says_so() {
     assert_eq!([world.line("a").await.len(), world.line("b").await.len()], [1, 0]);
 }
 
+/// The share that one of them has taken is the last, and nobody polls it.
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_guard_is_gone_is_given_back_where_only_an_attempt_that_is_left_shares_it() {
+    let world = World::new();
+    let test_client = test_client(&world).await;
+    let (ledger, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    let guard = ledger.lock(&me).await.unwrap();
+    test_client.spy.once(Operation::Amend, Do::Late(secs(1000)));
+    let mut left = pin!(ledger.lock(&me).min_hold(secs(1)).into_future());
+    poll_once(left.as_mut()).await;
+    sleep(secs(120)).await;
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+    sleep(secs(30)).await;
+    assert_eq!((world.line("n").await.len(), test_client.count("lost: Uncollected")), (0, 1));
+}
+
 /// Two guards of an owner are one claim: that one of its attempts is polled no more takes nothing from the other guard.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_has_a_guard_is_not_given_back_for_an_attempt_that_is_left() {

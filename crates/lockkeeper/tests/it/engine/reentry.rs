@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
 use lockkeeper::layer::Operation;
-use lockkeeper::{ErrorKind, Owner};
+use lockkeeper::{ErrorKind, LostReason, Owner};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -83,6 +83,35 @@ impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.0.notify_one();
     }
+}
+
+/// The engine's thread has the second share ready, and its attempt is polled no more.
+#[tokio::test]
+async fn a_share_that_nobody_collects_does_not_keep_the_lock() {
+    let world = World::real();
+    let holder = world.test_client(secs(60)).await;
+    let test_client = world.test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
+    let (ledger, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
+    test_client.spy.once(Operation::Claim, Do::Late(millis(50)));
+    let woken = Arc::new(Woken(Notify::new()));
+    let mut first = Box::pin(ledger.lock(&me).into_future());
+    assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let waker = Arc::clone(&woken).into();
+    let mut left = Box::pin(ledger.lock(&me).into_future());
+    assert!(left.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let guard = first.await.unwrap();
+    woken.0.notified().await;
+    let other = ledger.lock(&me).await.unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(world.line("n").await.len(), 1, "another guard has it");
+    other.release().await.unwrap();
+    let next = holder.mutex("n").lock().wait(secs(60)).await.expect("it is held by nobody");
+    assert_eq!(test_client.count("lost: Uncollected"), 1);
+    let late = left.await.unwrap();
+    assert_eq!(late.check().unwrap_err().lost_reason(), Some(&LostReason::Uncollected));
+    drop(late);
+    next.release().await.unwrap();
+    assert_eq!((world.line("n").await.len(), test_client.keeper.leftovers()), (0, 0));
 }
 
 /// A share that the engine's thread had ready, and that nobody came for, can be what is left of the hold: its end is
