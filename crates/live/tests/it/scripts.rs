@@ -1,7 +1,10 @@
 //! The scripts of the Redis store on a real server, in lock step with the memory store and the rule
 //! of admission.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use lockkeeper::MemoryStore;
 use lockkeeper::store::Store;
@@ -54,6 +57,23 @@ async fn a_release_keeps_its_place_on_a_server_without_scripts() {
         drop(keeper.mutex("stock").unwrap().lock().await.unwrap());
         let again = keeper.mutex("stock").unwrap().try_lock().await.unwrap();
         again.expect("the release came first").release().await.unwrap();
+    }
+}
+
+/// Both requests are on their way when the server says that it has no script. The task of the
+/// release is not polled meanwhile, and the task of the claim is.
+#[tokio::test]
+async fn a_release_under_way_keeps_its_place_before_a_claim_on_a_server_that_lost_its_scripts() {
+    let redis = Redis::start().unwrap();
+    let keeper = lockkeeper::connect(&redis.url()).await.unwrap();
+    for _ in 0..20 {
+        let held = keeper.mutex("stock").unwrap().lock().await.unwrap();
+        redis.run(&["SCRIPT", "FLUSH"]).unwrap();
+        let mut release = pin!(held.release());
+        assert!(poll_fn(|cx| Poll::Ready(release.as_mut().poll(cx).is_pending())).await);
+        let next = keeper.mutex("stock").unwrap().try_lock().await.unwrap();
+        next.expect("the release came first").release().await.unwrap();
+        release.await.unwrap();
     }
 }
 

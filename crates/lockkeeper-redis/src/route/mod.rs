@@ -215,7 +215,7 @@ impl Route {
             WireError::Server { code, .. } => code.as_str(),
         };
         match (self, code) {
-            // The link loads the script before anything else that is sent.
+            // The link has loaded the script and repeated the call once, and somebody has removed the script meanwhile.
             (_, "NOSCRIPT") => RetryAction::Again,
             // Its address may lead to another server by now; whether that is a master, the connection finds out.
             (Self::Standalone(_), "READONLY" | "MASTERDOWN") if link.stays_master() => {

@@ -115,7 +115,7 @@ pub(super) fn request(name: &[u8], sharded: bool, on: bool, nonce: Nonce) -> (Ve
         (true, true) => b"SSUBSCRIBE",
         (true, false) => b"SUNSUBSCRIBE",
     };
-    let mut bytes = Request::command(&[command, name]).bytes;
+    let mut bytes = Vec::from(Request::command(&[command, name]).bytes);
     bytes.extend(nonce.question());
     (bytes, Whose::Change(Change { name: name.to_vec(), sharded, on, said: Said::Nothing, nonce }))
 }

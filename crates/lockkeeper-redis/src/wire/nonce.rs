@@ -30,7 +30,7 @@ impl Nonces {
 impl Nonce {
     /// What asks for this word. RESP2 lets a connection with subscriptions ask nothing else.
     pub(super) fn question(&self) -> Vec<u8> {
-        Request::command(&[b"PING", &self.0]).bytes
+        Request::command(&[b"PING", &self.0]).bytes.into()
     }
 
     /// Whether the server repeats it: alone, or behind `pong` where RESP2 has subscriptions.

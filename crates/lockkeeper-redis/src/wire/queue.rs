@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::answer::Reply;
 use super::channels::Change;
 use super::nonce::Nonce;
@@ -15,8 +17,8 @@ const WRITE: usize = 64 << 10;
 /// Who gets the next reply.
 #[derive(Debug)]
 pub(super) enum Whose {
-    /// Somebody who asked, by this script or without one.
-    Request(Reply, Option<&'static Script>),
+    /// Somebody who asked, by a script or without one.
+    Request(Reply, Option<Call>),
     /// Nobody: the driver's own question.
     Ours(Nonce),
     /// Nobody: this script is loaded.
@@ -25,12 +27,20 @@ pub(super) enum Whose {
     Change(Change),
 }
 
+/// The call of a script.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) script: &'static Script,
+    /// The request, if the connection may repeat it.
+    pub(super) again: Option<Bytes>,
+}
+
 /// A request on its way.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) whose: Whose,
     len: usize,
-    asked: Instant,
+    pub(super) asked: Instant,
     written: Instant,
 }
 
@@ -42,7 +52,7 @@ impl Slot {
 
 #[derive(Debug)]
 struct Waiting {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     slot: Slot,
 }
 
@@ -50,6 +60,8 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
+    /// So many of these have gone before the others.
+    first: usize,
     /// The bytes of the last of `sent`, of which the first `written` are gone.
     out: Vec<u8>,
     written: usize,
@@ -60,17 +72,21 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn push(&mut self, bytes: Vec<u8>, whose: Whose, now: Instant) {
-        let slot = Slot::new(whose, bytes.len(), now);
-        self.waiting.push_back(Waiting { bytes, slot });
+    pub(super) fn push(&mut self, bytes: impl Into<Bytes>, whose: Whose, now: Instant) {
+        self.waiting.push_back(waiting(bytes, whose, now));
     }
 
-    /// Puts requests of the driver before all that wait.
-    pub(super) fn push_first(&mut self, requests: impl DoubleEndedIterator<Item = (Vec<u8>, Whose)>, now: Instant) {
-        for (bytes, whose) in requests.rev() {
-            let slot = Slot::new(whose, bytes.len(), now);
-            self.waiting.push_front(Waiting { bytes, slot });
+    /// Puts requests of the driver, and what is repeated, before all that wait, and behind those that came there before.
+    pub(super) fn push_first<B: Into<Bytes>>(&mut self, requests: impl Iterator<Item = (B, Whose)>, asked: Instant) {
+        for (bytes, whose) in requests {
+            self.waiting.insert(self.first, waiting(bytes, whose, asked));
+            self.first += 1;
         }
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        self.first = self.first.saturating_sub(1);
+        self.waiting.pop_front()
     }
 
     /// Whether nothing waits to be written or answered.
@@ -90,12 +106,9 @@ impl Queue {
             self.written = 0;
         }
         while self.waiting.front().is_some_and(|next| self.out.is_empty() || self.out.len() + next.slot.len <= WRITE) {
-            let Some(next) = self.waiting.pop_front() else { break };
+            let Some(next) = self.pop() else { break };
             self.sent.push_back(Slot { written: now, ..next.slot });
-            match self.out.is_empty() {
-                true => self.out = next.bytes,
-                false => self.out.extend_from_slice(&next.bytes),
-            }
+            self.out.extend_from_slice(&next.bytes);
         }
         &self.out[self.written..]
     }
@@ -131,11 +144,12 @@ impl Queue {
         while self.sent.back().is_some_and(|slot| slot.len <= left) {
             let Some(slot) = self.sent.pop_back() else { break };
             left -= slot.len;
-            let bytes = self.out.split_off(self.out.len() - slot.len);
+            let bytes = self.out.split_off(self.out.len() - slot.len).into();
             self.waiting.push_front(Waiting { bytes, slot });
         }
         self.out.clear();
         self.written = 0;
+        self.first = 0;
         self.waiting.retain(|next| matches!(next.slot.whose, Whose::Request(..)));
         self.sent.drain(..).collect()
     }
@@ -144,13 +158,14 @@ impl Queue {
     pub(super) fn expire(&mut self, now: Instant, within: Duration) -> Vec<Slot> {
         let mut expired = Vec::new();
         while self.waiting.front().is_some_and(|next| next.slot.asked + within <= now) {
-            expired.extend(self.waiting.pop_front().map(|next| next.slot));
+            expired.extend(self.pop().map(|next| next.slot));
         }
         expired
     }
 
     /// Takes out all that waits.
     pub(super) fn clear(&mut self) -> Vec<Slot> {
+        self.first = 0;
         self.waiting.drain(..).map(|next| next.slot).collect()
     }
 
@@ -163,4 +178,10 @@ impl Queue {
     pub(super) fn unanswered_since(&self) -> Option<Instant> {
         self.sent.front().map(|slot| slot.written)
     }
+}
+
+fn waiting(bytes: impl Into<Bytes>, whose: Whose, asked: Instant) -> Waiting {
+    let bytes = bytes.into();
+    let slot = Slot::new(whose, bytes.len(), asked);
+    Waiting { bytes, slot }
 }

@@ -6,7 +6,7 @@ use super::answer::Reply;
 use super::channels::{Change, Channels, Said};
 use super::decoder::Incoming;
 use super::error::WireError;
-use super::queue::Whose;
+use super::queue::{Call, Whose};
 use super::request::{Request, Script};
 use super::state::{Shared, State};
 use crate::time::Instant;
@@ -81,14 +81,21 @@ impl State {
             (Whose::Script(script), None) if !is_digest(script, &value) => return Err(OUT_OF_STEP.to_owned()),
             _ => {}
         }
-        match self.queue.answer().map(|slot| slot.whose) {
-            Some(Whose::Request(reply, script)) => {
-                if let (Some(script), true) = (script, error.as_ref().is_some_and(|error| error.is("NOSCRIPT"))) {
-                    self.load(script, now);
+        let Some(slot) = self.queue.answer() else { return Ok(()) };
+        match slot.whose {
+            Whose::Request(reply, Some(Call { script, again })) if error.as_ref().is_some_and(|e| e.is("NOSCRIPT")) => {
+                self.load(script, now);
+                match again {
+                    // In the order of the answers, which is that of the requests. Once: the caller repeats it with pauses.
+                    Some(bytes) => {
+                        let call = Whose::Request(reply, Some(Call { script, again: None }));
+                        self.queue.push_first(std::iter::once((bytes, call)), slot.asked);
+                    }
+                    None => events.push(Event::Answer(reply, error.map_or(Ok(value), Err))),
                 }
-                events.push(Event::Answer(reply, error.map_or(Ok(value), Err)));
             }
-            Some(Whose::Script(script)) => self.loading.retain(|loading| !std::ptr::eq(*loading, script)),
+            Whose::Request(reply, _) => events.push(Event::Answer(reply, error.map_or(Ok(value), Err))),
+            Whose::Script(script) => self.loading.retain(|loading| !std::ptr::eq(*loading, script)),
             _ => {}
         }
         Ok(())

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use bytes::Bytes;
 use redis::Cmd;
 
-/// A Lua script, called by its digest. A connection loads it when the server says that it does not have it.
+/// A Lua script, called by its digest. A connection loads it when the server says that it does not have it, and repeats the
+/// call.
 #[derive(Debug)]
 pub(crate) struct Script {
     text: &'static str,
@@ -55,7 +57,7 @@ impl Script {
 /// One command, packed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Request {
-    pub(super) bytes: Vec<u8>,
+    pub(super) bytes: Bytes,
     pub(super) posted: bool,
     pub(super) script: Option<&'static Script>,
 }
@@ -89,7 +91,7 @@ impl Request {
     }
 
     fn packed_from(command: &Cmd) -> Self {
-        Self { bytes: command.get_packed_command(), posted: false, script: None }
+        Self { bytes: command.get_packed_command().into(), posted: false, script: None }
     }
 
     /// The bytes that are written.

@@ -14,7 +14,7 @@ use super::error::WireError;
 use super::handshake::{Purpose, Server};
 use super::link::Link;
 use super::nonce::Nonces;
-use super::queue::{Queue, Slot, Whose};
+use super::queue::{Call, Queue, Slot, Whose};
 use super::request::{Request, Script};
 use super::settings::{Listener, Settings};
 use crate::net::Endpoint;
@@ -123,16 +123,17 @@ impl Shared {
     /// Gives all of them their places, next to each other.
     pub(super) fn send<const N: usize>(&self, requests: [Request; N]) -> [Answer; N] {
         let may_wait = requests.iter().all(|request| request.posted);
-        self.enqueue(may_wait, |push| requests.map(push))
+        self.enqueue(may_wait, N == 1, |push| requests.map(push))
     }
 
     /// The same for a list. What waits of it gives up waiting at once, and not one by one.
     pub(super) fn send_list(&self, requests: Vec<Request>) -> Vec<Answer> {
         let may_wait = requests.iter().all(|request| request.posted);
-        self.enqueue(may_wait, |push| requests.into_iter().map(push).collect())
+        self.enqueue(may_wait, false, |push| requests.into_iter().map(push).collect())
     }
 
-    fn enqueue<T>(&self, may_wait: bool, all: impl FnOnce(&mut dyn FnMut(Request) -> Answer) -> T) -> T {
+    /// `repeats`: the connection may repeat a call. Of requests that belong together it repeats none apart from the others.
+    fn enqueue<T>(&self, may_wait: bool, repeats: bool, all: impl FnOnce(&mut dyn FnMut(Request) -> Answer) -> T) -> T {
         if self.is_forked() {
             let why = format!("the connection to {} belongs to the process that forked this one", self.endpoint);
             return all(&mut |_| Answer::not_sent(why.clone()));
@@ -144,7 +145,9 @@ impl Shared {
         let now = self.clock.now();
         let answers = all(&mut |request| {
             let (reply, answer) = Answer::new();
-            state.queue.push(request.bytes, Whose::Request(reply, request.script), now);
+            let again = || repeats.then(|| request.bytes.clone());
+            let call = request.script.map(|script| Call { script, again: again() });
+            state.queue.push(request.bytes, Whose::Request(reply, call), now);
             answer
         });
         let done = !may_wait && state.queue.is_answered() && state.write_in_place(now);

@@ -1,5 +1,7 @@
 //! Redirections, with peers that play the nodes.
 
+use std::time::Duration;
+
 use redis::Value;
 
 use super::super::{ReportMigration, Route, Topology};
@@ -263,6 +265,84 @@ async fn scripts_that_the_server_has_forgotten_are_called_again() {
     remote.repeat(ONE.digest()).await;
     remote.say(":1\r\n").await;
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+}
+
+/// A release, and a claim that comes after it. The task of the claim is polled first, and the other one only when both
+/// are answered.
+#[tokio::test]
+async fn requests_whose_scripts_the_server_has_forgotten_keep_their_order_whichever_task_wakes_first() {
+    static RELEASE: Script = Script::new("return 1").loaded_with(both);
+    static CLAIM: Script = Script::new("return 2").loaded_with(both);
+    fn both() -> Vec<&'static Script> {
+        vec![&RELEASE, &CLAIM]
+    }
+    let peer = Peer::new().await;
+    let opening = tokio::spawn(Route::open(Topology::Standalone(peer.endpoint.clone()), patient(), listener().0));
+    let mut remote = peer.connection().await;
+    let (route, _) = within(opening).await.unwrap().unwrap();
+    let call = |script| route.send(0, Request::eval(script, &[], &[]));
+    let [release, claim, later] = [call(&RELEASE), call(&CLAIM), route.send(0, echo("later"))];
+    let calls = [RELEASE.digest(), CLAIM.digest()];
+    for digest in calls {
+        assert_eq!(remote.request().await[1], digest);
+    }
+    assert_eq!(remote.request().await, ["ECHO", "later"]);
+    let claim = tokio::spawn(claim);
+    remote.say("-NOSCRIPT No matching script.\r\n-NOSCRIPT No matching script.\r\n+later\r\n").await;
+    within(later).await.unwrap();
+    for text in ["return 1", "return 2"] {
+        assert_eq!(remote.request().await, ["SCRIPT", "LOAD", text]);
+    }
+    for digest in calls {
+        assert_eq!(remote.request().await[1], digest);
+    }
+    remote.repeat(RELEASE.digest()).await;
+    remote.repeat(CLAIM.digest()).await;
+    remote.say(":1\r\n:2\r\n").await;
+    assert_eq!(within(claim).await.unwrap(), Ok(Value::Int(2)));
+    assert_eq!(within(release).await, Ok(Value::Int(1)));
+}
+
+/// Nothing at the node that imports the slot may be asked for without `ASKING` before it.
+#[tokio::test]
+async fn a_call_behind_asking_is_not_repeated_without_it() {
+    static ONE: Script = Script::new("return 1");
+    let mut pair = cluster(patient()).await;
+    let answer = tokio::spawn(pair.route.send(5, Request::eval(&ONE, &[], &[])));
+    for said in ["+OK\r\n-NOSCRIPT No matching script.\r\n", "+OK\r\n:1\r\n"] {
+        assert_eq!(asked(&mut pair.one.1).await[0], "EVALSHA");
+        pair.one.1.say(&format!("-ASK 5 127.0.0.1:{}\r\n", pair.two.0.endpoint.port)).await;
+        assert_eq!(asked(&mut pair.two.1).await, ["ASKING"]);
+        assert_eq!(asked(&mut pair.two.1).await[0], "EVALSHA");
+        pair.two.1.say(said).await;
+        if said.contains("NOSCRIPT") {
+            assert_eq!(asked(&mut pair.two.1).await, ["SCRIPT", "LOAD", "return 1"]);
+            pair.two.1.repeat(ONE.digest()).await;
+        }
+    }
+    assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
+}
+
+/// The server lets this client load no script, or another client removes the scripts all the time.
+#[tokio::test]
+async fn a_script_that_the_server_never_has_is_asked_for_with_pauses_and_not_for_ever() {
+    static ONE: Script = Script::new("return 1");
+    let peer = Peer::new().await;
+    let settings = Settings { timeout: Duration::from_millis(300), ..patient() };
+    let opening = tokio::spawn(Route::open(Topology::Standalone(peer.endpoint.clone()), settings, listener().0));
+    let mut remote = peer.connection().await;
+    let (route, _) = within(opening).await.unwrap().unwrap();
+    let mut answer = tokio::spawn(route.send(0, Request::eval(&ONE, &[], &[])));
+    let mut calls = 0;
+    let error = loop {
+        let request = tokio::select! {
+            answered = &mut answer => break answered.unwrap().unwrap_err(),
+            request = remote.request() => request,
+        };
+        calls += u32::from(request[0] == "EVALSHA");
+        remote.say(if request[0] == "EVALSHA" { "-NOSCRIPT none\r\n" } else { "-NOPERM no\r\n" }).await;
+    };
+    assert!(error.is("NOSCRIPT") && (2..60).contains(&calls), "{error} after {calls} calls");
 }
 
 /// It was another request's: whose the next ones are nobody knows.

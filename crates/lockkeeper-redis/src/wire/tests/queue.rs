@@ -52,6 +52,33 @@ fn the_drivers_own_requests_end_with_their_connection() {
     assert_eq!(waiting(&mut queue, now), "aa");
 }
 
+/// As calls do whose scripts the server lacks, also where the first of them is written or given up before the second is
+/// put back.
+#[test]
+fn what_goes_before_the_others_keeps_its_own_order() {
+    let first = |queue: &mut Queue, texts: [&'static str; 2], now| {
+        queue.push_first(texts.map(|text| (text.as_bytes(), Whose::Request(Answer::new().0, None))).into_iter(), now);
+    };
+    let (mut queue, now) = queue(&["later"]);
+    first(&mut queue, ["load1 ", "call1 "], now);
+    first(&mut queue, ["load2 ", "call2 "], now);
+    assert_eq!(waiting(&mut queue, now), "load1 call1 load2 call2 later");
+    queue.wrote(64);
+    queue.push(b"later".to_vec(), Whose::Request(Answer::new().0, None), now);
+    first(&mut queue, ["load3 ", "call3 "], now);
+    assert_eq!(waiting(&mut queue, now), "load3 call3 later");
+    // What the next connection says first comes before what is written again.
+    queue.lose();
+    first(&mut queue, ["sub1 ", "sub2 "], now);
+    assert_eq!(waiting(&mut queue, now), "sub1 sub2 load3 call3 later");
+    queue.lose();
+    queue.push_first([(b"old ".to_vec(), Whose::Request(Answer::new().0, None))].into_iter(), now);
+    assert_eq!(queue.expire(now + Duration::from_secs(1), Duration::from_secs(1)).len(), 6);
+    queue.push(b"later".to_vec(), Whose::Request(Answer::new().0, None), now);
+    first(&mut queue, ["load4 ", "call4 "], now);
+    assert_eq!(waiting(&mut queue, now), "load4 call4 later");
+}
+
 #[test]
 fn the_limit_counts_from_when_it_was_asked_for_whatever_was_tried_meanwhile() {
     let second = Duration::from_secs(1);
