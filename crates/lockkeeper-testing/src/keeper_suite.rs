@@ -35,7 +35,7 @@ macro_rules! __keeper_cases {
             }
             unfair {
                 it_waits_for_the_lock_without_a_place_in_line []
-                it_never_overtakes_who_stands_in_line [Queue]
+                an_unfair_claim_never_overtakes_a_waiter [Queue]
                 a_release_wakes_it [NoFaults]
                 its_wait_ends_with_its_time []
                 many_of_them_lose_no_increment [NoFaults]
@@ -83,7 +83,7 @@ macro_rules! __keeper_cases {
             election {
                 one_leads_and_the_next_follows [Queue]
                 a_proclaimed_value_is_shown [Amend NoFaults]
-                an_observer_hears_of_leaders_and_vacancies [Queue Amend NoFaults]
+                an_observer_sees_leaders_and_vacancies [Queue Amend NoFaults]
                 a_vanished_leader_is_followed_by_the_next [Queue NoFaults]
                 a_broken_leader_is_reported [Admin NoFaults]
                 an_election_is_the_mutex_of_its_name [ReadWrite]
@@ -105,19 +105,19 @@ macro_rules! __keeper_cases {
                 it_outlives_its_process [Detached]
                 it_ends_with_its_lease_when_nobody_renews_it [Detached NoFaults]
                 a_renewal_begins_its_ttl_again [Detached NoFaults]
-                nobody_believes_before_the_store_was_asked [Detached NoFaults]
+                an_adopted_lock_is_not_held_before_the_first_answer [Detached NoFaults]
                 what_was_adopted_is_believed_for_its_lease_and_no_longer [Detached NoFaults]
                 dropping_what_was_adopted_leaves_it [Detached]
                 a_shutdown_leaves_it [Detached]
                 a_second_release_finds_it_lost [Detached]
-                one_that_stands_in_line_is_granted_its_whole_ttl [Detached Queue NoFaults]
+                a_waiting_claim_is_granted_its_whole_ttl [Detached Queue NoFaults]
                 one_that_gives_up_leaves_nothing [Detached Queue]
                 who_broke_it_is_reported_to_who_renews [Detached Admin NoFaults]
                 a_late_release_lets_the_delay_run_out [Detached Queue LockDelay NoFaults]
                 nobody_renews_it_but_by_hand [Detached NoFaults]
             }
             tasks {
-                one_of_them_stands_in_line [Queue]
+                one_of_them_waits_in_line [Queue]
                 a_place_in_line_is_inherited [Queue Amend NoFaults]
                 nobody_is_left_when_all_give_up [Queue]
                 a_timeout_in_the_queue_holds_up_nobody [Queue]
@@ -125,19 +125,19 @@ macro_rules! __keeper_cases {
             }
             loss {
                 a_lock_is_kept_for_many_ttls [Queue NoFaults]
-                a_silent_store_ends_the_belief_in_time [Queue NoFaults]
+                a_silent_store_ends_the_hold_in_time [Queue NoFaults]
                 a_short_outage_is_survived [Queue NoFaults]
                 a_renewal_that_hangs_is_reported [Queue NoFaults]
                 a_lost_lock_stays_lost [Queue NoFaults]
                 a_late_answer_revives_nothing [Queue NoFaults]
-                a_broken_lock_tells_who_and_why [Queue Admin NoFaults]
+                a_broken_lock_reports_who_and_why [Queue Admin NoFaults]
                 a_removed_claim_is_found_out [Queue Admin NoFaults]
                 max_hold_ends_a_hold [Queue NoFaults]
                 a_fixed_lease_is_not_renewed [Queue NoFaults]
                 a_fixed_lease_begins_at_the_grant [Queue NoFaults]
                 a_scope_ends_with_the_lock [Queue NoFaults]
                 with_returns_the_loss_or_the_users_error [Queue NoFaults]
-                everybody_hears_of_the_loss [Queue NoFaults]
+                every_guard_learns_of_the_loss [Queue NoFaults]
             }
             breaking {
                 a_mark_is_reported_before_the_next_has_the_lock [Queue Admin]
@@ -149,12 +149,12 @@ macro_rules! __keeper_cases {
                 what_can_never_be_broken_is_refused [Admin]
             }
             asking {
-                a_holder_hears_who_asks_and_why [Queue Admin NoFaults]
+                a_holder_learns_who_asks_and_why [Queue Admin NoFaults]
                 a_request_before_the_wait_is_not_missed [Queue Admin NoFaults]
                 the_next_holder_is_not_asked [Queue Admin NoFaults]
                 all_who_hold_are_asked [Queue Admin ReadWrite NoFaults]
                 a_leader_and_a_converted_guard_are_asked [Queue Admin ReadWrite NoFaults]
-                a_request_while_the_holder_is_cut_off_is_heard_later [Queue Admin NoFaults]
+                a_request_while_the_holder_is_cut_off_arrives_later [Queue Admin NoFaults]
                 who_has_adopted_it_is_asked [Queue Admin Detached NoFaults]
             }
             delay {
@@ -197,7 +197,7 @@ macro_rules! __keeper_cases {
                 a_task_can_be_aborted [Queue NoFaults]
             }
             storm {
-                nobody_believes_beside_another [Queue NoFaults]
+                two_never_hold_at_once [Queue NoFaults]
                 an_outage_breaks_nothing [Queue NoFaults]
                 everybody_gets_it_in_the_end [Queue NoFaults]
             }

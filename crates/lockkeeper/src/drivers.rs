@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn every_driver_of_this_build_has_the_urls_that_are_known_of_its_store() {
+    fn every_driver_of_this_build_has_the_known_urls_of_its_store() {
         for driver in OWN {
             assert!(known::OWN.iter().any(|own| std::ptr::eq(driver.urls, own.urls)), "{}", driver.name);
             assert!(!driver.layouts.is_empty(), "{}", driver.name);

@@ -116,7 +116,7 @@ pub async fn a_value_is_shown_to_everybody(case: &Case) {
 }
 
 /// An observer hears of a new value.
-pub async fn a_change_is_heard_of(case: &Case) {
+pub async fn a_change_is_reported(case: &Case) {
     let [a, watcher] = case.mutexes("lock").await;
     a.granted().await;
     let seen = watcher.line().await.revision;

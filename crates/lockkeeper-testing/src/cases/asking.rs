@@ -34,7 +34,7 @@ fn at_once(requested: ReleaseRequested) -> Option<ReleaseRequest> {
 }
 
 /// The holder hears who asks, for which lock, and why. It goes on holding, and gets one event.
-pub async fn a_holder_hears_who_asks_and_why(case: &Case) {
+pub async fn a_holder_learns_who_asks_and_why(case: &Case) {
     let (name, holder) = (case.name("m"), case.test_client(case.short()).await);
     let guard = holder.mutex(&name).lock().await.unwrap();
     assert!(!ask(case, &case.name("unused")).await, "nobody holds it");
@@ -113,7 +113,7 @@ pub async fn a_leader_and_a_converted_guard_are_asked(case: &Case) {
 }
 
 /// A holder that is cut off hears of a request when it is connected again.
-pub async fn a_request_while_the_holder_is_cut_off_is_heard_later(case: &Case) {
+pub async fn a_request_while_the_holder_is_cut_off_arrives_later(case: &Case) {
     let (name, holder) = (case.name("m"), case.test_client(case.short()).await);
     let guard = holder.mutex(&name).lock().await.unwrap();
     holder.cut_off(true);

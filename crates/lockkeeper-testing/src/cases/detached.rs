@@ -90,7 +90,7 @@ pub async fn a_renewal_begins_its_ttl_again(case: &Case) {
 }
 
 /// An adopted guard does not report the lock as held before the store has answered.
-pub async fn nobody_believes_before_the_store_was_asked(case: &Case) {
+pub async fn an_adopted_lock_is_not_held_before_the_first_answer(case: &Case) {
     let (name, test_client) = (case.name("m"), case.test_client(Ttls::long()).await);
     let handle = detach(&case.keeper().await, &name, LONG).await;
     let guard = test_client.keeper.adopt(handle).unwrap();
@@ -186,7 +186,7 @@ pub async fn a_second_release_finds_it_lost(case: &Case) {
 }
 
 /// However long a detached attempt has waited, its lease begins at the grant.
-pub async fn one_that_stands_in_line_is_granted_its_whole_ttl(case: &Case) {
+pub async fn a_waiting_claim_is_granted_its_whole_ttl(case: &Case) {
     let (name, holder, keeper) = (case.name("m"), case.keeper().await, case.keeper().await);
     let lease = case.short().ttl;
     let held = holder.mutex(&name).unwrap().lock().await.unwrap();

@@ -61,7 +61,7 @@ pub async fn a_proclaimed_value_is_shown(case: &Case) {
 
 /// An observer hears of each leader, of its value, and of a vacancy. It hears of nothing twice, and tokens never go
 /// back.
-pub async fn an_observer_hears_of_leaders_and_vacancies(case: &Case) {
+pub async fn an_observer_sees_leaders_and_vacancies(case: &Case) {
     let mut observer = election(case).await.observe();
     assert_eq!(observer.next().await.unwrap(), None);
     let mut leadership = election(case).await.campaign("a").await.unwrap();

@@ -25,7 +25,7 @@ pub async fn a_lock_is_kept_for_many_ttls(case: &Case) {
 }
 
 /// A holder that cannot renew knows that it has lost the lock before another client has it, without any message.
-pub async fn a_silent_store_ends_the_belief_in_time(case: &Case) {
+pub async fn a_silent_store_ends_the_hold_in_time(case: &Case) {
     let name = case.name("m");
     let (a, b) = (case.test_client(case.short()).await, case.test_client(case.short()).await);
     let guard = a.mutex(&name).lock().await.unwrap();
@@ -121,7 +121,7 @@ pub async fn a_late_answer_revives_nothing(case: &Case) {
 }
 
 /// A holder whose lock was broken learns who broke it and why, and the lock is free only when its lease has expired.
-pub async fn a_broken_lock_tells_who_and_why(case: &Case) {
+pub async fn a_broken_lock_reports_who_and_why(case: &Case) {
     let name = case.name("m");
     let (a, b) = (case.test_client(case.short()).await, case.keeper().await);
     let guard = a.mutex(&name).lock().await.unwrap();
@@ -238,7 +238,7 @@ pub async fn with_returns_the_loss_or_the_users_error(case: &Case) {
 }
 
 /// Every clone of the future reports the loss, also after the guard is gone.
-pub async fn everybody_hears_of_the_loss(case: &Case) {
+pub async fn every_guard_learns_of_the_loss(case: &Case) {
     let name = case.name("m");
     let test_client = case.test_client(case.short()).await;
     let guard = test_client.mutex(&name).lock().await.unwrap();

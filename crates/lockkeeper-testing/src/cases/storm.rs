@@ -18,7 +18,7 @@ struct Held {
 }
 
 /// Replies are lost, and requests arrive twice, late, and too late.
-pub async fn nobody_believes_beside_another(case: &Case) {
+pub async fn two_never_hold_at_once(case: &Case) {
     let faults = Faults::none()
         .with(Fault::LostReply, 60)
         .with(Fault::LostRequest, 30)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::{Case, Ttls};
 
 /// One task of a process stands in the store's line for all of them, and they are served in their order.
-pub async fn one_of_them_stands_in_line(case: &Case) {
+pub async fn one_of_them_waits_in_line(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
     let test_client = case.test_client(Ttls::long()).await;

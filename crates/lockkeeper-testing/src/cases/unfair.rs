@@ -27,7 +27,7 @@ pub async fn it_waits_for_the_lock_without_a_place_in_line(case: &Case) {
 }
 
 /// A later claim that stands in line gets the lock before an unfair attempt.
-pub async fn it_never_overtakes_who_stands_in_line(case: &Case) {
+pub async fn an_unfair_claim_never_overtakes_a_waiter(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let (beside, in_line) = (case.test_client(Ttls::long()).await, case.test_client(Ttls::long()).await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();

@@ -76,7 +76,7 @@ pub async fn the_wait_of_a_removed_claim_ends(case: &Case) {
 }
 
 /// An observer of a name hears of every change of its line.
-pub async fn a_watcher_hears_of_every_change(case: &Case) {
+pub async fn a_watcher_sees_every_change(case: &Case) {
     let [watcher, a, b] = case.mutexes("lock").await;
     let seen = async || watcher.line().await.revision;
     tokio::join!(watcher.wakes_at_a_change(seen().await), a.granted());
@@ -112,7 +112,7 @@ pub async fn a_wait_can_be_dropped(case: &Case) {
 }
 
 /// Many waits on many names may go on at once, and each hears of its own name.
-pub async fn each_waiter_hears_of_its_own(case: &Case) {
+pub async fn each_waiter_learns_of_its_own_grant(case: &Case) {
     let mut waiting: Vec<(Contender, Contender)> = Vec::new();
     let client = case.client(crate::Ttls::long()).await;
     let other = case.client(crate::Ttls::long()).await;

@@ -94,7 +94,7 @@ pub async fn a_tombstone_is_one_ids(case: &Case) {
 }
 
 /// A tombstone lasts for its whole time, and a second withdrawal does not shorten it.
-pub async fn a_tombstone_stands_for_its_time(case: &Case) {
+pub async fn a_tombstone_lasts_for_its_time(case: &Case) {
     let [a] = case.mutexes("lock").await;
     a.granted().await;
     a.withdraw_unsettled().await;

@@ -131,7 +131,7 @@ async fn futures_can_be_spawned() {
 }
 
 #[tokio::test]
-async fn a_scope_of_a_guard_can_be_spawned_with_the_guard_in_it() {
+async fn a_guards_scope_can_be_spawned_with_the_guard() {
     let keeper = Keeper::memory();
     let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
     let task = tokio::spawn(async move {

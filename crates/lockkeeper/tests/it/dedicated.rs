@@ -71,7 +71,7 @@ fn a_lock_is_kept_while_the_runtime_is_blocked() {
 }
 
 #[test]
-fn who_waits_gets_the_lock_and_keeps_it_while_the_runtime_is_blocked() {
+fn a_waiter_gets_and_keeps_the_lock_while_the_runtime_is_blocked() {
     program(on_each_store(async |store| {
         let (holder, waiter) = (keeper(&store).await, keeper(&store).await);
         let guard = holder.mutex("n").unwrap().lock().await.unwrap();

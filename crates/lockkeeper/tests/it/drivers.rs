@@ -15,7 +15,7 @@ static DRIVER: Driver =
 static OTHER: Driver = Driver::new("Other", &URLS, |_| Box::pin(async { unreachable!() }));
 
 #[tokio::test]
-async fn a_registered_store_is_reached_by_its_url_and_takes_no_other_ones_scheme() {
+async fn a_registered_store_has_its_url_and_takes_no_other_scheme() {
     assert!("shelf://h".parse::<StoreUrl>().is_err());
     Keeper::register(&DRIVER).unwrap();
     Keeper::register(&DRIVER).unwrap();

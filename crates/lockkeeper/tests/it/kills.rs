@@ -17,10 +17,10 @@ const TTL: Duration = Duration::from_secs(10);
 /// A killed process's locks are free at once; nothing here hangs on how soon.
 const LINGERS: Duration = Duration::from_secs(30);
 
-const TEST: &str = "kills::histories_of_processes_that_are_killed_pass_and_nothing_is_left_of_them";
+const TEST: &str = "kills::histories_of_killed_processes_pass_and_leave_no_lock";
 
 #[test]
-fn histories_of_processes_that_are_killed_pass_and_nothing_is_left_of_them() {
+fn histories_of_killed_processes_pass_and_leave_no_lock() {
     if let Some(process) = TestProcess::here() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         return runtime.block_on(async {

@@ -38,7 +38,7 @@ async fn the_work_of_a_leader_ends_its_leadership() {
 }
 
 #[tokio::test]
-async fn a_leader_that_was_broken_stands_again() {
+async fn a_leader_that_was_broken_campaigns_again() {
     let keeper = Keeper::memory();
     let jobs = keeper.election("jobs").unwrap();
     let (sender, mut receiver) = mpsc::unbounded_channel();
@@ -64,7 +64,7 @@ async fn a_leader_that_was_broken_stands_again() {
 
 /// It may have changed something, so that it is not done once more for a leadership that it has outlived.
 #[tokio::test(start_paused = true)]
-async fn work_that_has_ended_is_not_done_again_though_the_leadership_was_lost_meanwhile() {
+async fn finished_work_is_not_repeated_though_the_leadership_was_lost() {
     let store = TestStore::new();
     let keeper = Keeper::builder(store.clone()).connect().await.unwrap();
     let jobs = keeper.election("jobs").unwrap();
@@ -108,7 +108,7 @@ async fn a_candidacy_that_fails_is_repeated_unless_it_never_can_succeed() {
 }
 
 #[test]
-fn a_leader_without_async_stands_again_after_a_loss() {
+fn a_leader_without_async_campaigns_again_after_a_loss() {
     let keeper = blocking::Keeper::memory();
     let jobs = keeper.election("jobs").unwrap();
     let mut terms = 0;

@@ -292,7 +292,7 @@ fn figures_and_events_are_the_same_things() {
 }
 
 #[test]
-fn an_attempt_that_fails_is_an_event_and_is_counted_by_its_outcome() {
+fn a_failed_attempt_is_an_event_and_counted_by_its_outcome() {
     recorded(async |exported| {
         let (_, keeper, cut_off, chaos) = keepers().await;
         let guard = keeper.mutex(NAME).unwrap().lock().await.unwrap();
@@ -340,7 +340,7 @@ fn what_is_held_is_counted_until_it_is_released_dropped_or_lost() {
 }
 
 #[test]
-fn an_upgrade_and_a_downgrade_end_one_way_to_hold_and_begin_another() {
+fn upgrades_and_downgrades_end_one_mode_and_begin_another() {
     recorded(async |exported| {
         let shared = "lockkeeper_held{mode=shared,store=memory}";
         let (_, keeper, other, _) = keepers().await;
@@ -366,7 +366,7 @@ fn an_upgrade_and_a_downgrade_end_one_way_to_hold_and_begin_another() {
 }
 
 #[test]
-fn groups_of_locks_have_a_label_and_there_are_a_hundred_of_them() {
+fn groups_of_locks_have_a_label_and_there_are_at_most_a_hundred() {
     recorded(async |exported| {
         let clock = Clock::tokio();
         let keeper = Keeper::builder(MemoryStore::with_clock(clock.clone())).clock(clock);

@@ -20,7 +20,7 @@ fn the_first_lock_in_rust_is_compiled_as_it_is_printed() {
 }
 
 #[test]
-fn the_leader_of_the_page_on_the_library_is_run_as_it_is_printed() {
+fn the_leader_on_the_library_page_runs_as_printed() {
     let page = include_str!("../../../../docs/library.md");
     let (_, leader) = page.split_once("## A leader").unwrap();
     let (leader, _) = leader.split_once("\n## ").unwrap();
@@ -28,7 +28,7 @@ fn the_leader_of_the_page_on_the_library_is_run_as_it_is_printed() {
 }
 
 #[test]
-fn the_tests_of_the_page_on_testing_are_run_as_they_are_printed() {
+fn the_tests_on_the_testing_page_run_as_printed() {
     let page = include_str!("../../../../docs/testing.md");
     is_compiled(page, include_str!("pages/testing.rs"));
 }

@@ -127,7 +127,7 @@ async fn handles_and_sequencers_have_the_full_name() {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_fit_behind_the_prefix_is_refused_at_once() {
+async fn a_name_too_long_with_the_prefix_is_refused_at_once() {
     let keeper = Keeper::builder(MemoryStore::new()).prefix("p".repeat(100)).connect().await.unwrap();
     let error = keeper.mutex("n".repeat(156)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);

@@ -72,7 +72,7 @@ async fn a_stopped_waiter_is_passed_by() {
 
 /// A process that is stopped inside the gate stops the store, and everybody's deadline fires all the same.
 #[tokio::test]
-async fn deadlines_fire_while_somebody_stands_in_the_gate() {
+async fn deadlines_fire_while_another_process_blocks_the_gate() {
     let store = Store::new();
     let mut worker = worker::start(&store.path);
     let keeper = store.keeper().await;
@@ -197,7 +197,7 @@ async fn a_detached_lock_is_handed_from_process_to_process() {
 
 /// Nobody has to end it: its life does, in a line with those who wait.
 #[tokio::test]
-async fn a_detached_lock_that_nobody_renews_ends_with_its_life() {
+async fn a_detached_lock_without_renewals_ends_with_its_ttl() {
     let store = Store::new();
     let keeper = store.keeper().await;
     let mut worker = worker::start(&store.path);

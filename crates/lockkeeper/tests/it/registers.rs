@@ -98,7 +98,7 @@ async fn a_killed_process_leaves_whole_writes() {
 
 /// The gate is shut, as by a process that is stopped inside: the write is neither done nor gone.
 #[tokio::test]
-async fn a_write_that_is_not_answered_in_time_is_unknown_and_settled_later() {
+async fn an_unanswered_write_is_unknown_and_settled_later() {
     let file = InAFile::start().await;
     let register = file.register().await;
     update(&register, "n", async |_| b"1".to_vec()).await.unwrap();

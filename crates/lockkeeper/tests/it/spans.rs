@@ -171,7 +171,7 @@ async fn a_traced_store_shows_what_it_was_asked_and_what_it_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_failed_shows_its_error_and_one_that_was_dropped_no_outcome() {
+async fn a_failed_call_shows_its_error_and_a_dropped_one_no_outcome() {
     let (notes, _looking) = Notes::here();
     let clock = Clock::tokio();
     let chaos = Arc::new(Chaos::new(Arc::new(MemoryStore::with_clock(clock.clone())), clock));

@@ -87,7 +87,7 @@ fn loss(guard: &Guard) -> Option<LostReason> {
 }
 
 #[tokio::test]
-async fn an_expired_lock_of_30_s_is_lost_at_once_and_is_the_next_ones() {
+async fn an_expired_30_s_lock_is_lost_at_once_and_free() {
     let store = TestStore::new();
     let (first, second) = (keeper(store.clone()).await, keeper(store.clone()).await);
     let guard = held(&first, "report").await;
@@ -136,7 +136,7 @@ async fn work_under_an_expired_lock_is_dropped() {
 
 /// What a keeper is connected through, and where its engine runs, makes no difference; the name is the store's.
 #[tokio::test]
-async fn a_loss_is_heard_through_every_layer_and_by_every_keeper() {
+async fn a_loss_is_seen_through_every_layer_and_by_every_keeper() {
     let store = TestStore::new();
     let layered = Prefix::new(Traced::new(Arc::new(store.clone())), "blue/").unwrap();
     let set: [(KeeperBuilder, &str); 3] = [
@@ -168,7 +168,7 @@ async fn a_name_that_nobody_holds_is_a_panic_that_lists_the_others() {
 }
 
 #[tokio::test]
-async fn every_broken_holder_hears_who_and_why_and_waiters_wait_for_the_guard() {
+async fn every_broken_holder_learns_who_and_why_and_waiters_wait_for_the_guard() {
     let store = TestStore::new();
     let keepers = [keeper(store.clone()).await, keeper(store.clone()).await];
     let guards = [held(&keepers[0], "a").await, held(&keepers[0], "b").await, held(&keepers[1], "c").await];
@@ -185,7 +185,7 @@ async fn every_broken_holder_hears_who_and_why_and_waiters_wait_for_the_guard() 
 }
 
 #[tokio::test]
-async fn what_is_acquired_after_a_break_stands() {
+async fn a_lock_acquired_after_a_break_stays_held() {
     let store = TestStore::new();
     let keeper = keeper(store.clone()).await;
     store.break_all();
@@ -216,7 +216,7 @@ async fn a_session_that_is_lost_takes_its_locks_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_release_is_one_that_nobody_heard_of_or_one_that_did_not_happen() {
+async fn a_failed_release_was_not_received_or_did_not_happen() {
     let (store, keeper) = timed().await;
     store.plan(Op::Withdraw, Fault::LostReply);
     held(&keeper, "n").await.release().await.unwrap();
@@ -252,7 +252,7 @@ async fn a_delay_is_that_operations_alone_and_ends_with_zero() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_of_the_renewals_is_jeopardy_and_after_it_they_go_on() {
+async fn a_pause_of_the_renewals_is_jeopardy_and_they_resume() {
     let (store, keeper) = timed().await;
     let mut session = keeper.session();
     let guard = held(&keeper, "n").await;
@@ -273,7 +273,7 @@ async fn a_pause_of_the_renewals_is_jeopardy_and_after_it_they_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_pause_of_the_renewals_ends_the_lease_here_and_in_the_store() {
+async fn a_long_pause_of_the_renewals_ends_the_lease_on_both_sides() {
     let (store, keeper) = timed_with(|builder| builder.ttl(Duration::from_secs(10))).await;
     let guard = held(&keeper, "n").await;
     let paused = store.pause_renewals();

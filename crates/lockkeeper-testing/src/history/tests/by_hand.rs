@@ -36,7 +36,7 @@ fn one_after_the_other_is_good() {
 }
 
 #[test]
-fn who_believes_beside_another_is_named() {
+fn two_holders_at_once_are_named() {
     let mut script = Script::default();
     let a = script.got((10, 20), ALL, 1);
     script.holds(a, 50, 90);
@@ -46,7 +46,7 @@ fn who_believes_beside_another_is_named() {
 }
 
 #[test]
-fn a_belief_lasts_as_long_as_it_was_last_seen_to() {
+fn a_hold_lasts_until_its_last_known_validity() {
     let mut script = Script::default();
     let a = script.got((10, 20), ALL, 1);
     script.holds(a, 22, 60);
@@ -59,7 +59,7 @@ fn a_belief_lasts_as_long_as_it_was_last_seen_to() {
 }
 
 #[test]
-fn readers_believe_together_and_no_writer_beside_them() {
+fn readers_hold_together_and_exclude_a_writer() {
     let mut script = Script::default();
     let (a, b) = (script.got((10, 20), 1, 1), script.got((10, 21), 1, 2));
     for reader in [a, b] {
@@ -153,7 +153,7 @@ fn a_token_lower_than_that_of_who_held_before_has_no_order() {
 }
 
 #[test]
-fn a_grant_that_came_back_before_the_release_was_asked_for_has_no_order() {
+fn a_grant_that_returned_before_the_release_was_requested_has_no_order() {
     let mut script = Script::default();
     let a = script.got((10, 20), ALL, 1);
     script.holds(a, 30, 30);
@@ -196,7 +196,7 @@ fn who_waits_is_a_reason_to_refuse_others() {
 }
 
 #[test]
-fn what_nobody_knows_the_outcome_of_is_a_reason_to_refuse_for_as_long_as_it_may_linger() {
+fn an_unknown_outcome_justifies_refusals_while_its_claim_may_linger() {
     let mut script = Script::default();
     script.op((10, 20), acquire(ALL, false), Some(Outcome::Unknown));
     script.refused((30, 35), ALL);
@@ -314,7 +314,7 @@ fn an_upgrade_is_refused_only_beside_others() {
 }
 
 #[test]
-fn an_owner_has_it_as_often_as_it_likes_and_gives_it_back_as_often() {
+fn an_owner_holds_again_and_releases_as_often() {
     let entry = Call::Acquire { weight: ALL, of: None, waits: true, sure: true, owner: Some(5) };
     let mut script = Script::default();
     let outer = script.op((10, 20), entry.clone(), Some(granted(1)));
@@ -354,7 +354,7 @@ fn an_end_without_a_beginning_is_nonsense() {
 }
 
 #[test]
-fn a_history_is_read_as_it_was_written_but_for_a_line_that_was_cut_off() {
+fn a_history_is_read_as_written_except_a_torn_line() {
     let mut script = Script::default();
     let a = script.got((10, 20), 1, (1 << 54) + 1);
     script.holds(a, 25, 40);

@@ -20,11 +20,11 @@ use self::page::Page;
 const OF_ALL: &[(&str, &[&str])] = &[
     (
         "The guards of two clients never report one exclusive lock as held at the same time.",
-        &["storm::nobody_believes_beside_another", "mutex::no_increment_is_lost"],
+        &["storm::two_never_hold_at_once", "mutex::no_increment_is_lost"],
     ),
     (
         "A holder that cannot reach its store stops before the next holder begins.",
-        &["loss::a_silent_store_ends_the_belief_in_time"],
+        &["loss::a_silent_store_ends_the_hold_in_time"],
     ),
     (
         "A lost lock stays lost, even if an answer arrives late.",
@@ -53,7 +53,7 @@ const OF_ALL: &[(&str, &[&str])] = &[
     ),
     (
         "A holder whose lock is broken hears who broke it and why, before another holder has the lock.",
-        &["loss::a_broken_lock_tells_who_and_why", "breaking::a_mark_is_reported_before_the_next_has_the_lock"],
+        &["loss::a_broken_lock_reports_who_and_why", "breaking::a_mark_is_reported_before_the_next_has_the_lock"],
     ),
     (
         "An attempt that is dropped at any await leaves nothing behind.",

@@ -99,7 +99,7 @@ fn a_guard_is_renewed_although_the_callers_runtime_is_blocked() {
 }
 
 #[test]
-fn who_waits_for_the_loss_of_a_guard_hears_of_its_end_too() {
+fn a_wait_for_a_guards_loss_ends_with_the_guard() {
     let keeper = keeper();
     let guard = keeper.mutex("n").unwrap().attempt().lease(secs(3)).lock().unwrap();
     let (lost, early) = (guard.lost(), guard.lost());

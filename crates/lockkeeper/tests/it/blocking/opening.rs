@@ -117,7 +117,7 @@ fn all_on_the_engines_thread(remote: &Remote) {
 }
 
 #[test]
-fn what_a_store_starts_when_it_is_opened_lives_as_long_as_the_engine() {
+fn tasks_that_a_store_starts_at_opening_live_as_long_as_the_engine() {
     let remote = Remote::default();
     let keeper = Keeper::builder(remote.clone()).connect().unwrap();
     super::until(|| remote.answers().len() > 5);

@@ -71,7 +71,7 @@ fn an_attempt_has_settings_of_its_own() {
 }
 
 #[test]
-fn a_store_that_is_silent_is_not_waited_for_longer_than_it_has() {
+fn a_silent_store_is_waited_for_only_up_to_the_limit() {
     let (_world, test_client, keeper) = test_client();
     test_client.spy.always(Operation::Claim, Do::Hang);
     let silent = keeper.mutex("n").unwrap().attempt().wait(millis(10)).lock().unwrap_err();

@@ -22,7 +22,7 @@ async fn marked(test_client: &TestClient) -> Guard {
 
 /// The store of these tests has it still: only the word says that it was removed.
 #[tokio::test(start_paused = true)]
-async fn a_holder_hears_of_its_removal_though_it_had_lost_by_a_mark() {
+async fn a_holder_learns_of_its_removal_even_after_a_mark() {
     let test_client = World::new().test_client(secs(30)).await;
     let guard = marked(&test_client).await;
     test_client.spy.report_broken(test_client.spy.last(Operation::Claim).ids[0], Broken { removed: true, ..mark() });
@@ -31,7 +31,7 @@ async fn a_holder_hears_of_its_removal_though_it_had_lost_by_a_mark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_does_not_find_what_was_marked_tells_its_holder() {
+async fn a_renewal_that_misses_a_marked_claim_informs_its_holder() {
     let test_client = World::new().test_client_by_session(secs(30), 0).await;
     let guard = marked(&test_client).await;
     test_client.spy.always(Operation::Renew, Do::Answer(vec![Renewal::Lost(None)]));
@@ -48,7 +48,7 @@ async fn a_renewal_that_finds_the_mark_again_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_marked_is_left_to_its_holder_for_its_lease_and_no_longer() {
+async fn a_marked_claim_stays_with_its_holder_for_its_lease() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     let start = world.now();
@@ -105,7 +105,7 @@ async fn where_the_session_lives_too_a_release_says_who_removed_the_lock() {
 
 /// A release waits for the word who removed its lock for a moment only. What comes later counts for the others.
 #[tokio::test(start_paused = true)]
-async fn a_late_word_of_who_removed_a_lock_counts_for_the_rest_of_the_session() {
+async fn a_late_report_of_a_removal_counts_for_the_rest_of_the_session() {
     let test_client = World::new().test_client_by_session(secs(30), 0).await;
     let (guard, other) =
         (test_client.mutex("n").lock().await.unwrap(), test_client.mutex("other").lock().await.unwrap());

@@ -124,7 +124,7 @@ async fn a_reader_that_stays_one_is_looked_after_at_once() {
 
 /// A fixed lease begins anew with the upgrade, and ends as it would have.
 #[tokio::test(start_paused = true)]
-async fn a_fixed_lease_begins_anew_with_the_upgrade() {
+async fn a_fixed_lease_starts_again_with_the_upgrade() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     let reader = test_client.keeper.rw_lock("n").unwrap().read().lease(secs(10)).await.unwrap();
@@ -197,7 +197,7 @@ async fn an_owner_that_has_upgraded_and_released_owns_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upgrade_ends_one_token_and_begins_another_also_for_those_who_watch() {
+async fn an_upgrade_ends_one_token_and_begins_another_for_watchers_too() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     let writer = reader(&test_client).await.try_upgrade().await.unwrap();

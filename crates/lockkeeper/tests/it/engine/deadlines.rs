@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::spy::{Do, TestClient, World, millis, secs};
 
 /// The holder does not believe beyond `end`.
-fn believes_until_at_most(world: &World, guard: &Guard, end: lockkeeper::time::Instant) {
+fn is_valid_until_at_most(world: &World, guard: &Guard, end: lockkeeper::time::Instant) {
     let until = world.now() + guard.remaining();
     assert!(until <= end, "{:?} too long", until.saturating_since(end));
 }
@@ -34,7 +34,7 @@ async fn a_grants_deadline_counts_from_the_sending_of_its_claim() {
     let test_client = world.test_client(secs(10)).await;
     test_client.spy.once(Operation::Claim, Do::Late(secs(3)));
     let guard = test_client.mutex("n").lock().await.unwrap();
-    believes_until_at_most(&world, &guard, test_client.spy.last(Operation::Claim).at + believed(secs(10)));
+    is_valid_until_at_most(&world, &guard, test_client.spy.last(Operation::Claim).at + believed(secs(10)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,7 +49,7 @@ async fn a_renewals_deadline_counts_from_its_sending() {
         let sent = test_client.spy.last(Operation::Renew).at;
         test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
         sleep(secs(1)).await;
-        believes_until_at_most(&world, &guard, sent + believed(secs(10)));
+        is_valid_until_at_most(&world, &guard, sent + believed(secs(10)));
         assert!(guard.remaining() > secs(8), "it was renewed");
         guard.release().await.unwrap();
     }
@@ -65,7 +65,7 @@ async fn a_pushed_grant_has_what_the_waiting_claim_had() {
     guard.release().await.unwrap();
     let pushed = waiting.await.unwrap();
     // A waiter's life, from the sending of its claim: neither the whole ttl, nor from the reply, nor from the push.
-    believes_until_at_most(&world, &pushed, test_client.spy.last(Operation::Claim).at + believed(secs(5)));
+    is_valid_until_at_most(&world, &pushed, test_client.spy.last(Operation::Claim).at + believed(secs(5)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +95,7 @@ async fn a_pushed_grant_that_is_released_at_once_is_not_renewed_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pushed_grant_with_a_delay_is_not_handed_out_before_it_is_renewed() {
+async fn a_pushed_grant_with_a_delay_is_returned_only_after_its_renewal() {
     let world = World::new();
     let test_client = world.test_client_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;
     let (guard, waiting) = in_line_without_renewals(&world, &test_client).await;
@@ -167,7 +167,7 @@ async fn a_grant_that_comes_after_its_deadline_is_not_handed_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_late_in_the_life_of_its_session_is_not_believed_beyond_it() {
+async fn a_claim_late_in_its_sessions_lease_is_not_valid_beyond_it() {
     let world = World::new();
     let test_client = world.test_client_by_session(secs(3), 0).await;
     test_client.mutex("first").lock().await.unwrap().release().await.unwrap();
@@ -175,11 +175,11 @@ async fn a_claim_late_in_the_life_of_its_session_is_not_believed_beyond_it() {
     test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     sleep(millis(2500)).await;
     let guard = test_client.mutex("n").lock().await.unwrap();
-    believes_until_at_most(&world, &guard, opened + believed(secs(3)));
+    is_valid_until_at_most(&world, &guard, opened + believed(secs(3)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_late_in_the_life_of_its_session_is_not_believed_beyond_it() {
+async fn a_wait_late_in_its_sessions_lease_is_not_valid_beyond_it() {
     let world = World::new();
     let test_client = world.test_client_by_session(secs(3), 1).await;
     test_client.mutex("first").lock().await.unwrap().release().await.unwrap();
@@ -190,7 +190,7 @@ async fn a_wait_late_in_the_life_of_its_session_is_not_believed_beyond_it() {
     let proof = test_client.spy.asked(Operation::Renew).iter().rev().nth(1).map_or(opened, |asked| asked.at);
     let (guard, waiting) = in_line_without_renewals(&world, &test_client).await;
     guard.release().await.unwrap();
-    believes_until_at_most(&world, &waiting.await.unwrap(), proof + believed(secs(3)));
+    is_valid_until_at_most(&world, &waiting.await.unwrap(), proof + believed(secs(3)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,7 +212,7 @@ async fn a_store_that_grants_a_shorter_ttl_is_not_believed_for_longer() {
     let world = World::new();
     let test_client = world.test_client_on(Capabilities::full(), Some(secs(1)), |b| b.ttl(secs(30))).await;
     let guard = test_client.mutex("n").lock().await.unwrap();
-    believes_until_at_most(&world, &guard, test_client.spy.last(Operation::Claim).at + believed(secs(1)));
+    is_valid_until_at_most(&world, &guard, test_client.spy.last(Operation::Claim).at + believed(secs(1)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,7 +242,7 @@ async fn a_scope_polls_nothing_once_the_lock_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_hold_by_its_own_limit_is_no_end_of_the_session() {
+async fn a_hold_that_ends_by_its_own_limit_does_not_end_the_session() {
     let test_client = World::new().test_client(secs(30)).await;
     let guard = test_client.mutex("n").lock().max_hold(secs(2)).await.unwrap();
     assert_eq!(guard.lost().await, LostReason::MaxHold);
@@ -293,7 +293,7 @@ async fn a_log_that_panics_takes_neither_deadlines_nor_renewals_with_it() {
 
 /// They are more than a scan takes in one go.
 #[tokio::test(start_paused = true)]
-async fn of_each_of_many_locks_that_end_at_once_the_loss_is_reported() {
+async fn the_loss_of_each_of_many_locks_is_reported() {
     let world = World::new();
     let test_client = world.test_client(secs(10)).await;
     test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));

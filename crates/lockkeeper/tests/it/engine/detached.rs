@@ -18,7 +18,7 @@ async fn where_locks_end_with_their_connection_none_is_detached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_life_that_the_store_cannot_keep_is_refused() {
+async fn a_ttl_that_the_store_cannot_keep_is_refused() {
     let test_client = World::new().test_client(secs(30)).await;
     for lease in [millis(1), secs(400 * 24 * 3600)] {
         let error = test_client.mutex("n").lock().detached(lease).await.unwrap_err();
@@ -84,7 +84,7 @@ async fn nothing_is_left_of_what_was_adopted_and_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_adopted_in_its_delay_is_reported_as_lost_once_and_forgotten() {
+async fn an_adopted_lock_in_its_delay_is_reported_lost_once_and_forgotten() {
     let test_client = World::new().test_client_with(|b| b.ttl(secs(30)).lock_delay(secs(20))).await;
     let handle = test_client.mutex("n").lock().detached(secs(9)).await.unwrap();
     sleep(secs(15)).await;
@@ -100,7 +100,7 @@ async fn what_was_adopted_in_its_delay_is_reported_as_lost_once_and_forgotten() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_was_adopted_is_forgotten_when_its_release_is_given_up() {
+async fn an_adopted_session_is_forgotten_when_its_release_is_given_up() {
     let test_client = World::new().test_client(secs(30)).await;
     let handle = test_client.mutex("n").lock().detached(secs(60)).await.unwrap();
     let guard = test_client.keeper.adopt(handle).unwrap();
@@ -112,7 +112,7 @@ async fn a_session_that_was_adopted_is_forgotten_when_its_release_is_given_up() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_session_that_was_adopted_says_nothing_of_the_keepers_own() {
+async fn the_end_of_an_adopted_session_does_not_affect_the_keepers_own() {
     let mut can = Capabilities::full();
     can.expiry = Expiry::Session { proof_lag: 0 };
     let test_client = World::new().test_client_on(can, None, |b| b.ttl(secs(30))).await;

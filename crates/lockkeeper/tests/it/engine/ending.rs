@@ -23,7 +23,7 @@ async fn a_release_that_is_dropped_is_finished_by_the_engine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_failed_is_tried_again_until_the_store_hears_it() {
+async fn a_failed_release_is_repeated_until_the_store_receives_it() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     let [one, two] = [test_client.mutex("one").lock().await.unwrap(), test_client.mutex("two").lock().await.unwrap()];
@@ -61,7 +61,7 @@ fn a_guard_that_outlives_its_runtime_can_be_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_wakes_those_who_wait_and_loses_what_is_held_before_the_store_frees_it() {
+async fn a_shutdown_wakes_waiters_and_loses_held_locks_before_the_store_frees_them() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let _taken = holder.mutex("taken").lock().await.unwrap();
@@ -81,7 +81,7 @@ async fn a_shutdown_wakes_those_who_wait_and_loses_what_is_held_before_the_store
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_ends_waiting_before_all_releases_are_heard() {
+async fn a_shutdown_ends_waits_before_all_releases_are_received() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let _taken = holder.mutex("taken").lock().await.unwrap();
@@ -94,7 +94,7 @@ async fn a_shutdown_ends_waiting_before_all_releases_are_heard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_says_that_the_store_did_not_hear_it() {
+async fn a_shutdown_reports_that_the_store_did_not_receive_it() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     let _guard = test_client.mutex("n").lock().await.unwrap();
@@ -145,7 +145,7 @@ fn an_engine_with_a_thread_of_its_own_renews_while_nobody_polls() {
 
 /// Only what was begun for the store's sake is waited for, not who looks at it.
 #[test]
-fn a_shutdown_of_an_engine_with_a_thread_of_its_own_waits_for_nobody_who_only_looks() {
+fn a_shutdown_of_an_engine_with_its_own_thread_ignores_lookers() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let test_client = World::real().test_client_with(|b| b.ttl(secs(30)).dedicated_thread()).await;

@@ -25,7 +25,7 @@ async fn test_client(world: &World, by_session: bool) -> TestClient {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pushed_grant_that_an_attempt_has_heard_of_and_not_collected_is_given_back() {
+async fn an_uncollected_pushed_grant_is_released() {
     for by_session in [false, true] {
         let world = World::new();
         let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world, by_session).await);
@@ -61,7 +61,7 @@ async fn a_grant_that_is_being_confirmed_for_nobody_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_locks_that_an_attempt_on_several_has_are_given_back_when_it_is_polled_no_more() {
+async fn a_multi_locks_parts_are_released_when_it_is_polled_no_more() {
     for by_session in [false, true] {
         let world = World::new();
         let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world, by_session).await);
@@ -79,7 +79,7 @@ async fn the_locks_that_an_attempt_on_several_has_are_given_back_when_it_is_poll
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_on_several_locks_keeps_those_that_it_has_for_as_long_as_it_waits() {
+async fn a_multi_lock_keeps_its_parts_as_long_as_it_waits() {
     for by_session in [false, true] {
         let world = World::new();
         let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world, by_session).await);
@@ -140,7 +140,7 @@ async fn a_fixed_lease_that_nobody_collects_is_given_back_before_its_end() {
 
 /// It had what was left of a waiter's life; they have a ttl that the session's renewals prove.
 #[tokio::test(start_paused = true)]
-async fn a_pushed_grant_that_is_not_renewed_takes_no_other_lock_of_its_session_with_it() {
+async fn an_unrenewed_pushed_grant_ends_no_other_lock_of_its_session() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client_by_session(secs(30), 0).await);
     let kept = test_client.mutex("kept").lock().await.unwrap();
@@ -159,7 +159,7 @@ async fn a_pushed_grant_that_is_not_renewed_takes_no_other_lock_of_its_session_w
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_watches_for_a_loss_hears_of_none_after_an_orderly_release() {
+async fn a_watcher_for_a_loss_sees_none_after_an_orderly_release() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     let mut guards = Vec::new();
@@ -188,7 +188,7 @@ async fn who_watches_for_a_loss_hears_of_none_after_an_orderly_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_takes_longer_to_open_a_session_than_that_lives_ends_no_attempt_in_a_circle() {
+async fn a_store_that_opens_sessions_slower_than_their_ttl_causes_no_endless_attempt() {
     for by_session in [false, true] {
         let world = World::new();
         let test_client =
@@ -203,7 +203,7 @@ async fn a_store_that_takes_longer_to_open_a_session_than_that_lives_ends_no_att
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_panics_once_while_it_opens_a_session_can_be_asked_again() {
+async fn a_store_that_panics_once_while_opening_a_session_can_be_asked_again() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     test_client.spy.once(Operation::Open, Do::First(Arc::new(|| panic!("the spy panics"))));
@@ -214,7 +214,7 @@ async fn a_store_that_panics_once_while_it_opens_a_session_can_be_asked_again() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_panics_does_not_do_so_in_the_drop_of_a_guard() {
+async fn a_store_that_panics_does_not_panic_in_a_guards_drop() {
     let world = World::new();
     let test_client = world.test_client(secs(3)).await;
     let guard = test_client.mutex("n").lock().await.unwrap();
@@ -225,7 +225,7 @@ async fn a_store_that_panics_does_not_do_so_in_the_drop_of_a_guard() {
 
 /// Two guards of one handle, in one process.
 #[tokio::test]
-async fn a_loss_that_the_store_tells_is_that_of_every_guard_of_the_claim() {
+async fn a_loss_reported_by_the_store_reaches_every_guard_of_the_claim() {
     let store = TestStore::new();
     let keeper = Keeper::builder(store.clone()).connect().await.unwrap();
     let text = keeper.mutex("n").unwrap().lock().detached(secs(60)).await.unwrap().expose();
@@ -242,7 +242,7 @@ async fn a_loss_that_the_store_tells_is_that_of_every_guard_of_the_claim() {
 
 /// On another thread than those of the runtime in which the keeper was connected.
 #[test]
-fn an_attempt_that_is_under_way_when_the_runtime_of_its_keeper_ends_learns_so() {
+fn an_attempt_learns_that_its_keepers_runtime_has_ended() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let first = runtime();
     let world = World::real();
@@ -264,7 +264,7 @@ fn an_attempt_that_is_under_way_when_the_runtime_of_its_keeper_ends_learns_so() 
 
 /// It is to be asked for again, and the pause before that is a timer of the runtime that ends.
 #[test]
-fn a_release_that_is_under_way_when_the_runtime_of_its_keeper_ends_learns_so() {
+fn a_release_learns_that_its_keepers_runtime_has_ended() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let first = runtime();
     let (test_client, held) = first.block_on(async {

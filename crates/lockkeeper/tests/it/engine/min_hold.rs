@@ -58,7 +58,7 @@ async fn what_was_lost_before_the_store_kept_anything_is_acquired_again() {
 
 /// It begins anew after a pause, in which it is polled no more.
 #[tokio::test(start_paused = true)]
-async fn a_part_that_is_left_of_several_is_given_back_before_the_pause() {
+async fn a_multi_locks_remaining_part_is_released_before_the_pause() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world).await);
     remove_before_the_change(&world, &test_client, 2);
@@ -83,7 +83,7 @@ async fn an_attempt_that_gives_up_before_its_answer_comes_keeps_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_ends_while_the_store_is_asked_to_keep_the_lock_is_not_said_to_have_left_nothing() {
+async fn a_wait_that_ends_during_a_keep_request_is_not_reported_as_without_effect() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world).await);
     let held = holder.mutex("n").lock().await.unwrap();
@@ -96,7 +96,7 @@ async fn a_wait_that_ends_while_the_store_is_asked_to_keep_the_lock_is_not_said_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_ends_while_the_store_is_asked_to_keep_the_lock_gets_it_with_the_answer() {
+async fn a_wait_that_ends_during_a_keep_request_gets_the_lock_with_the_answer() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world).await);
     let held = holder.mutex("n").lock().await.unwrap();
@@ -110,7 +110,7 @@ async fn a_wait_that_ends_while_the_store_is_asked_to_keep_the_lock_gets_it_with
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_ends_between_two_parts_keeps_the_first_and_says_so() {
+async fn a_wait_that_ends_between_two_parts_keeps_the_first_and_reports_it() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world).await);
     let held = holder.mutex("b").lock().await.unwrap();
@@ -145,7 +145,7 @@ async fn a_claim_whose_guard_is_gone_is_given_back_where_only_an_attempt_that_is
 
 /// Two guards of an owner are one claim: that one of its attempts is polled no more takes nothing from the other guard.
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_has_a_guard_is_not_given_back_for_an_attempt_that_is_left() {
+async fn a_claim_with_a_guard_is_not_released_for_an_abandoned_attempt() {
     let world = World::new();
     let test_client = test_client(&world).await;
     let (ledger, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());

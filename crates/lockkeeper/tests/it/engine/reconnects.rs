@@ -43,7 +43,7 @@ async fn what_a_server_forgot_is_lost_within_a_second_of_the_reconnection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_is_in_jeopardy_until_everything_held_was_acknowledged_after_the_reconnection() {
+async fn a_session_is_in_jeopardy_until_its_holds_are_acknowledged_after_a_reconnection() {
     let world = World::new();
     for by_session in [false, true] {
         let test_client = if by_session {
@@ -67,7 +67,7 @@ async fn a_session_is_in_jeopardy_until_everything_held_was_acknowledged_after_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_a_renewal_that_was_sent_before_the_reconnection_ends_no_doubt() {
+async fn a_renewal_sent_before_the_reconnection_ends_no_doubt() {
     let world = World::new();
     let test_client = world.test_client(secs(9)).await;
     let guard = test_client.mutex("n").lock().await.unwrap();
@@ -116,7 +116,7 @@ async fn a_store_may_say_it_from_any_thread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_and_who_has_a_fixed_lease_is_not_renewed_by_a_reconnection() {
+async fn waiters_and_fixed_leases_are_not_renewed_by_a_reconnection() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();

@@ -39,7 +39,7 @@ async fn a_renewal_that_hangs_is_repeated_and_holds_up_nobody() {
 
 /// Its server takes a third of the ttl for each answer, and the store answers about the others before.
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_a_slow_server_beside_many_of_a_quick_one_is_renewed() {
+async fn a_slow_servers_claim_beside_many_of_a_quick_one_is_renewed() {
     let world = World::new();
     let test_client = world.test_client(secs(9)).await;
     let slow = test_client.mutex("slow").lock().await.unwrap();
@@ -66,7 +66,7 @@ async fn a_claim_of_a_slow_server_beside_many_of_a_quick_one_is_renewed() {
 
 /// It is told of that one, and the session is in jeopardy until it is renewed.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_failed_for_one_of_several_is_reported_for_that_one() {
+async fn a_renewal_that_failed_for_one_claim_is_reported_for_that_claim() {
     let world = World::new();
     let test_client = world.test_client(secs(9)).await;
     let (bad, good) = (test_client.mutex("bad").lock().await.unwrap(), test_client.mutex("good").lock().await.unwrap());
@@ -173,7 +173,7 @@ async fn a_holder_with_another_token_has_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_the_store_no_longer_knows_learns_so_and_not_that_its_lease_ran_out() {
+async fn a_holder_that_the_store_forgot_learns_that_and_not_an_expiry() {
     let reason = reason_of(Renewal::Lost(None)).await;
     assert_eq!(reason, LostReason::Forgotten);
     let text = "the store no longer knows this lock: it was restarted without its data, or the lock was deleted";
@@ -263,7 +263,7 @@ async fn an_event_that_panics_takes_no_renewal_with_it() {
 
 /// Nobody holds anything yet whose renewal could fail, and a waiter's life of 5 s is renewed in its thirds.
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_renewed_in_thirds_of_a_waiters_ttl_and_a_failure_of_that_is_no_event() {
+async fn a_waiter_is_renewed_in_thirds_and_a_failure_is_no_event() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
@@ -280,7 +280,7 @@ async fn who_waits_is_renewed_in_thirds_of_a_waiters_ttl_and_a_failure_of_that_i
 
 /// It begins with a renewal: of several locks when all are held, and of one that was granted to a waiter.
 #[tokio::test(start_paused = true)]
-async fn a_fixed_lease_whose_beginning_is_refused_for_good_is_given_up_at_once() {
+async fn a_fixed_lease_whose_start_is_refused_for_good_is_given_up_at_once() {
     for (kind, by_session) in
         [(ErrorKind::Denied, false), (ErrorKind::Internal, true), (ErrorKind::Closed, false), (ErrorKind::Closed, true)]
     {
@@ -332,7 +332,7 @@ async fn a_grant_promises_what_was_proven_when_its_claim_was_sent() {
 
 /// A later renewal has found nothing of the claim, and is acknowledged before.
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_to_a_renewal_promises_the_life_that_this_renewal_has_proven() {
+async fn a_late_answer_to_a_renewal_counts_from_its_sending() {
     let test_client = World::new().test_client_by_session(secs(30), 0).await;
     let guard = test_client.mutex("a").lock().await.unwrap();
     sleep(secs(5)).await;

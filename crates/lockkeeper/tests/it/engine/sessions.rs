@@ -32,7 +32,7 @@ async fn a_session_that_the_store_forgot_loses_all_its_locks_at_once() {
 
 /// Its file was replaced, say, and the new one grants what is held here.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_says_that_it_has_closed_ends_what_is_held_at_once() {
+async fn a_store_that_reports_its_end_ends_all_holds_at_once() {
     let world = World::new();
     let test_client = world.test_client_by_session(secs(30), 0).await;
     let guard = test_client.mutex("n").lock().await.unwrap();
@@ -139,7 +139,7 @@ async fn the_danger_is_over_when_nobody_is_in_it_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_longer_than_the_ttl_is_kept_by_a_keeper_that_goes_on() {
+async fn a_living_keeper_keeps_a_delay_longer_than_the_ttl() {
     let world = World::new();
     let (test_client, start) = (world.test_client_with(|b| b.ttl(secs(2)).lock_delay(secs(20))).await, world.now());
     let guard = test_client.mutex("n").lock().await.unwrap();
@@ -211,7 +211,7 @@ async fn what_lingers_in_a_session_is_withdrawn_in_the_end() {
 
 /// As a process that was stopped for longer than its lease: no renewal ever failed.
 #[tokio::test(start_paused = true)]
-async fn a_session_is_valid_again_when_a_lock_of_it_is_acknowledged_after_a_lease_has_ended() {
+async fn a_session_is_valid_again_when_a_lock_is_acknowledged_after_an_expiry() {
     let test_client = World::new().test_client(secs(30)).await;
     let guard = test_client.mutex("n").lock().await.unwrap();
     test_client.spy.once(Operation::Renew, Do::Slow(millis(10)));
@@ -273,7 +273,7 @@ async fn a_session_that_holds_nothing_is_renewed_until_it_is_given_up() {
 
 /// The lease of one lock ran out while no renewal failed: the next renewal of another one says that all is well.
 #[tokio::test(start_paused = true)]
-async fn an_end_without_a_failed_renewal_is_no_news_after_the_next_renewal() {
+async fn an_end_without_a_failed_renewal_is_not_reported_after_the_next_one() {
     let test_client = World::new().test_client(secs(30)).await;
     let kept = test_client.mutex("kept").lock().await.unwrap();
     test_client.spy.rule(|asked| {

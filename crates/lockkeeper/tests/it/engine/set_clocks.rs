@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::spy::{World, millis, secs};
 
 #[tokio::test(start_paused = true)]
-async fn a_wall_clock_that_is_set_has_what_is_held_renewed_at_once() {
+async fn a_changed_wall_clock_causes_renewals_at_once() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     let [kept, gone] =
@@ -27,7 +27,7 @@ async fn a_wall_clock_that_is_set_has_what_is_held_renewed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wall_clock_that_is_set_by_less_than_clocks_may_drift_asks_nobody() {
+async fn a_wall_clock_change_within_the_drift_causes_no_request() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     let guard = test_client.mutex("n").lock().await.unwrap();

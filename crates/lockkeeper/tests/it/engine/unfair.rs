@@ -33,7 +33,7 @@ async fn where_the_store_keeps_no_line_lock_waits_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_store_keeps_no_line_a_wait_has_its_end_and_a_try_does_not_wait() {
+async fn without_a_queue_in_the_store_a_wait_has_an_end() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(30)).await, without_a_queue(&world).await);
     let _guard = holder.mutex("n").lock().await.unwrap();

@@ -18,7 +18,7 @@ async fn poll_once<F: Future>(mut future: Pin<&mut F>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_is_polled_no_more_while_its_session_opens_holds_up_no_other() {
+async fn an_unpolled_attempt_that_opens_its_session_delays_no_other() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     test_client.spy.once(Operation::Open, Do::Late(millis(100)));
@@ -82,7 +82,7 @@ async fn a_fixed_lease_that_cannot_begin_for_longer_than_a_waiters_life_is_kept_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_granted_to_an_attempt_that_is_polled_no_more_is_given_back() {
+async fn a_lock_granted_to_an_unpolled_attempt_is_released() {
     let world = World::new();
     for by_session in [false, true] {
         let holder = world.test_client(secs(60)).await;
@@ -127,7 +127,7 @@ async fn an_attempt_that_is_polled_late_but_in_time_has_its_lock() {
 }
 
 #[tokio::test]
-async fn a_lock_whose_caller_does_not_come_for_it_is_given_back_by_an_engine_with_a_thread_of_its_own() {
+async fn an_engine_with_its_own_thread_releases_an_uncollected_lock() {
     let world = World::real();
     let holder = world.test_client(secs(60)).await;
     let test_client = world.test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
@@ -142,7 +142,7 @@ async fn a_lock_whose_caller_does_not_come_for_it_is_given_back_by_an_engine_wit
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_behind_an_attempt_of_its_process_that_is_polled_no_more_gets_the_lock() {
+async fn a_task_behind_an_unpolled_attempt_of_its_process_gets_the_lock() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(12)).await);
     let held = holder.mutex("n").lock().await.unwrap();
@@ -157,7 +157,7 @@ async fn a_task_behind_an_attempt_of_its_process_that_is_polled_no_more_gets_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_whose_attempt_is_polled_no_more_gets_the_lock_by_another_one() {
+async fn an_owner_with_an_unpolled_attempt_gets_the_lock_by_another() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(12)).await);
     let held = holder.mutex("n").lock().await.unwrap();
@@ -178,7 +178,7 @@ async fn an_owner_whose_attempt_is_polled_no_more_gets_the_lock_by_another_one()
 
 /// The timers of both are over in one moment, and the one that waits is polled first.
 #[tokio::test(start_paused = true)]
-async fn an_owner_shares_with_an_attempt_that_a_pause_of_the_machine_has_held_up() {
+async fn an_owner_shares_with_an_attempt_delayed_by_a_pause() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
     let held = holder.mutex("n").lock().await.unwrap();
@@ -223,7 +223,7 @@ async fn tries_that_are_over_leave_nothing_behind_while_a_session_opens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_stands_in_line_for_an_hour_keeps_its_turn() {
+async fn a_task_that_waits_in_line_for_an_hour_keeps_its_turn() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
@@ -238,7 +238,7 @@ async fn a_task_that_stands_in_line_for_an_hour_keeps_its_turn() {
 
 /// The runtime has another worker, which finds the renewal though this one is busy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_without_an_await_after_a_grant_that_was_waited_for_keeps_the_lock() {
+async fn work_without_an_await_after_a_wait_keeps_the_lock() {
     let world = World::real();
     let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
@@ -258,7 +258,7 @@ async fn work_without_an_await_after_a_grant_that_was_waited_for_keeps_the_lock(
 
 /// The store may have it, or get it later.
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_never_answered_is_withdrawn_with_a_tombstone_when_its_time_is_over() {
+async fn an_unanswered_claim_is_withdrawn_with_a_tombstone_after_its_time() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     test_client.mutex("other").lock().await.unwrap().release().await.unwrap();
@@ -272,7 +272,7 @@ async fn a_claim_that_is_never_answered_is_withdrawn_with_a_tombstone_when_its_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_try_at_a_store_that_is_silent_is_over_within_five_seconds() {
+async fn a_try_at_a_silent_store_ends_within_five_seconds() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     test_client.spy.always(Operation::Claim, Do::FailAfter(secs(3), ErrorKind::Unavailable));

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::spy::{Do, World, millis, secs};
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_unknown_outcome_is_sent_again_as_such_and_withdrawn_with_a_tombstone() {
+async fn a_claim_of_unknown_outcome_is_resent_and_withdrawn_with_a_tombstone() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     test_client.spy.once(Operation::Claim, Do::LoseReply);
@@ -25,7 +25,7 @@ async fn a_claim_of_unknown_outcome_is_sent_again_as_such_and_withdrawn_with_a_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_was_not_processed_is_sent_again_as_a_new_one() {
+async fn an_unprocessed_claim_is_sent_again_as_a_new_one() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     test_client.spy.once(Operation::Claim, Do::Fail(ErrorKind::Unavailable));
@@ -37,7 +37,7 @@ async fn a_claim_that_was_not_processed_is_sent_again_as_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_silent_for_longer_than_a_claim_lives_gets_no_more_tries_for_that() {
+async fn a_store_silent_for_longer_than_a_claims_ttl_gets_no_further_tries() {
     let world = World::new();
     // The pauses between the tries are longer, so that they use up ids.
     let test_client = world.test_client(millis(150)).await;
@@ -95,7 +95,7 @@ async fn a_store_that_is_slower_than_a_claim_lives_is_unavailable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_spends_every_id_of_a_waiter_is_not_asked_without_a_pause() {
+async fn a_store_that_retires_every_id_of_a_waiter_is_asked_with_pauses() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     let queued = Verdict::Queued { ahead: 1, seen: Revision(1), look_again: millis(10) };
@@ -112,7 +112,7 @@ async fn a_store_that_spends_every_id_of_a_waiter_is_not_asked_without_a_pause()
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_behind_another_hear_too_that_the_store_is_down() {
+async fn tasks_behind_another_also_learn_that_the_store_is_down() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     test_client.spy.always(Operation::Claim, Do::Fail(ErrorKind::Unavailable));
@@ -124,7 +124,7 @@ async fn tasks_behind_another_hear_too_that_the_store_is_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_stands_in_line_outlasts_an_outage() {
+async fn a_waiter_outlasts_an_outage() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
@@ -165,7 +165,7 @@ async fn who_gives_up_between_two_tries_leaves_its_place_to_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_two_leave_one_after_the_other_is_withdrawn_by_the_last() {
+async fn a_place_that_two_attempts_leave_is_withdrawn_by_the_last() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
     let _guard = holder.mutex("n").lock().await.unwrap();
@@ -195,7 +195,7 @@ async fn a_grant_that_comes_after_its_attempt_was_dropped_is_withdrawn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_slow_to_answer_at_all_is_given_three_seconds() {
+async fn a_store_that_is_slow_to_answer_gets_three_seconds() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     test_client.spy.once(Operation::Claim, Do::Late(secs(2)));

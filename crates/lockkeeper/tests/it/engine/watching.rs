@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::spy::{Do, World, millis, secs};
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_sees_who_holds_and_who_waits_as_soon_as_it_changes() {
+async fn a_watch_sees_holders_and_waiters_as_soon_as_they_change() {
     let world = World::new();
     let (one, two) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let mut watch = world.test_client(secs(30)).await.keeper.watch("n").unwrap();
@@ -89,7 +89,7 @@ async fn a_watch_goes_on_after_an_outage() {
 
 /// An answer that was on its way while the store told of a later request knows only the one before.
 #[tokio::test(start_paused = true)]
-async fn a_request_is_reported_once_though_an_older_answer_comes_after_the_newer_request() {
+async fn a_request_is_reported_once_even_after_a_late_older_answer() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     let guard = test_client.mutex("n").lock().await.unwrap();

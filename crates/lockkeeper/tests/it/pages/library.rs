@@ -44,7 +44,7 @@ async fn work(_token: FencingToken) {
 }
 
 #[tokio::test]
-async fn a_leader_resigns_when_it_is_asked_and_when_its_process_is_to_end() {
+async fn a_leader_resigns_on_request_and_before_its_process_ends() {
     let store = lockkeeper::MemoryStore::new();
     let operator = Keeper::builder(store.clone()).connect().await.unwrap();
     let leads = async |address: &str| {

@@ -46,7 +46,7 @@ async fn a_report_whose_lock_was_lost_at_the_end_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_down_is_an_error_and_not_a_busy_lock() {
+async fn a_store_outage_is_an_error_and_not_a_busy_lock() {
     let clock = Clock::tokio();
     let store = TestStore::with_clock(clock.clone());
     let keeper = Keeper::builder(store.clone()).clock(clock).connect().await.unwrap();

@@ -42,7 +42,7 @@ fn each_kind_of_error_has_the_status_that_is_documented() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_stopped_answers_what_is_open_and_ends_its_keeper_then() {
+async fn a_stopped_server_answers_open_requests_before_its_keeper_ends() {
     let (shop, _gone) = Shop::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

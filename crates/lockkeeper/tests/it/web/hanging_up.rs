@@ -7,7 +7,7 @@ const REPORT: &str = "GET /report HTTP/1.1^Host: shop^Connection: close^^";
 const ORDER: &str = "GET /order HTTP/1.1^Host: shop^Connection: close^^";
 
 #[tokio::test]
-async fn a_handler_whose_client_hangs_up_is_dropped_and_so_is_its_lock() {
+async fn a_handler_whose_client_disconnects_is_dropped_with_its_lock() {
     let (shop, mut gone) = Shop::new();
     let connection = send(serve(locking(&shop)).await, REPORT).await;
     shop.work.begun.notified().await;
@@ -37,7 +37,7 @@ async fn a_handler_that_waits_when_its_client_hangs_up_leaves_the_line() {
 }
 
 #[tokio::test]
-async fn work_that_took_the_guard_along_goes_on_under_the_lock_when_the_client_hangs_up() {
+async fn work_with_the_guard_goes_on_when_the_client_disconnects() {
     let (shop, mut gone) = Shop::new();
     let connection = send(serve(locking(&shop)).await, ORDER).await;
     shop.work.begun.notified().await;
