@@ -1,4 +1,4 @@
-//! The stores of this build, and those that a program has registered: the one list of them.
+//! The only list of the stores of this build, and of the stores that a program has registered.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -8,7 +8,8 @@ use crate::store::{Driver, Examined, Finding, Store};
 use crate::url::{StoreUrl, known};
 use crate::{Error, Result};
 
-/// The stores of this build. What their URLs look like is known in every build: see `url/known.rs` of the core.
+/// The stores of this build. Every build knows the URLs of all stores: see `url/known.rs` of the
+/// core.
 static OWN: &[&Driver] = &[
     &backend::memory::DRIVER,
     #[cfg(all(feature = "file", target_os = "linux"))]
@@ -21,8 +22,8 @@ static OWN: &[&Driver] = &[
 
 static REGISTERED: RwLock<Vec<&'static Driver>> = RwLock::new(Vec::new());
 
-/// The drivers of the stores that a URL can name: first those of this build, then those that the program has
-/// [registered](crate::Keeper::register).
+/// The drivers of the stores that a URL can name: first the drivers of this build, then the drivers
+/// that the program has [registered](crate::Keeper::register).
 ///
 /// ```
 /// let names: Vec<_> = lockkeeper::drivers().iter().map(|driver| driver.name).collect();
@@ -52,7 +53,7 @@ pub(crate) async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>> {
     driver(url).map_err(|error| error.at(&url.to_string()))?.open(url).await
 }
 
-/// Examines what a URL names: what is special about its store.
+/// Examines the store that a URL names, with the checks of its driver.
 pub(crate) async fn examine(url: &StoreUrl, within: Duration) -> Examined {
     match driver(url) {
         Ok(driver) => driver.examine(url, within).await,
@@ -60,7 +61,6 @@ pub(crate) async fn examine(url: &StoreUrl, within: Duration) -> Examined {
     }
 }
 
-/// The driver for a URL.
 fn driver(url: &StoreUrl) -> Result<&'static Driver> {
     let has_it = |driver: &&Driver| driver.has_scheme(url.scheme);
     drivers().into_iter().find(has_it).ok_or_else(|| url.lacking())

@@ -24,12 +24,13 @@ use crate::{Handle, Owner, Result};
 /// ```
 ///
 /// # Errors
-/// Those of the async [`Acquire`](crate::Acquire), for every way to acquire.
+/// The errors of the async [`Acquire`](crate::Acquire), for every way to acquire.
 #[derive(Debug)]
 #[must_use = "an attempt does nothing until a method acquires the lock"]
 pub struct Attempt<'a, L, G: Acquired = Guard> {
     pub(super) lock: &'a L,
-    /// Has the options. What is asked for comes from the method that acquires.
+    /// Has only the options. The method that acquires makes the request, and takes the options from
+    /// here.
     inner: Acquire<G::Async>,
 }
 
@@ -65,7 +66,8 @@ impl<L, G: Acquired> Attempt<'_, L, G> {
         set fn lease(self, d: Duration) -> Self;
         /// The owner of the attempt, by which the engine detects a wait for a guard of the same owner: see [`Owner`].
         set fn owner(self, owner: &Owner) -> Self;
-        /// The longest time to hold the lock, whatever its renewals. The default is the keeper's limit, if it has one.
+        /// The longest time to hold the lock, however often the keeper renews it. The default is
+        /// the keeper's limit, if it has one.
         set fn max_hold(self, d: Duration) -> Self;
         /// The minimum hold: how long the store keeps the lock from all others, whatever happens to the holder.
         set fn min_hold(self, d: Duration) -> Self;

@@ -160,7 +160,7 @@ impl Leadership {
     /// Runs `f` with the leadership, and resigns: see [`Guard::with`].
     ///
     /// # Errors
-    /// That of `f`, or [`Lost`](crate::ErrorKind::Lost).
+    /// The error of `f`, or [`Lost`](crate::ErrorKind::Lost).
     pub fn with<T, E: From<Error>>(mut self, f: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         let hold = Arc::clone(self.guard.inner.hold());
         let outcome = scoped(|| hold.check(), || f(&mut self));

@@ -33,7 +33,7 @@ use crate::{Error, FencingToken, LockName, Mode, NotConverted, Result, Sequencer
 #[must_use = "if unused, the lock is released at once"]
 #[clippy::has_significant_drop]
 pub struct Guard {
-    // Dropped first: what the lease does after the guard is no loss.
+    // `end` is dropped before `inner`: the end of the lease after the end of the guard is no loss.
     end: End,
     pub(super) inner: crate::Guard,
 }
@@ -63,11 +63,12 @@ impl Mirrored for crate::MultiGuard {
     }
 }
 
-/// The work under a guard: all of it rests on `check`, on `holds` and on `release`.
+/// The work under a guard, which needs only `check`, `holds` and `release`.
 macro_rules! work {
     ($($Guard:ident)+) => {$(
         impl $Guard {
-            /// A value with which another thread waits until the lock is lost; of several locks, the first.
+            /// A value with which another thread waits until the lock is lost. With several locks,
+            /// the first loss ends the wait.
             pub fn lost(&self) -> Lost {
                 self.end.lost(|| self.holds())
             }
@@ -122,7 +123,7 @@ macro_rules! work {
             /// ```
             ///
             /// # Errors
-            /// That of `f`, or [`Lost`](crate::ErrorKind::Lost), which names the lock.
+            /// The error of `f`, or [`Lost`](crate::ErrorKind::Lost), which names the lock.
             pub fn with<T, E: From<Error>>(self, f: impl FnOnce(&Self) -> Result<T, E>) -> Result<T, E> {
                 let outcome = self.scope(|| f(&self));
                 covered(outcome, self.release())
@@ -143,8 +144,8 @@ impl Guard {
         call fn waited(&self) -> Duration;
         /// The mode in which the lock is held.
         call fn mode(&self) -> Mode;
-        /// The number that tells this grant from all earlier grants of the lock. Send it with every access to what the
-        /// lock protects.
+        /// The number that distinguishes this grant from all earlier grants of the lock. Send it
+        /// with every access to what the lock protects.
         call fn token(&self) -> FencingToken;
         /// Full name, mode and token as one string that can be sent along with a request.
         call fn sequencer(&self) -> Sequencer;
@@ -186,7 +187,8 @@ impl Guard {
     /// # Errors
     /// As [`Guard::try_upgrade`](crate::Guard::try_upgrade).
     pub fn try_upgrade(self) -> Result<Self, NotConverted<Self>> {
-        // The writer is another hold than the reader, whose end the waiting threads see.
+        // The writer is another hold. The threads that wait on the reader see the end of the
+        // reader.
         self.converted(crate::Guard::try_upgrade).map(|writer| writer.inner.here())
     }
 

@@ -1,4 +1,4 @@
-//! The keeper of a program with threads, and what it gives out beside locks.
+//! The keeper of a program with threads, with its admin, its watches and the state of its sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,7 +128,7 @@ impl Keeper {
         wait fn check_sequencer(&self, sequencer: &Sequencer) -> Result<bool>;
         /// What the store can do.
         call fn capabilities(&self) -> Capabilities;
-        /// The state of the keeper's sessions: that of the worst session.
+        /// The worst state of the keeper's sessions.
         wrap fn session(&self) -> SessionWatch;
         /// The administrator's operations.
         wrap fn admin(&self) -> Result<Admin>;

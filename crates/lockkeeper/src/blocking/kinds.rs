@@ -45,7 +45,7 @@ wrappers! {
     MultiBuilder;
 }
 
-/// What every kind has: its settings, and an attempt. `tries` is a method that does not wait.
+/// The settings and the attempt of every kind. `tries` is a method that does not wait.
 macro_rules! kinds {
     ($($Kind:ident tries $tries:ident($($arg:expr),*);)+) => {$(
         impl $Kind {
@@ -91,7 +91,7 @@ macro_rules! named {
 
 named!(Mutex RwLock Semaphore ReentrantMutex Election);
 
-/// A kind of which an attempt gets one guard, so that it can get a handle instead.
+/// The kinds whose attempts get one guard. Such an attempt can get a handle instead.
 macro_rules! detachable {
     ($($Kind:ident)+) => {$(
         impl<'a> Attempt<'a, $Kind> {
@@ -135,8 +135,8 @@ ways! {
         wrap try_acquire_many(permits: u32) -> Option<Guard>;
     }
     MultiLock {
-        /// Waits in the queue of one lock after the other, without a limit unless the attempt or the keeper sets one
-        /// for all of them together.
+        /// Waits in the queue of one lock after the other. The wait has no limit, unless the
+        /// attempt or the keeper sets one limit for all locks together.
         wrap lock() -> MultiGuard;
         /// Takes the locks if all are free, and returns `None` if one is not.
         wrap try_lock() -> Option<MultiGuard>;

@@ -53,7 +53,8 @@ pub struct ReleaseRequested {
 macro_rules! waits {
     ($($Type:ident -> $Out:ident;)+) => {$(
         impl $Type {
-            /// Waits until it happens. The result is `None` when the guard is released or dropped first.
+            /// Waits until the event happens. The result is `None` when the guard is released or
+            /// dropped first.
             ///
             /// # Errors
             /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.
@@ -61,8 +62,9 @@ macro_rules! waits {
                 park::wait(self.clone().or_ended())
             }
 
-            /// Waits until it happens for at most `d`. The result is `None` when the time is over, or when the guard
-            /// is released or dropped first. With a `d` of zero the call only looks, for work that asks now and then.
+            /// Waits until the event happens, for at most `d`. The result is `None` when the time
+            /// is over, or when the guard is released or dropped first. With a `d` of zero the call
+            /// only looks, so that long work can look now and then.
             ///
             /// # Errors
             /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.
@@ -87,7 +89,7 @@ waits! {
 
 impl Lost {
     async fn or_ended(mut self) -> Option<LostReason> {
-        // There is no engine in a forked child to tell it.
+        // A forked child has no engine that reports the loss.
         if self.holds.iter().any(|hold| hold.is_forked()) {
             return Some(LostReason::Forked);
         }
@@ -114,7 +116,8 @@ impl ReleaseRequested {
 /// Changes when the guard is gone.
 type Ended = watch::Receiver<Option<LostReason>>;
 
-/// Tells the waiting threads that the guard is gone. Its lease expires later, which is no loss.
+/// Reports to the waiting threads that the guard is gone. The lease of the guard expires later,
+/// which is no loss.
 #[derive(Default)]
 pub(super) struct End {
     /// Empty until a thread asks for it.

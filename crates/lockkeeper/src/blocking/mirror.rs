@@ -1,4 +1,4 @@
-//! What makes the types and methods of this module out of the async ones.
+//! The macros that make the types and the methods of this module from the async ones.
 
 /// A value of the async API that this module wraps.
 pub(super) trait Mirrored {
@@ -42,14 +42,14 @@ macro_rules! wrappers {
     )+};
 }
 
-/// Methods with the signatures of the async methods, and a link to those in their documentation. The word before `fn`
-/// says what a method does with the async one:
+/// Methods with the signatures of the async methods. The documentation of each method links to its
+/// async method. The word before `fn` says what the method does with the async method:
 /// - `call`: the same, since it does not wait;
 /// - `wrap`: the result is wrapped in the type of this module;
 /// - `wait`: the thread waits for the future;
 /// - `set`: the async builder is replaced with the builder that the async method returns.
 ///
-/// `<N>` is what a name is made of.
+/// `<N>` is the type that converts into a name.
 macro_rules! mirror {
     ($Type:ident:) => {};
     (
@@ -142,7 +142,7 @@ macro_rules! ways {
             $(#[$meta])*
             ///
             /// # Errors
-            /// Those of [`Acquire`](crate::Acquire).
+            /// The errors of [`Acquire`](crate::Acquire).
             #[doc = crate::blocking::mirror::see!($Kind, $method)]
             pub fn $method(&self $(, $arg: $T)*) -> Result<$Out> {
                 self.attempt().$method($($arg),*)
@@ -159,7 +159,7 @@ macro_rules! way {
             $(#[$meta])*
             ///
             /// # Errors
-            /// Those of [`Acquire`](crate::Acquire).
+            /// The errors of [`Acquire`](crate::Acquire).
             pub fn $method(self $(, $arg: $T)*) -> Result<G> {
                 let asked = self.lock.inner.$method($($arg),*);
                 self.held(asked)
@@ -171,7 +171,7 @@ macro_rules! way {
             $(#[$meta])*
             ///
             /// # Errors
-            /// Those of [`Acquire`](crate::Acquire).
+            /// The errors of [`Acquire`](crate::Acquire).
             pub fn $method(self $(, $arg: $T)*) -> Result<$Out> {
                 let asked = self.lock.inner.$method($($arg),*);
                 self.wrapped(asked)

@@ -32,17 +32,19 @@
 //!
 //! # Threads and runtimes
 //!
-//! The engine of a [`Keeper`] of this module always runs on a thread of its own. It renews locks and detects their
-//! loss, whatever the program's own threads do. A call blocks its thread, and nothing else. So a call works on a thread
-//! without a runtime, and on a thread of any async runtime: it never panics there. It does hold that thread up, like
-//! any blocking call. On a runtime of one thread no other task runs meanwhile. If such a task holds the lock, the call
+//! The engine of a [`Keeper`] of this module always runs on a thread of its own. It renews locks
+//! and detects their loss, whatever the program's own threads do. A call blocks its thread, and
+//! nothing else. So a call works on a thread without a runtime, and on a thread of any async
+//! runtime: it never panics there. The call does hold that thread up, like any blocking call. On a
+//! runtime of one thread no other task runs meanwhile. If such a task holds the lock, the call
 //! waits for ever: give such a wait a [limit](Attempt::wait), or move it to `spawn_blocking`.
 //!
 //! The callback of [`KeeperBuilder::on_event`] must not block, since it may run on the engine's thread. A call that
 //! would wait there fails with [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock).
 //!
 //! Only two events interrupt a waiting thread: the end of its [limit](Attempt::wait), and a
-//! [`shutdown`](Keeper::shutdown) from another thread, which gives it [`Closed`](crate::ErrorKind::Closed).
+//! [`shutdown`](Keeper::shutdown) from another thread. After a shutdown the waiting thread gets
+//! [`Closed`](crate::ErrorKind::Closed).
 
 mod attempt;
 pub mod doctor;

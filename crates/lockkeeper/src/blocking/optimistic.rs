@@ -62,8 +62,9 @@ impl Register {
         self.run(self.inner.load(key))?
     }
 
-    /// Changes a value. The call loads the value, computes the new value from it, and writes that if no other client
-    /// has written meanwhile. Otherwise it starts again, for up to 30 s. See [`update`](crate::optimistic::update).
+    /// Changes a value. The call loads the value, computes the new value from it, and writes the
+    /// new value if no other client has written meanwhile. Otherwise the call starts again, for up
+    /// to 30 s. See [`update`](crate::optimistic::update).
     ///
     /// # Errors
     /// As [`try_update`](crate::optimistic::try_update).
@@ -95,7 +96,7 @@ impl Register {
         self.run(registers::settle(policy, &*self.inner, key, write))?
     }
 
-    /// Threads are not inherited: in a forked child no timer of this one goes off.
+    /// A forked child inherits no threads, so no timer of this runtime goes off there.
     fn run<F: Future>(&self, call: F) -> Result<F::Output> {
         self.process.check(self, "register")?;
         wait(inside(&self.runtime, call))

@@ -1,4 +1,4 @@
-//! Waiting for a future on the thread that wants it. The engine's thread drives what the future waits for.
+//! A thread waits for a future, while the engine's thread drives what the future waits for.
 
 use std::future::{Future, IntoFuture};
 use std::pin::{Pin, pin};
@@ -13,7 +13,7 @@ use crate::runtime::is_engine_thread;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result};
 
-/// What a thread sleeps on. Not `std::thread::park`, whose token belongs to the program.
+/// A thread sleeps on this. The token of `std::thread::park` belongs to the program.
 #[derive(Default)]
 struct Parker {
     woken: Mutex<bool>,
@@ -32,13 +32,13 @@ impl Wake for Parker {
 }
 
 impl Parker {
-    /// The future is unconstrained: inside a task that has used up its share everything of tokio's pretends to be
-    /// pending until the task yields, which it does not do here.
+    /// The future is unconstrained. In a task that has used up its budget, every resource of tokio
+    /// reports `Pending` until the task yields, and a blocking call does not yield.
     fn poll<F: Future>(self: &Arc<Self>, future: Pin<&mut Unconstrained<F>>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(&Waker::from(Arc::clone(self))))
     }
 
-    /// Until a wake-up since the last wait, or `limit` is over.
+    /// Sleeps until a wake-up since the last wait, or until `limit` is over.
     fn wait(&self, limit: Duration) {
         let woken = lock(&self.woken);
         let waited = self.condvar.wait_timeout_while(woken, limit, |woken| !*woken);
@@ -68,7 +68,7 @@ pub(super) fn wait<F: IntoFuture>(future: F) -> Result<F::Output> {
     Ok(park(future))
 }
 
-/// The same on a thread that [may wait](may_wait).
+/// Like [`wait`], on a thread that [may wait](may_wait).
 pub(super) fn park<F: IntoFuture>(future: F) -> F::Output {
     let parker = Arc::new(Parker::default());
     let mut future = pin!(unconstrained(future.into_future()));
@@ -125,7 +125,7 @@ mod tests {
     fn the_program_keeps_what_it_was_unparked_with() {
         std::thread::current().unpark();
         assert_eq!(wait_for(Duration::from_millis(20), std::future::pending::<()>()).unwrap(), None);
-        // Returns at once, since the wait has not taken it.
+        // Returns at once, since the wait has not taken the token.
         std::thread::park();
     }
 

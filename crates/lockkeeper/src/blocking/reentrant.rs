@@ -46,7 +46,7 @@ impl ReentrantMutex {
     /// thread that holds the lock gets it at once.
     ///
     /// # Errors
-    /// Those of [`Acquire`](crate::Acquire).
+    /// The errors of [`Acquire`](crate::Acquire).
     pub fn lock(&self) -> Result<ReentrantGuard> {
         self.attempt().lock()
     }
@@ -54,19 +54,19 @@ impl ReentrantMutex {
     /// Takes the lock if it is free or held by this thread, and returns `None` otherwise.
     ///
     /// # Errors
-    /// Those of [`Acquire`](crate::Acquire).
+    /// The errors of [`Acquire`](crate::Acquire).
     pub fn try_lock(&self) -> Result<Option<ReentrantGuard>> {
         self.attempt().try_lock()
     }
 }
 
-/// The options of an attempt apply to the first guard of a thread, and further guards join what is held. The owner is
-/// always the thread, whatever [`owner`](Self::owner) sets.
+/// The options of an attempt apply to the first guard of a thread. Further guards join the lock
+/// that the thread holds. The owner is always the thread, whatever [`owner`](Self::owner) sets.
 impl Attempt<'_, ReentrantMutex> {
     /// As [`ReentrantMutex::lock`], with these options.
     ///
     /// # Errors
-    /// Those of [`Acquire`](crate::Acquire).
+    /// The errors of [`Acquire`](crate::Acquire).
     pub fn lock(self) -> Result<ReentrantGuard> {
         let me = this_thread();
         let asked = self.lock.inner.lock(&me);
@@ -76,7 +76,7 @@ impl Attempt<'_, ReentrantMutex> {
     /// As [`ReentrantMutex::try_lock`], with these options. The attempt joins the queue only with [`wait`](Self::wait).
     ///
     /// # Errors
-    /// Those of [`Acquire`](crate::Acquire).
+    /// The errors of [`Acquire`](crate::Acquire).
     pub fn try_lock(self) -> Result<Option<ReentrantGuard>> {
         let me = this_thread();
         let asked = self.lock.inner.try_lock(&me);
@@ -85,12 +85,12 @@ impl Attempt<'_, ReentrantMutex> {
 }
 
 thread_local! {
-    /// Drawn at random, since the number of a thread that has ended is given to another one.
+    /// The owner is random, since a new thread may get the number of a thread that has ended.
     static THIS_THREAD: Owner = Owner::new();
 }
 
 pub(super) fn this_thread() -> Owner {
-    // At the very end of a thread its values are gone, and it can only be a new owner.
+    // At the very end of a thread its thread-local values are gone, so the thread is a new owner.
     THIS_THREAD.try_with(Owner::clone).unwrap_or_else(|_| Owner::new())
 }
 
@@ -107,7 +107,7 @@ pub(super) fn this_thread() -> Owner {
 #[derive(Debug)]
 pub struct ReentrantGuard {
     guard: Guard,
-    /// Cannot be sent, as a guard of std cannot be; may be shared.
+    /// The guard can be shared but not sent to another thread, like a guard of std.
     stays: PhantomData<MutexGuard<'static, ()>>,
 }
 
@@ -119,7 +119,7 @@ impl ReentrantGuard {
     /// Runs `f` with the guard, and releases the guard: see [`Guard::with`].
     ///
     /// # Errors
-    /// That of `f`, or [`Lost`](crate::ErrorKind::Lost).
+    /// The error of `f`, or [`Lost`](crate::ErrorKind::Lost).
     pub fn with<T, E: From<Error>>(self, f: impl FnOnce(&Guard) -> Result<T, E>) -> Result<T, E> {
         self.guard.with(f)
     }

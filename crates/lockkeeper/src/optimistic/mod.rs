@@ -31,18 +31,20 @@
 //!
 //! # When no answer comes
 //!
-//! If the answer to a write is lost, the write may have been done, or may be done later. A client that repeats the
-//! write blindly does it twice. So each [`Write`] has a random [`WriterId`] that the register keeps beside the value,
-//! and an [`Outcome`] has three cases: `Done`, `Conflict`, `Unknown`. After a lost answer the client reads the register
-//! again, and [`Fate`] tells what can be known. The version that the write would make decides:
+//! If the answer to a write is lost, the write may have been done, or may be done later. A client
+//! that repeats the write blindly does it twice. So each [`Write`] has a random [`WriterId`] that
+//! the register keeps beside the value, and an [`Outcome`] has three cases: `Done`, `Conflict`,
+//! `Unknown`. After a lost answer the client reads the register again, and [`Fate`] says what the
+//! client can know. The version that the write would make decides:
 //!
 //! - The register shows the id of this write at that version: the write was done, and later writes do not matter.
 //! - The register shows another id at that version: the write was not done, and never will be, since a late copy finds
 //!   another version.
 //! - The register still has the version that the write expects: the write is not done so far. The client sends the
 //!   *same* write again, with the same id. Of all copies, late ones too, the version lets at most one through.
-//! - The register has a version so much later that it has forgotten the id: the write was done and replaced since, or
-//!   never will be done. No client can tell any more, and the caller gets this as an error.
+//! The register has a version so much later that it has forgotten the id: the write was done and
+//!   replaced since, or never will be done. No client can find out any more, and the caller gets
+//!   this as an error.
 //!
 //! The caller gets [`Effect::Unknown`](crate::Effect::Unknown) only if the register cannot be reached for as long as
 //! the [`Policy`] allows, or if the register has forgotten the id. An open write can be [settled](settle) later.

@@ -1,10 +1,11 @@
 //! Transactions on data in Redis: read some keys, decide, and change them if no other client has changed them meanwhile
 //! (`WATCH`, `MULTI`, `EXEC`).
 //!
-//! [`RedisStore::transactions`](crate::RedisStore::transactions) begins one. Each transaction has a connection of its
-//! own: a watch belongs to a connection, and on a shared one an `EXEC` would also end the watches of others. If the
-//! connection is lost, the watches are lost too, and the transaction begins again on another connection. No `EXEC` is
-//! ever sent without its `WATCH` before it.
+//! [`RedisStore::transactions`](crate::RedisStore::transactions) begins one. Each transaction has a
+//! connection of its own: a watch belongs to a connection, and on a shared connection an `EXEC`
+//! would also end the watches of others. If the connection is lost, the watches are lost too, and
+//! the transaction begins again on another connection. No `EXEC` is ever sent without its `WATCH`
+//! before it.
 //!
 //! ```no_run
 //! use lockkeeper::optimistic::redis::{Changes, Watched};
@@ -53,9 +54,10 @@
 //!
 //! # When no answer comes
 //!
-//! Before `EXEC` nothing was changed, so the transaction is tried again. If an `EXEC` gets no answer, no client can
-//! tell whether it was done: that is an error with [`Effect::Unknown`](crate::Effect::Unknown), and the caller has to
-//! look at the data. If the program must find this out on its own, use [a register](crate::RedisStore::register), which
+//! Before `EXEC` nothing was changed, so the transaction is tried again. If an `EXEC` gets no
+//! answer, no client can find out whether it was done: the error has
+//! [`Effect::Unknown`](crate::Effect::Unknown), and the caller has to look at the data. If the
+//! program must find this out on its own, use [a register](crate::RedisStore::register), which
 //! keeps with each value the id of its write.
 //!
 //! # What it takes

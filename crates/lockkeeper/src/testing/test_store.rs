@@ -18,7 +18,6 @@ use crate::store::{
 use crate::time::Clock;
 use crate::{ErrorKind, MemoryStore, Result};
 
-/// Who breaks locks here.
 const WHO: &str = "TestStore";
 
 /// A memory store that loses locks, fails, and is slow when a test calls for it. Clones are the same store: one goes
@@ -79,7 +78,7 @@ pub struct TestStore(Arc<Inner>);
 
 struct Inner {
     memory: MemoryStore,
-    /// What all clients share on their way to it.
+    /// The faults and the delays that all clients share.
     way: Chaos,
     keepers: Mutex<Vec<Losses>>,
     /// How many pauses of the renewals there are.
@@ -115,15 +114,17 @@ impl TestStore {
             self.0.memory.holders().into_iter().partition(|key| key.name.as_str() == name);
         assert!(!theirs.is_empty(), "{}", nobody_holds(name, &others));
         for key in theirs {
-            // First the belief, then the lock: nobody holds it beside its next holder.
+            // The holder learns of the loss before the lock is free, so no two clients hold it at
+            // once.
             self.report_loss(&key, None);
             at_once(self.0.memory.withdraw(&key, Some(TOMBSTONE_MIN)));
         }
     }
 
     /// Breaks every lock that is held, as [`Admin::break_lock`](crate::Admin::break_lock) with
-    /// [`Break::Mark`](crate::Break::Mark) does. Its holder has [`Broken`] before this method returns. The next waiter
-    /// has the lock when the guard is dropped, or when its lease has expired.
+    /// [`Break::Mark`](crate::Break::Mark) does. Each holder has [`Broken`] before this method
+    /// returns. The next waiter has the lock when the holder's guard is dropped, or when the lease
+    /// has expired.
     ///
     /// [`Broken`]: crate::LostReason::Broken
     pub fn break_all(&self) {
@@ -165,8 +166,9 @@ impl TestStore {
         self.plan(op, Fault::Answered(kind));
     }
 
-    /// Plans this fault for the next call of this operation. With [`Fault::LostReply`] the call takes effect and its
-    /// answer is lost. With [`Fault::LostRequest`] the call has no effect, and its caller cannot know it.
+    /// Plans this fault for the next call of this operation. With [`Fault::LostReply`] the call
+    /// takes effect and its answer is lost. With [`Fault::LostRequest`] the call has no effect, and
+    /// the caller cannot know that.
     pub fn plan(&self, op: Op, fault: Fault) {
         self.0.way.plan(op, fault);
     }
@@ -188,7 +190,7 @@ impl TestStore {
     }
 
     fn report_loss(&self, key: &ClaimKey, broken: Option<&Broken>) {
-        // Not under the lock: who hears of it may come back here.
+        // The mutex is free during the callbacks: a callback may call this store again.
         let keepers = self.keepers().clone();
         let closed: Vec<_> = keepers.into_iter().filter(|keeper| !keeper.lost(key.id, broken.cloned())).collect();
         self.keepers().retain(|keeper| !closed.contains(keeper));
@@ -199,13 +201,14 @@ impl TestStore {
     }
 }
 
-/// Keeps renewals from a [`TestStore`] while it lives. If there are several, renewals go on when the last one is
-/// dropped.
+/// Keeps renewals from a [`TestStore`] while this value lives. With several values, renewals go on
+/// when the last one is dropped.
 #[derive(Debug)]
 pub struct RenewalsPaused(TestStore);
 
 impl RenewalsPaused {
-    /// Lets the renewals through, also those that were held up. The same as dropping the value.
+    /// Lets the renewals through, including the renewals that waited. Dropping the value does the
+    /// same.
     pub fn resume(self) {}
 }
 
@@ -228,7 +231,7 @@ fn nobody_holds(name: &str, held: &[ClaimKey]) -> String {
     format!("TestStore: nobody holds {name:?}; held are {held:?}. Try: the full name, with its prefix, once it is held")
 }
 
-/// The memory store never waits: each call of it is over with its first poll.
+/// The memory store never waits: each of its calls ends with the first poll.
 fn at_once<T>(call: impl Future<Output = Result<T>>) -> T {
     match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer.expect("the memory store does not fail"),
@@ -241,7 +244,7 @@ fn at_once<T>(call: impl Future<Output = Result<T>>) -> T {
 impl Store for TestStore {
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let mut pauses = self.0.pauses.subscribe();
-        // A renewal that is not held up takes its place with its first poll.
+        // Without a pause, the renewal takes its place among the calls with its first poll.
         if *pauses.borrow() > 0 {
             // The sender lives as long as this store.
             let _ = pauses.wait_for(|pauses| *pauses == 0).await;
@@ -250,7 +253,7 @@ impl Store for TestStore {
     }
 
     fn on_loss(&self, listener: Losses) {
-        // What it is asked for is told by the store below, and losses by this one.
+        // The store below reports requests for a release. This store reports losses.
         self.0.way.on_loss(listener.clone());
         self.keepers().push(listener);
     }
