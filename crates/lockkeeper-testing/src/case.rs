@@ -13,7 +13,8 @@ use super::{Client, Contender, Harness, Need, Time, Ttls, cases};
 use lockkeeper::LockName;
 use lockkeeper::time::{Clock, Instant};
 
-/// No case takes longer than this, on its own time: a wake-up that never comes is a failure, not a hang.
+/// No case takes longer than this on its own time. A wake-up that never comes is a failure, not a
+/// hang.
 const fn limit(time: Time) -> Duration {
     match time {
         Time::Virtual => Duration::from_secs(24 * 3600),
@@ -25,7 +26,7 @@ const fn limit(time: Time) -> Duration {
 /// The names, the clients and the time of one case.
 #[derive(Debug)]
 pub struct Case {
-    /// What moves the time ends before the server.
+    /// `_moving` is dropped before `harness`: the task that moves the time ends before the server.
     _moving: Option<Moving>,
     harness: Box<dyn AnyHarness>,
     clock: Clock,
@@ -33,17 +34,15 @@ pub struct Case {
     seeds: AtomicU64,
 }
 
-/// A case as a value.
 pub(super) struct Entry {
     pub(super) name: &'static str,
     pub(super) needs: &'static [Need],
     pub(super) body: for<'a> fn(&'a Case) -> Body<'a>,
 }
 
-/// What a case does.
+/// The steps of a case.
 type Body<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Every case of the suite.
 static CASES: &[Entry] = crate::__store_cases! { __timed_cases __entries [] };
 
 impl Case {
@@ -96,7 +95,7 @@ impl Case {
         self.clock.sleep(time).await;
     }
 
-    /// Lets time go by while these claims are renewed.
+    /// Lets time go by, and renews these claims meanwhile.
     pub async fn keep_alive(&self, time: Duration, alive: &[&Contender]) {
         let end = self.now() + time;
         let step = alive.iter().map(|c| c.ttls().wait_ttl / 4).min().unwrap_or(time);
@@ -108,7 +107,7 @@ impl Case {
         }
     }
 
-    /// Times with which claims expire within the case, without a lock-delay.
+    /// Times for claims that expire within the case, without a lock-delay.
     pub fn short(&self) -> Ttls {
         self.harness.short().without_delay()
     }
@@ -128,7 +127,8 @@ impl Case {
         client.beside(self.harness.client().await)
     }
 
-    /// One client for each of these mutex claims on one name. The claims outlive the case.
+    /// This number of clients, each with a mutex claim on the same name. The claims outlive the
+    /// case.
     pub async fn mutexes<const N: usize>(&self, name: &str) -> [Contender; N] {
         let name = self.name(name);
         let mut contenders = Vec::new();
@@ -181,7 +181,7 @@ pub fn run_case<H: Harness>(name: &str) {
     run_entry(H::TIME, Box::pin(Case::start::<H>()), name);
 }
 
-/// The same for all stores.
+/// Runs one case. The code does not depend on the type of the store, so it is compiled once.
 fn run_entry(time: Time, start: Pin<Box<dyn Future<Output = Case>>>, name: &str) {
     let entry = entry(name);
     runtime(time).block_on(async {
@@ -191,7 +191,7 @@ fn run_entry(time: Time, start: Pin<Box<dyn Future<Output = Case>>>, name: &str)
     });
 }
 
-/// Runs a case that is not one of the suite.
+/// Runs a case that is not part of the suite.
 pub fn run<H: Harness>(name: &str, needs: &[Need], body: impl AsyncFn(&Case)) {
     runtime(H::TIME).block_on(async {
         let case = Case::start::<H>().await;
@@ -204,7 +204,8 @@ fn entry(name: &str) -> &'static Entry {
     CASES.iter().find(|entry| entry.name == name).unwrap_or_else(|| panic!("the suite has no case {name}"))
 }
 
-/// Asserts that `lacks` names what this store has not, of all that `cases` need, and that so many of them need it.
+/// Asserts that `lacks` names everything that `cases` need and this store does not have, and that
+/// this number of cases need it.
 pub fn check_left_out<H: Harness>(cases: &[&str], lacks: &[Need], left_out: usize) {
     let needs: Vec<&[Need]> = cases.iter().map(|name| entry(name).needs).collect();
     let missing = runtime(H::TIME).block_on(async {

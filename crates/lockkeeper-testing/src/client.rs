@@ -8,10 +8,11 @@ use lockkeeper::store::{Claim, ClaimId, ClaimKey, Live, MAX, Renewed, SessionId,
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{ErrorKind, LockName, Result};
 
-/// How soon a request is sent again that the store did not answer.
+/// The pause before a request without an answer is sent again.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Asks again while the store does not answer: a busy machine may hold up a request for longer than it may take.
+/// Repeats a request while the store does not answer. On a busy machine a request may miss its
+/// limit.
 pub(super) async fn patiently<T, F: Future<Output = Result<T>>>(clock: &Clock, ask: impl Fn() -> F) -> Result<T> {
     loop {
         match ask().await {
@@ -31,7 +32,8 @@ pub struct Client {
     pub(super) clock: Clock,
     pub(super) ttls: Ttls,
     pub(super) detached: bool,
-    /// When those requests were sent that the store has acknowledged as a renewal of the session.
+    /// The times at which the client sent each request that the store acknowledged as a renewal of
+    /// the session.
     pub(super) proofs: Arc<Mutex<Vec<Instant>>>,
 }
 
@@ -40,7 +42,7 @@ impl Client {
         Self::open_as(store, clock, ttls, false).await
     }
 
-    /// With a session that may be detached.
+    /// Opens a session, which may be detached.
     pub(super) async fn open_as(store: Arc<dyn Store>, clock: Clock, ttls: Ttls, detached: bool) -> Self {
         let open = || Self::try_open(Arc::clone(&store), clock.clone(), ttls, detached);
         patiently(&clock, open).await.expect("a session")
@@ -59,7 +61,7 @@ impl Client {
         Ok(())
     }
 
-    /// With what the session is opened.
+    /// The settings of the session.
     pub fn spec(&self) -> SessionSpec {
         let Ttls { ttl, wait_ttl, lock_delay } = self.ttls;
         SessionSpec { wait_ttl, detached: self.detached, ..SessionSpec::new(ttl, lock_delay) }

@@ -1,4 +1,4 @@
-//! Claims, as the cases use them: each call says what it expects.
+//! Claims for the cases. The name of each call says what the call expects.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,8 +13,7 @@ use lockkeeper::store::{
 use lockkeeper::time::Instant;
 use lockkeeper::{ErrorKind, Result};
 
-/// What is to be heard of at once is heard of within this time. Shorter than a waiter lives, since waiting renews
-/// nothing.
+/// A claim learns of a wake-up within this time. A waiter lives longer, so no wait needs a renewal.
 const SOON: Duration = Duration::from_secs(4);
 
 /// One claim of one client. Clones are the same claim.
@@ -47,7 +46,7 @@ impl Contender {
         self
     }
 
-    /// The same claim, but it shows something else.
+    /// The same claim with another `meta`.
     #[must_use]
     pub fn showing(mut self, meta: Meta) -> Self {
         self.claim.meta = meta;
@@ -92,8 +91,8 @@ impl Contender {
         self.client.ttls
     }
 
-    /// The latest moment at which the store has proven that this claim was alive. The lifetime of the claim cannot have
-    /// been counted from an earlier moment.
+    /// The latest moment at which the store has proven that this claim was alive. The store cannot
+    /// have counted the claim's lifetime from an earlier moment.
     pub fn proven_alive(&self) -> Instant {
         match self.client.store.capabilities().expiry {
             Expiry::PerClaim => *self.proofs.lock().unwrap().last().expect("it was sent"),
@@ -104,7 +103,7 @@ impl Contender {
         }
     }
 
-    /// Whether any request of it was answered as live.
+    /// Whether the store has answered any request of this claim as live.
     pub(super) fn was_answered(&self) -> bool {
         !self.proofs.lock().unwrap().is_empty()
     }
@@ -122,12 +121,13 @@ impl Contender {
         }
     }
 
-    /// Sends the claim as one that the store may have processed before.
+    /// Sends the claim as a claim that the store may have processed before.
     pub async fn send_again(&self) -> Result<Verdict> {
         self.send_as(Claim { resend: true, ..self.claim.clone() }).await
     }
 
-    /// Sends the claim as one that the store may have processed before. The store must not refuse it.
+    /// Sends the claim as a claim that the store may have processed before. The store must not
+    /// refuse it.
     pub async fn resend(&self) -> Verdict {
         self.patiently(|| self.send_again()).await.expect("a verdict")
     }
@@ -214,7 +214,8 @@ impl Contender {
             assert!(!left.is_zero(), "nobody told it that it was granted");
             match self.wait(seen, left).await {
                 Wake::Granted { token } => return token,
-                // A hint too many costs nothing, but it must not be the grant that it hints at.
+                // One wake-up too many costs nothing, but a wake-up must not stand in for the
+                // grant.
                 Wake::Changed => self.client.clock.sleep(Duration::from_millis(20)).await,
                 Wake::Elapsed => {}
             }
@@ -245,7 +246,8 @@ impl Contender {
         self.wakes(Interest::Claim(&self.claim.key), seen, within).await
     }
 
-    /// Waits until the line is no longer at the revision `seen`. Panics if the wait hears of no change.
+    /// Waits until the line is no longer at the revision `seen`. Panics if the wait does not report
+    /// a change.
     pub async fn wakes_at_a_change(&self, seen: Revision) {
         let name = &self.claim.key.name;
         let wake = self.wakes(Interest::Name(name), seen, SOON).await;
@@ -314,7 +316,7 @@ impl Contender {
         self.withdraw_as(None).await
     }
 
-    /// Withdraws the claim as one whose outcome was unknown.
+    /// Withdraws the claim with a tombstone, as if its outcome was unknown.
     pub async fn withdraw_unsettled(&self) -> Withdrawal {
         self.withdraw_as(Some(TOMBSTONE_MIN)).await
     }

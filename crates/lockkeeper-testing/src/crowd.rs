@@ -30,7 +30,7 @@ pub struct Crowded<H>(Arc<Crowd<H>>);
 
 struct Crowd<H> {
     harness: H,
-    /// By name: the claims after which there was another round.
+    /// For each name, the claims that were followed by another round.
     seen: Mutex<HashMap<LockName, HashSet<ClaimId>>>,
 }
 
@@ -83,7 +83,7 @@ impl<H: Harness> Harness for Crowded<H> {
     }
 
     async fn crash(&self, client: Arc<dyn Store>) {
-        // `client` holds the only other handle, so the store below sees its client go.
+        // The wrapper holds the only other handle, so the store below sees the end of its client.
         drop(client);
     }
 
@@ -116,7 +116,7 @@ impl<H: Harness> Harness for Crowded<H> {
     }
 }
 
-/// A client of the store, whose claims bring the crowd.
+/// A client of the store whose claims bring foreign data.
 struct Beside<H> {
     store: Arc<dyn Store>,
     crowd: Arc<Crowd<H>>,

@@ -1,4 +1,4 @@
-//! What the suite has to know about a store, and how it opens one.
+//! The description of a store for the suite, and how the suite opens the store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,9 +23,10 @@ pub trait Harness: Sized + Send + Sync + 'static {
     const TIME: Time;
     /// What happens to the claims of a killed process.
     const ON_CRASH: Crash;
-    /// Whether a waiting claim has a shorter lifetime than a granted one. It has not if both are on one lease.
+    /// Whether a waiting claim has a shorter lifetime than a granted claim. False if both are on
+    /// one lease.
     const WAITERS_DIE_FIRST: bool;
-    /// How many bytes a name may have: 255, less what a layer puts before it.
+    /// The longest name in bytes: 255, less the bytes that a layer puts before the name.
     const NAME_MAX: usize = LockName::MAX_LEN;
 
     /// A state for one case.
@@ -54,10 +55,11 @@ pub trait Harness: Sized + Send + Sync + 'static {
     /// through ([`Faults::in_a_row`]).
     fn fault_profile(&self) -> Faults;
 
-    /// Puts data of others around the lock of this name, by the store's own means: what an application, another store,
-    /// a layout of another version or a mistake may have left beside the lock. [`Crowded`](super::Crowded) calls it
-    /// before the name is claimed for the first time (round 0), and after each claim that joined its line (rounds from
-    /// 1 on). So there is something younger than each claim. The default does nothing: it is for a store that no other
+    /// Puts data of others around the lock of this name, by the store's own means. An application,
+    /// another store, a layout of another version or a mistake may have left such data beside the
+    /// lock. [`Crowded`](super::Crowded) calls this method before the name is claimed for the first
+    /// time (round 0), and after each claim that joined the line (rounds from 1 on). So some data
+    /// is younger than each claim. The default does nothing: it is for a store that no other
     /// program can write to.
     fn crowd(&self, name: &LockName, round: usize) -> impl Future<Output = ()> + Send {
         let _ = (name, round);
@@ -73,7 +75,8 @@ pub trait Harness: Sized + Send + Sync + 'static {
     fn short(&self) -> Ttls;
 }
 
-/// A [`Harness`] of any type: what a case sees of its store. So each case is compiled once, and not for each store.
+/// A [`Harness`] of any type, as a case sees it. So each case is compiled once, and not for each
+/// store.
 #[async_trait]
 pub trait AnyHarness: Send + Sync {
     /// [`Harness::TIME`].
@@ -154,8 +157,8 @@ pub enum Time {
     Virtual,
     /// Real time.
     Real,
-    /// The paused time of a runtime, and that of a real server. Both go on together, while nobody
-    /// waits for an answer of the server: waiting is almost free. The case needs a server of its
+    /// The paused time of a runtime, and the time of a real server. Both go on together while the
+    /// server has no request to answer, so waiting is almost free. The case needs a server of its
     /// own, and its [clock](Harness::server_clock).
     Moved,
 }
@@ -202,7 +205,7 @@ impl Ttls {
     }
 }
 
-/// A prefix that no other case uses, of this test run or of another on the same server.
+/// A prefix that no other case uses, in this test run or in another run on the same server.
 pub fn unique_prefix() -> String {
     format!("{}/", &HEXLOWER.encode(&random::bits128())[..12])
 }
@@ -310,8 +313,8 @@ impl Harness for MemoryHarness {
     }
 }
 
-/// A store whose keepers have bad connections: answers are lost, and requests arrive twice and late. For
-/// [`keeper_suite!`](crate::keeper_suite).
+/// A store whose keepers have bad connections: answers are lost, and requests arrive twice and
+/// late. It is for [`keeper_suite!`](crate::keeper_suite).
 #[derive(Debug)]
 pub struct InAStorm<H>(H);
 

@@ -1,7 +1,7 @@
-//! The list of the cases of the public interface.
+//! The cases of the public interface.
 
-/// The same as [`suite!`](crate::suite) with the cases of the public interface only. For a store on which they are to
-/// hold under other conditions, such as [`InAStorm`](crate::InAStorm).
+/// Like [`suite!`](crate::suite), with the cases of the public interface only. For a store on which
+/// the cases have to pass under other conditions, such as [`InAStorm`](crate::InAStorm).
 #[macro_export]
 macro_rules! keeper_suite {
     (mod $module:ident; harness = $harness:ty; lacks = [$($lack:ident),* $(,)?]; left_out = $left_out:literal) => {
@@ -9,7 +9,7 @@ macro_rules! keeper_suite {
     };
 }
 
-/// Every case of the public interface, after the cases that are given.
+/// Every case of the public interface, after the cases of the arguments.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __keeper_cases {

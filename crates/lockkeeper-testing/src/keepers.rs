@@ -1,4 +1,4 @@
-//! Keepers for the cases that are about the engine and the public interface on a store.
+//! Keepers for the cases that test the engine and the public interface on a store.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use super::{Case, Ttls};
 use lockkeeper::layer::{Chaos, Faults};
 use lockkeeper::{Event, Guard, Keeper, KeeperBuilder, LockName, Mutex as Lock};
 
-/// How long a case waits for what has to happen, but may take its time on a busy machine.
+/// How long a case waits for an event that may take long on a busy machine.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// The log of a keeper's events, in short words, in order.
+/// The log of a keeper's events, as short words, in order.
 #[derive(Clone, Debug, Default)]
 pub struct EventLog(Arc<Mutex<Vec<String>>>);
 
@@ -39,12 +39,11 @@ impl EventLog {
         self.0.lock().unwrap().push(text);
     }
 
-    /// Everything so far, without the renewals that went well.
+    /// All entries so far, without the successful renewals.
     pub fn entries(&self) -> Vec<String> {
         self.0.lock().unwrap().iter().filter(|e| *e != "renewed").cloned().collect()
     }
 
-    /// Returns whether this event was seen.
     pub fn has(&self, entry: &str) -> bool {
         self.0.lock().unwrap().iter().any(|e| e == entry)
     }
@@ -57,7 +56,7 @@ pub struct TestClient {
     pub keeper: Keeper,
     /// The connection of the keeper.
     pub line: Arc<Chaos>,
-    /// The events of its locks.
+    /// The events of the keeper's locks.
     pub event_log: EventLog,
 }
 
@@ -67,7 +66,7 @@ impl TestClient {
         self.keeper.mutex(name).expect("a valid name")
     }
 
-    /// Cuts the keeper off from the store, or connects it again, whatever the other faults are.
+    /// Cuts the keeper off from the store, or connects it again without faults.
     pub fn cut_off(&self, off: bool) {
         self.line.set(if off { Faults::cut_off() } else { Faults::none() });
     }

@@ -16,12 +16,14 @@
 //! }
 //! ```
 //!
-//! Every store runs every case. Name under `lacks` what the store has not of all that cases [need](Need), and count the
-//! cases that need it under `left_out`. A test compares both with the capabilities, so that no case is left out unseen.
+//! Every store runs every case. Name under `lacks` everything that cases [need](Need) and the store
+//! does not have, and count the cases that need it under `left_out`. A test compares both with the
+//! capabilities, so the suite leaves out no case silently.
 //!
 //! [`Crowded`] runs the same suite with data of others around every lock. [`Harness::crowd`] says what to put there.
 //!
-//! The suite is tested too: [`wrong`] has stores with one flaw each, and for each the case that has to find the flaw.
+//! The suite has tests of its own: [`wrong`] has stores with one defect each, and names the case
+//! that has to find the defect.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "a failing test panics")]
 
 mod case;

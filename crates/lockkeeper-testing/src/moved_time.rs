@@ -1,10 +1,10 @@
-//! Time that goes on only while nobody has anything to do: for a real server whose clock can be
+//! Time that goes on only while a server has no request to do, for a real server whose clock can be
 //! moved.
 //!
-//! The runtime of the case is paused, so its time stands still, and so does the time of the server.
-//! The time of both goes on in steps, and each step waits until the server has nothing to do for
-//! anybody. A case that waits for the end of a lease takes milliseconds then, and a busy machine
-//! makes no request late.
+//! The runtime of the case is paused, so its time does not go on by itself, and neither does the
+//! time of the server. Both times go on in steps, and each step waits until the server has no
+//! request to do. So a case that waits for the end of a lease takes milliseconds, and a busy
+//! machine makes no request late.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -12,21 +12,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::task::JoinHandle;
 
-/// The first step after somebody had something to do. Each further step is twice as long.
+/// The first step after a request. Each further step is twice as long.
 const FIRST_STEP: Duration = Duration::from_millis(1);
 
-/// No step is longer: a timer may go off so much late.
+/// The longest step. A timer may go off late by this much.
 const LAST_STEP: Duration = Duration::from_millis(20);
 
-/// After so many looks in a row that saw no request of others, nobody has anything to do. What a
-/// timer begins sends its request before the second look, and the server has done that request
-/// before the third look.
+/// After this number of looks in a row without a request of others, no client has anything to do. A
+/// timer that goes off sends its request before the second look, and the server has done that
+/// request before the third look.
 const QUIET_LOOKS: u32 = 4;
 
-/// The clock of a server, whose time stands still until this moves it.
+/// The clock of a server. The time of the server goes on only by [`advance`](Self::advance).
 #[async_trait]
 pub trait ServerClock: Send + Sync + 'static {
-    /// Moves the clock of the server on by `step`. The server uses the later time when this
+    /// Moves the clock of the server on by `step`. The server uses the later time when this method
     /// returns.
     async fn advance(&self, step: Duration);
 
@@ -34,13 +34,13 @@ pub trait ServerClock: Send + Sync + 'static {
     async fn requests(&self) -> u64;
 }
 
-/// Moves the time of the current runtime and of a server, until this is dropped. The runtime must
-/// be of one thread, and paused.
+/// Moves the time of the current runtime and of a server, until this value is dropped. The runtime
+/// must be paused, and have one thread.
 #[derive(Debug)]
 pub(super) struct Moving {
     task: JoinHandle<()>,
-    /// Tokio moves a paused time by itself when the runtime waits for a socket only, but not while
-    /// a blocking task runs.
+    /// Tokio moves a paused time by itself when the runtime only waits for a socket, but not while
+    /// a blocking task runs. This sender keeps a blocking task running.
     _held: mpsc::Sender<()>,
 }
 
@@ -48,7 +48,7 @@ impl Moving {
     pub(super) fn start(server: Arc<dyn ServerClock>) -> Self {
         let (held, dropped) = mpsc::channel::<()>();
         tokio::task::spawn_blocking(move || {
-            // The sender sends nothing: this ends when it is dropped.
+            // The sender sends nothing: `recv` ends when the sender is dropped.
             let _ = dropped.recv();
         });
         Self { task: tokio::spawn(go_on(server)), _held: held }
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that gets one request of others at each of the first `busy` looks, and a clock.
+    /// A server with a clock that gets one request of others at each of the first `busy` looks.
     #[derive(Default)]
     struct Server {
         requests: AtomicU64,

@@ -1,5 +1,5 @@
-//! A bad network around any store. Several clients that follow the rules never hold the lock together, and nothing is
-//! left at the end.
+//! An unreliable network around any store. Several clients that follow the rules never hold the
+//! lock together, and nothing is left at the end.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,18 +13,21 @@ use lockkeeper::{Effect, ErrorKind};
 const CLIENTS: u64 = 4;
 const ROUNDS: usize = 12;
 const PAUSE: Duration = Duration::from_millis(50);
-/// No minimum hold is longer.
+/// The longest minimum hold.
 const KEPT: Duration = Duration::from_millis(600);
 
-/// Some clients take one mutex in turn while these faults happen, each as often as it can. They follow these rules:
+/// Some clients take one mutex in turn while these faults happen, each as often as it can. The
+/// clients follow these rules:
 /// - A claim whose outcome is unknown is sent again with its id. After `Gone` the client takes a new id.
 /// - A holder counts as the holder for the ttl after its last acknowledged request, counted from before it was sent.
 /// - An id that may have expired is never used again.
 /// - A holder begins a minimum hold now and then, if the store can keep one.
-/// - A claim that was ever in doubt is withdrawn with a tombstone, and withdrawn again until the store answers.
+/// A claim whose outcome was ever unknown is withdrawn with a tombstone, and withdrawn again until
+///   the store answers.
 ///
-/// Panics when two clients hold the lock at once, when one holds it before a minimum hold is over, when a token goes
-/// back, or when a claim is left in line at the end. It is for stores whose claims expire one by one.
+/// Panics when two clients hold the lock at once, when a client holds the lock before a minimum
+/// hold is over, when a token goes back, or when a claim is left in line at the end. The store's
+/// claims must expire one by one.
 pub async fn storm(case: &Case, seed: u64, faults: &Faults) {
     eprintln!("storm {seed}");
     let log = Arc::new(Log { clock: case.clock().clone(), last: Mutex::default(), kept: Mutex::default() });
@@ -54,16 +57,17 @@ pub async fn storm(case: &Case, seed: u64, faults: &Faults) {
     after.trying().granted().await;
 }
 
-/// Who held the lock last, and until when it may have believed so.
+/// The last holder, and the time until which it may have reported the lock as held.
 struct Log {
     clock: Clock,
     last: Mutex<(u64, Option<Instant>)>,
-    /// Until when the store has said that it keeps the lock, less what two clocks may differ by.
+    /// The time until which the store has promised to keep the lock, less the difference that two
+    /// clocks may have.
     kept: Mutex<Option<Instant>>,
 }
 
 impl Log {
-    /// Called while the holder believes.
+    /// Called while the holder reports the lock as held.
     fn enter(&self, token: u64, until: Instant) {
         let mut last = self.last.lock().unwrap();
         let (before, held_until) = *last;
@@ -101,7 +105,8 @@ async fn take_turns(template: Contender, log: Arc<Log>, mut seed: Seeded) {
     }
 }
 
-/// Has the store keep it, also after its release. What nobody has answered may be done all the same, and late.
+/// Begins a minimum hold, so that the store keeps the lock after its release too. A request without
+/// an answer may still take effect, and late.
 async fn keep(claim: &Contender, log: &Log, seed: &mut Seeded) {
     let store = &claim.client.store;
     let min_hold = (KEPT * u32::try_from(seed.below(100)).unwrap_or(0) / 100).min(store.capabilities().min_hold_max);
@@ -115,7 +120,7 @@ async fn keep(claim: &Contender, log: &Log, seed: &mut Seeded) {
     }
 }
 
-/// Works for a while, and renews once if there is still time for it.
+/// Works for a while, and renews once if the deadline allows it.
 async fn hold(claim: &Contender, token: u64, log: &Log, seed: &mut Seeded) {
     for _ in 0..2 {
         let left = deadline(claim).saturating_since(log.clock.now());
@@ -141,7 +146,7 @@ pub(super) fn deadline(claim: &Contender) -> Instant {
     claim.proven_alive() + believed(claim.ttls().ttl)
 }
 
-/// Claims until it is granted. Also returns whether an answer was ever missing.
+/// Claims until the claim is granted. Also returns whether an answer was ever missing.
 pub(super) async fn acquire(template: &Contender, clock: &Clock) -> (Contender, u64, bool) {
     let mut claim = template.with_new_id();
     let mut id_state = IdState::begin(clock, &claim.ttls());
@@ -169,7 +174,7 @@ pub(super) async fn acquire(template: &Contender, clock: &Clock) -> (Contender, 
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
                 id_state.doubtful |= error.effect() == Effect::Unknown;
-                // What was certainly not sent cannot be sent again.
+                // A request that was certainly not sent cannot be sent again.
                 id_state.sent_before = id_state.doubtful || claim.was_answered();
                 clock.sleep(PAUSE).await;
             }
@@ -177,7 +182,7 @@ pub(super) async fn acquire(template: &Contender, clock: &Clock) -> (Contender, 
     }
 }
 
-/// What is known of an id.
+/// The state of an id.
 struct IdState {
     sent_before: bool,
     doubtful: bool,
@@ -185,7 +190,7 @@ struct IdState {
 }
 
 impl IdState {
-    /// Its first request counts as acknowledged.
+    /// The first request of an id counts as acknowledged.
     fn begin(clock: &Clock, ttls: &Ttls) -> Self {
         Self { sent_before: false, doubtful: false, ends: clock.now() + believed(ttls.wait_ttl) }
     }

@@ -1,7 +1,7 @@
-//! The suite with fault injection.
+//! The cases of the suite under injected faults.
 
-/// [`keeper_suite!`](crate::keeper_suite) without the cases that need a good connection. For a store with all
-/// capabilities under faults, such as [`InAStorm`](crate::InAStorm).
+/// Like [`keeper_suite!`](crate::keeper_suite), without the cases that need a good connection. For
+/// a store with all capabilities under faults, such as [`InAStorm`](crate::InAStorm).
 #[macro_export]
 macro_rules! storm_suite {
     (mod $module:ident; harness = $harness:ty) => {

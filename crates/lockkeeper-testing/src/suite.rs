@@ -1,11 +1,11 @@
-//! The list of the cases of a store, and what makes tests of cases. The cases of the public interface are in
-//! `keeper_suite`.
+//! The cases of a store, and the macros that make tests of cases. The cases of the public interface
+//! are in `keeper_suite`.
 
 /// Makes a module of tests for one store: one test for each case of the contract, with the case's name.
 ///
-/// `harness` is a type that implements [`Harness`](crate::Harness). `lacks` names what the store and its harness
-/// have not, of all that cases [need](crate::Need), and `left_out` counts the cases that need one of these. One
-/// more test asserts that both are true.
+/// `harness` is a type that implements [`Harness`](crate::Harness). `lacks` names everything that
+/// cases [need](crate::Need) and the store or its harness does not have. `left_out` counts the
+/// cases that need anything of this list. One more test asserts that both are true.
 ///
 /// ```
 /// lockkeeper_testing::suite! {
@@ -22,9 +22,9 @@ macro_rules! suite {
     };
 }
 
-/// The same as [`suite!`](crate::suite) with the cases of a [`Store`](lockkeeper::store::Store) only, and without those that
-/// wait for the end of a lease. For another way to a store that passes the whole suite: another protocol, another number
-/// of servers, another version.
+/// Like [`suite!`](crate::suite), with the cases of a [`Store`](lockkeeper::store::Store) only, and
+/// without the cases that wait for the end of a lease. For another way to a store that passes the
+/// whole suite: another protocol, another number of servers, another version.
 #[macro_export]
 macro_rules! way_suite {
     (mod $module:ident; harness = $harness:ty; lacks = [$($lack:ident),* $(,)?]; left_out = $left_out:literal) => {
@@ -32,8 +32,9 @@ macro_rules! way_suite {
     };
 }
 
-/// The cases of a store, with what each needs. A store has a case by the case's being here. `$then` is the macro that
-/// adds more cases, and `$callback` the macro that gets all of them.
+/// The cases of a store, with the needs of each case. This list is the only place that names the
+/// cases of a store. `$then` is the macro that adds more cases, and `$callback` the macro that gets
+/// all of them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __store_cases {
@@ -223,7 +224,8 @@ macro_rules! __store_cases {
     };
 }
 
-/// The cases of a store that wait for the end of a lease, or take long. Before them stand those that are given.
+/// The cases of a store that wait for the end of a lease, or take long. The given cases come before
+/// them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __timed_cases {
@@ -336,8 +338,8 @@ macro_rules! __tests {
     };
 }
 
-/// Makes the macro that makes a test of a case, or nothing where the case needs what the store lacks. `$d` is a dollar
-/// sign.
+/// Makes the macro that makes a test of a case, or nothing if the case needs a capability that the
+/// store lacks. `$d` is a dollar sign.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __unless_lacking {

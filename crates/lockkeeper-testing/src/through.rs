@@ -24,7 +24,7 @@ pub trait Wrap: Debug + Send + Sync + 'static {
     }
 }
 
-/// Another harness's store, with a layer before each client.
+/// The store of another harness, with a layer before each client.
 #[derive(Debug)]
 pub struct Through<H, W>(H, PhantomData<W>);
 
@@ -53,7 +53,7 @@ impl<H: Harness, W: Wrap> Harness for Through<H, W> {
     }
 
     async fn crash(&self, client: Arc<dyn Store>) {
-        // The wrapper holds the only other handle, so the store below sees its client go.
+        // The wrapper holds the only other handle, so the store below sees the end of its client.
         drop(client);
     }
 

@@ -1,7 +1,8 @@
 //! A process that runs commands on locks, and that a test can stop and kill.
 //!
-//! It is the test's own program, started again for one test. It then reads commands from its standard input instead of
-//! testing. [`Worker::here`] tells the two cases apart, and [`work`] reads the commands.
+//! The process is the test's own program, started again for one test. There the program reads
+//! commands from its standard input instead of testing. [`Worker::here`] distinguishes the two
+//! cases, and [`work`] reads the commands.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -11,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use lockkeeper::{Guard, Keeper};
 
-/// Which store it is to use.
+/// The variable with the store of a worker.
 const STORE: &str = "LOCKKEEPER_TEST_WORKER_STORE";
 
 /// The parent's side of a worker. Dropping it kills the process.
@@ -23,7 +24,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// The store that this process is to use, if it was started as a worker.
+    /// The store of this process, if the process was started as a worker.
     pub fn here() -> Option<String> {
         std::env::var(STORE).ok()
     }
@@ -51,7 +52,8 @@ impl Worker {
     pub fn answer(&mut self) -> String {
         loop {
             let line = self.answers.next().expect("the worker ended without an answer").expect("a text");
-            // The test runner of the worker prints lines of its own, and may leave the first one open.
+            // The test runner of the worker prints lines of its own, and may leave its first line
+            // without an end.
             if let Some((_, answer)) = line.split_once('@') {
                 return answer.to_owned();
             }
@@ -107,33 +109,33 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Has ended, perhaps.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The worker's side: answers every command, given as its words, until there are no more.
+/// The worker's side: answers every command, given as its words, until the input ends.
 pub async fn work(mut answer: impl AsyncFnMut(&[&str]) -> String) {
     for command in std::io::stdin().lines() {
         let command = command.expect("a text");
         let words: Vec<&str> = command.split(' ').collect();
         let answer = answer(&words).await;
-        // In one write, so that the runner's own output does not come between.
+        // One write keeps the runner's own output out of the answer.
         std::io::stdout().write_all(format!("@{answer}\n").as_bytes()).expect("somebody reads");
     }
 }
 
-/// What every worker can do with one lock.
+/// The commands of every worker on one lock.
 #[derive(Debug)]
 pub struct Hand {
     keeper: Keeper,
-    /// The guard that it holds.
+    /// The guard of the held lock.
     pub guard: Option<Guard>,
 }
 
 impl Hand {
-    /// A hand that holds nothing yet.
+    /// A hand without a guard.
     pub fn new(keeper: Keeper) -> Self {
         Self { keeper, guard: None }
     }

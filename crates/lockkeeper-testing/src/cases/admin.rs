@@ -1,4 +1,4 @@
-//! What an administrator sees and does.
+//! The view and the operations of an administrator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn broken() -> Broken {
     Broken { by: "op".into(), reason: "stuck".into(), removed: false }
 }
 
-/// The names in use are listed by prefix, sorted by their bytes, and only so many.
+/// The names in use are listed by prefix, sorted by their bytes, and cut off at the limit.
 pub async fn names_are_sorted_and_limited(case: &Case) {
     let client = case.client(Ttls::long()).await;
     for name in ["b/2", "b/10", "a/1", "b", "c/1", "B/1", "b/é", "b%1", "b_1"] {
@@ -58,7 +58,8 @@ pub async fn only_names_in_use_are_listed(case: &Case) {
     assert!(names().await.is_empty());
 }
 
-/// A list shows of each lock what a look at that lock shows: its holders and their ages, and its waiters.
+/// A list shows of each lock the same as a look at that lock: its holders and their ages, and its
+/// waiters.
 pub async fn a_list_shows_what_a_look_shows(case: &Case) {
     let [holder, waiter] = case.mutexes("waited").await;
     let [alone] = case.mutexes("alone").await;
@@ -68,7 +69,7 @@ pub async fn a_list_shows_what_a_look_shows(case: &Case) {
     waiter.queued().await;
     alone.granted().await;
     long.granted().await;
-    // A store may hear since when with the first renewal.
+    // A store may learn the time of the grant with the first renewal.
     for granted in [&holder, &alone, &long] {
         granted.held().await;
     }
@@ -89,8 +90,9 @@ pub async fn a_list_shows_what_a_look_shows(case: &Case) {
     }
 }
 
-/// The renewals of a marked holder are refused and name the administrator, and its lifetime does not change. The next
-/// claim has the lock only when the holder's guard no longer reports it as held.
+/// The store refuses the renewals of a marked holder and names the administrator. The lifetime of
+/// the claim does not change. The next claim has the lock only when the holder's guard no longer
+/// reports the lock as held.
 pub async fn a_mark_refuses_renewals_and_shortens_nothing(case: &Case) {
     let holder = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
@@ -114,7 +116,7 @@ pub async fn a_mark_refuses_renewals_and_shortens_nothing(case: &Case) {
     assert!(token_of_next > token);
 }
 
-/// A marked claim that is sent again is `Gone`: its owner must not count on a new lifetime.
+/// A marked claim that is sent again is `Gone`: its owner must not count on a new lease.
 pub async fn a_marked_claim_cannot_be_sent_again(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -212,8 +214,8 @@ pub async fn asking_for_the_lock_breaks_nothing(case: &Case) {
     a.sees(&[&a], 1).await;
 }
 
-/// Pages, each after the last name of the one before, show all names once, in order. The names of the pages need not be
-/// those of locks.
+/// Pages show all names once and in order, if each page begins after the last name of the page
+/// before. A page may also begin after a name that is no lock.
 pub async fn names_come_in_pages(case: &Case) {
     let client = case.client(Ttls::long()).await;
     let long = "long/".repeat(40);
@@ -247,7 +249,8 @@ pub async fn names_come_in_pages(case: &Case) {
     assert_eq!(before.len(), 1, "the prefix counts beside the name: {before:?}");
 }
 
-/// While locks come and go between the pages, each lock that stays is shown, and none is shown twice.
+/// While locks come and go between the pages, the pages show each lock that stays, and no lock
+/// twice.
 pub async fn a_listing_in_pages_misses_nothing_that_stays(case: &Case) {
     const SIZE: usize = 4;
     let client = case.client(Ttls::long()).await;
@@ -266,7 +269,7 @@ pub async fn a_listing_in_pages_misses_nothing_that_stays(case: &Case) {
         if page.len() < SIZE {
             break;
         }
-        // One goes before the page, and one comes behind it.
+        // One lock goes before the page, and one lock comes behind it.
         if let Some((round, goes)) = going.next() {
             goes.release().await;
             contender("comes", 19 - round).granted().await;

@@ -74,7 +74,7 @@ pub async fn a_waiter_is_not_downgraded(case: &Case) {
     reader.sees(&[&reader, &writer], 1).await;
 }
 
-/// A claim that was never made or was withdrawn is not changed, and not created.
+/// A claim that was never made or was withdrawn is neither changed nor created.
 pub async fn what_is_not_there_is_not_changed(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     for change in [Amend::Lower(1), Amend::Value(Arc::from(*b"v")), Amend::Meta(Meta::default())] {
@@ -87,7 +87,7 @@ pub async fn what_is_not_there_is_not_changed(case: &Case) {
     b.sees(&[], 0).await;
 }
 
-/// A dead claim is not changed, and not revived.
+/// A dead claim is neither changed nor revived.
 pub async fn a_dead_claim_is_not_changed(case: &Case) {
     let dead = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
@@ -101,7 +101,7 @@ pub async fn a_dead_claim_is_not_changed(case: &Case) {
     next.sees(&[&next], 1).await;
 }
 
-/// The value of a candidate can be replaced, whether it leads or waits, and every client sees the new value.
+/// A candidate can replace its value while it leads or waits, and every client sees the new value.
 pub async fn a_value_is_shown_to_everybody(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let a = a.showing(Meta { owner: "a".into(), value: Some(Arc::from(*b"one")), ..Meta::default() });
@@ -115,7 +115,7 @@ pub async fn a_value_is_shown_to_everybody(case: &Case) {
     assert_eq!(&*line.entries[0].meta.owner, "a", "the rest stays");
 }
 
-/// An observer hears of a new value.
+/// An observer learns of a new value.
 pub async fn a_change_is_reported(case: &Case) {
     let [a, watcher] = case.mutexes("lock").await;
     a.granted().await;
@@ -131,8 +131,9 @@ async fn shown(contender: &Contender) -> Option<Arc<[u8]>> {
     contender.line().await.entries[0].meta.value.clone()
 }
 
-/// A change is applied only if its number is higher than that of the last one. The last one is answered as done when it
-/// comes twice, and an older one learns the number of the last one.
+/// A change is applied only if its number is higher than the number of the last change. A second
+/// copy of the last change is answered as done. The answer to an older change has the number of the
+/// last change.
 pub async fn a_late_copy_of_an_older_change_changes_nothing(case: &Case) {
     let [a] = case.mutexes("lock").await;
     a.granted().await;
@@ -145,7 +146,7 @@ pub async fn a_late_copy_of_an_older_change_changes_nothing(case: &Case) {
     assert_eq!(shown(&a).await.as_deref(), Some(&b"seven"[..]));
 }
 
-/// The number belongs to the claim: a late copy changes nothing through whichever client it comes.
+/// The number belongs to the claim: a late copy through another client changes nothing either.
 pub async fn a_late_copy_through_another_client_changes_nothing(case: &Case) {
     let (first, second) = (case.detached(Ttls::long()).await, case.client(Ttls::long()).await);
     let a = first.mutex(&case.name("lock"));
@@ -176,7 +177,8 @@ pub async fn changes_of_all_kinds_are_numbered_together(case: &Case) {
     case.reader("lock").await.trying().granted().await;
 }
 
-/// A minimum hold has a number too, even one that changes nothing else, and a late copy begins none.
+/// A minimum hold has a number too, even if the minimum hold changes nothing else. A late copy
+/// begins no minimum hold.
 pub async fn a_minimum_hold_is_numbered_too(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::{Case, Ttls};
 use lockkeeper::{Admin, Keeper, LockName, ReleaseRequest, ReleaseRequested};
 
-/// How the diary calls the request that these make.
+/// The entry of the event log for the request of these cases.
 const REQUEST: &str = "asked by somebody: a deploy";
 
 async fn ask(case: &Case, name: &LockName) -> bool {
@@ -20,7 +20,8 @@ async fn admin(case: &Case) -> Admin {
     keeper.admin().unwrap()
 }
 
-/// Within two renewals, wherever the store does not tell at once.
+/// Waits for the request for a whole ttl: a holder learns of a request within two renewals, even if
+/// the store reports nothing by itself.
 async fn received(case: &Case, requested: ReleaseRequested) -> ReleaseRequest {
     let within = Ttls::long().ttl;
     case.clock().timeout(within, requested).await.expect("the holder hears of it by its next renewals")
@@ -33,7 +34,8 @@ fn at_once(requested: ReleaseRequested) -> Option<ReleaseRequest> {
     }
 }
 
-/// The holder hears who asks, for which lock, and why. It goes on holding, and gets one event.
+/// The holder learns who asks, for which lock, and why. The holder goes on holding the lock, and
+/// gets one event.
 pub async fn a_holder_learns_who_asks_and_why(case: &Case) {
     let (name, holder) = (case.name("m"), case.test_client(case.short()).await);
     let guard = holder.mutex(&name).lock().await.unwrap();
@@ -42,7 +44,7 @@ pub async fn a_holder_learns_who_asks_and_why(case: &Case) {
     assert!(ask(case, &name).await);
     let request = received(case, requested.clone()).await;
     assert_eq!((&request.name, &*request.by, &*request.reason), (&name, "somebody", "a deploy"));
-    // It stays known, however often it was looked at, and is told once however often the claim is renewed.
+    // The request stays known after each look, and further renewals report no second event.
     assert_eq!(at_once(requested), Some(request));
     case.pass(case.short().ttl).await;
     let reported = holder.event_log.entries().iter().filter(|entry| *entry == REQUEST).count();
@@ -53,7 +55,7 @@ pub async fn a_holder_learns_who_asks_and_why(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// A holder that begins to wait for a request hears of an earlier one.
+/// A holder that begins to wait for a request gets an earlier request.
 pub async fn a_request_before_the_wait_is_not_missed(case: &Case) {
     let (name, holder) = (case.name("m"), case.test_client(case.short()).await);
     let guard = holder.mutex(&name).lock().await.unwrap();
@@ -63,7 +65,7 @@ pub async fn a_request_before_the_wait_is_not_missed(case: &Case) {
     guard.release().await.unwrap();
 }
 
-/// A waiter is not asked, and the next holder does not hear of a request to the holder before it.
+/// A waiter is not asked, and the next holder does not get a request to the holder before it.
 pub async fn the_next_holder_is_not_asked(case: &Case) {
     let name = case.name("m");
     let (first, second) = (case.test_client(case.short()).await, case.test_client(case.short()).await);
@@ -77,13 +79,14 @@ pub async fn the_next_holder_is_not_asked(case: &Case) {
     next.renew_once().await.unwrap();
     case.pass(case.short().ttl).await;
     assert!(!second.event_log.has(REQUEST) && at_once(next.release_requested()).is_none());
-    // Who holds now is asked by another request.
+    // Another request asks the present holder.
     assert!(ask(case, &name).await);
     received(case, next.release_requested()).await;
     next.release().await.unwrap();
 }
 
-/// All holders of a shared lock are asked. The guard of several locks hears of the first request for one of them.
+/// All holders of a shared lock are asked. The guard of several locks gets the first request for
+/// one of them.
 pub async fn all_who_hold_are_asked(case: &Case) {
     let (name, other) = (case.name("r"), case.name("s"));
     let (one, two) = (case.test_client(case.short()).await, case.test_client(case.short()).await);
@@ -96,7 +99,7 @@ pub async fn all_who_hold_are_asked(case: &Case) {
     both.release().await.unwrap();
 }
 
-/// A leader hears of a request. A reader that has become the writer is asked as before.
+/// A leader gets a request. A reader that has become the writer is asked as before.
 pub async fn a_leader_and_a_converted_guard_are_asked(case: &Case) {
     let (name, test_client) = (case.name("e"), case.test_client(case.short()).await);
     let leadership = test_client.keeper.election(&name).unwrap().campaign("here").await.unwrap();
@@ -112,7 +115,7 @@ pub async fn a_leader_and_a_converted_guard_are_asked(case: &Case) {
     guard.release().await.unwrap();
 }
 
-/// A holder that is cut off hears of a request when it is connected again.
+/// A holder that is cut off gets a request when it is connected again.
 pub async fn a_request_while_the_holder_is_cut_off_arrives_later(case: &Case) {
     let (name, holder) = (case.name("m"), case.test_client(case.short()).await);
     let guard = holder.mutex(&name).lock().await.unwrap();
@@ -124,7 +127,8 @@ pub async fn a_request_while_the_holder_is_cut_off_arrives_later(case: &Case) {
     guard.release().await.unwrap();
 }
 
-/// Who has adopted the lock hears it with a renewal, though the process that acquired it is gone.
+/// The process that has adopted the lock gets the request with a renewal, though the process that
+/// acquired the lock is gone.
 pub async fn who_has_adopted_it_is_asked(case: &Case) {
     let (name, first) = (case.name("m"), case.test_client(Ttls::long()).await);
     let handle = first.mutex(&name).lock().detached(Ttls::long().ttl).await.unwrap();

@@ -9,10 +9,11 @@ async fn holder(keeper: &Keeper, name: &LockName) -> IdHash {
     keeper.inspect(name).await.unwrap().holders[0].id
 }
 
-/// How often a machine may stand still for most of a ttl while a holder is about to hear of its mark.
+/// The number of attempts, since a machine may pause for most of a ttl while a holder is about to
+/// learn of its mark.
 const STANDSTILLS: usize = 3;
 
-/// A marked holder hears who broke the lock and why, and only after that the next waiter has the lock.
+/// A marked holder learns who broke the lock and why. Only after that the next waiter has the lock.
 pub async fn a_mark_is_reported_before_the_next_has_the_lock(case: &Case) {
     for attempt in 1..=STANDSTILLS {
         if mark_is_reported(case, &format!("m{attempt}")).await {
@@ -22,9 +23,9 @@ pub async fn a_mark_is_reported_before_the_next_has_the_lock(case: &Case) {
     panic!("{STANDSTILLS} marked holders stopped to believe, and none had heard why");
 }
 
-/// Returns false when the holder has heard nothing, and has at least stopped to believe. That happens
-/// in a storm, and where the holder and the store stand still for longer than a lock lives: then the
-/// end of the belief and the news wait side by side.
+/// Returns false when the holder has lost the lock without the report. This happens in a storm. It
+/// also happens when the holder and the store pause for longer than the lease: the end of the lease
+/// and the report then arrive together.
 async fn mark_is_reported(case: &Case, name: &str) -> bool {
     let name = case.name(name);
     let (a, b) = (case.test_client(case.short()).await, case.keeper().await);
@@ -58,7 +59,7 @@ pub async fn a_removal_gives_the_lock_to_the_next_at_once(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// A marked holder that is removed before its lease expires hears of the removal.
+/// A marked holder that is removed before its lease expires learns of the removal.
 pub async fn a_removal_of_what_was_marked_is_reported(case: &Case) {
     let name = case.name("m");
     let ttls = Ttls { ttl: case.short().ttl * 12, ..case.short() };
@@ -72,7 +73,7 @@ pub async fn a_removal_of_what_was_marked_is_reported(case: &Case) {
     assert!(admin.break_lock(&name, target, "at once", Break::Now).await.unwrap());
     let removed = case.now();
     guard.given_away().await;
-    // At least half of the lease is left to one that nobody tells.
+    // At least half of the lease is left here, and a guard without a report would wait for its end.
     assert!(case.since(removed) < ttls.ttl / 4, "{:?} of {:?}", case.since(removed), ttls.ttl);
     assert!(matches!(guard.check().unwrap_err().lost_reason(), Some(LostReason::Broken { .. })), "the first stands");
     b.mutex(&name).unwrap().lock().await.unwrap().release().await.unwrap();
@@ -80,7 +81,8 @@ pub async fn a_removal_of_what_was_marked_is_reported(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// A token names its present holder. It names neither a waiter that will have it, nor the same number of another epoch.
+/// A token names its present holder. It names neither a waiter that will get this token, nor a
+/// holder with the same number of another epoch.
 pub async fn a_token_names_its_holder_and_nobody_else(case: &Case) {
     let name = case.name("m");
     let test_client = case.test_client_with(Ttls::long(), |builder| builder.epoch(3)).await;
@@ -122,7 +124,7 @@ pub async fn a_waiter_that_is_broken_goes_to_the_end(case: &Case) {
     first.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// The break of a claim that is not there breaks nothing, and is no error.
+/// The break of a claim that does not exist breaks nothing, and is no error.
 pub async fn who_is_not_there_is_not_broken(case: &Case) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let admin = keeper.admin().unwrap();

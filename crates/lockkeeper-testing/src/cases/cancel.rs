@@ -1,4 +1,4 @@
-//! Futures that are dropped after each of their polls, with good connections and with bad ones.
+//! Futures that are dropped after each of their polls, with good and with bad connections.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -16,7 +16,7 @@ use lockkeeper::{Guard, LockName, MultiGuard};
 /// More polls than any attempt takes.
 const POLLS_MAX: usize = 300;
 
-/// How many attempts go on side by side.
+/// The number of attempts side by side.
 const BATCH: usize = 8;
 
 /// `lock()` dropped after the k-th poll, for every k until it completes: the lock is free afterwards.
@@ -28,7 +28,7 @@ pub async fn a_lock_can_be_dropped_at_any_poll(case: &Case) {
     .await;
 }
 
-/// The same on a store that loses, doubles, delays and refuses requests.
+/// The same, with a store that loses, doubles, delays and refuses requests.
 pub async fn a_lock_can_be_dropped_in_a_storm(case: &Case) {
     at_every_poll(case, storm(), async |test_client, name, polls| {
         let guard = polled(polls, test_client.mutex(name).lock().into_future()).await;
@@ -37,8 +37,8 @@ pub async fn a_lock_can_be_dropped_in_a_storm(case: &Case) {
     .await;
 }
 
-/// `lock().min_hold(d)` dropped while it begins the minimum hold, also by requests that arrive late: the lock is free when
-/// `d` is over.
+/// `lock().min_hold(d)` is dropped while it begins the minimum hold, and requests arrive late: the
+/// lock is free when `d` is over.
 pub async fn a_minimum_hold_can_be_dropped_at_any_poll(case: &Case) {
     at_every_poll(case, storm(), async |test_client, name, polls| {
         let attempt = test_client.mutex(name).lock().min_hold(Duration::from_millis(30));
@@ -97,7 +97,8 @@ pub async fn a_downgrade_can_be_dropped_at_any_poll(case: &Case) {
     .await;
 }
 
-/// `multi_lock().lock()` dropped on its way through three locks, one of which another client holds.
+/// `multi_lock().lock()` is dropped while it acquires three locks, and another client holds one of
+/// them.
 pub async fn a_multi_lock_can_be_dropped_at_any_poll(case: &Case) {
     let blocker = case.keeper().await;
     at_every_poll(case, storm(), async |test_client, name, polls| {
@@ -133,9 +134,10 @@ pub async fn a_release_can_be_dropped_at_any_poll(case: &Case) {
     .await;
 }
 
-/// `lock().detached()` dropped on its way: either there is a handle, or no claim is left.
+/// `lock().detached()` is dropped before it ends: either the caller has a handle, or no claim is
+/// left.
 pub async fn a_detached_attempt_can_be_dropped_at_any_poll(case: &Case) {
-    // A busy machine may put the case aside between the grant and the adoption.
+    // A busy machine may pause the case between the grant and the adoption.
     let (blocker, lease) = (case.keeper().await, case.short().ttl * 4);
     at_every_poll(case, storm(), async |test_client, name, polls| {
         let held = blocker.mutex(name).unwrap().lock().await.unwrap();
@@ -175,7 +177,8 @@ pub async fn a_try_can_be_dropped_at_any_poll(case: &Case) {
     .await;
 }
 
-/// A scope that is dropped leaves the lock held; a guard moved into a task that is aborted is released.
+/// A scope that is dropped leaves the lock held. A guard that was moved into an aborted task is
+/// released.
 pub async fn a_task_can_be_aborted(case: &Case) {
     let name = case.name("m");
     let test_client = case.test_client(Ttls::long()).await;
@@ -202,8 +205,9 @@ fn storm() -> Faults {
         .only(&[Operation::Claim, Operation::Renew, Operation::Withdraw, Operation::Amend])
 }
 
-/// Does `attempt` with 1, 2, 3 … polls until it completes by itself; after each the lock is free, and what has a name
-/// under it, and the keeper is empty. Some attempts go on side by side: each has a lock and a keeper of its own.
+/// Runs `attempt` with 1, 2, 3 … polls until it completes by itself. After each attempt the lock is
+/// free, and so are the locks with longer names under its name, and the keeper is empty. Some
+/// attempts run side by side, each with a lock and a keeper of its own.
 async fn at_every_poll(case: &Case, faults: Faults, attempt: impl AsyncFn(&TestClient, &LockName, usize) -> bool) {
     for first in (1..POLLS_MAX).step_by(BATCH) {
         let batch = (first..first + BATCH).map(|polls| at_poll(case, &faults, &attempt, polls));
@@ -214,7 +218,7 @@ async fn at_every_poll(case: &Case, faults: Faults, attempt: impl AsyncFn(&TestC
     panic!("not complete after {POLLS_MAX} polls");
 }
 
-/// Returns whether `attempt` completed with so many polls.
+/// Returns whether `attempt` completed within this number of polls.
 async fn at_poll(
     case: &Case,
     faults: &Faults,
@@ -236,7 +240,7 @@ async fn at_poll(
     completed
 }
 
-/// Polls `future` at most so many times, whenever it asks for it, then drops it.
+/// Polls `future` at most this number of times, whenever the future asks for a poll, then drops it.
 async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
     let polls = Arc::new(AtomicUsize::new(0));
     let mut future = pin!(future);

@@ -1,4 +1,5 @@
-//! Which claim is granted, which waits, which is turned away, and the answer to a claim that is sent again.
+//! Claims that are granted, that wait, and that are refused, and the answers to claims that are
+//! sent again.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ pub async fn a_free_lock_is_granted(case: &Case) {
     a.sees(&[&a], 1).await;
 }
 
-/// While one claim holds the lock, no other is granted: neither at once nor in line.
+/// While one claim holds the lock, no other claim is granted, neither at once nor in line.
 pub async fn a_held_lock_is_not_granted_again(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
@@ -23,7 +24,7 @@ pub async fn a_held_lock_is_not_granted_again(case: &Case) {
     a.sees(&[&a, &b], 1).await;
 }
 
-/// The same claim twice is one claim, with one token.
+/// Two copies of a claim are one claim, with one token.
 pub async fn the_same_claim_again_is_the_same_claim(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -34,7 +35,7 @@ pub async fn the_same_claim_again_is_the_same_claim(case: &Case) {
     a.sees(&[], 0).await;
 }
 
-/// A claim that waits and is sent again keeps its place.
+/// A waiting claim that is sent again keeps its place.
 pub async fn a_waiting_claim_sent_again_keeps_its_place(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
@@ -46,7 +47,8 @@ pub async fn a_waiting_claim_sent_again_keeps_its_place(case: &Case) {
     a.sees(&[&a, &b, &c], 1).await;
 }
 
-/// A grant is sticky: whatever is in line, the holder's claim is granted again when it is sent again.
+/// A grant is sticky: a holder's claim that is sent again is granted again, even if other claims
+/// are in line.
 pub async fn a_grant_is_sticky(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -78,7 +80,7 @@ pub async fn a_try_leaves_no_trace(case: &Case) {
     c.sees(&[&c], 1).await;
 }
 
-/// An attempt that was turned away may be made again with the same id.
+/// An attempt that was refused may be made again with the same id.
 pub async fn a_try_can_be_made_again(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let b = b.trying();
@@ -89,7 +91,7 @@ pub async fn a_try_can_be_made_again(case: &Case) {
     b.granted().await;
 }
 
-/// Attempts that are turned away do not hinder each other.
+/// Attempts that are refused do not hinder each other.
 pub async fn a_try_is_not_refused_for_another(case: &Case) {
     let reader = case.reader("lock").await;
     let writer = case.writer("lock").await.trying();
@@ -99,8 +101,8 @@ pub async fn a_try_is_not_refused_for_another(case: &Case) {
     another.granted().await;
 }
 
-/// A line takes `max_waiters` waiters and no more. A claim that is refused leaves no trace, and a claim that waits
-/// already is not refused.
+/// A line takes `max_waiters` waiters and no more. A refused claim leaves no trace, and a claim
+/// that already waits is not refused.
 pub async fn a_full_line_takes_nobody(case: &Case) {
     let [a, b, c, d] = case.mutexes("lock").await.map(|c| c.behind_at_most(2));
     a.granted().await;
@@ -141,7 +143,7 @@ pub async fn a_mutex_and_a_semaphore_do_not_mix(case: &Case) {
     mutex.with_new_id().refused(ErrorKind::Mismatch).await;
 }
 
-/// A semaphore and readers cannot share one name either, whichever comes first.
+/// A semaphore and readers cannot share one name either, in either order.
 pub async fn a_reader_and_a_semaphore_do_not_mix(case: &Case) {
     let reader = case.reader("lock").await;
     let permit = case.permits("lock", 1, 5).await;
@@ -154,7 +156,8 @@ pub async fn a_reader_and_a_semaphore_do_not_mix(case: &Case) {
     permit.with_new_id().refused(ErrorKind::Mismatch).await;
 }
 
-/// A claim of a lower epoch is refused while a higher one is in line, even one that only waits.
+/// A claim of a lower epoch is refused while a claim of a higher epoch is in line, even if that
+/// claim only waits.
 pub async fn a_lower_epoch_is_refused(case: &Case) {
     let [old, new, low] = case.mutexes("lock").await;
     let new = new.showing(Meta { epoch: 7, ..Meta::default() });
@@ -170,7 +173,7 @@ pub async fn a_lower_epoch_is_refused(case: &Case) {
     low.granted().await;
 }
 
-/// A claim that is turned away learns which holder has the lock and when to try again, if the store knows.
+/// The answer to a refused claim names the holder, and the time to try again if the store knows it.
 pub async fn the_holder_is_shown_to_who_is_turned_away(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let a = a.showing(Meta { owner: "host-1/billing".into(), ..Meta::default() });
@@ -214,7 +217,7 @@ pub async fn answers_have_the_ttl_that_is_kept(case: &Case) {
     }
 }
 
-/// The same of a claim that waited: the ttl of its first request counts when it holds the lock.
+/// A claim that waited keeps the ttl of its first request when it holds the lock.
 pub async fn a_waiter_keeps_the_ttl_of_its_first_request(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -225,7 +228,8 @@ pub async fn a_waiter_keeps_the_ttl_of_its_first_request(case: &Case) {
     assert!(matches!(again.renewed().await.unwrap(), Renewal::Held { ttl, .. } if ttl == b.ttls().ttl));
 }
 
-/// The ttl of an answer is without the lock-delay, since a guard may count on no more.
+/// The ttl of an answer does not include the lock-delay, since a guard may not count on the
+/// lock-delay.
 pub async fn the_ttl_of_answers_is_without_the_lock_delay(case: &Case) {
     let a = case.mutex("lock", Ttls { lock_delay: Duration::from_secs(3), ..Ttls::long() }).await;
     assert_eq!(granted_ttl(&a.claim().await), a.ttls().ttl);

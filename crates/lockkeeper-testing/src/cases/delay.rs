@@ -18,7 +18,6 @@ pub async fn a_release_in_time_is_immediate(case: &Case) {
     drop(test_client);
 }
 
-/// A drop in time frees the lock at once too.
 pub async fn a_drop_in_time_is_immediate(case: &Case) {
     let (test_client, name, guard) = held(case).await;
     drop(guard);
@@ -26,7 +25,7 @@ pub async fn a_drop_in_time_is_immediate(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// After a panic nothing is known of the holder's work: the lease and the delay run out.
+/// After a panic the state of the holder's work is unknown, so the lease and the delay run out.
 pub async fn a_panic_lets_the_delay_run_out(case: &Case) {
     let (test_client, name, guard) = held(case).await;
     let believed = case.now() + guard.remaining();
@@ -50,13 +49,14 @@ pub async fn a_late_release_lets_the_delay_run_out(case: &Case) {
     is_taken_only_after(case, &name, believed).await;
 }
 
-/// After a process is killed the delay runs out too.
+/// After a kill of the process the delay runs out too.
 pub async fn a_crash_lets_the_delay_run_out(case: &Case) {
     let ttls = case.harness().short();
     let name = case.name("m");
     let client = case.client(ttls).await;
     client.mutex(&name).granted().await;
-    // Nobody knows when a killed process stopped to act: the delay counts from no earlier than now.
+    // A killed process stops to act at an unknown time, so the delay counts from now at the
+    // earliest.
     let killed = case.now();
     let store = std::sync::Arc::clone(&client.store);
     drop(client);
@@ -64,7 +64,7 @@ pub async fn a_crash_lets_the_delay_run_out(case: &Case) {
     is_taken_only_after(case, &name, killed).await;
 }
 
-/// A pushed grant is handed out only after the store has acknowledged its delay too.
+/// A client uses a pushed grant only after the store has acknowledged its delay too.
 pub async fn a_pushed_grant_has_its_delay(case: &Case) {
     let ttls = case.harness().short();
     let name = case.name("m");
@@ -86,7 +86,7 @@ async fn held(case: &Case) -> (TestClient, LockName, Guard) {
     (test_client, name, guard)
 }
 
-/// Nobody gets the lock before `end` and the delay are over; somebody does afterwards.
+/// No client gets the lock before `end` and the delay are over, and some client gets it afterwards.
 async fn is_taken_only_after(case: &Case, name: &LockName, end: Instant) {
     let delay = case.harness().short().lock_delay;
     let other = case.keeper().await;

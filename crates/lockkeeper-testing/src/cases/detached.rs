@@ -12,12 +12,12 @@ async fn detach(keeper: &Keeper, name: &LockName, lease: Duration) -> Handle {
     keeper.mutex(name).unwrap().lock().detached(lease).await.unwrap()
 }
 
-/// Renews it by hand, again if a busy machine has held up the answer.
+/// Renews the lock by hand, and again if a busy machine has held up the answer.
 async fn renew(case: &Case, guard: &Guard) {
     case.until("it is renewed", async || guard.renew_once().await.is_ok()).await;
 }
 
-/// A release that the network doubles finds nothing the second time.
+/// A release that the network doubles finds no claim the second time.
 fn assert_released(case: &Case, released: Result<()>) {
     let was_lost = released.as_ref().is_err_and(|error| error.kind() == ErrorKind::Lost);
     assert!(released.is_ok() || (was_lost && !case.harness().fault_profile().is_none()), "{released:?}");
@@ -51,7 +51,7 @@ pub async fn it_outlives_its_process(case: &Case) {
     case.until("nothing is left", async || third.leftovers() == 0).await;
 }
 
-/// A detached lock ends if no process renews it. A renewal then reports a loss, and so does a release.
+/// A detached lock ends if no process renews it. A renewal and a release then report a loss.
 pub async fn it_ends_with_its_lease_when_nobody_renews_it(case: &Case) {
     let (name, test_client, other) = (case.name("m"), case.test_client(Ttls::long()).await, case.keeper().await);
     let lease = case.short().ttl;
@@ -68,13 +68,13 @@ pub async fn it_ends_with_its_lease_when_nobody_renews_it(case: &Case) {
     next.check().unwrap();
     assert!(other.check_sequencer(&next.sequencer()).await.unwrap());
     next.release().await.unwrap();
-    // It is as lost where nobody else has looked.
+    // The lock is lost too if no other client has looked at it.
     let handle = detach(&test_client.keeper, &case.name("lonely"), lease).await;
     case.pass(lease * 2).await;
     assert_eq!(other.adopt(handle).unwrap().release().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-/// A renewal starts the lease again, whichever process makes it.
+/// A renewal by any process starts the lease again.
 pub async fn a_renewal_begins_its_ttl_again(case: &Case) {
     let (name, lease) = (case.name("m"), case.short().ttl * 3);
     let handle = detach(&case.keeper().await, &name, lease).await;
@@ -123,7 +123,7 @@ pub async fn what_was_adopted_is_believed_for_its_lease_and_no_longer(case: &Cas
     let renewed = case.now();
     assert!(guard.remaining() <= lease);
     let other = b.adopt(handle.clone()).unwrap();
-    // It is alive all the time, and would be for this guard too, if that were proof.
+    // The claim is alive all the time. If that were proof, this guard would report it as held.
     let others = async {
         while case.since(renewed) < lease * 3 {
             case.pass(lease / 6).await;
@@ -134,7 +134,8 @@ pub async fn what_was_adopted_is_believed_for_its_lease_and_no_longer(case: &Cas
         reason = guard.lost() => assert_eq!(reason, LostReason::Expired),
         () = others => panic!("it believes what others have renewed"),
     }
-    // Its loss is one of belief: it takes nothing from who still holds.
+    // Only this guard has lost the lock: the guard takes nothing from the process that still holds
+    // it.
     drop(guard);
     renew(case, &other).await;
     other.release().await.unwrap();
@@ -156,7 +157,7 @@ pub async fn dropping_what_was_adopted_leaves_it(case: &Case) {
     assert_released(case, test_client.keeper.adopt(handle).unwrap().release().await);
 }
 
-/// A shutdown of the keeper ends neither the locks that it has detached nor those that it has adopted.
+/// The shutdown of a keeper ends neither its detached locks nor its adopted locks.
 pub async fn a_shutdown_leaves_it(case: &Case) {
     let (name, first, second) = (case.name("m"), case.keeper().await, case.keeper().await);
     let handle = detach(&first, &name, LONG).await;
@@ -173,7 +174,7 @@ pub async fn a_shutdown_leaves_it(case: &Case) {
     assert_released(case, third.adopt(handle).unwrap().release().await);
 }
 
-/// A second release finds nothing, and takes nothing from the next holder.
+/// A second release finds no claim, and takes nothing from the next holder.
 pub async fn a_second_release_finds_it_lost(case: &Case) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let handle = detach(&keeper, &name, LONG).await;
@@ -185,7 +186,7 @@ pub async fn a_second_release_finds_it_lost(case: &Case) {
     next.release().await.unwrap();
 }
 
-/// However long a detached attempt has waited, its lease begins at the grant.
+/// The lease of a detached attempt begins at the grant, even after a long wait.
 pub async fn a_waiting_claim_is_granted_its_whole_ttl(case: &Case) {
     let (name, holder, keeper) = (case.name("m"), case.keeper().await, case.keeper().await);
     let lease = case.short().ttl;
@@ -200,7 +201,8 @@ pub async fn a_waiting_claim_is_granted_its_whole_ttl(case: &Case) {
     holder.adopt(handle).unwrap().release().await.unwrap();
 }
 
-/// A detached attempt that gives up leaves no lock and no place in line, though its session could have outlived it.
+/// A detached attempt that gives up leaves no lock and no place in line, though its session could
+/// have outlived the attempt.
 pub async fn one_that_gives_up_leaves_nothing(case: &Case) {
     let (name, holder, test_client) = (case.name("m"), case.keeper().await, case.test_client(Ttls::long()).await);
     let held = holder.mutex(&name).unwrap().lock().await.unwrap();
@@ -240,7 +242,7 @@ pub async fn a_late_release_lets_the_delay_run_out(case: &Case) {
     let next = tokio::spawn(other.mutex(&name).unwrap().lock().into_future());
     let _ = guard.lost().await;
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
-    // The store may count a little longer than a holder believes.
+    // The store may count a little longer than the holder.
     case.pass(ttls.ttl / 20).await;
     assert_eq!(keeper.adopt(handle).unwrap().release().await.unwrap_err().kind(), ErrorKind::Lost);
     let next = next.await.unwrap().unwrap();
@@ -255,7 +257,7 @@ pub async fn nobody_renews_it_but_by_hand(case: &Case) {
     let handle = detach(&first, &name, lease).await;
     let guard = second.adopt(handle).unwrap();
     renew(case, &guard).await;
-    // Its claim ends although all three are there.
+    // The claim ends although all three processes exist.
     let next = other.mutex(&name).unwrap().lock().wait(lease * 20).await.unwrap();
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
     drop((first, guard));

@@ -1,4 +1,4 @@
-//! The election, as candidates and observers see it.
+//! The election for candidates and observers.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub async fn one_leads_and_the_next_follows(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// The leader can show another value, and only while it leads.
+/// The leader can show another value, but only while it leads.
 pub async fn a_proclaimed_value_is_shown(case: &Case) {
     let test_client = case.test_client(case.short()).await;
     let candidate = test_client.keeper.election(case.name("leader")).unwrap();
@@ -59,8 +59,8 @@ pub async fn a_proclaimed_value_is_shown(case: &Case) {
     assert_eq!(leadership.resign().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-/// An observer hears of each leader, of its value, and of a vacancy. It hears of nothing twice, and tokens never go
-/// back.
+/// An observer learns of each leader, of its value, and of a vacancy. The observer gets no report
+/// twice, and tokens never go back.
 pub async fn an_observer_sees_leaders_and_vacancies(case: &Case) {
     let mut observer = election(case).await.observe();
     assert_eq!(observer.next().await.unwrap(), None);
@@ -69,7 +69,7 @@ pub async fn an_observer_sees_leaders_and_vacancies(case: &Case) {
     assert_eq!(shown(observer.next().await.unwrap()), Some((first, "a".to_owned())));
     let mut late = election(case).await.observe();
     assert_eq!(shown(late.next().await.unwrap()), Some((first, "a".to_owned())));
-    // A waiting candidate is no news.
+    // A waiting candidate causes no report.
     let next = tokio::spawn(election(case).await.campaign("b").into_future());
     case.until_waiting(&case.keeper().await, &case.name("leader"), 1).await;
     assert!(case.clock().timeout(Duration::from_millis(50), observer.next()).await.is_none());
@@ -84,7 +84,7 @@ pub async fn an_observer_sees_leaders_and_vacancies(case: &Case) {
     assert_eq!(late.next().await.unwrap(), None);
 }
 
-/// When the leader vanishes the next candidate leads, and observers see it.
+/// When the leader vanishes, the next candidate leads, and observers see it.
 pub async fn a_vanished_leader_is_followed_by_the_next(case: &Case) {
     let test_client = case.test_client(case.short()).await;
     let gone = test_client.keeper.election(case.name("leader")).unwrap().campaign("gone").await.unwrap();

@@ -1,14 +1,14 @@
-//! How long claims live, and what happens when they expire.
+//! The lifetimes of claims, and their end.
 //!
-//! A claim that expires too early is found to the millisecond. A claim that expires late is found only roughly, since a
-//! machine may be busy.
+//! A case finds to the millisecond that a claim expires too early. It finds only roughly that a
+//! claim expires late, since a machine may be busy.
 
 use std::time::Duration;
 
 use crate::{Case, Crash, Ttls};
 use lockkeeper::store::{Interest, Verdict, Wake};
 
-/// Nobody is to wait longer than this for a death that is due.
+/// No claim waits longer than this for the end of a claim that is due.
 const LOOSELY: Duration = Duration::from_secs(20);
 
 /// A silent holder keeps the lock for its ttl, and then loses it.
@@ -70,7 +70,8 @@ pub async fn a_release_ends_the_lock_delay(case: &Case) {
     b.clone().trying().granted().await;
 }
 
-/// A holder's claim that is sent again starts its lifetime again. Its owner counts on this from that request on.
+/// A holder's claim that is sent again starts its lease again. Its owner counts the lease from that
+/// request on.
 pub async fn a_resent_claim_starts_its_ttl_again(case: &Case) {
     let a = case.mutex("lock", case.short()).await;
     let other = case.writer("lock").await.trying();
@@ -83,7 +84,7 @@ pub async fn a_resent_claim_starts_its_ttl_again(case: &Case) {
     other.busy().await;
 }
 
-/// A waiting claim that is sent again starts its lifetime again.
+/// A waiting claim that is sent again starts its lease again.
 pub async fn a_resent_waiting_claim_starts_its_ttl_again(case: &Case) {
     let a = case.writer("lock").await;
     let b = case.mutex("lock", case.short()).await;
@@ -107,7 +108,7 @@ pub async fn a_silent_waiter_leaves_the_line(case: &Case) {
     a.sees(&[&a], 1).await;
 }
 
-/// A dead waiter at the head of the queue is skipped. It costs the waiters behind it nothing at the hand-off.
+/// The queue skips a dead waiter at its head. The hand-off to the waiters behind it loses no time.
 pub async fn a_dead_waiter_at_the_head_is_passed_by(case: &Case) {
     let [a, c] = case.mutexes("lock").await;
     let dead = case.mutex("lock", case.short()).await;
@@ -120,7 +121,7 @@ pub async fn a_dead_waiter_at_the_head_is_passed_by(case: &Case) {
     c.sees(&[&c], 1).await;
 }
 
-/// A dead waiter in the middle of the queue is not shown, and costs no other waiter anything.
+/// A dead waiter in the middle of the queue is not shown, and delays no other waiter.
 pub async fn a_dead_waiter_in_the_middle_is_passed_by(case: &Case) {
     let [a, b, d] = case.mutexes("lock").await;
     let dead = case.mutex("lock", case.short()).await;
@@ -136,7 +137,7 @@ pub async fn a_dead_waiter_in_the_middle_is_passed_by(case: &Case) {
     d.granted().await;
 }
 
-/// A dead claim stays dead, wherever in the line it was: neither a renewal nor a re-send revives it.
+/// A dead claim stays dead at any place in the line: neither a renewal nor a re-send revives it.
 pub async fn a_dead_waiter_is_not_revived(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let renewed = case.mutex("lock", case.short()).await;
@@ -154,7 +155,8 @@ pub async fn a_dead_waiter_is_not_revived(case: &Case) {
     a.sees(&[&a, &b], 1).await;
 }
 
-/// When a claim finds a dead holder, the store grants *and wakes* all claims that can go on, and not only that claim.
+/// When a claim finds a dead holder, the store grants *and wakes* all claims that can go on, and
+/// not only that claim.
 pub async fn who_finds_a_dead_holder_wakes_the_others(case: &Case) {
     let dead = case.mutex("lock", case.short()).await;
     let finder = case.reader("lock").await;
@@ -170,7 +172,8 @@ pub async fn who_finds_a_dead_holder_wakes_the_others(case: &Case) {
     tokio::join!(waiting.wakes_with_its_grant(seen), found);
 }
 
-/// A pushed grant starts no new lifetime: a silent claim expires when it would have expired as a waiter.
+/// A pushed grant starts no new lease: a silent claim expires when it would have expired as a
+/// waiter.
 pub async fn a_pushed_grant_gives_no_new_time(case: &Case) {
     let [a, c] = case.mutexes("lock").await;
     let pushed = case.mutex("lock", Ttls { wait_ttl: case.short().wait_ttl, ..Ttls::long() }).await;
@@ -184,7 +187,7 @@ pub async fn a_pushed_grant_gives_no_new_time(case: &Case) {
     assert!(lived < pushed.ttls().ttl / 2, "the push gave it {lived:?}");
 }
 
-/// The renewal after a pushed grant starts the lifetime of a holder.
+/// The renewal after a pushed grant starts the lease of a holder.
 pub async fn a_renewed_grantee_has_a_holders_ttl(case: &Case) {
     let [a, c] = case.mutexes("lock").await;
     let pushed = case.mutex("lock", Ttls { wait_ttl: case.short().wait_ttl, ..Ttls::long() }).await;
@@ -198,7 +201,8 @@ pub async fn a_renewed_grantee_has_a_holders_ttl(case: &Case) {
     assert_eq!(pushed.held().await, token);
 }
 
-/// The locks of a killed process are free: at once if the store notices, and when they expire if it does not.
+/// The locks of a killed process are free: at once if the store notices, and otherwise when they
+/// expire.
 pub async fn a_crash_frees_what_was_held(case: &Case) {
     let victim = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
@@ -214,7 +218,7 @@ pub async fn a_crash_frees_what_was_held(case: &Case) {
     }
 }
 
-/// A claim that is sent again with a longer ttl ends with the first one, as its answer says.
+/// A claim that is sent again with a longer ttl ends with its first ttl, as the answer says.
 pub async fn a_longer_ttl_of_a_later_copy_does_not_count(case: &Case) {
     let holder = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;

@@ -1,4 +1,4 @@
-//! The minimum hold, as the store keeps it, whatever happens to the claim.
+//! The minimum hold in the store, through every change of the claim.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use lockkeeper::time::Instant;
 /// Longer than every case lasts.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Longer than a short life.
+/// Longer than a short ttl.
 fn while_of(case: &Case) -> Duration {
     case.short().ttl * 5 / 2
 }
 
-/// Asserts that so much time has passed since `then`. Two clocks may differ by 1 %.
+/// Asserts that at least `hold` has passed since `then`. Two clocks may differ by 1 %.
 fn passed(case: &Case, then: Instant, hold: Duration) {
     let after = case.since(then);
     assert!(after >= hold.mul_f64(0.98), "given away after {after:?}, the minimum hold is {hold:?}");
@@ -25,7 +25,8 @@ async fn evict(contender: &Contender, target: Target, how: Evict) -> Evicted {
     admin.evict(&contender.claim.key.name, &target, how, "op", "stuck").await.unwrap()
 }
 
-/// A released lock belongs to no client before the minimum hold is over, also not to the client that has released it.
+/// No client gets a released lock before the minimum hold is over, not even the client that has
+/// released it.
 pub async fn what_was_released_is_kept(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted_for(LONG).await;
@@ -50,7 +51,7 @@ pub async fn what_was_kept_is_the_next_ones(case: &Case) {
     b.sees(&[&b], 1).await;
 }
 
-/// The first waiter gets the lock when the minimum hold is over, and the waiter behind it does not.
+/// The first waiter gets the lock when the minimum hold is over. The waiter behind it does not.
 pub async fn who_waits_gets_it_when_it_is_over(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     let before = case.now();
@@ -75,7 +76,7 @@ pub async fn a_dead_holders_lock_is_kept(case: &Case) {
     next.sees(&[&next], 1).await;
 }
 
-/// A process that crashes leaves the rest too.
+/// A crashed process leaves the rest of the minimum hold too.
 pub async fn a_crashed_holders_lock_is_kept(case: &Case) {
     let name = case.name("lock");
     let client = case.client(case.short()).await;
@@ -89,7 +90,8 @@ pub async fn a_crashed_holders_lock_is_kept(case: &Case) {
     passed(case, before, while_of(case));
 }
 
-/// A session that is closed leaves the rest too, however long the minimum hold is, and whether the claim is named or not.
+/// The close of a session leaves the rest of a long and of a short minimum hold, whether the close
+/// lists the claim or not.
 pub async fn a_closed_session_leaves_it(case: &Case) {
     for (name, hold) in [("long", LONG), ("short", Ttls::long().ttl / 2)] {
         for is_named in [true, false] {
@@ -148,12 +150,13 @@ pub async fn a_reader_keeps_its_share(case: &Case) {
     case.reader("lock").await.granted().await;
 }
 
-/// Only the permits that are kept are missing.
+/// A minimum hold keeps only the permits of its claim from others.
 pub async fn permits_are_kept_one_by_one(case: &Case) {
     let a = case.permits("permits", 2, 3).await;
     a.granted_for(LONG).await;
     a.release().await;
-    // They are held to the end: a client that goes away may free what it holds.
+    // The claims hold their permits to the end of the case: a client that goes away may free its
+    // locks.
     let (third, fourth) = (case.permits("permits", 1, 3).await, case.permits("permits", 1, 3).await);
     third.granted().await;
     fourth.trying().busy().await;
@@ -170,7 +173,7 @@ pub async fn permits_that_were_kept_let_the_next_in(case: &Case) {
     passed(case, before, while_of(case));
 }
 
-/// A claim that replaces another claim has its minimum hold.
+/// A claim that replaces another claim has the minimum hold of that claim.
 pub async fn a_replacement_inherits_it(case: &Case) {
     let reader = case.reader("lock").await;
     reader.granted_for(LONG).await;
@@ -178,7 +181,7 @@ pub async fn a_replacement_inherits_it(case: &Case) {
     writer.granted().await;
     writer.release().await;
     case.reader("lock").await.trying().busy().await;
-    // Nor is it alone: what is kept stands in the line.
+    // A reader beside a kept claim is not alone: a kept claim is in the line.
     let other = case.reader("other").await;
     other.granted_for(LONG).await;
     other.release().await;
@@ -188,7 +191,7 @@ pub async fn a_replacement_inherits_it(case: &Case) {
     second.held().await;
 }
 
-/// A claim that has given back a part keeps only the rest.
+/// A claim that has released a part of its weight keeps only the rest.
 pub async fn what_was_lowered_is_kept_as_it_is(case: &Case) {
     let writer = case.writer("lock").await;
     writer.granted_for(LONG).await;
@@ -198,8 +201,8 @@ pub async fn what_was_lowered_is_kept_as_it_is(case: &Case) {
     case.writer("lock").await.trying().busy().await;
 }
 
-/// The minimum hold begins with the request for it, however long the lock was held before. A further request can only
-/// end it later.
+/// The minimum hold begins with the request for it, even if the lock was held long before. A
+/// further request can only end it later.
 pub async fn it_begins_when_it_is_asked_for(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -212,7 +215,7 @@ pub async fn it_begins_when_it_is_asked_for(case: &Case) {
     passed(case, before, while_of(case));
 }
 
-/// A broken claim gets no minimum hold, which would bring back what the break has ended.
+/// A broken claim gets no minimum hold, which would restore the lock that the break has ended.
 pub async fn what_is_broken_gets_none(case: &Case) {
     let (marked, next) = (case.mutex("lock", case.short()).await, case.writer("lock").await);
     let token = marked.granted().await;

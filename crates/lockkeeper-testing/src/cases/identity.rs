@@ -2,7 +2,8 @@
 
 use crate::{Case, Ttls};
 
-/// All clients see the same id, whichever asks first, and it stays while locks come and go.
+/// All clients see the same id, even if they ask at the same time. The id stays while locks come
+/// and go.
 pub async fn all_clients_see_one_id(case: &Case) {
     let (a, b, c) = (case.writer("lock").await, case.writer("lock").await, case.client(Ttls::long()).await);
     let ids = tokio::join!(a.client.identity(), b.client.identity(), c.identity());

@@ -1,4 +1,4 @@
-//! The order of the line, and what it shows.
+//! The order of the line, and its listing.
 
 use crate::Case;
 
@@ -42,7 +42,7 @@ pub async fn a_waiter_may_leave_from_the_middle(case: &Case) {
     c.granted().await;
 }
 
-/// The line shows the holders and the waiters, with what they show and how long they live.
+/// The line shows the holders and the waiters, each with its `meta` and its lifetime.
 pub async fn it_shows_what_is_there(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -60,7 +60,7 @@ pub async fn it_shows_what_is_there(case: &Case) {
     assert!(line.last_token.is_none_or(|last| last >= token));
 }
 
-/// An empty line shows no claims, whether it was ever used or not.
+/// An empty line shows no claims, even if it was used before.
 pub async fn an_empty_line_shows_nobody(case: &Case) {
     let [a] = case.mutexes("lock").await;
     assert!(a.line().await.entries.is_empty());

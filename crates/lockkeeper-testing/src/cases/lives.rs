@@ -1,4 +1,5 @@
-//! How long sessions live, and what their end and the renewals of several clients do to claims and tombstones.
+//! The lifetimes of sessions. The end of a session, and the renewals of several clients, affect
+//! claims and tombstones.
 
 use crate::{Case, Client, Ttls};
 use lockkeeper::ErrorKind;
@@ -11,7 +12,7 @@ async fn renewed(client: &Client, live: &[Live]) {
     }
 }
 
-/// An opening that is repeated starts the life of its session again.
+/// A repeated opening starts the lease of its session again.
 pub async fn a_repeated_opening_starts_its_life_again(case: &Case) {
     let held = case.mutex("lock", case.short()).await;
     let other = case.writer("lock").await.trying();
@@ -38,7 +39,7 @@ pub async fn an_expired_session_comes_back_without_its_claims(case: &Case) {
     next.sees(&[&next], 1).await;
 }
 
-/// A tombstone stands although the session of its claim has expired.
+/// A tombstone lasts although the session of its claim has expired.
 pub async fn a_tombstone_outlives_the_life_of_its_session(case: &Case) {
     let (a, mut late) = (case.mutex("lock", case.short()).await, case.writer("lock").await);
     a.granted().await;
@@ -94,7 +95,8 @@ pub async fn two_lists_lose_nothing(case: &Case) {
     assert_eq!(answers.iter().map(Renewal::token).collect::<Vec<_>>(), tokens.map(Some));
 }
 
-/// A claim that no client lists any more is a leftover, whichever client made it, and is removed.
+/// A claim that no client lists any more is a leftover, and is removed. Any client may have made
+/// it.
 pub async fn what_no_client_lists_is_removed(case: &Case) {
     let a = case.detached(case.short()).await;
     let b = case.beside(&a).await;

@@ -1,4 +1,4 @@
-//! How a lock is lost. Its holder knows of the loss before another client has the lock.
+//! The loss of a lock. Its holder knows of the loss before another client has the lock.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -10,21 +10,23 @@ use lockkeeper::layer::{Fault, Faults, Operation};
 use lockkeeper::store::{Evict, Store, Target};
 use lockkeeper::{Error, ErrorKind, LostReason, SessionState};
 
-/// Renewals keep a lock for as long as its holder needs it.
+/// Renewals keep a lock for as long as its holder holds it.
 pub async fn a_lock_is_kept_for_many_ttls(case: &Case) {
     let name = case.name("m");
     let test_client = case.test_client(case.short()).await;
     let guard = test_client.mutex(&name).lock().await.unwrap();
     case.pass(case.short().ttl * 4).await;
     guard.check().unwrap();
-    // A machine that is busy may hold up a renewal until it counts as a failed one; then another one came in time.
+    // A busy machine may hold up a renewal until it counts as failed. Another renewal then came in
+    // time.
     let entries = test_client.event_log.entries();
     let trouble = entries.iter().rfind(|entry| entry.starts_with("renewal failed") || *entry == "recovered");
     assert!(trouble.is_none_or(|last| last == "recovered"), "{entries:?}");
     guard.release().await.unwrap();
 }
 
-/// A holder that cannot renew knows that it has lost the lock before another client has it, without any message.
+/// A holder that cannot renew knows, without any message, that it has lost the lock. It knows this
+/// before another client has the lock.
 pub async fn a_silent_store_ends_the_hold_in_time(case: &Case) {
     let name = case.name("m");
     let (a, b) = (case.test_client(case.short()).await, case.test_client(case.short()).await);
@@ -69,7 +71,8 @@ pub async fn a_short_outage_is_survived(case: &Case) {
     assert!(test_client.event_log.has("jeopardy") && test_client.event_log.has("recovered"));
 }
 
-/// A store that does not answer at all puts the holder into jeopardy before it costs the lock, and an event reports it.
+/// A store that does not answer at all puts the holder into jeopardy before the holder loses the
+/// lock, and an event reports this.
 pub async fn a_renewal_that_hangs_is_reported(case: &Case) {
     let name = case.name("m");
     let ttls = Ttls { ttl: case.short().ttl * 3, ..case.short() };
@@ -97,7 +100,7 @@ pub async fn a_lost_lock_stays_lost(case: &Case) {
     let again = test_client.mutex(&name).lock().await.unwrap();
     assert!(again.token() > guard.token());
     assert!(guard.check().is_err() && again.check().is_ok());
-    // The old guard's end is not the new one's.
+    // The end of the old guard does not end the new guard.
     drop(guard);
     case.pass(case.short().ttl).await;
     again.check().unwrap();
@@ -106,7 +109,7 @@ pub async fn a_lost_lock_stays_lost(case: &Case) {
     case.until("the session is valid", valid).await;
 }
 
-/// A renewal that is answered after the lease has expired renews nothing.
+/// A renewal whose answer comes after the lease has expired renews nothing.
 pub async fn a_late_answer_revives_nothing(case: &Case) {
     let name = case.name("m");
     let test_client = case.test_client(case.short()).await;
@@ -120,7 +123,8 @@ pub async fn a_late_answer_revives_nothing(case: &Case) {
     assert!(guard.check().is_err());
 }
 
-/// A holder whose lock was broken learns who broke it and why, and the lock is free only when its lease has expired.
+/// A holder whose lock was broken learns who broke it and why. The lock is free only when its lease
+/// has expired.
 pub async fn a_broken_lock_reports_who_and_why(case: &Case) {
     let name = case.name("m");
     let (a, b) = (case.test_client(case.short()).await, case.keeper().await);
@@ -152,7 +156,7 @@ pub async fn a_removed_claim_is_found_out(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// A lock is held for `max_hold` and no longer, however often it is renewed.
+/// A lock is held for `max_hold` and no longer, even if it is renewed.
 pub async fn max_hold_ends_a_hold(case: &Case) {
     let (name, max) = (case.name("m"), case.short().ttl * 2);
     let test_client = case.test_client(case.short()).await;
@@ -180,7 +184,7 @@ pub async fn a_fixed_lease_is_not_renewed(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// A fixed lease has its whole length from the grant on, however long the claim waited in line.
+/// A fixed lease has its whole length from the grant on, even after a long wait in line.
 pub async fn a_fixed_lease_begins_at_the_grant(case: &Case) {
     let (name, lease) = (case.name("m"), case.short().ttl * 2);
     let (a, b) = (case.keeper().await, case.test_client(case.short()).await);

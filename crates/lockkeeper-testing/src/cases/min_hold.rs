@@ -1,4 +1,4 @@
-//! The minimum hold, as a program uses it.
+//! The minimum hold in the public interface.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use lockkeeper::{Break, Effect, ErrorKind, Keeper, LockName, Owner, Target};
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Nobody gets it, and all see why.
+/// No client gets the lock, and all clients see why.
 async fn is_kept(case: &Case, name: &LockName) {
     let other = case.keeper().await;
     assert!(other.mutex(name).unwrap().try_lock().await.unwrap().is_none());
@@ -37,7 +37,8 @@ pub async fn a_release_leaves_the_rest_to_the_store(case: &Case) {
     is_kept(case, &name).await;
 }
 
-/// A dropped guard, and a keeper that is shut down, leave the rest too, however long the minimum hold is.
+/// A dropped guard and the shutdown of a keeper leave the rest of a long and of a short minimum
+/// hold too.
 pub async fn a_drop_and_a_shutdown_leave_it(case: &Case) {
     for (name, hold) in [("long", LONG), ("short", Ttls::long().ttl / 2)] {
         for how in ["drop", "drop and shut down", "shut down"] {
@@ -101,7 +102,7 @@ pub async fn a_multi_lock_that_gets_not_all_keeps_none(case: &Case) {
     is_kept(case, &b).await;
 }
 
-/// If the owner holds the lock already, the minimum hold counts from its entry.
+/// If the owner already holds the lock, the minimum hold counts from the owner's further entry.
 pub async fn an_entry_of_its_owner_has_it(case: &Case) {
     let (keeper, name, owner) = (case.keeper().await, case.name("m"), Owner::new());
     let mutex = keeper.reentrant_mutex(&name).unwrap();
@@ -122,7 +123,8 @@ pub async fn a_conversion_keeps_it(case: &Case) {
     other.rw_lock(&name).unwrap().try_read().await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// A lock that was lost while the store kept it is an error, and not busy: only the attempt itself keeps it from others.
+/// An attempt that lost the lock while the store keeps the lock for it gets an error. The lock is
+/// not busy for it, since only the attempt itself keeps the lock from others.
 pub async fn an_attempt_never_waits_for_what_it_has_kept_itself(case: &Case) {
     let late = case.short().ttl * 3 / 2;
     for waits in [false, true] {
@@ -173,7 +175,8 @@ pub async fn who_is_dropped_before_its_answer_keeps_nothing(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// A leader that has resigned leads no more, and no candidate leads before the minimum hold is over.
+/// A leader that has resigned no longer leads, and no candidate leads before the minimum hold is
+/// over.
 pub async fn nobody_leads_while_it_lasts(case: &Case) {
     let (keeper, other, name) = (case.keeper().await, case.keeper().await, case.name("e"));
     let election = keeper.election(&name).unwrap();
@@ -183,7 +186,8 @@ pub async fn nobody_leads_while_it_lasts(case: &Case) {
     assert_eq!(next.unwrap_err().kind(), ErrorKind::Timeout);
 }
 
-/// A minimum hold that the store cannot keep is refused before anything is sent, also by a store that has none.
+/// A minimum hold that the store cannot keep is refused before a request is sent. A store without
+/// minimum holds refuses every one.
 pub async fn what_the_store_cannot_keep_is_refused(case: &Case) {
     let test_client = case.test_client(Ttls::long()).await;
     let keeper: &Keeper = &test_client.keeper;

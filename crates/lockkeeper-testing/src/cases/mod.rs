@@ -1,4 +1,5 @@
-//! The cases: the duties of every store. Each case is a few lines, and its first line says what it asserts.
+//! The cases: the duties of every store. Each case is a few lines, and its doc comment says what it
+//! asserts.
 //!
 //! To add a case, write it here and enter it in `suite.rs`. Every store then runs it.
 

@@ -1,4 +1,5 @@
-//! Random operations of several clients, compared step by step with a model: a list of claims, and the rule.
+//! Random operations of several clients, compared step by step with a model: a list of claims, and
+//! the rule of admission.
 
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ pub async fn permits(case: &Case) {
     check(case, &[4], &[1, 2, 3, 4]).await;
 }
 
-/// The same if each claim names a size of its own.
+/// For any operations on a semaphore whose claims name different capacities, the store answers as
+/// the model does.
 pub async fn permits_of_changing_size(case: &Case) {
     check(case, &[1, 2, 3, 5], &[1, 2, 3, 5]).await;
 }
@@ -38,13 +40,13 @@ async fn check(case: &Case, capacities: &'static [u32], weights: &'static [u32])
     }
 }
 
-/// A claim that is in line, as the model knows it.
+/// A claim in line, in the model.
 struct Member {
     client: usize,
     contender: Contender,
     granted: bool,
     expires: Instant,
-    /// The highest token that was seen when it came.
+    /// The highest token that the model had seen before the claim came.
     floor: u64,
 }
 
@@ -62,7 +64,7 @@ struct Model<'a> {
 
 impl<'a> Model<'a> {
     async fn new(case: &'a Case, seed: u64, capacities: &'static [u32], weights: &'static [u32]) -> Self {
-        // Where nobody is to die, a slow machine must not kill anybody either.
+        // A slow machine must not let a waiter expire where no waiter has to expire.
         let wait_ttl = if case.harness().time() == Time::Virtual { Ttls::long().wait_ttl } else { Ttls::long().ttl };
         let mut clients = Vec::new();
         for _ in 0..CLIENTS {
@@ -96,7 +98,7 @@ impl<'a> Model<'a> {
         usize::try_from(self.seed.below(bound as u64)).expect("a small number")
     }
 
-    /// The model's whole knowledge: the dead are not there, and the rule says who holds.
+    /// The whole model: expired claims leave the line, and the rule of admission names the holders.
     fn settle(&mut self) {
         let now = self.case.now();
         let dies = self.dies;
@@ -137,7 +139,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// A claim's life begins only when it is known whether it was granted.
+    /// The lease of a claim begins only when the model knows whether the claim was granted.
     fn settle_newcomer(&mut self) {
         let now = self.case.now();
         if let Some(newest) = self.line.last_mut() {

@@ -31,7 +31,7 @@ pub async fn all_are_held_in_the_order_of_their_names(case: &Case) {
         }
         assert_eq!(guard.while_held(async { 7 }).await.unwrap(), 7);
         let released = guard.release().await;
-        // A release that the network doubles finds nothing the second time.
+        // A release that the network doubles finds no claim the second time.
         let was_lost = released.as_ref().is_err_and(|error| error.kind() == ErrorKind::Lost);
         assert!(released.is_ok() || (was_lost && !case.harness().fault_profile().is_none()), "{released:?}");
         for name in &sorted {
@@ -78,7 +78,7 @@ pub async fn a_wait_that_ends_leaves_nothing(case: &Case) {
     case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }
 
-/// The wait is for all locks together, not for each.
+/// The limit of the wait is for all locks together, not for each lock.
 pub async fn one_wait_is_for_all_of_them(case: &Case) {
     let (blocker, keeper) = (case.keeper().await, case.keeper().await);
     let [a, b] = names(case, ["a", "b"]);
@@ -94,7 +94,7 @@ pub async fn one_wait_is_for_all_of_them(case: &Case) {
     assert!(took >= wait && took < Duration::from_secs(17), "{took:?}");
 }
 
-/// When one lock is lost, all are: their holder learns of it, and releases the others.
+/// When one lock is lost, all locks are lost: their holder learns of it, and releases the others.
 pub async fn the_loss_of_one_is_the_loss_of_all(case: &Case) {
     let (keeper, admin) = (case.test_client(case.short()).await.keeper, case.keeper().await.admin().unwrap());
     let all = names(case, ["a", "b", "c"]);
@@ -118,7 +118,8 @@ pub async fn the_loss_of_one_is_the_loss_of_all(case: &Case) {
     }
 }
 
-/// A lock that is lost while the attempt waits for others is acquired again, so that in the end all are held.
+/// A lock that is lost while the attempt waits for others is acquired again, so in the end all are
+/// held.
 pub async fn what_is_lost_while_others_are_waited_for_is_acquired_again(case: &Case) {
     let (blocker, test_client) = (case.keeper().await, case.test_client(case.short()).await);
     let [a, b] = names(case, ["a", "b"]);
@@ -129,7 +130,7 @@ pub async fn what_is_lost_while_others_are_waited_for_is_acquired_again(case: &C
     let admin = blocker.admin().unwrap();
     assert!(admin.break_lock(&a, Target::IdHash(first.id), "stuck", Break::Now).await.unwrap());
     let other = blocker.mutex(&a).unwrap().lock().await.unwrap();
-    // Long enough for it to find out.
+    // The attempt learns of the loss within this time.
     case.pass(case.short().ttl).await;
     held.release().await.unwrap();
     case.until_waiting(&blocker, &a, 1).await;
@@ -195,7 +196,7 @@ pub async fn a_fixed_lease_begins_when_all_are_held(case: &Case) {
     case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }
 
-/// `max_hold` begins then too.
+/// `max_hold` begins when the last lock is held.
 pub async fn max_hold_begins_when_all_are_held(case: &Case) {
     let (blocker, keeper) = (case.keeper().await, case.keeper().await);
     let [a, b] = names(case, ["a", "b"]);
@@ -327,7 +328,7 @@ pub async fn mixed_modes_never_wait_for_each_other(case: &Case) {
     }
 }
 
-/// A multi-lock that is only dropped lets the next waiters in.
+/// A dropped multi-lock lets the next waiters in.
 pub async fn a_dropped_one_is_released(case: &Case) {
     let test_client = case.test_client(Ttls::long()).await;
     let all = names(case, ["a", "b"]);

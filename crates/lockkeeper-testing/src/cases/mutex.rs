@@ -7,7 +7,7 @@ use crate::LostUpdateCounter;
 use crate::{Case, Ttls};
 use lockkeeper::{ErrorKind, Mode, Owner};
 
-/// A second holder waits until the first releases, and has a higher token.
+/// A second holder waits until the first holder releases the lock, and has a higher token.
 pub async fn a_second_holder_waits_for_the_first(case: &Case) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let first = a.mutex(&name).unwrap().lock().await.unwrap();
@@ -63,7 +63,7 @@ pub async fn to_wait_for_no_time_is_to_try(case: &Case) {
     assert_eq!(a.inspect(&name).await.unwrap().waiters.len(), 0);
 }
 
-/// No increment is lost, in whatever process it is made.
+/// No increment of any process is lost.
 pub async fn no_increment_is_lost(case: &Case) {
     let (name, counter) = (case.name("m"), LostUpdateCounter::default());
     let mut tasks = Vec::new();
@@ -86,7 +86,7 @@ pub async fn no_increment_is_lost(case: &Case) {
     assert_eq!(counter.total(), 90);
 }
 
-/// A guard that is only dropped lets the next waiter in.
+/// A dropped guard lets the next waiter in.
 pub async fn a_dropped_guard_is_released(case: &Case) {
     let name = case.name("m");
     let test_client = case.test_client(Ttls::long()).await;
@@ -115,7 +115,7 @@ pub async fn a_holder_is_seen_as_it_says(case: &Case) {
     assert!(!info.is_held() && info.mode.is_none());
 }
 
-/// A sequencer is valid for as long as its grant is.
+/// A sequencer is valid while its grant holds the lock.
 pub async fn a_sequencer_is_valid_while_its_grant_is(case: &Case) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{Case, Ttls};
 
-/// Names that a careless layout takes for one another, or for something of its own.
+/// Names that a careless layout takes for one another, or for a key of its own.
 const NEAR: &[&str] = &[
     "a",
     "A",
@@ -66,7 +66,7 @@ const NEAR: &[&str] = &[
     "\u{feff}a",
 ];
 
-/// On a busy machine a claim on each name takes longer than most claims live.
+/// On a busy machine a claim on each name takes longer than the usual ttl.
 const ALL_NAMES: Duration = Duration::from_secs(300);
 
 /// Names that look alike are different locks: all of them can be held at once.
@@ -85,7 +85,7 @@ pub async fn near_collisions_are_different_locks(case: &Case) {
     }
 }
 
-/// A name may have all its 255 bytes, and its last one counts.
+/// A name may have all its 255 bytes, and its last byte counts.
 pub async fn the_longest_names_work(case: &Case) {
     let room = case.harness().name_max() - case.name("x").as_str().len();
     let client = case.client(Ttls::long()).await;

@@ -1,4 +1,4 @@
-//! The reentrant mutex, as its users see it.
+//! The reentrant mutex in the public interface.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -14,8 +14,8 @@ async fn others(case: &Case) -> ReentrantMutex {
     case.keeper().await.reentrant_mutex(case.name("lock")).unwrap()
 }
 
-/// The owner acquires the lock any number of times, with one token. Other owners wait until the last guard is gone,
-/// whichever that is.
+/// The owner acquires the lock any number of times, with one token. Other owners wait until the
+/// last guard is gone, in any order of the guards.
 pub async fn its_owner_takes_it_again(case: &Case) {
     let test_client = case.test_client(Ttls::long()).await;
     let (mine, theirs) = (lock(case, &test_client), others(case).await);
@@ -51,7 +51,7 @@ pub async fn its_owner_takes_it_again(case: &Case) {
     case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }
 
-/// Tasks that share an owner acquire the lock once together, however they race.
+/// Tasks that share an owner acquire the lock once together, even if they start together.
 pub async fn tasks_of_one_owner_share_one_claim(case: &Case) {
     let test_client = case.test_client(Ttls::long()).await;
     let (mine, me) = (lock(case, &test_client), Owner::new());
@@ -66,7 +66,7 @@ pub async fn tasks_of_one_owner_share_one_claim(case: &Case) {
         guards.push(task.await.unwrap().unwrap());
     }
     assert!(guards.iter().all(|guard| guard.token() == guards[0].token()));
-    // One that is dropped leaves the others what they have.
+    // A dropped guard leaves the lock to the other guards.
     drop(guards.pop());
     guards[0].check().unwrap();
     drop(guards);
@@ -74,7 +74,8 @@ pub async fn tasks_of_one_owner_share_one_claim(case: &Case) {
     case.until("nothing is left", async || test_client.keeper.leftovers() == 0).await;
 }
 
-/// The guards of the lock are lost together. While one of them lives, its owner gets no other.
+/// The guards of the lock are lost together. While one of them exists, its owner gets no further
+/// guard.
 pub async fn its_guards_are_lost_together(case: &Case) {
     let test_client = case.test_client(case.short()).await;
     let (mine, me) = (lock(case, &test_client), Owner::new());
@@ -113,7 +114,7 @@ pub async fn a_plain_guard_is_not_joined(case: &Case) {
     case.is_free(&case.name("lock")).await;
 }
 
-/// The lock is renewed while any of its guards lives.
+/// The keeper renews the lock while any of its guards exists.
 pub async fn it_is_renewed_for_its_last_guard(case: &Case) {
     let test_client = case.test_client(case.short()).await;
     let (mine, me) = (lock(case, &test_client), Owner::new());
@@ -123,7 +124,7 @@ pub async fn it_is_renewed_for_its_last_guard(case: &Case) {
     inner.check().unwrap();
     inner.release().await.unwrap();
     let mut entries = test_client.event_log.entries();
-    // A machine that is busy may hold up a renewal until it counts as a failed one.
+    // A busy machine may hold up a renewal until it counts as failed.
     entries.retain(|entry| !["renewal failed", "jeopardy", "recovered"].contains(&entry.as_str()));
     assert_eq!(entries, ["acquired", "released"], "a share is no event");
 }

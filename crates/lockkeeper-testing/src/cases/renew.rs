@@ -1,4 +1,4 @@
-//! What a renewal gives, to which claims, and its answers.
+//! The effects of a renewal, its claims, and its answers.
 
 use crate::{Case, Ttls};
 use lockkeeper::store::{LiveState, Renewal, Withdrawal};
@@ -11,7 +11,8 @@ pub async fn a_holder_learns_that_it_holds(case: &Case) {
     assert_eq!(a.renewed().await.unwrap().token(), Some(token));
 }
 
-/// The renewal of a waiter answers `Queued`, whatever state its client named: the answer is what the store found.
+/// The renewal of a waiter answers `Queued` for every state that its client names: the store
+/// answers with what it found.
 pub async fn a_waiter_learns_that_it_waits(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -88,7 +89,8 @@ pub async fn a_renewal_never_revives_what_expired(case: &Case) {
     b.granted().await;
 }
 
-/// A claim that is not there and may still be under way is neither renewed nor ended.
+/// A claim that the store does not know and that may still be under way is neither renewed nor
+/// ended.
 pub async fn what_is_in_flight_is_unknown(case: &Case) {
     let [a] = case.mutexes("lock").await;
     assert_eq!(a.renewed_as(LiveState::InFlight).await.unwrap(), Renewal::Unknown);

@@ -1,4 +1,4 @@
-//! The read-write lock, as its users see it.
+//! The read-write lock in the public interface.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -16,8 +16,8 @@ fn still_read(upgrade: Result<Guard, NotConverted>) -> Guard {
     guard.expect("it is the reader that it was")
 }
 
-/// Readers hold the lock together, each with a token of its own. A writer holds it alone. The mutex of the same name is
-/// a writer.
+/// Readers hold the lock together, each with a token of its own. A writer holds the lock alone. The
+/// mutex of the same name is a writer.
 pub async fn readers_hold_it_together_and_writers_alone(case: &Case) {
     let (one, two) = (lock(case).await, lock(case).await);
     let (a, b) = (one.read().await.unwrap(), two.read().await.unwrap());
@@ -37,7 +37,8 @@ pub async fn readers_hold_it_together_and_writers_alone(case: &Case) {
     case.is_free(&case.name("lock")).await;
 }
 
-/// Claims are served in the order of their arrival: readers behind a writer wait with it, and none of them starves.
+/// Claims are served in the order of their arrival: readers behind a writer wait with it, and no
+/// claim starves.
 pub async fn neither_readers_nor_writers_starve(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("lock"));
     let reading = lock(case).await.read().await.unwrap();
@@ -76,7 +77,8 @@ pub async fn a_wait_ends_with_its_time(case: &Case) {
     case.is_free(&case.name("lock")).await;
 }
 
-/// A writer that becomes a reader lets readers in, and no writer. Its token stays, and it is renewed as before.
+/// A writer that becomes a reader lets readers in, and no writer. The reader has the writer's
+/// token, and is renewed as before.
 pub async fn a_downgrade_lets_readers_in_and_no_writer(case: &Case) {
     let test_client = case.test_client(case.short()).await;
     let others = lock(case).await;
@@ -118,7 +120,7 @@ pub async fn what_cannot_be_downgraded_comes_back(case: &Case) {
     case.is_free(&case.name("lock")).await;
 }
 
-/// A lone reader becomes the writer, with a token of its own, and is renewed as one.
+/// A lone reader becomes the writer, with a token of its own, and is renewed as a writer.
 pub async fn a_lone_reader_becomes_the_writer(case: &Case) {
     let (test_client, others) = (case.test_client(case.short()).await, lock(case).await);
     let reader = test_client.keeper.rw_lock(case.name("lock")).unwrap().read().reason("why").await.unwrap();
@@ -155,7 +157,7 @@ pub async fn a_reader_in_company_stays_a_reader(case: &Case) {
     let waiting = tokio::spawn(others.write().into_future());
     case.until_waiting(&test_client.keeper, &case.name("lock"), 1).await;
     let reader = still_read(reader.try_upgrade().await);
-    // It goes on being renewed.
+    // The reader is still renewed.
     case.pass(case.short().ttl * 3).await;
     reader.check().unwrap();
     assert!(!waiting.is_finished());
@@ -171,7 +173,7 @@ pub async fn two_upgraders_stay_readers_until_one_gives_way(case: &Case) {
         let (a, b) = (one.read().await.unwrap(), two.read().await.unwrap());
         let (a, b) = tokio::join!(a.try_upgrade(), b.try_upgrade());
         let (a, b) = (still_read(a), still_read(b));
-        // Whoever gives way lets the other go on.
+        // One reader releases the lock, and the other goes on.
         a.release().await.unwrap();
         let writer = b.try_upgrade().await.unwrap();
         writer.release().await.unwrap();
@@ -220,7 +222,7 @@ pub async fn a_fixed_lease_is_upgraded(case: &Case) {
 pub async fn max_hold_outlives_an_upgrade(case: &Case) {
     let lock = lock(case).await;
     let start = case.now();
-    // A busy machine has what is left of it for the upgrade.
+    // A busy machine has two thirds of `most` for the upgrade.
     let most = Duration::from_secs(9);
     let reader = lock.read().max_hold(most).await.unwrap();
     case.pass(most / 3).await;
@@ -228,14 +230,15 @@ pub async fn max_hold_outlives_an_upgrade(case: &Case) {
     assert_eq!(writer.lost().await, LostReason::MaxHold);
     let held = case.since(start);
     assert!(held >= most, "{held:?}");
-    // On a busy machine everything may take long.
+    // On a busy machine every step may take long.
     assert!(
         case.harness().time() != Time::Virtual || held < most + most / 4,
         "it began anew with the upgrade: {held:?}"
     );
 }
 
-/// An attempt that would wait behind its own owner is refused. If it need not wait, it is granted.
+/// An attempt that would wait behind its own owner is refused. An attempt that need not wait is
+/// granted.
 pub async fn waiting_behind_oneself_is_refused(case: &Case) {
     let (keeper, others, me) = (case.keeper().await, lock(case).await, Owner::new());
     let lock = keeper.rw_lock(case.name("lock")).unwrap();

@@ -1,4 +1,4 @@
-//! The semaphore, as its users see it.
+//! The semaphore in the public interface.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -66,7 +66,7 @@ pub async fn an_adopted_guard_gives_back_all_or_nothing(case: &Case) {
     case.is_free(&case.name("pool")).await;
 }
 
-/// A claim for many permits is not overtaken by claims for few.
+/// Claims for few permits do not overtake a claim for many permits.
 pub async fn who_wants_many_is_not_overtaken(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("pool"));
     let (one, two) = (semaphore(case, 3).await, semaphore(case, 3).await);
@@ -178,7 +178,7 @@ pub async fn unfair_ones_wait_beside_the_line(case: &Case) {
     case.is_free(&case.name("pool")).await;
 }
 
-/// No more permits are held than there are, however many tasks want some, and each task is served.
+/// Tasks never hold more permits than the semaphore has, and each task gets its permits.
 pub async fn many_tasks_share_few_permits(case: &Case) {
     let used = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
     let mut tasks = Vec::new();
@@ -203,7 +203,7 @@ pub async fn many_tasks_share_few_permits(case: &Case) {
     case.is_free(&case.name("pool")).await;
 }
 
-/// An owner may acquire further permits, but never waits behind those that it has.
+/// An owner may acquire further permits, but never waits behind its own permits.
 pub async fn waiting_behind_oneself_is_refused(case: &Case) {
     let (test_client, me) = (case.test_client(Ttls::long()).await, Owner::new());
     let pool = test_client.keeper.semaphore(case.name("pool"), 2).unwrap();

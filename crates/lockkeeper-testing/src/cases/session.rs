@@ -4,7 +4,8 @@ use crate::{Case, Client, Ttls};
 use lockkeeper::ErrorKind;
 use lockkeeper::store::{LiveState, SessionId, SessionSpec, TOMBSTONE_MIN};
 
-/// The close of a session frees its locks and removes its waiters, listed or not, and wakes the claims that can go on.
+/// The close of a session frees its locks and removes its waiters, whether it lists them or not,
+/// and wakes the claims that can go on.
 pub async fn closing_frees_everything(case: &Case) {
     let client = case.client(Ttls::long()).await;
     let (held, waiting) = (client.mutex(&case.name("x")), client.mutex(&case.name("y")));
@@ -20,7 +21,7 @@ pub async fn closing_frees_everything(case: &Case) {
     first_y.sees(&[&first_y, &next_y], 1).await;
 }
 
-/// A session may be closed twice, and without anything in it.
+/// A session may be closed twice, and without claims.
 pub async fn closing_twice_is_fine(case: &Case) {
     let client = case.client(Ttls::long()).await;
     let [other] = case.mutexes("lock").await;
@@ -89,7 +90,8 @@ pub async fn an_expired_session_is_lost(case: &Case) {
     b.granted().await;
 }
 
-/// A session is opened twice with one id, as after a lost answer: it is the same session, with all that it has.
+/// Two openings with one id, as after a lost answer, open one session: the session keeps all its
+/// claims.
 pub async fn the_same_id_is_the_same_session(case: &Case) {
     let client = case.client(Ttls::long()).await;
     let (held, waiting) = (client.mutex(&case.name("x")), client.mutex(&case.name("y")));
@@ -119,7 +121,7 @@ pub async fn a_closed_session_is_not_opened_again(case: &Case) {
     assert!(held.is_lost().await);
 }
 
-/// A session that was closed is not opened again for as long as a tombstone stands.
+/// A session that was closed is not opened again for as long as a tombstone lasts.
 pub async fn a_closed_session_is_remembered_for_its_time(case: &Case) {
     let client = case.client(Ttls::long()).await;
     client.close(&[]).await;
@@ -127,7 +129,8 @@ pub async fn a_closed_session_is_remembered_for_its_time(case: &Case) {
     assert_eq!(client.opened_again().await.unwrap_err().kind(), ErrorKind::SessionLost);
 }
 
-/// A session stays with the durations with which it was opened: a repeat with others is refused, and changes nothing.
+/// A session keeps the durations of its first opening. A repeated opening with other durations is
+/// refused, and changes nothing.
 pub async fn other_durations_are_refused(case: &Case) {
     let held = case.mutex("lock", Ttls::long()).await;
     let token = held.granted().await;
@@ -141,7 +144,7 @@ pub async fn other_durations_are_refused(case: &Case) {
     assert_eq!(held.held().await, token);
 }
 
-/// A tombstone stands although the session of its claim was closed.
+/// A tombstone lasts although the session of its claim was closed.
 pub async fn a_tombstone_outlives_a_close(case: &Case) {
     let [a, mut late] = case.mutexes("lock").await;
     a.granted().await;
@@ -165,7 +168,7 @@ pub async fn leftovers_are_removed(case: &Case) {
     let leftover = client.mutex(&case.name("lock"));
     let next = case.writer("lock").await;
     leftover.granted().await;
-    // One list may be old: what is not in it is not gone yet.
+    // One list may be old, so a claim that it lacks is not removed yet.
     renewed(&client).await;
     next.clone().trying().busy().await;
     let waiting = tokio::spawn(async move { next.with_new_id().acquire().await });

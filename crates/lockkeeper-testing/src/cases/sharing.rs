@@ -1,10 +1,11 @@
-//! One detached session that several clients use at once, most of which did not open it.
+//! One detached session that several clients use at once. Most of the clients did not open the
+//! session.
 
 use crate::{Case, Ttls};
 use lockkeeper::ErrorKind;
 use lockkeeper::store::{LiveState, Withdrawal};
 
-/// Two clients open a session with one id, and it is one session.
+/// Two clients open a session with one id, and both use one session.
 pub async fn two_clients_open_one_session(case: &Case) {
     let a = case.detached(Ttls::long()).await;
     let held = a.mutex(&case.name("lock"));
@@ -29,7 +30,8 @@ pub async fn a_claim_is_renewed_through_another_client(case: &Case) {
     assert_eq!(held.held().await, token);
 }
 
-/// A client claims in a session that it did not open, and the client that opened it renews and releases the claim.
+/// A client claims in a session of another client. The client that opened the session renews and
+/// releases the claim.
 pub async fn a_client_claims_in_the_session_of_another(case: &Case) {
     let (a, next) = (case.detached(Ttls::long()).await, case.writer("lock").await);
     let theirs = case.beside(&a).await.mutex(&case.name("lock"));
@@ -41,7 +43,7 @@ pub async fn a_client_claims_in_the_session_of_another(case: &Case) {
     assert!(theirs.is_lost().await);
 }
 
-/// A claim that waits gets the lock through another client than the one that put it into the line.
+/// A waiting claim gets the lock through another client than the client that sent the claim first.
 pub async fn a_claim_goes_on_waiting_through_another_client(case: &Case) {
     let (a, holder) = (case.detached(Ttls::long()).await, case.writer("lock").await);
     holder.granted().await;
@@ -72,7 +74,8 @@ pub async fn a_close_through_another_client_frees_what_it_lists(case: &Case) {
     assert!(held.is_lost().await);
 }
 
-/// Where claims live as long as their session, the close of another client ends all claims, listed or not.
+/// If claims live as long as their session, the close of another client ends all claims, listed or
+/// not.
 pub async fn a_close_through_another_client_frees_everything(case: &Case) {
     let a = case.detached(Ttls::long()).await;
     let (held, waiting) = (a.mutex(&case.name("x")), a.mutex(&case.name("y")));

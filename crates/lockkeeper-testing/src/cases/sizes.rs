@@ -1,11 +1,11 @@
-//! A semaphore whose size changes while it is in use: claims of one line name different numbers of permits. No holder's
-//! number is ever exceeded.
+//! A semaphore whose size changes while it is in use: the claims of one line name different
+//! capacities. The holders never exceed the capacity that any of them names.
 
 use std::time::Duration;
 
 use crate::{Case, Contender};
 
-/// Claims of these weights and numbers, as `(weight, of)`.
+/// Claims with these weights and capacities, as `(weight, of)`.
 async fn pool<const N: usize>(case: &Case, claims: [(u32, u32); N]) -> [Contender; N] {
     let mut contenders = Vec::new();
     for (weight, of) in claims {
@@ -14,7 +14,8 @@ async fn pool<const N: usize>(case: &Case, claims: [(u32, u32); N]) -> [Contende
     contenders.try_into().expect("as many as claims")
 }
 
-/// The size goes from 3 to 5. Claims that name 5 keep to 3 beside a holder that names 3, and to 5 when it has left.
+/// The size goes from 3 to 5. Claims that name 5 keep to 3 beside a holder that names 3, and to 5
+/// when that holder has left.
 pub async fn a_larger_number_counts_when_the_smaller_has_left(case: &Case) {
     let [a, b, c, d, e, f] = pool(case, [(2, 3), (1, 3), (1, 5), (3, 5), (1, 5), (1, 5)]).await;
     a.granted().await;
@@ -32,8 +33,8 @@ pub async fn a_larger_number_counts_when_the_smaller_has_left(case: &Case) {
     c.sees(&[&c, &d, &e], 3).await;
 }
 
-/// The size goes from 5 to 3. A claim that names 3 waits until no more than 3 permits are held with its own. From then
-/// on the limit is 3.
+/// The size goes from 5 to 3. A claim that names 3 waits until the holders have no more than 3
+/// permits together with it. From then on the limit is 3.
 pub async fn a_smaller_number_waits_until_it_is_kept_to(case: &Case) {
     let [a, b, c, d, e] = pool(case, [(3, 5), (2, 5), (1, 3), (2, 5), (1, 5)]).await;
     a.granted().await;
@@ -50,7 +51,7 @@ pub async fn a_smaller_number_waits_until_it_is_kept_to(case: &Case) {
     c.sees(&[&c, &d, &e], 2).await;
 }
 
-/// Waiters that name a larger number do not raise the number of the holder before them.
+/// Waiters that name a larger capacity do not raise the limit of the holder before them.
 pub async fn a_larger_number_behind_lifts_no_limit(case: &Case) {
     let [holder, first, second, late] = pool(case, [(2, 3), (2, 10), (1, 100), (1, 3)]).await;
     holder.granted().await;
@@ -62,13 +63,14 @@ pub async fn a_larger_number_behind_lifts_no_limit(case: &Case) {
     holder.release().await;
     first.granted().await;
     second.granted().await;
-    // Four are held with its own, and it knows three.
+    // With its own permit four permits would be held, and `late` names a capacity of 3.
     late.queued().await;
     second.release().await;
     late.granted().await;
 }
 
-/// A claim with a small number at the head of the queue is not overtaken by claims with a larger one.
+/// A claim with a small capacity at the head of the queue is not overtaken by claims with a larger
+/// capacity.
 pub async fn a_small_number_at_the_head_is_not_overtaken(case: &Case) {
     let [holder, small, behind] = pool(case, [(2, 5), (1, 2), (1, 5)]).await;
     holder.granted().await;
@@ -81,7 +83,8 @@ pub async fn a_small_number_at_the_head_is_not_overtaken(case: &Case) {
     behind.granted().await;
 }
 
-/// When that claim gives up, the store grants all claims behind it that fit, and wakes them.
+/// When a waiter with a small capacity gives up, the store grants all claims behind it that fit,
+/// and wakes them.
 pub async fn a_small_number_that_gives_up_lets_others_in(case: &Case) {
     let [holder, small, a, b, c] = pool(case, [(2, 4), (1, 2), (1, 4), (1, 5), (1, 5)]).await;
     holder.granted().await;
@@ -97,7 +100,7 @@ pub async fn a_small_number_that_gives_up_lets_others_in(case: &Case) {
     holder.sees(&[&holder, &a, &b, &c], 3).await;
 }
 
-/// The same happens when that claim expires.
+/// When a waiter with a small capacity expires, the store grants the claims behind it.
 pub async fn a_small_number_that_dies_waiting_lets_others_in(case: &Case) {
     let [holder, small, a, b] = pool(case, [(2, 5), (1, 2), (1, 5), (1, 5)]).await;
     holder.granted().await;
@@ -110,7 +113,8 @@ pub async fn a_small_number_that_dies_waiting_lets_others_in(case: &Case) {
     holder.sees(&[&holder, &a, &b], 3).await;
 }
 
-/// A holder with a small number keeps many claims waiting. When it leaves, they are granted together, and woken.
+/// A holder with a small capacity keeps many claims waiting. When the holder leaves, the store
+/// grants and wakes the claims together.
 pub async fn a_small_number_that_leaves_lets_many_in(case: &Case) {
     let [small, a, b, c, more] = pool(case, [(1, 1), (1, 3), (1, 4), (1, 5), (1, 5)]).await;
     small.granted().await;
@@ -127,7 +131,8 @@ pub async fn a_small_number_that_leaves_lets_many_in(case: &Case) {
     a.sees(&[&a, &b, &c, &more], 3).await;
 }
 
-/// A small number counts for exactly as long as its holder has the lock, whatever other holders there are.
+/// A small capacity counts for exactly as long as its holder has the lock, beside any other
+/// holders.
 pub async fn a_small_number_leaves_with_its_holder(case: &Case) {
     let [large, small, beside, waits, also] = pool(case, [(1, 5), (1, 3), (1, 5), (1, 5), (1, 5)]).await;
     large.granted().await;
@@ -139,14 +144,14 @@ pub async fn a_small_number_leaves_with_its_holder(case: &Case) {
     waits.granted().await;
     also.granted().await;
     large.sees(&[&large, &beside, &waits, &also], 4).await;
-    // What comes after it counts by itself, too.
+    // The capacity of a later claim counts too.
     let [again] = pool(case, [(1, 4)]).await;
     again.queued().await;
     beside.release().await;
     again.granted().await;
 }
 
-/// The same holds for a holder that expires.
+/// When a holder with a small capacity expires, its capacity no longer counts.
 pub async fn a_small_number_dies_with_its_holder(case: &Case) {
     let ttls = case.short();
     let [large, waits, also] = pool(case, [(1, 5), (1, 5), (1, 5)]).await;
@@ -162,7 +167,7 @@ pub async fn a_small_number_dies_with_its_holder(case: &Case) {
     large.sees(&[&large, &waits, &also], 3).await;
 }
 
-/// A try is granted only within the numbers of all holders and its own.
+/// A try is granted only within the capacities of all holders, and within its own capacity.
 pub async fn a_try_keeps_to_everybodys_number(case: &Case) {
     let [small, large, own, fits] = pool(case, [(1, 2), (2, 5), (1, 1), (1, 5)]).await;
     small.granted().await;
@@ -175,7 +180,7 @@ pub async fn a_try_keeps_to_everybodys_number(case: &Case) {
     large.trying().granted().await;
 }
 
-/// A smaller number that comes later takes nothing from the holders.
+/// A later claim with a smaller capacity takes nothing from the holders.
 pub async fn what_is_granted_stays_granted(case: &Case) {
     let [a, b, small] = pool(case, [(2, 5), (2, 5), (1, 2)]).await;
     let tokens = [a.granted().await, b.granted().await];
@@ -185,7 +190,8 @@ pub async fn what_is_granted_stays_granted(case: &Case) {
     a.sees(&[&a, &b, &small], 2).await;
 }
 
-/// The smallest number of the holders counts, and each claim shows its own. The number of a waiter does not count.
+/// The smallest capacity of the holders counts, and each claim shows its own capacity. The capacity
+/// of a waiter does not count.
 pub async fn the_number_that_counts_is_shown(case: &Case) {
     let [a, b, c, late] = pool(case, [(1, 5), (1, 3), (1, 4), (2, 2)]).await;
     a.granted().await;
@@ -206,7 +212,7 @@ pub async fn the_number_that_counts_is_shown(case: &Case) {
     assert_eq!(late.line().await.capacity(), Some(2));
 }
 
-/// A claim that replaces the only holder counts with its own number.
+/// A claim that replaces the only holder counts with its own capacity.
 pub async fn a_replacement_brings_its_own_number(case: &Case) {
     let [permit] = pool(case, [(1, 3)]).await;
     let mut other = permit.with_new_id().replacing(&permit);
@@ -214,7 +220,7 @@ pub async fn a_replacement_brings_its_own_number(case: &Case) {
     let old = permit.granted().await;
     assert!(other.granted().await > old);
     assert_eq!(other.line().await.capacity(), Some(5));
-    // Kept: with its client a claim may go, too.
+    // The clients stay, since a claim may end with its client.
     let [one, another] = pool(case, [(1, 5), (1, 5)]).await.map(Contender::trying);
     one.granted().await;
     another.busy().await;

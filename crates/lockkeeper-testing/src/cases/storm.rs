@@ -1,5 +1,5 @@
-//! Many clients on a store that loses, doubles, delays and refuses requests: exclusion by validity intervals, tokens
-//! that rise, and a free lock afterwards.
+//! Many clients on a store that loses, doubles, delays and refuses requests: no two holders at
+//! once, tokens that rise, and a free lock afterwards.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use lockkeeper::layer::{Fault, Faults};
 use lockkeeper::time::Instant;
 use lockkeeper::{Error, ErrorKind};
 
-/// One hold, as its holder believed in it.
+/// One hold, with the times at which its guard reported the lock as held.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     token: u64,
@@ -64,7 +64,7 @@ async fn acquire_under(case: &Case, faults: &Faults, clients: u64, rounds: usize
                 for _ in 0..3 {
                     clock.sleep(Duration::from_millis(7)).await;
                     let now = clock.now();
-                    // Believed at `now`, whatever comes later.
+                    // The guard reported the lock as held at `now`, even if the hold is lost later.
                     if guard.check().is_ok() {
                         until = now;
                     }
@@ -94,7 +94,7 @@ async fn acquire_under(case: &Case, faults: &Faults, clients: u64, rounds: usize
     case.is_free(&name).await;
 }
 
-/// In the order of their tokens, nobody began before the one before it had ended.
+/// In the order of their tokens, no hold began before the hold before it had ended.
 fn check(held: &mut [Held]) {
     held.sort_by_key(|h| h.token);
     for pair in held.windows(2) {
@@ -108,7 +108,7 @@ fn survivable(error: &Error) {
     assert_ne!(error.kind(), ErrorKind::Timeout, "nobody limited the wait");
 }
 
-/// The more faults there are the longer it takes, but every client gets the lock.
+/// More faults take more time, but every client gets the lock.
 pub async fn everybody_gets_it_in_the_end(case: &Case) {
     let name = case.name("m");
     let faults = Faults::none().with(Fault::LostReply, 250).with(Fault::LostWake, 500);

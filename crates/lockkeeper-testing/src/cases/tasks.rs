@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::{Case, Ttls};
 
-/// One task of a process stands in the store's line for all of them, and they are served in their order.
+/// One task of a process waits in the store's line for all its tasks, and the tasks get the lock in
+/// their order.
 pub async fn one_of_them_waits_in_line(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
@@ -20,7 +21,7 @@ pub async fn one_of_them_waits_in_line(case: &Case) {
             served.lock().unwrap().push((i, guard.token()));
             guard.release().await.unwrap();
         }));
-        // The order in which tasks begin is theirs: each is in the queue before the next is made.
+        // The order of the tasks is known: each task is in the queue before the next task begins.
         case.until("the task waits", async || {
             let entries = test_client.event_log.entries();
             entries.iter().filter(|e| *e == "contended").count() == i && test_client.event_log.has("queued")
@@ -72,7 +73,7 @@ pub async fn nobody_is_left_when_all_give_up(case: &Case) {
     let test_client = case.test_client(Ttls::long()).await;
     let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(test_client.mutex(&name).lock().into_future())).collect();
     case.until_waiting(&holder, &name, 1).await;
-    // From the front, so that each inherits the place before it gives up.
+    // The tasks give up from the front, so each task inherits the place before it gives up.
     for task in tasks {
         task.abort();
         let _ = task.await;

@@ -1,4 +1,4 @@
-//! Several futures of one case side by side, each polled only when it asks for it.
+//! Several futures of one case side by side. Each future is polled only when it asks for a poll.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Drives all futures to their end, and returns their outputs in order. A future that counts its
-/// polls is not polled for a neighbor's sake.
+/// polls gets no poll because of another future.
 pub(super) async fn together<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut slots: Vec<_> = futures.into_iter().map(Slot::new).collect();
     poll_fn(|cx| {
@@ -29,7 +29,7 @@ impl<F: Future> Slot<F> {
         Self { future: Box::pin(future), output: None, wish: Arc::new(Wish::new()) }
     }
 
-    /// Polls the future if it wants that; returns whether it has ended.
+    /// Polls the future if it has asked for a poll. Returns whether the future has ended.
     fn poll(&mut self, cx: &Context<'_>) -> bool {
         if self.output.is_none() && self.wish.take(cx.waker()) {
             let waker = Waker::from(Arc::clone(&self.wish));
@@ -41,7 +41,7 @@ impl<F: Future> Slot<F> {
     }
 }
 
-/// Whether a future wants to be polled, and what wakes the task that all of them are in.
+/// Whether a future has asked for a poll, and the waker of the task that polls all futures.
 struct Wish {
     is_made: AtomicBool,
     task: Mutex<Waker>,
@@ -53,7 +53,7 @@ impl Wish {
     }
 
     fn take(&self, task: &Waker) -> bool {
-        // First the waker, so that a wish that comes now wakes the task again.
+        // The waker is set first, so that a wish from now on wakes the task again.
         self.task.lock().unwrap_or_else(PoisonError::into_inner).clone_from(task);
         self.is_made.swap(false, Ordering::AcqRel)
     }

@@ -10,7 +10,8 @@ pub async fn they_are_in_range(case: &Case) {
     assert!((1..1 << 54).contains(&token), "{token}");
 }
 
-/// Each holder's token is higher than that of the holder before it, however quickly they follow one another.
+/// Each holder has a higher token than the holder before it, even if they follow one another
+/// quickly.
 pub async fn they_rise_over_releases(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let mut last = 0;
@@ -23,7 +24,7 @@ pub async fn they_rise_over_releases(case: &Case) {
     }
 }
 
-/// Tokens rise along the line: a later claim has the higher token, also after the hand-off.
+/// Tokens rise along the line: a later claim has the higher token, after a hand-off too.
 pub async fn they_rise_along_the_line(case: &Case) {
     let all = case.mutexes::<4>("lock").await;
     let mut last = all[0].granted().await;
@@ -38,7 +39,7 @@ pub async fn they_rise_along_the_line(case: &Case) {
     }
 }
 
-/// A token is higher than that of a holder that has died.
+/// A token is higher than the token of a holder that has expired.
 pub async fn they_rise_over_expiry(case: &Case) {
     let silent = case.mutex("lock", case.short()).await;
     let next = case.writer("lock").await;
@@ -48,7 +49,7 @@ pub async fn they_rise_over_expiry(case: &Case) {
     assert!(new > old, "{new} after {old}");
 }
 
-/// A token is higher than that of a holder whose session was closed.
+/// A token is higher than the token of a holder whose session was closed.
 pub async fn they_rise_over_a_close(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let old = a.granted().await;
@@ -57,7 +58,7 @@ pub async fn they_rise_over_a_close(case: &Case) {
     assert!(new > old, "{new} after {old}");
 }
 
-/// A token is higher than that of a holder whose lock was broken.
+/// A token is higher than the token of a holder whose lock was broken.
 pub async fn they_rise_over_a_break(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let old = a.granted().await;
@@ -82,7 +83,7 @@ pub async fn one_claim_has_one_token(case: &Case) {
     assert!(line.last_token.is_none_or(|last| last == token), "the highest one given out");
 }
 
-/// Holders that share the lock have tokens of their own, and a writer after them has a higher one.
+/// Each holder of a shared lock has a token of its own, and a writer after them has a higher token.
 pub async fn readers_have_tokens_of_their_own(case: &Case) {
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
     let writer = case.writer("lock").await;
@@ -94,7 +95,7 @@ pub async fn readers_have_tokens_of_their_own(case: &Case) {
     assert!(writer.granted().await > second);
 }
 
-/// The highest token is remembered when the line is empty, if the store remembers it at all.
+/// The store remembers the highest token while the line is empty, if it remembers tokens at all.
 pub async fn the_last_one_is_remembered(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;

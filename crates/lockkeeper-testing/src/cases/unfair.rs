@@ -26,7 +26,7 @@ pub async fn it_waits_for_the_lock_without_a_place_in_line(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// A later claim that stands in line gets the lock before an unfair attempt.
+/// A later claim that waits in line gets the lock before an unfair attempt.
 pub async fn an_unfair_claim_never_overtakes_a_waiter(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let (beside, in_line) = (case.test_client(Ttls::long()).await, case.test_client(Ttls::long()).await);
@@ -41,7 +41,7 @@ pub async fn an_unfair_claim_never_overtakes_a_waiter(case: &Case) {
     assert!(unfair.iter().all(|attempt| !attempt.is_finished()));
     let mut last = fair.token();
     fair.release().await.unwrap();
-    // Which of them comes next is nobody's promise.
+    // The order among the unfair attempts is not promised.
     let (tokens, mut seen) = tokio::sync::mpsc::unbounded_channel();
     for attempt in unfair {
         let tokens = tokens.clone();
@@ -59,7 +59,7 @@ pub async fn an_unfair_claim_never_overtakes_a_waiter(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// The release wakes an unfair attempt, not a look from time to time.
+/// A release wakes an unfair attempt. The attempt does not wait for its next look.
 pub async fn a_release_wakes_it(case: &Case) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let mut fastest = Duration::MAX;
@@ -72,11 +72,11 @@ pub async fn a_release_wakes_it(case: &Case) {
         waiting.await.unwrap().unwrap().release().await.unwrap();
         fastest = fastest.min(case.since(released));
     }
-    // It would look by itself every eight to ten seconds.
+    // Without a wake-up the attempt would look after eight to ten seconds.
     assert!(fastest < Duration::from_secs(2), "{fastest:?}");
 }
 
-/// An unfair attempt waits for as long as it may, and no longer.
+/// An unfair attempt waits until its limit is over, and no longer.
 pub async fn its_wait_ends_with_its_time(case: &Case) {
     let (name, a, b) = (case.name("m"), case.keeper().await, case.keeper().await);
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();
@@ -92,7 +92,7 @@ pub async fn its_wait_ends_with_its_time(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// Unfair attempts exclude each other, and the claims in line.
+/// Unfair attempts and the claims in line exclude each other.
 pub async fn many_of_them_lose_no_increment(case: &Case) {
     let (name, counter) = (case.name("m"), LostUpdateCounter::default());
     let mut tasks = Vec::new();
@@ -117,11 +117,11 @@ pub async fn many_of_them_lose_no_increment(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// An unfair attempt with a fixed lease has the whole lease, however long it has waited, and no more.
+/// An unfair attempt with a fixed lease has the whole lease after a long wait, and no more.
 pub async fn it_keeps_to_its_lease(case: &Case) {
     let (name, a) = (case.name("m"), case.keeper().await);
     let test_client = case.test_client(Ttls::long()).await;
-    // Half of it is more than a slow machine takes to look.
+    // Half of the lease is longer than a slow machine takes to look.
     let lease = case.short().ttl.max(Duration::from_secs(4));
     let guard = a.mutex(&name).unwrap().lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex(&name).lock().unfair().lease(lease).into_future());

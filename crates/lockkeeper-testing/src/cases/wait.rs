@@ -1,4 +1,4 @@
-//! Wake-ups: a hint may come too often, but must never be missing.
+//! Wake-ups: a wake-up may come too often, but must never be missing.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use lockkeeper::store::{Interest, LiveState, Renewal, Verdict, Wake};
 
 const SHORTLY: Duration = Duration::from_millis(300);
 
-/// The next waiter hears of the hand-off while it waits.
+/// The next waiter learns of the hand-off while it waits.
 pub async fn a_hand_off_wakes_the_next(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -20,7 +20,7 @@ pub async fn a_hand_off_wakes_the_next(case: &Case) {
     assert_eq!(b.held().await, token);
 }
 
-/// A wait hears at once of a grant between the claim and the wait.
+/// A wait learns at once of a grant between the claim and the wait.
 pub async fn a_grant_before_the_wait_is_not_missed(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -29,7 +29,7 @@ pub async fn a_grant_before_the_wait_is_not_missed(case: &Case) {
     b.wakes_with_its_grant(seen).await;
 }
 
-/// A release grants the lock to no other waiter than the next one.
+/// A release grants the lock to the next waiter, and to no other.
 pub async fn a_hand_off_grants_nobody_else(case: &Case) {
     let [a, b, c] = case.mutexes("lock").await;
     a.granted().await;
@@ -41,7 +41,7 @@ pub async fn a_hand_off_grants_nobody_else(case: &Case) {
     b.sees(&[&b, &c], 1).await;
 }
 
-/// A wait without news ends when its time is over, not before and not much later.
+/// A wait without a change ends when its time is over, not before and not much later.
 pub async fn a_wait_ends_with_its_time(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -60,7 +60,7 @@ pub async fn a_wait_ends_with_its_time(case: &Case) {
     panic!("20 waits ended early though nothing happened");
 }
 
-/// A wait for a claim that is no longer there ends, whenever the claim was removed.
+/// A wait for a claim that was removed ends, whether the removal came before the wait or during it.
 pub async fn the_wait_of_a_removed_claim_ends(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -75,7 +75,7 @@ pub async fn the_wait_of_a_removed_claim_ends(case: &Case) {
     assert_eq!(b.wait(seen, within).await, Wake::Changed);
 }
 
-/// An observer of a name hears of every change of its line.
+/// An observer of a name learns of every change of its line.
 pub async fn a_watcher_sees_every_change(case: &Case) {
     let [watcher, a, b] = case.mutexes("lock").await;
     let seen = async || watcher.line().await.revision;
@@ -111,7 +111,7 @@ pub async fn a_wait_can_be_dropped(case: &Case) {
     tokio::join!(b.wakes_with_its_grant(seen), a.release());
 }
 
-/// Many waits on many names may go on at once, and each hears of its own name.
+/// Many waits on many names may go on at once, and each wait learns of its own name.
 pub async fn each_waiter_learns_of_its_own_grant(case: &Case) {
     let mut waiting: Vec<(Contender, Contender)> = Vec::new();
     let client = case.client(crate::Ttls::long()).await;
@@ -149,8 +149,8 @@ pub async fn a_claim_sent_again_elsewhere_is_woken_there(case: &Case) {
     assert_eq!(elsewhere.held().await, token);
 }
 
-/// Neither a late copy of the first client's request, nor its wait and its renewal, nor another claim of it takes the
-/// wake-up away from the client that waits.
+/// Some requests of the first client do not take the wake-up away from the client that waits: a
+/// late copy of the claim, a wait, a renewal, and another claim.
 pub async fn no_other_client_takes_a_wake_up_away(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let (first, second) = (case.detached(Ttls::long()).await, case.client(Ttls::long()).await);

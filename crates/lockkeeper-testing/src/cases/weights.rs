@@ -1,4 +1,5 @@
-//! Readers, writers and permits: which claims fit beside each other, and which have to wait although they would fit.
+//! Readers, writers and permits: the claims that fit beside each other, and the claims that have to
+//! wait although they would fit.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use crate::{Case, Contender};
 use lockkeeper::ErrorKind;
 use lockkeeper::store::{Evict, LiveState, MAX, Renewal, Target, Verdict};
 
-/// Readers hold together.
+/// Readers hold the lock together.
 pub async fn readers_share(case: &Case) {
     let (r1, r2, r3) = (case.reader("lock").await, case.reader("lock").await, case.reader("lock").await);
     r1.granted().await;
@@ -15,7 +16,7 @@ pub async fn readers_share(case: &Case) {
     r1.sees(&[&r1, &r2, &r3], 3).await;
 }
 
-/// A writer holds alone, against readers and writers.
+/// A writer holds the lock alone: neither readers nor writers hold it too.
 pub async fn a_writer_is_alone(case: &Case) {
     let (writer, another) = (case.writer("lock").await, case.writer("lock").await.trying());
     let reader = case.reader("lock").await.trying();
@@ -53,7 +54,7 @@ pub async fn a_try_does_not_overtake(case: &Case) {
     r1.sees(&[&r1, &writer], 1).await;
 }
 
-/// As many permits are granted as there are.
+/// The store grants all permits of the semaphore, and no more.
 pub async fn permits_are_counted(case: &Case) {
     let [a, b, c, d] = permits(case, [1, 1, 1, 1]).await;
     a.granted().await;
@@ -66,8 +67,9 @@ pub async fn permits_are_counted(case: &Case) {
     a.sees(&[&a, &c, &d], 3).await;
 }
 
-/// The granted claims are the front of the line: a small claim waits behind a large one although it would fit. If the
-/// small claim were granted first, the large one would later exceed the capacity.
+/// The granted claims are the front of the line: a small claim waits behind a large claim although
+/// the small claim would fit. If the small claim were granted first, the large claim would later
+/// exceed the capacity.
 pub async fn a_large_claim_holds_up_smaller_ones(case: &Case) {
     let [first, second, large, small] = permits(case, [1, 1, 2, 1]).await;
     first.granted().await;
@@ -91,7 +93,7 @@ pub async fn a_release_of_many_permits_lets_many_in(case: &Case) {
     let seen = [a.queued().await, b.queued().await, c.queued().await];
     more.queued().await;
     let release = async {
-        // By then they listen: nobody but the store tells them, and nobody of them is renewed.
+        // By then the claims wait. Only the store wakes them, since no client renews them.
         case.pass(Duration::from_millis(200)).await;
         all.release().await;
     };
@@ -102,7 +104,7 @@ pub async fn a_release_of_many_permits_lets_many_in(case: &Case) {
     a.sees(&[&a, &b, &c, &more], 3).await;
 }
 
-/// The number of claims ahead counts all of them, holders and waiters.
+/// The number of claims ahead counts holders and waiters.
 pub async fn the_number_ahead_counts_everybody(case: &Case) {
     let [a, b, c, d] = permits(case, [2, 1, 3, 1]).await;
     a.granted().await;
@@ -127,7 +129,7 @@ pub async fn a_lone_reader_can_be_replaced(case: &Case) {
     case.reader("lock").await.trying().busy().await;
 }
 
-/// A claim of another kind cannot get in by replacing one.
+/// A claim of another kind cannot replace a claim.
 pub async fn a_replacement_is_of_the_same_kind(case: &Case) {
     let [permit] = permits(case, [1]).await;
     let mut other = permit.with_new_id().replacing(&permit);
@@ -137,7 +139,8 @@ pub async fn a_replacement_is_of_the_same_kind(case: &Case) {
     permit.sees(&[&permit], 1).await;
 }
 
-/// A reader beside another reader is not replaced: it keeps its claim, and nothing is left of the attempt.
+/// A reader beside another reader is not replaced: the reader keeps its claim, and the attempt
+/// leaves nothing.
 pub async fn a_reader_in_company_is_not_replaced(case: &Case) {
     let (reader, other) = (case.reader("lock").await, case.reader("lock").await);
     let token = reader.granted().await;
@@ -147,7 +150,8 @@ pub async fn a_reader_in_company_is_not_replaced(case: &Case) {
     reader.sees(&[&reader, &other], 2).await;
 }
 
-/// A reader before a waiter is not replaced: a new token would stand before that of the waiter.
+/// A reader before a waiter is not replaced: the line would have a new token before the waiter's
+/// token.
 pub async fn a_reader_before_a_waiter_is_not_replaced(case: &Case) {
     let (reader, waiter) = (case.reader("lock").await, case.writer("lock").await);
     let token = reader.granted().await;

@@ -13,7 +13,7 @@ pub async fn a_release_frees_the_lock(case: &Case) {
     b.trying().granted().await;
 }
 
-/// A second withdrawal finds nothing, and does not touch the next holder.
+/// A second withdrawal finds no claim, and does not touch the next holder.
 pub async fn a_second_withdrawal_does_nothing(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     a.granted().await;
@@ -25,8 +25,8 @@ pub async fn a_second_withdrawal_does_nothing(case: &Case) {
     b.sees(&[&b], 1).await;
 }
 
-/// Only the id that is named is removed. The withdrawal of another client, of a waiter, or of an earlier attempt does
-/// not touch the holder.
+/// A withdrawal removes only the id that it names. The withdrawal of another client, of a waiter,
+/// or of an earlier attempt does not touch the holder.
 pub async fn only_the_id_that_is_named_is_removed(case: &Case) {
     let [a, waiter, stranger] = case.mutexes("lock").await;
     let token = a.granted().await;
@@ -46,7 +46,7 @@ pub async fn a_dead_holders_withdrawal_does_nothing(case: &Case) {
     dead.granted().await;
     case.pass(dead.ttls().ttl * 2).await;
     let token = next.granted().await;
-    // On a session that has ended an error is an answer too.
+    // If the session has ended, an error is also an answer.
     let _ = dead.client.store.withdraw(&dead.claim.key, None).await;
     assert_eq!(next.held().await, token);
 }
@@ -73,7 +73,7 @@ pub async fn a_late_copy_of_a_waiting_claim_is_gone(case: &Case) {
     a.sees(&[&a], 1).await;
 }
 
-/// A claim that arrives only after its own withdrawal is `Gone`, and so is its renewal.
+/// A claim that arrives only after its own withdrawal is `Gone`, and its renewal is lost.
 pub async fn a_claim_after_its_withdrawal_is_gone(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     assert_eq!(a.withdraw_unsettled().await, Withdrawal::Absent);

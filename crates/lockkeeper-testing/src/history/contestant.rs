@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The capacity of the lock. For a semaphore that is resized, the largest one.
+    /// The capacity of the lock. A semaphore that is resized has the largest of its capacities.
     pub fn capacity(self) -> u32 {
         match self {
             Self::Mutex | Self::RwLock | Self::ReentrantMutex => MAX,
@@ -41,7 +41,7 @@ pub struct Ask {
     pub weight: u32,
     /// The capacity of the lock, as the contestant names it.
     pub of: u32,
-    /// How long to wait in line. Zero is a try; `None` waits without a limit.
+    /// The longest wait in line. Zero is a single try; `None` waits without a limit.
     pub wait: Option<Duration>,
 }
 
@@ -67,7 +67,8 @@ pub trait Held: Send + Sync {
     /// Makes the exclusive holder a shared one. The lock comes back in both cases.
     async fn downgrade(self: Box<Self>) -> (Box<dyn Held>, Result<()>);
 
-    /// Makes the shared holder the exclusive one, if it is the only holder. Returns whether this was done.
+    /// Makes the shared holder the exclusive one, if no other claim holds the lock. Returns whether
+    /// the holder is exclusive now.
     async fn upgrade(self: Box<Self>) -> Result<(Box<dyn Held>, bool)>;
 }
 

@@ -21,7 +21,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// The operation begins. It has had no effect before.
+    /// The operation begins. The operation has had no effect before.
     Call {
         /// The client, as a text for people.
         client: String,
@@ -30,11 +30,12 @@ pub enum What {
         /// The call.
         call: Call,
     },
-    /// The operation has ended. It has no effect later, unless the outcome is unknown.
+    /// The operation has ended. The operation has no effect later, unless its outcome is unknown.
     Return(Outcome),
     /// A look at the lock that this operation acquired: the guard reported it as held.
     Holds {
-        /// Until when the guard may report the lock as held if no further renewal is acknowledged.
+        /// The time until which the guard may report the lock as held if no further renewal is
+        /// acknowledged.
         until: u64,
     },
 }
@@ -47,12 +48,12 @@ pub enum Call {
     Acquire {
         /// The weight. The whole capacity makes the holder exclusive.
         weight: u32,
-        /// The capacity, as the claim names it, if the claims of one lock name different ones.
+        /// The capacity that the claim names, if the claims of one lock name different capacities.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<u32>,
-        /// Whether it waits in line. Without that it is a try.
+        /// Whether the attempt waits in line. Otherwise it is a single try.
         waits: bool,
-        /// Whether no fault can happen on its way. Then a refusal must have a reason.
+        /// Whether no fault can happen to the request. Then a refusal must have a reason.
         sure: bool,
         /// The owner, if one owner may hold the lock more than once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +78,7 @@ pub enum Call {
     Upgrade {
         /// The guard.
         of: u64,
-        /// Whether no fault can happen on its way, as in `Acquire`.
+        /// Whether no fault can happen to the request, as in `Acquire`.
         sure: bool,
     },
 }
@@ -97,6 +98,7 @@ pub enum Outcome {
     Done,
     /// The lock had been lost before.
     Lost,
-    /// An error, or an operation that was not awaited: it may have taken effect, may do so later, or never.
+    /// An error, or an operation that was not awaited: the operation may have taken effect, may do
+    /// so later, or never.
     Unknown,
 }

@@ -1,19 +1,20 @@
-//! Exclusion, by what holders believed.
+//! The check of exclusion, by the times at which guards reported the lock as held.
 
 use super::holds::Hold;
 use super::operations::{Operation, seconds};
 use super::{Broken, Violation};
 
-/// Someone believes from here on, or up to here.
+/// The beginning or the end of a time in which a guard reported the lock as held.
 struct Edge {
     at: u64,
-    /// Ends come before beginnings of the same moment.
+    /// At the same moment, ends come before beginnings.
     begins: bool,
     weight: u32,
     hold: usize,
 }
 
-/// At no moment did those who believed have more than there is, as any of them knew.
+/// Checks that at no moment the holders have together more permits than the smallest capacity that
+/// one of them names.
 pub(super) fn check(lock: &str, operations: &[Operation], holds: &[Hold]) -> Result<(), Violation> {
     let mut edges: Vec<Edge> = holds.iter().enumerate().flat_map(|(i, hold)| edges_of(i, hold, operations)).collect();
     edges.sort_by_key(|edge| (edge.at, edge.begins));
@@ -36,7 +37,7 @@ pub(super) fn check(lock: &str, operations: &[Operation], holds: &[Hold]) -> Res
     Ok(())
 }
 
-/// Alone until the downgrade is asked for, and with the others from then on.
+/// The whole weight until the downgrade is requested, and the weight of a reader from then on.
 fn edges_of(i: usize, hold: &Hold, operations: &[Operation]) -> Vec<Edge> {
     let shared = hold.shared.map(|op| operations[op].began).filter(|at| *at < hold.until);
     let since = hold.since(operations);
@@ -44,7 +45,7 @@ fn edges_of(i: usize, hold: &Hold, operations: &[Operation]) -> Vec<Edge> {
         Some(at) => vec![(since, at, hold.weight), (at, hold.until, 1)],
         None => vec![(since, hold.until, hold.weight)],
     };
-    // What was never seen to be believed in for any time stands in nobody's way.
+    // A hold that was never seen as held for any time excludes no other hold.
     let times = times.into_iter().filter(|(from, until, _)| from < until);
     times
         .flat_map(|(from, until, weight)| {

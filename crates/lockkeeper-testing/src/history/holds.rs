@@ -1,4 +1,5 @@
-//! What each grant amounts to: when it was believed in, with what weight, and when it may have been free again.
+//! The holds of a history: when each was reported as held, its weight, and when the lock may have
+//! been free again.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,32 +8,32 @@ use super::operations::Operation;
 use super::uses::Uses;
 use super::{Call, Outcome, Rules};
 
-/// One claim at the store: a guard, or those of one owner that share a claim.
+/// One claim at the store: a guard, or the guards of one owner that share a claim.
 #[derive(Clone, Debug)]
 pub(super) struct Hold {
-    /// The operation that got it.
+    /// The operation that acquired the claim.
     pub(super) op: usize,
     pub(super) token: u64,
     pub(super) weight: u32,
-    /// How much there is, as it knows.
+    /// The capacity that the claim names.
     pub(super) capacity: u32,
-    /// The last moment at which it is known to have been believed in.
+    /// The last moment at which the lock is known to have been reported as held.
     pub(super) until: u64,
-    /// The downgrade of it, if there was one.
+    /// The first downgrade of the claim.
     pub(super) shared: Option<usize>,
-    /// The upgrade that took its place.
+    /// The upgrade that replaced the claim.
     pub(super) swapped: Option<usize>,
-    /// When the lock was free again: not before, and at the latest.
+    /// The earliest and the latest moment at which the lock was free again.
     pub(super) free: (u64, Option<u64>),
-    /// The operation that gave it back, or else the one that got it.
+    /// The operation that released the claim, or else the operation that acquired it.
     pub(super) end: usize,
-    /// Whether it was given back in time, and acknowledged.
+    /// Whether the claim was released in time, and the release was acknowledged.
     pub(super) released: bool,
-    /// The operations that got guards of it.
+    /// The operations that acquired guards of the claim.
     guards: Vec<usize>,
 }
 
-/// The claims that were granted, by the beginnings of their operations.
+/// The granted claims, in the order in which their operations began.
 pub(super) fn of(operations: &[Operation], uses: &Uses, rules: &Rules) -> Vec<Hold> {
     let mut holds: Vec<Hold> = Vec::new();
     let mut owned: HashMap<(u64, u64), usize> = HashMap::new();
@@ -59,7 +60,7 @@ pub(super) fn of(operations: &[Operation], uses: &Uses, rules: &Rules) -> Vec<Ho
     holds
 }
 
-/// How much of how much.
+/// The weight and the capacity of a grant.
 fn share(operation: &Operation, rules: &Rules) -> (u32, u32) {
     match operation.call {
         Call::Acquire { weight, of, .. } => (weight, of.unwrap_or(rules.capacity)),
@@ -85,7 +86,7 @@ impl Hold {
         }
     }
 
-    /// Whether all its guards were given back before this moment.
+    /// Whether all guards of the claim were released before this moment.
     fn is_over(&self, operations: &[Operation], uses: &Uses, at: u64) -> bool {
         let ends = self.guards.iter().map(|guard| uses.of_guard(*guard).end.map(|end| &operations[end]));
         let over = |end: &Operation| end.outcome == Some(Outcome::Done) && end.ended.is_some_and(|ended| ended < at);
@@ -117,22 +118,23 @@ impl Hold {
         self.released |= self.swapped.is_some();
     }
 
-    /// When it began to be believed in.
+    /// The time from which the guard reported the lock as held.
     pub(super) fn since(&self, operations: &[Operation]) -> u64 {
         operations[self.op].ended.unwrap_or(u64::MAX)
     }
 }
 
-/// How long a guard was believed in.
+/// How long a guard reported the lock as held.
 struct Believed {
     until: u64,
-    /// Until when it might have been, as it was last seen.
+    /// The time until which the guard might have reported it, by its last look.
     forecast: u64,
 }
 
 impl Believed {
-    /// Who was heard of at the end of the guard believed up to then, if the last look allows it. Of others, the last
-    /// look is the last thing known: to have got a lock is no proof, since it may be lost before anybody hears of it.
+    /// If the end of the guard is recorded, the guard reported the lock as held up to that end, as
+    /// far as the last look allows it. Otherwise the last look is the last proof. A grant alone is
+    /// no proof, since the lock may be lost before anybody looks.
     fn of(guard: &Operation, end: Option<&Operation>) -> Self {
         let seen = guard.looks.iter().map(|(at, _)| *at).max().unwrap_or(guard.began);
         let forecast = guard.looks.iter().map(|(_, until)| *until).max().unwrap_or(guard.began);
@@ -140,7 +142,7 @@ impl Believed {
         Self { until, forecast }
     }
 
-    /// When the store may have given it away: not before, and at the latest.
+    /// The earliest and the latest moment at which the store may have given the lock away.
     fn free(&self, end: Option<&Operation>, delay: u64) -> (u64, Option<u64>) {
         let lost = self.until + delay;
         let Some(end) = end else { return (lost, None) };
@@ -148,7 +150,7 @@ impl Believed {
             Some(Outcome::Done | Outcome::Granted { .. }) if !matches!(end.call, Call::Drop { .. }) => {
                 (end.began, end.ended)
             }
-            // To have found nothing may also mean that an earlier try had given it back.
+            // A release that found no claim may mean that an earlier copy had released it.
             _ if self.forecast >= end.began => (end.began, None),
             _ => (lost.min(end.began), None),
         }

@@ -1,4 +1,4 @@
-//! Whether a history can be put into an order, and which operation is the first that cannot.
+//! Whether a history fits one order, and the first operation that does not.
 
 use super::operations::Operation;
 use super::{Answer, Broken, Rules, Step, Violation, linearize};
@@ -17,8 +17,8 @@ pub(super) fn check(lock: &str, operations: &[Operation], steps: &[Step], rules:
     }
 }
 
-/// The step with whose end the history stops being possible. What began before it and ended later may have happened by
-/// then, or not.
+/// The step whose end makes the history impossible. A step that began before that end and ended
+/// later may have happened by then, or not.
 fn first_beyond(capacity: u32, steps: &[Step]) -> &Step {
     let mut ends: Vec<&Step> = steps.iter().filter(|step| step.ended.is_some()).collect();
     ends.sort_by_key(|step| step.ended);

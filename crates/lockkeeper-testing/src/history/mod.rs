@@ -1,17 +1,18 @@
-//! Histories of what clients did, and a check whether locks that keep their promises can have produced them.
+//! Histories of what clients did, and a check whether a lock that keeps its promises can have
+//! produced them.
 //!
 //! A [`Recorder`] writes down when each operation began and ended, its outcome, and each look of a holder at its lock.
 //! [`History::check`] then decides three things for each lock:
 //!
-//! - **Exclusion**, by what the guards *reported*: at no moment the guards that report the lock as held have together
-//!   more than its capacity.
+//! **Exclusion**, by what the guards *reported*: at no moment the guards that report the lock as
+//!   held have together more than its capacity.
 //! - **Tokens**: no token was given twice, and an operation that began after another had ended got a higher token.
 //! - **Linearizability**: the operations fit one order, each at some moment between its beginning and its end. In that
 //!   order a lock of the simplest kind would have given the same answers. See [`Effect`] for that lock.
 //!
-//! The check assumes the best for everything that is not known. An operation without an answer may have taken effect at
-//! any time after its beginning, or never. A lock that was lost, or whose holder was killed, may have been free at any
-//! time after the last look that found it held.
+//! The check assumes the best for everything that is unknown. An operation without an answer may
+//! have taken effect at any time after its beginning, or never. A lock that was lost, or whose
+//! holder was killed, may have been free at any time after the last look that found it held.
 //!
 //! A [`Plan`] lets several clients do random operations on one lock. Its [`Seed`] is printed and repeats the run.
 //!
@@ -61,15 +62,18 @@ pub struct History {
 /// The rules that a lock has to keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// The capacity of the lock, if its claims do not name their own. If they do, it is at least this.
+    /// The capacity of the lock. If its claims name their own capacities, this is at least the
+    /// largest of them.
     pub capacity: u32,
-    /// How much longer than the guard reported it as held the store keeps a lock that was not released.
+    /// The lock-delay: how much longer than the guard reported the lock as held the store keeps a
+    /// lock that was not released.
     pub lock_delay: Duration,
-    /// How long a claim may stay in the store after its client gave it up, for whatever reason. `None` for ever.
+    /// How long a claim may stay in the store after its client gave it up, for any reason. `None`
+    /// is without a limit.
     pub lingers: Option<Duration>,
 }
 
-/// The contents of a history that was found good.
+/// The numbers of a history that passed the check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The number of operations, ended or not.
@@ -78,8 +82,8 @@ pub struct Summary {
     pub grants: usize,
     /// The number of operations whose outcome is unknown.
     pub unknown: usize,
-    /// The number of grants without an explicit release: the lock was lost, the guard was dropped, or the holder was
-    /// not heard of again.
+    /// The number of grants without an explicit release: the lock was lost, the guard was dropped,
+    /// or the holder left no further record.
     pub lost: usize,
     /// The number of refusals that had to have a reason, and had one.
     pub refusals: usize,
@@ -102,7 +106,7 @@ impl Rules {
         Self { lock_delay, ..self }
     }
 
-    /// The same rules, where no claim stays in the store for longer than this after its end.
+    /// The same rules, for a store in which no claim stays for longer than this after its end.
     #[must_use]
     pub fn lingering(self, lingers: Duration) -> Self {
         Self { lingers: Some(lingers), ..self }
@@ -115,7 +119,7 @@ impl History {
         Self { entries }
     }
 
-    /// Reads JSON Lines. A last line that was cut off, as a killed process leaves it, is ignored.
+    /// Reads JSON Lines. A killed process may leave an incomplete last line, which is ignored.
     ///
     /// # Errors
     /// `InvalidData` for a line that is not an entry. The message names its number.
@@ -133,7 +137,7 @@ impl History {
     /// Writes JSON Lines.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When the entries cannot be written.
     pub fn write(&self, mut to: impl io::Write) -> io::Result<()> {
         for entry in &self.entries {
             serde_json::to_writer(&mut to, entry)?;
@@ -165,7 +169,7 @@ impl History {
             .collect()
     }
 
-    /// How often this lock was granted, of what was answered.
+    /// The number of recorded grants of this lock.
     pub fn grants(&self, lock: &str) -> usize {
         let (mut asked, mut grants) = (HashSet::new(), 0);
         for entry in &self.entries {

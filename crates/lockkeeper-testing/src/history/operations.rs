@@ -1,4 +1,5 @@
-//! Entries put together: each operation with its beginning, its end, and the looks at what it got.
+//! The operations of a history: each with its beginning, its end, and the looks at the lock that it
+//! acquired.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,13 +16,14 @@ pub(super) struct Operation {
     pub(super) began: u64,
     pub(super) ended: Option<u64>,
     pub(super) outcome: Option<Outcome>,
-    /// When it was believed in, and until when it might have been.
+    /// The times at which the guard reported the lock as held, each with the time until which it
+    /// might report so.
     pub(super) looks: Vec<(u64, u64)>,
-    /// When its process was last heard of.
+    /// The time of the last entry of its process.
     pub(super) last_seen: u64,
 }
 
-/// The operations on this lock, by their beginnings.
+/// The operations on this lock, in the order in which they began.
 pub(super) fn of(entries: &[Entry], lock: &str) -> Result<Vec<Operation>, Violation> {
     let mut last_seen: HashMap<&str, u64> = HashMap::new();
     let mut known: HashMap<(&str, u64), Option<Operation>> = HashMap::new();
@@ -82,7 +84,7 @@ impl Operation {
         }
     }
 
-    /// The number of the token that it got.
+    /// The number of the token that the operation got.
     pub(super) fn token(&self) -> Option<u64> {
         match self.outcome {
             Some(Outcome::Granted { token }) => Some(token.get()),
@@ -90,7 +92,7 @@ impl Operation {
         }
     }
 
-    /// The operation that its guard came from.
+    /// The operation that acquired the guard of this operation.
     pub(super) fn guard(&self) -> Option<u64> {
         match self.call {
             Call::Acquire { .. } => None,

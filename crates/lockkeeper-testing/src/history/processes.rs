@@ -1,8 +1,8 @@
 //! Processes that acquire locks at random and are killed, for a test on a real store.
 //!
-//! The processes are the test's own program, started again for the same test: [`TestProcess::here`] tells the two cases
-//! apart. Each process writes down each operation as it happens, so that the history of a killed process is complete
-//! too.
+//! The processes are the test's own program, started again for the same test: [`TestProcess::here`]
+//! distinguishes the two cases. Each process records each operation as it happens, so the history
+//! of a killed process is complete too.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -17,11 +17,11 @@ use crate::Seeded;
 use lockkeeper::Keeper;
 use lockkeeper::time::Clock;
 
-/// What a process is told: its number, its seed, and in which folder.
+/// The variable with the number, the seed and the folder of a process.
 const ORDERS: &str = "LOCKKEEPER_TEST_PROCESS";
-/// How long a process that is told to finish waits for what it has released.
+/// How long a process that has to finish waits for its releases.
 const FAREWELL: Duration = Duration::from_secs(10);
-/// How long those who wait when the last process was killed may take, all together.
+/// How long all waiters together may take after the last kill.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// The longest pause of a task, while it holds a lock and in between.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -40,7 +40,8 @@ pub struct TestProcess {
 pub struct RunningProcess(Child);
 
 impl TestProcess {
-    /// The life of this process, if it was started as one.
+    /// The number, the seed and the folder of this process, if it was started as one of these
+    /// processes.
     pub fn here() -> Option<Self> {
         let reported = std::env::var(ORDERS).ok()?;
         let mut words = reported.splitn(3, ' ');
@@ -68,8 +69,8 @@ impl TestProcess {
         keeper.shutdown(FAREWELL).await.expect("all is released");
     }
 
-    /// The same with contestants of the test, one for each task and lock. `pause` is the longest pause of a task, while
-    /// it holds a lock and in between.
+    /// Like [`walk`](Self::walk), with contestants of the test, one for each task and lock. `pause`
+    /// is the longest pause of a task, while it holds a lock and in between.
     pub async fn walk_as(
         &self,
         locks: &[(&str, Kind)],
@@ -120,7 +121,8 @@ impl RunningProcess {
         self.0.wait().expect("it ends");
     }
 
-    /// Lets the process finish: its tasks begin nothing new, and its waiters wait until they have had the lock.
+    /// Lets the process finish: its tasks begin no further round, and its waiters wait until they
+    /// have had the lock.
     pub fn finish(mut self) {
         drop(self.0.stdin.take());
         assert!(self.0.wait().expect("it ends").success(), "a process failed: see its output");
@@ -129,13 +131,13 @@ impl RunningProcess {
 
 impl Drop for RunningProcess {
     fn drop(&mut self) {
-        // Has ended, most of the time.
+        // The process has usually ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// How long a test makes faults: `long` where all is tested (`cargo xtask test --all`), and `short` else.
+/// How long a test makes faults: `long` under `cargo xtask test --all`, and `short` otherwise.
 pub fn lasting(short: Duration, long: Duration) -> Duration {
     if std::env::var_os("LOCKKEEPER_ALL").is_some() { long } else { short }
 }
@@ -143,30 +145,31 @@ pub fn lasting(short: Duration, long: Duration) -> Duration {
 /// How long a test waits for enough grants.
 const GRANTS_WITHIN: Duration = Duration::from_secs(180);
 
-/// Whether one of the locks was granted less often than that by now, and the test that `began` then still waits for it.
+/// Whether one of the locks has fewer than `enough` grants, and the test that `began` then still
+/// waits for more.
 pub fn lacks_grants(folder: &Path, (locks, enough): (&[(&str, Kind)], usize), began: Instant) -> bool {
     let history = recorded(folder).expect("the histories of its processes");
     began.elapsed() < GRANTS_WITHIN && locks.iter().any(|(lock, _)| history.grants(lock) < enough)
 }
 
-/// Processes that are killed one after another, and each followed by a new one.
+/// Processes that are killed one after another. A new process follows each killed one.
 #[derive(Debug)]
 pub struct Kills<'a> {
     /// The test that each process is started for. It has to call [`TestProcess::here`] first of all.
     pub test: &'a str,
-    /// The folder of their histories.
+    /// The folder with the histories of the processes.
     pub folder: &'a Path,
-    /// How many processes run at a time.
+    /// The number of processes that run at a time.
     pub processes: usize,
     /// How long the kills go on. Then all processes have to finish.
     pub faults: Duration,
-    /// How many grants of each lock there have to be: the kills go on until then too, and for three minutes at most. A
-    /// busy machine takes longer.
+    /// The number of grants that each lock must have. The kills go on until then too, since a busy
+    /// machine takes longer, but for three minutes at most.
     pub grants: (&'a [(&'a str, Kind)], usize),
 }
 
 impl Kills<'_> {
-    /// Kills one process after each pause, chosen by `draw`.
+    /// Kills one process after each pause. `draw` chooses the process.
     ///
     /// Returns the history of all processes. Every waiter must have had its lock within 30 s after the last kill.
     pub fn play(&self, draw: &mut Seeded, pause: impl Fn(&mut Seeded) -> Duration) -> History {
@@ -192,8 +195,8 @@ impl Kills<'_> {
     }
 }
 
-/// Checks the history of each lock. A lock of a killed process may stay held for `lingers` after the last sign of that
-/// process.
+/// Checks the history of each lock. A lock of a killed process may stay held for `lingers` after
+/// the last entry of that process.
 ///
 /// # Panics
 /// When a history cannot be explained. The message has the seed.
@@ -219,7 +222,8 @@ pub fn recorded(folder: &Path) -> io::Result<History> {
     Ok(all)
 }
 
-/// Asserts that the whole of each lock can be acquired at once. A refusal would be a violation in the returned history.
+/// Asserts that one claim can acquire the whole capacity of each lock at once. A refusal would be a
+/// violation in the returned history.
 pub async fn all_is_to_be_had(keeper: &Keeper, locks: &[(&str, Kind)], draw: &mut Seeded) -> History {
     let recorder = Recorder::new(Clock::boot(), "last");
     for lock in locks {

@@ -36,8 +36,8 @@ impl Recorder {
         Self::with(clock, process, None)
     }
 
-    /// Records in a file too, one JSON object on a line. Each line is handed to the kernel before the operation goes
-    /// on, so a killed process leaves operations that have begun and never ended.
+    /// Records in a file too, one JSON object on a line. The kernel gets each line before the
+    /// operation goes on, so a killed process leaves operations that have begun and never ended.
     ///
     /// # Errors
     /// When the file cannot be opened.
@@ -67,8 +67,9 @@ impl Recorder {
         self.write(&mut book, self.0.clock.now().as_nanos(), op, What::Return(outcome));
     }
 
-    /// Looks at the lock that this operation acquired: `look` returns its remaining time, or `None` once it is lost.
-    /// Returns whether the lock is still held. The recorded moment is the one before the look.
+    /// Looks at the lock that this operation acquired: `look` returns the remaining time of the
+    /// lock, or `None` once the lock is lost. Returns whether the lock is still held. The recorded
+    /// moment is the moment before the look.
     pub fn look(&self, op: u64, look: impl FnOnce() -> Option<Duration>) -> bool {
         let now = self.0.clock.now();
         let Some(remaining) = look() else { return false };
@@ -82,9 +83,11 @@ impl Recorder {
         History::new(self.0.book.lock().unwrap().entries.clone())
     }
 
-    /// No two entries of one recorder have the same time, so that what came first comes first, on virtual time too.
+    /// No two entries of one recorder have the same time, so their order is known on virtual time
+    /// too.
     fn write(&self, book: &mut Book, now: u64, op: u64, what: What) {
-        // A look happened before it is written, and another entry may have come between; its own time stands.
+        // A look has happened before it is written, and another entry may have come between. The
+        // look keeps its own time.
         let is_look = matches!(what, What::Holds { .. });
         let at = if is_look { now } else { now.max(book.last + 1) };
         book.last = book.last.max(at);

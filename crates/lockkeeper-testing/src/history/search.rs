@@ -1,10 +1,10 @@
-//! The search for an order: Wing and Gong's, with Lowe's memory of what was tried in vain.
+//! The search for an order: the algorithm of Wing and Gong, with Lowe's memory of failed states.
 
 use std::collections::HashSet;
 
 use super::{Effect, Lock, Step};
 
-/// How many states are looked at before the search is given up.
+/// The search gives up after this number of states.
 const STATES_MAX: usize = 2_000_000;
 
 /// Whether the steps fit an order.
@@ -32,25 +32,27 @@ pub fn linearize(capacity: u32, steps: &[Step]) -> Answer {
 }
 
 struct Search {
-    /// By their beginnings.
+    /// In the order in which they began.
     steps: Vec<Step>,
-    /// Those that have to happen, by their beginnings, by their ends, and the grants among them by their tokens.
+    /// The steps that have to happen: in the order in which they began, in the order in which they
+    /// ended, and the grants among them in the order of their tokens.
     musts: Vec<usize>,
     ends: Vec<usize>,
     grants: Vec<usize>,
-    /// Those that need not.
+    /// The steps that may be left out.
     options: Vec<usize>,
     refuses: bool,
     taken: Taken,
     in_vain: HashSet<Vec<u64>>,
 }
 
-/// A state that was reached, and where it can go on.
+/// A state of the search, and its next steps.
 struct Frame {
     lock: Lock,
     by: Option<usize>,
     choices: Vec<usize>,
-    /// How many of the musts, of the ends and of the grants at the front are taken: others come behind.
+    /// How many steps at the front of `musts`, of `ends` and of `grants` are taken. Taken steps may
+    /// follow behind them.
     passed: [usize; 3],
 }
 
@@ -104,7 +106,7 @@ impl Search {
             *passed += list[*passed..].iter().take_while(|&&step| self.taken.has(step)).count();
         }
         let mut choices = self.choices(&lock, passed);
-        // The last is tried first.
+        // The search pops the last choice first.
         choices.reverse();
         Frame { lock, by, choices, passed }
     }
@@ -135,8 +137,9 @@ impl Search {
         now
     }
 
-    /// Which of the steps that may be left out are worth a try. Who waits for the lock is helped by those who give way,
-    /// and everybody else by somebody who has it; who has it has to come before the next token.
+    /// Which optional steps are worth a try. An optional step that gives way helps a step that is
+    /// stuck. An optional grant helps a stuck step that is no grant, since that step needs a
+    /// holder. An optional grant also has to come before a grant with a higher token.
     fn helpful<'a>(&'a self, now: &[usize], stuck: &[usize]) -> impl Fn(usize) -> bool + use<'a> {
         let effect = |&step: &usize| &self.steps[step].effect;
         let others_stuck = stuck.iter().map(effect).any(|effect| !matches!(effect, Effect::Grant { .. }));
@@ -167,7 +170,8 @@ impl Taken {
         self.0[step / 64] &= !(1 << (step % 64));
     }
 
-    /// The same without what is full at the front and empty at the end.
+    /// The set as a key: without the full words at the front, which it counts, and without the
+    /// empty words at the end.
     fn key(&self) -> Vec<u64> {
         let full = self.0.iter().take_while(|&&word| word == u64::MAX).count();
         let end = self.0.iter().rposition(|&word| word != 0).map_or(full, |last| last + 1).max(full);

@@ -1,4 +1,4 @@
-//! Seeds of runs: they are drawn, printed, and set again to repeat a run.
+//! Seeds of runs. A run draws and prints its seed, and the seed repeats the run.
 
 use std::fmt;
 
@@ -17,8 +17,8 @@ impl Seed {
         Self(seed)
     }
 
-    /// Returns this number of new seeds, or only the seed in [`SEED`] if that is set. Each seed is printed when its run
-    /// begins.
+    /// Returns this number of new seeds, or only the seed in [`SEED`] if the variable is set. Each
+    /// seed is printed when its run begins.
     ///
     /// # Panics
     /// When [`SEED`] is not a number.

@@ -1,4 +1,4 @@
-//! The lock of the simplest kind, and a history as steps of it.
+//! The lock of the simplest kind, and a history as steps of this lock.
 
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ pub type HoldId = usize;
 /// A change of a lock, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// A claim gets the lock, if it fits beside the holders by the capacity that each of them names. Tokens rise.
+    /// A claim gets the lock, if it fits beside the holders by the capacity that each of them
+    /// names. Tokens rise.
     Grant {
-        /// The claim that holds it from now on.
+        /// The claim that holds the lock from now on.
         hold: HoldId,
         /// The weight of the claim.
         weight: u32,
-        /// The capacity, as the claim names it.
+        /// The capacity that the claim names.
         of: u32,
         /// The fencing token of the grant.
         token: u64,
@@ -46,7 +47,7 @@ pub enum Effect {
     Refuse {
         /// The weight of the claim.
         weight: u32,
-        /// The capacity, as the claim names it.
+        /// The capacity that the claim names.
         of: u32,
     },
     /// A reader stays a reader, since there are other holders.
@@ -88,7 +89,7 @@ impl Effect {
         matches!(self, Self::Free { .. } | Self::Share { .. })
     }
 
-    /// The token that the effect gives out.
+    /// The token of the grant.
     pub fn token(&self) -> Option<u64> {
         match self {
             Self::Grant { token, .. } | Self::Swap { token, .. } => Some(*token),
@@ -97,7 +98,7 @@ impl Effect {
     }
 }
 
-/// Somebody who has some of a lock.
+/// A claim that holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Holder {
     hold: HoldId,
@@ -152,7 +153,7 @@ impl Lock {
     }
 }
 
-/// The history as steps, by their beginnings.
+/// The steps of a history, in the order in which they began.
 pub(super) fn of(operations: &[Operation], holds: &[Hold], rules: &Rules) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for (id, hold) in holds.iter().enumerate() {
@@ -179,7 +180,7 @@ pub(super) fn of(operations: &[Operation], holds: &[Hold], rules: &Rules) -> Vec
     steps
 }
 
-/// The refusals that need a holder to explain them.
+/// The refusals that only a holder can explain.
 fn refusals(operations: &[Operation], holds: &[Hold], rules: &Rules) -> Vec<Step> {
     let line = InLine::of(operations, rules);
     let mut steps = Vec::new();
@@ -206,8 +207,8 @@ fn refusals(operations: &[Operation], holds: &[Hold], rules: &Rules) -> Vec<Step
     steps
 }
 
-/// When somebody may have stood in line without having the lock: who waited, and what was left by those whose outcome
-/// is unknown. They are a reason to turn others away.
+/// The times at which a claim may have waited in line: the waiters, and the claims whose outcome is
+/// unknown. The store may refuse other claims because of them.
 struct InLine(Vec<(u64, u64)>);
 
 impl InLine {

@@ -1,4 +1,5 @@
-//! The checker is checked: histories written by hand, good and bad, and random ones against a search of every order.
+//! Tests of the checker: histories written by hand, good and bad, and random histories against a
+//! search of every order.
 
 mod against_all_orders;
 mod by_hand;
@@ -7,7 +8,7 @@ mod simulated;
 use super::{Call, Entry, History, Outcome, What};
 use lockkeeper::store::MAX;
 
-/// A history that is written operation by operation.
+/// A history that a test writes operation by operation.
 #[derive(Default)]
 struct Script {
     entries: Vec<Entry>,
@@ -34,7 +35,7 @@ impl Script {
         self.op(times, acquire(weight, true), Some(granted(token)))
     }
 
-    /// Was believed in at one time, and perhaps up to another.
+    /// The guard reports the lock as held at `at`, and may report it until `until`.
     fn holds(&mut self, op: u64, at: u64, until: u64) {
         self.entry(at, op, What::Holds { until });
     }
@@ -60,5 +61,5 @@ fn granted(token: u64) -> Outcome {
     Outcome::Granted { token: token.to_string().parse().unwrap() }
 }
 
-/// All of a lock.
+/// The whole capacity of a lock.
 const ALL: u32 = MAX;

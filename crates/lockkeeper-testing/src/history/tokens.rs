@@ -1,4 +1,4 @@
-//! Tokens: each is given once, and they rise.
+//! The check of tokens: no token is given twice, and tokens rise.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub(super) fn check(lock: &str, operations: &[Operation], holds: &[Hold]) -> Res
             return Err(violation(hold, "the token is that of", earlier));
         }
     }
-    // Holds are sorted by the beginnings of their operations.
+    // The holds are sorted by the beginnings of their operations.
     let (mut ended, mut highest): (_, Option<&Hold>) = (by_end.into_iter().peekable(), None);
     for hold in holds {
         while let Some(earlier) = ended.next_if(|earlier| earlier.since(operations) < operations[hold.op].began) {

@@ -1,19 +1,19 @@
-//! What was done with each guard after it was got.
+//! The later operations on each guard.
 
 use std::collections::HashMap;
 
 use super::operations::Operation;
 use super::{Broken, Call, Outcome, Violation};
 
-/// The operations on each guard, by the operation that got it.
+/// The operations on each guard, by the operation that acquired it.
 pub(super) struct Uses(HashMap<usize, Use>);
 
-/// What was done with one guard.
+/// The operations on one guard.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Use {
     /// The first downgrade.
     pub(super) downgrade: Option<usize>,
-    /// What ended it: a release, a drop, or an upgrade that was not refused.
+    /// The end of the guard: a release, a drop, or an upgrade that was not refused.
     pub(super) end: Option<usize>,
 }
 
@@ -32,7 +32,7 @@ impl Uses {
                 return Err(nonsense("the guard had been given up"));
             }
             match operation.call {
-                // The guard is as it was.
+                // A refused upgrade leaves the guard as it was.
                 Call::Upgrade { .. } if operation.outcome == Some(Outcome::Refused) => {}
                 Call::Downgrade { .. } => used.downgrade = used.downgrade.or(Some(i)),
                 _ => used.end = Some(i),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::operations::Operation;
 
-/// The first operation of a history that a lock which keeps its promises cannot explain.
+/// The first operation that no lock which keeps its promises can explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The lock.
@@ -22,13 +22,13 @@ pub struct Violation {
 /// The promise that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// The guards that reported the lock as held had more than its capacity.
+    /// The guards that reported the lock as held had together more than its capacity.
     Exclusion,
-    /// A token was given twice, or went back.
+    /// A token was given twice, or was lower than an earlier token.
     Token,
-    /// There is no order of the operations that a lock allows.
+    /// No order of the operations is possible for a lock.
     Order,
-    /// The search was given up: the history is neither right nor wrong.
+    /// The search was given up, so the result is open.
     Undecided,
     /// The entries contradict each other.
     Nonsense,

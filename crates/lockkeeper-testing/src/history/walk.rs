@@ -1,4 +1,4 @@
-//! Random operations of several clients on one lock under faults, written down as a history.
+//! Random operations of several clients on one lock under faults, recorded as a history.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,11 @@ const LOCK: &str = "walked";
 pub struct Plan {
     /// The kind of lock.
     pub kind: Kind,
-    /// How many clients there are, each as if in a process of its own.
+    /// The number of clients, each as if in a process of its own.
     pub clients: u64,
     /// The number of tasks of each client.
     pub tasks: u64,
-    /// How often each task acquires the lock.
+    /// The number of times that each task acquires the lock.
     pub rounds: usize,
     /// The behaviour of the tasks.
     pub habits: Habits,
@@ -32,7 +32,8 @@ pub struct Plan {
     pub cut_offs: bool,
     /// How long claims live.
     pub ttls: Ttls,
-    /// How long a claim that was given up may stay in the store. Longer than any request is late.
+    /// How long a claim that its client gave up may stay in the store: longer than any request is
+    /// late.
     pub lingers: Duration,
 }
 
@@ -96,7 +97,7 @@ impl Plan {
             .await
     }
 
-    /// Runs the plan with the contestants that `make` makes of a connection.
+    /// Runs the plan with the contestants that `make` makes from each connection.
     pub async fn walk_as(
         &self,
         case: &Case,
@@ -138,7 +139,7 @@ impl Plan {
         case.pass(self.lingers + self.ttls.ttl + self.ttls.lock_delay).await;
         let last = case.test_client(self.ttls).await;
         let contestant: Arc<dyn Contestant> = Arc::new(LibraryClient::new(&last.keeper, &name, self.kind));
-        // If it is refused, the history tells.
+        // The history shows a refusal.
         self.walker(case, &recorder, &contestant, "who comes last".to_owned(), &mut draw).ask_for_all().await;
         recorder.history()
     }

@@ -12,12 +12,12 @@ use lockkeeper::{Effect, Error, ErrorKind};
 /// The behaviour of the tasks of a history.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
-    /// Whether the tasks only wait and release. Otherwise they also try, give up waiting, and convert the locks that
-    /// they hold.
+    /// Whether the tasks only wait and release. Otherwise they also try, give up waiting, and
+    /// convert the locks that they hold.
     pub plain: bool,
-    /// Whether the tasks also drop guards, and attempts half-way.
+    /// Whether the tasks also drop guards, and drop attempts before they end.
     pub careless: bool,
-    /// Whether no fault happens on the way to the store. Then every refusal must have a reason.
+    /// Whether no fault can happen to a request. Then every refusal must have a reason.
     pub sure: bool,
     /// The longest pause, while a task holds a lock and in between.
     pub pause: Duration,
@@ -26,17 +26,17 @@ pub struct Habits {
 /// A task that acquires a lock again and again.
 #[derive(Clone)]
 pub struct Walker {
-    /// The client through which it acquires the lock.
+    /// The client through which the task acquires the lock.
     pub contestant: Arc<dyn Contestant>,
-    /// The recorder of its operations.
+    /// The recorder of the task's operations.
     pub recorder: Recorder,
-    /// The clock that it sleeps on.
+    /// The clock on which the task sleeps.
     pub clock: Clock,
-    /// The source of its random numbers.
+    /// The source of the task's random numbers.
     pub seed: Seeded,
     /// The name of the client, as a text for people.
     pub client: String,
-    /// The number of its owner, if the kind of lock has owners.
+    /// The number of the task's owner, if the kind of lock has owners.
     pub owner: u64,
     /// The name of the lock in the history.
     pub lock: String,
@@ -77,7 +77,8 @@ impl Walker {
         }
     }
 
-    /// Tries once to acquire the whole lock, and returns whether it succeeded. Then no other claim is left.
+    /// Tries once to acquire the whole lock, and returns whether this succeeded. After a success no
+    /// other claim is left.
     ///
     /// # Panics
     /// When the store cannot be used.
@@ -147,7 +148,7 @@ impl Walker {
                 break;
             }
             if self.kind == Kind::ReentrantMutex && self.seed.happens(500) {
-                // Once more in the same name, while it is held.
+                // The same owner acquires the lock once more while it holds it.
                 Box::pin(self.round()).await;
             }
             let converts = self.kind == Kind::RwLock && self.draws(400, !self.habits.plain);
@@ -174,7 +175,7 @@ impl Walker {
         held
     }
 
-    /// `None`: an error gave the lock up.
+    /// Returns `None` if an error ended the hold.
     async fn upgrade(&self, of: u64, held: Box<dyn Held>) -> Option<(u64, Box<dyn Held>, bool)> {
         let op = self.call(Call::Upgrade { of, sure: self.habits.sure });
         let answer = held.upgrade().await;
@@ -215,7 +216,7 @@ impl Walker {
     }
 
     fn draws(&mut self, per_mille: u16, may: bool) -> bool {
-        // Drawn in any case, so that habits do not shift what is drawn after.
+        // The number is drawn in any case, so that habits do not shift the later numbers.
         self.seed.happens(per_mille) && may
     }
 

@@ -1,4 +1,4 @@
-//! A register on a bad network.
+//! A register on an unreliable network.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,8 +13,9 @@ use lockkeeper_core::registers::{Register, Swap, Versioned, Write};
 
 /// A register around a register, for tests: writes and their answers are lost, doubled and delayed.
 ///
-/// It stands for one client's connection. A late write arrives when the test calls [`deliver`](Self::deliver). With
-/// [rates](Self::with) it may also arrive before a later write of this client. Faults of waits do not occur.
+/// It acts as one client's connection. A late write arrives when the test calls
+/// [`deliver`](Self::deliver). With [rates](Self::with) a late write may also arrive before a later
+/// write of this client. Waits have no faults.
 pub struct ChaosRegister {
     inner: Arc<dyn Register>,
     fault_profile: Mutex<FaultProfile>,
@@ -94,7 +95,7 @@ impl FaultProfile {
         fault
     }
 
-    /// One of the late writes, if it is to arrive now.
+    /// One of the late writes, if it has to arrive now.
     fn arrival(&mut self) -> Option<(String, Write)> {
         let due = !self.rates.is_empty() && !self.late.is_empty() && self.seed.happens(500);
         due.then(|| self.late.swap_remove(usize::try_from(self.seed.below(self.late.len() as u64)).unwrap_or(0)))
@@ -125,7 +126,7 @@ impl Register for ChaosRegister {
             (fault_profile.arrival(), fault_profile.draw())
         };
         if let Some((key, late)) = arrival {
-            // Nobody hears the answer.
+            // No client gets the answer.
             drop(self.inner.compare_and_swap(&key, &late).await);
         }
         match fault {

@@ -20,7 +20,7 @@ pub use chaos::ChaosRegister;
 use lockkeeper::optimistic::MemoryRegister;
 use lockkeeper_core::registers::Register;
 
-/// No case takes longer than this: a write that never comes to its end is a failure, not a hang.
+/// No case takes longer than this. A write that never ends is a failure, not a hang.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A register under test: one state, and any number of clients of it.

@@ -1,7 +1,9 @@
-//! Wrong engines: a small engine that does what an engine has to do, and two with one bad habit each.
+//! Wrong engines: a small engine with the duties of an engine, and two variants with one defect
+//! each.
 //!
-//! The library's engine has no switches that break it. This small engine is written for the purpose, on the same store
-//! and under the same recorder. In its right form it has to pass the checks that catch the wrong forms.
+//! The library's engine has no switches that break it, so the tests have this small engine, on the
+//! same store and under the same recorder. Its right variant has to pass the checks that find the
+//! wrong variants.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,15 +17,16 @@ use lockkeeper::store::{Renewal, Store, TOMBSTONE_MIN};
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{Effect, Error, ErrorKind, FencingToken, LockName, LostReason, Result};
 
-/// What an engine does with a lock that it holds.
+/// How an engine treats a lock that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Habit {
     /// The hold ends at the deadline, and nothing revives it.
     Right,
-    /// The engine renews after the deadline as before, and reports the lock as held until the store says that it is
-    /// lost.
+    /// The engine renews after the deadline as before, and reports the lock as held until the store
+    /// says that the lock is lost.
     RenewsAfterTheDeadline,
-    /// The engine takes a renewal without an answer for a loss, and withdraws the claim. It does not tell the holder.
+    /// The engine takes a renewal without an answer for a loss, and withdraws the claim. The holder
+    /// does not learn of this.
     ReleasesOnALostReply,
 }
 
@@ -37,7 +40,7 @@ pub struct SmallEngine {
     habit: Habit,
 }
 
-/// What the holder and the task that renews know of a claim.
+/// The state of a claim, which the holder and the task that renews share.
 #[derive(Debug)]
 struct Belief {
     until: Instant,
@@ -87,7 +90,7 @@ impl Contestant for SmallEngine {
     }
 }
 
-/// Renews every third of the life, until the lock is given up or lost.
+/// Renews after each third of the ttl, until the lock is given up or lost.
 async fn keep(claim: Contender, belief: Arc<Mutex<Belief>>, clock: Clock, habit: Habit) {
     loop {
         clock.sleep(claim.ttls().ttl / 3).await;

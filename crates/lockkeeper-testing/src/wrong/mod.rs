@@ -1,7 +1,7 @@
-//! Deliberately wrong stores: the test of the tests.
+//! Deliberately wrong stores, which test the suite.
 //!
-//! Each is a right store with one [`Mutant`] in front of it, of a kind that real lock libraries have or had. For each
-//! flaw the suite has a case that has to fail on it.
+//! Each is a right store with one [`Mutant`] in front of it. Real lock libraries have or had
+//! defects of these kinds. For each mutant the suite has a case that has to fail on it.
 
 mod engine;
 mod mutants_of_claims;
@@ -53,8 +53,8 @@ use lockkeeper::store::{
 use lockkeeper::time::Clock;
 use lockkeeper::{LockName, Result};
 
-/// What one wrong store does differently. All its clients share the flaw. The methods that a flaw does not define
-/// behave correctly.
+/// The difference of one wrong store. All clients of the store share the mutant. The methods that a
+/// mutant does not define behave correctly.
 #[async_trait]
 #[allow(missing_docs, reason = "each is the method of this name of the store, in front of the right one")]
 pub trait Mutant: Default + fmt::Debug + Send + Sync + 'static {
@@ -105,14 +105,15 @@ pub trait Mutant: Default + fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// Runs a case on a store with this flaw, and returns the failure of the case. `None` if the case passes.
+/// Runs a case on a store with this mutant, and returns the failure of the case. `None` if the case
+/// passes.
 pub fn complaint<H: Harness, F: Mutant>(name: &str, body: impl AsyncFn(&Case)) -> Option<String> {
     let panic = catch_unwind(AssertUnwindSafe(|| run::<Mutated<H, F>>(name, &[], body))).err()?;
     let text = panic.downcast_ref::<String>().cloned();
     Some(text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default())
 }
 
-/// A right store's harness with a flaw put in front of every client.
+/// A right store's harness with a mutant in front of every client.
 #[derive(Debug)]
 pub struct Mutated<H, F> {
     right: H,
@@ -162,7 +163,7 @@ impl<H: Harness, F: Mutant> Harness for Mutated<H, F> {
     }
 }
 
-/// A right store with a flaw in front of it.
+/// A right store with a mutant in front of it.
 #[derive(Debug)]
 struct Wrong<F> {
     right: Arc<dyn Store>,
@@ -222,7 +223,7 @@ impl<F: Mutant> Store for Wrong<F> {
 }
 
 impl<F> Wrong<F> {
-    /// It is asked only as somebody's `admin()`, which is there when the one below is.
+    /// Only the wrong store's `admin()` leads here, and it needs the admin of the right store.
     fn admin_below(&self) -> &dyn Admin {
         self.right.admin().expect("the right store has one")
     }
@@ -251,7 +252,7 @@ impl<F: Mutant> Admin for Wrong<F> {
 /// The ttl in an answer about a claim that the right store does not have.
 const INVENTED_TTL: Duration = Duration::from_secs(30);
 
-/// The claims that went by, for flaws that have to know them.
+/// The claims that clients have sent, for mutants that need them.
 #[derive(Debug, Default)]
 struct Seen(Mutex<HashMap<IdHash, Claim>>);
 
@@ -265,12 +266,12 @@ impl Seen {
     }
 }
 
-/// How a claim stands in the line, if it does.
+/// The entry of a claim in the line, if the claim is in the line.
 async fn entry_of(right: &dyn Store, key: &ClaimKey) -> Result<Option<Entry>> {
     Ok(right.line(&key.name).await?.entries.into_iter().find(|e| e.id == key.id.hash()))
 }
 
-/// A grant that no line knows of, with the next token.
+/// A grant without an entry in the line, with the next token.
 async fn granted_anyhow(right: &dyn Store, claim: &Claim) -> Result<Verdict> {
     let last = right.line(&claim.key.name).await?.last_token;
     Ok(Verdict::Granted { token: last.unwrap_or(0) + 1, ttl: claim.ttl })

@@ -1,4 +1,4 @@
-//! Flaws in grants, in tokens, and in removals.
+//! Mutants of grants, of tokens, and of removals.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use lockkeeper::store::{Amend, Amended, Claim, ClaimKey, IdHash, MAX, Store, Ver
 use lockkeeper::time::Clock;
 use lockkeeper::{LockName, Result};
 
-/// A release deletes the lock, whichever claim holds it.
+/// A release deletes the lock, even if another claim holds it.
 #[derive(Debug, Default)]
 pub struct ReleaseWithoutOwnerCheck(Seen);
 
@@ -81,7 +81,7 @@ impl Mutant for OwnWeightOnly {
     }
 }
 
-/// A claim that is turned away stays in line all the same.
+/// A claim that the store refuses stays in line all the same.
 #[derive(Debug, Default)]
 pub struct TryThatStays;
 
@@ -115,8 +115,8 @@ impl Mutant for UnstickyGrant {
     }
 }
 
-/// A claim of a semaphore is granted when it fits beside the holders by its own number of permits, whatever number they
-/// name.
+/// A claim of a semaphore is granted when it fits beside the holders by its own capacity, even if
+/// they name other capacities.
 #[derive(Debug, Default)]
 pub struct OwnCapacityOnly;
 
@@ -136,7 +136,7 @@ impl Mutant for OwnCapacityOnly {
     }
 }
 
-/// The first capacity of a name counts for all its claims, whatever they name.
+/// The first capacity of a name counts for all its claims, even if they name other capacities.
 #[derive(Debug, Default)]
 pub struct FirstCapacityForAll(Mutex<HashMap<LockName, u32>>);
 
@@ -148,7 +148,7 @@ impl Mutant for FirstCapacityForAll {
     }
 }
 
-/// Names are compared as a database compares text: without regard to case.
+/// The store compares names as a database compares text: without regard to case.
 #[derive(Debug, Default)]
 pub struct FoldedNames;
 
@@ -161,7 +161,7 @@ impl Mutant for FoldedNames {
     }
 }
 
-/// To become a writer, a reader leaves and comes back.
+/// A reader leaves the line and joins it again to become a writer.
 #[derive(Debug, Default)]
 pub struct UpgradeInTwoSteps(Mutex<HashMap<IdHash, ClaimKey>>);
 
@@ -177,7 +177,7 @@ impl Mutant for UpgradeInTwoSteps {
     }
 }
 
-/// To become a reader, a writer leaves and comes back.
+/// A writer leaves the line and joins it again to become a reader.
 #[derive(Debug, Default)]
 pub struct DowngradeByLeaving(Seen);
 
@@ -214,7 +214,7 @@ impl Mutant for KeepsWhatIsGivenBack {
     }
 }
 
-/// A claim takes the weight of the latest change, even if that is more than it has.
+/// A claim takes the weight of the latest change, even if that weight is more than the claim has.
 #[derive(Debug, Default)]
 pub struct RaisesWhatWasLowered(Seen);
 

@@ -1,4 +1,4 @@
-//! Flaws that show when a claim has several clients, and in what a store says of itself.
+//! Mutants of claims with several clients, and of the id and the listing of a store.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -24,7 +24,7 @@ fn client(right: &dyn Store) -> ClientAddress {
     std::ptr::from_ref(right).cast::<()>() as usize
 }
 
-/// A grant has the ttl that was asked for, and not the one that the store keeps.
+/// The answer to a claim has the requested ttl, and not the ttl that the store keeps.
 #[derive(Debug, Default)]
 pub struct RepeatsTheTtlOfTheRequest;
 
@@ -78,7 +78,8 @@ impl Mutant for LatestTtlCounts {
     }
 }
 
-/// A claim is woken at the client that has made it, wherever it was sent again.
+/// A wake-up goes to the client that first sent the claim, even if another client sent the claim
+/// again.
 #[derive(Debug, Default)]
 pub struct WakesTheFirstClient(Mutex<HashMap<IdHash, ClientAddress>>);
 
@@ -98,8 +99,8 @@ impl Mutant for WakesTheFirstClient {
     }
 }
 
-/// A claim is woken at the client that has sent it last, and the one before receives nothing, though it may be the one that
-/// waits.
+/// A wake-up goes to the client that sent the claim last. The client before receives nothing,
+/// though it may still wait.
 #[derive(Debug, Default)]
 pub struct TakesTheWakeUpAwaySilently(Mutex<HashMap<IdHash, ClientAddress>>);
 
@@ -120,7 +121,8 @@ impl Mutant for TakesTheWakeUpAwaySilently {
     }
 }
 
-/// What numbers the changes of each claim, where the caller's numbers count for less than they should.
+/// Numbers the changes of each claim again, so that the caller's numbers count for less than they
+/// should.
 #[derive(Debug)]
 struct Renumbered<K> {
     last: Mutex<HashMap<K, u64>>,
@@ -147,7 +149,7 @@ impl<K: Eq + Hash> Renumbered<K> {
     }
 }
 
-/// Whatever change comes last is applied.
+/// The store applies the change that comes last.
 #[derive(Debug, Default)]
 pub struct AppliesWhatComesLast(AtomicU64);
 
@@ -180,7 +182,7 @@ impl Mutant for NumbersOfTheKind {
     }
 }
 
-/// A page begins with the name that it is to come after.
+/// A page begins with the name that it has to come after.
 #[derive(Debug, Default)]
 pub struct ShowsTheLastOneAgain;
 
@@ -200,7 +202,8 @@ impl Mutant for ShowsTheLastOneAgain {
     }
 }
 
-/// A page begins behind so many names as the pages before had: it misses some when names before it have gone.
+/// A page skips as many names as the pages before had. It misses names when earlier names have
+/// gone.
 #[derive(Debug, Default)]
 pub struct CountsTheNamesBefore(Mutex<usize>);
 
@@ -224,7 +227,7 @@ impl Mutant for CountsTheNamesBefore {
     }
 }
 
-/// Each client has made an id for itself.
+/// Each client makes an id for itself.
 #[derive(Debug, Default)]
 pub struct IdOfTheClient(Mutex<HashMap<ClientAddress, StoreId>>);
 

@@ -1,4 +1,4 @@
-//! Flaws in lifetimes, and in claims that come back.
+//! Mutants of lifetimes, and of claims that come back.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -38,7 +38,8 @@ impl Mutant for ForgetfulResend {
     }
 }
 
-/// A holder that claims again gets the answer that it holds the lock, but its lifetime does not start again.
+/// A holder that claims again gets the answer that it holds the lock, but its lease does not start
+/// again.
 #[derive(Debug, Default)]
 pub struct ResendWithoutNewTtl;
 
@@ -131,7 +132,7 @@ impl Mutant for NoLockDelay {
     }
 }
 
-/// A release frees the lock, however short it was held.
+/// A release frees the lock, even before a minimum hold is over.
 #[derive(Debug, Default)]
 pub struct NoMinHold;
 
@@ -145,7 +146,8 @@ impl Mutant for NoMinHold {
     }
 }
 
-/// The minimum hold begins with the release of its holder, which has to stay alive for it.
+/// The minimum hold begins with the release of its holder, which has to stay alive for the minimum
+/// hold.
 #[derive(Debug, Default)]
 pub struct MinHoldByTheHolder(Mutex<HashMap<IdHash, Duration>>);
 
@@ -207,7 +209,7 @@ impl Mutant for KeepsForItsHolder {
     }
 }
 
-/// A waiter lives as long as a holder: a dead one at the head costs a whole ttl.
+/// A waiter lives as long as a holder: a dead waiter at the head of the queue costs a whole ttl.
 #[derive(Debug, Default)]
 pub struct LongLivedWaiter;
 
@@ -222,7 +224,8 @@ impl Mutant for LongLivedWaiter {
     }
 }
 
-/// Closing a session withdraws the claims that its client lists, and not those that the client has forgotten.
+/// Closing a session withdraws the claims that its client lists, and leaves the claims that the
+/// client has forgotten.
 #[derive(Debug, Default)]
 pub struct CloseByTheList;
 

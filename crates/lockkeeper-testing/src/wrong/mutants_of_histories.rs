@@ -1,4 +1,4 @@
-//! Flaws that only a sequence of requests shows, and no single request.
+//! Mutants that only a sequence of requests shows, and no single request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -53,7 +53,7 @@ impl Mutant for GrantOfSomebodyElse {
     }
 }
 
-/// A new holder gets the token of the one before it.
+/// A new holder gets the token of the holder before it.
 #[derive(Debug, Default)]
 pub struct TokenOfThePredecessor(Mutex<HashMap<LockName, (IdHash, u64, u64)>>);
 
@@ -96,7 +96,7 @@ impl Mutant for WithdrawBySession {
     }
 }
 
-/// The store keeps a claim for half of the lifetime that it promised.
+/// The store keeps a claim for half of the promised lifetime.
 #[derive(Debug, Default)]
 pub struct HalfATtl;
 

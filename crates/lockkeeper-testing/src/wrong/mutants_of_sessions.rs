@@ -1,4 +1,5 @@
-//! Mutants of sessions: how they open and close, and what several clients of one session do to each other.
+//! Mutants of sessions: how they open and close, and how several clients of one session affect each
+//! other.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -15,14 +16,14 @@ use lockkeeper::store::{
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{ErrorKind, Result};
 
-/// Which client sends the request: each client of a harness has a right store of its own.
+/// The client that sends the request: each client of a harness has a right store of its own.
 type Sender = usize;
 
 fn sender(right: &dyn Store) -> Sender {
     ptr::from_ref(right).cast::<()>().addr()
 }
 
-/// The claims that went by, and who sent them.
+/// The claims that clients have sent, and the client that sent each claim first.
 #[derive(Debug, Default)]
 struct Sent(Mutex<HashMap<ClaimKey, Sender>>);
 
@@ -59,7 +60,7 @@ impl Mutant for EmptiesOpenedSessions {
     }
 }
 
-/// A repeated opening fails, since the session is there already: a lost answer costs the session.
+/// A repeated opening fails, since the session exists already: a lost answer costs the session.
 #[derive(Debug, Default)]
 pub struct OpensOnce(Mutex<HashSet<SessionId>>);
 
@@ -85,7 +86,7 @@ impl Mutant for ReopensWhatWasClosed {
     }
 }
 
-/// Each client remembers what it has closed itself, and asks nobody.
+/// Each client remembers the sessions that it has closed itself, and asks no store.
 #[derive(Debug, Default)]
 pub struct RemembersItsOwnCloses(Mutex<HashSet<(SessionId, Sender)>>);
 
@@ -102,7 +103,7 @@ impl Mutant for RemembersItsOwnCloses {
     }
 }
 
-/// An opening that is repeated with other durations is taken for the same one.
+/// The store accepts a repeated opening with other durations as the same opening.
 #[derive(Debug, Default)]
 pub struct TakesAnyDurations;
 
@@ -116,7 +117,7 @@ impl Mutant for TakesAnyDurations {
     }
 }
 
-/// A repeated opening finds the session, and does not start its life again.
+/// A repeated opening finds the session, and does not start its lease again.
 #[derive(Debug, Default)]
 pub struct OpeningWithoutNewTtl(Mutex<HashSet<SessionId>>);
 
@@ -182,7 +183,8 @@ impl Mutant for SessionOfOneClient {
     }
 }
 
-/// A renewal renews what was claimed through the same client, and answers the rest from what is in the line.
+/// A renewal renews the claims that the same client sent. For the other claims it answers from the
+/// line.
 #[derive(Debug, Default)]
 pub struct RenewsItsOwnOnly(Sent);
 
@@ -214,7 +216,7 @@ impl Mutant for RenewsItsOwnOnly {
     }
 }
 
-/// Closing a session withdraws what was claimed through the same client.
+/// Closing a session withdraws the claims that the same client sent.
 #[derive(Debug, Default)]
 pub struct ClosesItsOwnOnly(Sent);
 
@@ -233,7 +235,8 @@ impl Mutant for ClosesItsOwnOnly {
     }
 }
 
-/// Each client removes what its own lists do not name for a whole life, whatever other clients list.
+/// Each client removes the claims that its own lists do not name for a whole ttl, even if other
+/// clients list them.
 #[derive(Debug)]
 pub struct LeftoversOfOneList {
     clock: Clock,
@@ -282,7 +285,7 @@ impl Mutant for LeftoversOfOneList {
     }
 }
 
-/// A tombstone is kept with the session of its claim, and ends with it.
+/// A tombstone belongs to the session of its claim, and ends with the session.
 #[derive(Debug, Default)]
 pub struct TombstoneOfTheSession(Mutex<HashMap<ClaimId, SessionId>>);
 

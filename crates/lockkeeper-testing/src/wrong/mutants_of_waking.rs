@@ -10,8 +10,8 @@ use lockkeeper::Result;
 use lockkeeper::store::{ClaimKey, Interest, Live, LiveState, Revision, Store, Wake, Withdrawal};
 use lockkeeper::time::Clock;
 
-/// Only a release wakes waiters: a client that removes a dead holder takes what it can have, and the store wakes no
-/// other client.
+/// Only a release wakes waiters. A client that removes a dead holder takes the locks that are free
+/// for it, and the store wakes no other client.
 #[derive(Debug, Default)]
 pub struct SilentPurge {
     releases: AtomicU64,
@@ -34,7 +34,7 @@ impl Mutant for SilentPurge {
     }
 }
 
-/// A wait hears only of what happens after it began, and misses what happened between the claim and the wait.
+/// A wait reports only changes after it began, and misses changes between the claim and the wait.
 #[derive(Debug, Default)]
 pub struct ListensOnlyWhileItWaits;
 
@@ -48,7 +48,7 @@ impl Mutant for ListensOnlyWhileItWaits {
     }
 }
 
-/// A pushed grant starts the lifetime of a holder, though the claim may have died while it waited.
+/// A pushed grant starts the lease of a holder, though the claim may have died while it waited.
 #[derive(Debug, Default)]
 pub struct PushThatGivesTime;
 

@@ -1,10 +1,10 @@
-//! The search against one that is too simple to be wrong: it tries every order.
+//! The search against a search that tries every order, and is too simple to be wrong.
 
 use proptest::prelude::*;
 
 use super::super::{Answer, Effect, Lock, Step, linearize};
 
-/// Every order of every choice of what need not happen.
+/// Every order of every choice of the optional steps.
 fn in_any_order(lock: &Lock, left: &[Step]) -> bool {
     let first_end = left.iter().filter_map(|step| step.ended).min();
     let Some(first_end) = first_end else { return true };
@@ -28,7 +28,7 @@ fn effects() -> impl Strategy<Value = Effect> {
     ]
 }
 
-/// Steps as histories have them: who shares a hold does so before giving it back, and each hold is got and ends once.
+/// Steps as histories have them: each hold begins and ends once, and is shared before its end.
 fn is_of_a_history(steps: &[Step]) -> bool {
     let count = |pick: &dyn Fn(&Effect) -> bool| steps.iter().filter(|step| pick(&step.effect)).count();
     let once = (0..6).all(|id| {

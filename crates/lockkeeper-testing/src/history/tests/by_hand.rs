@@ -1,4 +1,5 @@
-//! Histories written by hand, one for each thing that can be wrong, beside the good one that is nearest to it.
+//! Histories written by hand. Each bad history has one fault, and is beside the nearest good
+//! history.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ fn good(script: &Script, rules: Rules) {
     }
 }
 
-/// Asserts what is broken, and which operation is named.
+/// Asserts which promise is broken, and which operation is named.
 #[track_caller]
 fn bad(script: &Script, rules: Rules, broken: Broken, op: u64) {
     let violation = script.history().check("m", &rules).expect_err("a violation");
@@ -53,7 +54,7 @@ fn a_hold_lasts_until_its_last_known_validity() {
     let b = script.got((25, 45), ALL, 2);
     script.holds(b, 50, 90);
     good(&script, mutex());
-    // Nobody had killed it: it was there to give the lock back.
+    // The process of `a` was alive: it released the lock.
     script.released((70, 80), a);
     bad(&script, mutex(), Broken::Exclusion, b);
 }
@@ -82,7 +83,7 @@ fn permits_are_counted() {
     bad(&script, Rules::permits(3), Broken::Exclusion, 2);
 }
 
-/// So many permits of so many, as this claim knows.
+/// A claim of `weight` permits that names the capacity `of`.
 fn permits(weight: u32, of: u32, waits: bool) -> Call {
     Call::Acquire { weight, of: Some(of), waits, sure: true, owner: None }
 }
@@ -94,7 +95,7 @@ fn the_smallest_number_of_permits_counts_for_all() {
     script.holds(large, 65, 90);
     let small = script.op((22, 30), permits(1, 3, true), Some(granted(2)));
     script.holds(small, 65, 90);
-    // Three are taken, and one of those who have them knows three.
+    // Three permits are held, and one of their holders names a capacity of 3.
     script.op((40, 45), permits(1, 5, false), Some(Outcome::Refused));
     good(&script, Rules::permits(5));
     let beyond = script.op((52, 55), permits(1, 5, true), Some(granted(3)));
@@ -145,7 +146,7 @@ fn a_token_lower_than_that_of_who_held_before_has_no_order() {
     let mut script = Script::default();
     let a = script.got((10, 20), ALL, 7);
     script.released((21, 22), a);
-    // It had asked before the other had the lock, so it may have had it before, too.
+    // `b` had asked before `a` had the lock, so `b` may also have had it first.
     let b = script.got((15, 40), ALL, 6);
     good(&script, mutex());
     script.holds(b, 50, 60);
@@ -159,7 +160,7 @@ fn a_grant_that_returned_before_the_release_was_requested_has_no_order() {
     script.holds(a, 30, 30);
     let b = script.got((22, 28), ALL, 2);
     script.released((40, 50), a);
-    // Nobody saw the second believe: only the order gives it away.
+    // No look shows `b` as a holder: only the order shows the fault.
     bad(&script, mutex(), Broken::Order, b);
 }
 
@@ -325,7 +326,7 @@ fn an_owner_holds_again_and_releases_as_often() {
     let next = script.got((55, 77), ALL, 2);
     script.holds(next, 90, 100);
     good(&script, mutex());
-    // Given back for good, the number is spent.
+    // After the last release of the owner, the token is spent.
     let again = script.op((110, 120), entry, Some(granted(1)));
     bad(&script, mutex(), Broken::Token, again);
 }

@@ -1,4 +1,4 @@
-//! Long histories of a lock that is played through: they are good, and one changed entry makes them bad.
+//! Long histories of a simulated lock. They are good, and one changed entry makes them bad.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use super::{Script, acquire, granted};
 use crate::{Seeded, history::Call};
 use lockkeeper::store::MAX;
 
-/// What a client of the play is about to do.
+/// The next step of a client.
 #[derive(Clone, Copy)]
 enum Next {
     Ask,
@@ -18,7 +18,7 @@ enum Next {
     Learn { op: u64 },
 }
 
-/// Clients take a lock and give it back, each step of each at a time of its own.
+/// Clients acquire and release a lock. Each client takes each step at a time of its own.
 fn play(seed: u64, clients: usize, operations: u64) -> Script {
     let (mut seed, mut script) = (Seeded::new(seed), Script::default());
     let mut next = vec![Next::Ask; clients];
@@ -74,7 +74,7 @@ fn a_grant_that_came_too_early_is_named() {
     for seed in 0..20 {
         let mut script = play(seed, 8, 2_000);
         let last = script.operations + 1;
-        // In the middle somebody gets all of it, though others have it before and after.
+        // In the middle one claim gets the whole lock, though others hold it before and after.
         let middle = script.entries[script.entries.len() / 2].at;
         script.op((middle, middle + 1), acquire(MAX, true), Some(granted(1 << 40)));
         let start = Instant::now();

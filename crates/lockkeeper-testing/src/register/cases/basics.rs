@@ -1,4 +1,4 @@
-//! What one write does, and does not do.
+//! The effects of one write.
 
 use super::{KEY, another_writes, answer, present, two_clients, version};
 use crate::register::RegisterHarness;
@@ -8,7 +8,7 @@ use lockkeeper_core::registers::{Fate, MAX_VALUE, REMEMBERED, Swap, Version, Wri
 pub async fn a_key_that_was_never_written_is_absent(harness: &impl RegisterHarness) {
     let register = harness.client().await;
     assert_eq!(register.load(KEY).await.unwrap(), None);
-    // Nor does a write that is refused make it.
+    // A refused write does not create the key.
     let refused = answer(&*register, &Write::new(Version::new(1), "7")).await;
     assert_eq!(refused, Swap::Conflict(None));
     assert_eq!(register.load(KEY).await.unwrap(), None);
@@ -114,7 +114,7 @@ pub async fn a_late_copy_does_nothing_to_what_others_wrote(harness: &impl Regist
     let write = another_writes(&*theirs, "theirs").await;
     let Swap::Conflict(found) = answer(&*ours, &late).await else { panic!("what others wrote was overwritten") };
     assert_eq!(Fate::of(&late, found.as_ref()), Fate::Never);
-    // Nor once the same value is there again.
+    // The same is true when the register has the same value again.
     another_writes(&*theirs, "").await;
     assert_eq!(Fate::of(&write, Some(&present(&*ours).await)), Fate::Done);
     assert!(matches!(answer(&*ours, &late).await, Swap::Conflict(_)));

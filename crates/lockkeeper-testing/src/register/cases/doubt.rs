@@ -1,4 +1,4 @@
-//! Writes whose answers do not come.
+//! Writes without an answer.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ fn policy() -> Policy {
     Policy::default().longest(Duration::from_millis(20))
 }
 
-/// Sends, and does not look.
+/// A policy that sends once, and does not read the register afterwards.
 fn once() -> Policy {
     policy().attempts(1)
 }
 
-/// Three increments, of which the second meets these faults, one for each time that it is sent.
+/// Three increments. The second increment meets these faults, one at each try.
 async fn increments_through(harness: &impl RegisterHarness, faults: &[Fault]) -> ChaosRegister {
     let register = ChaosRegister::new(harness.client().await);
     increment(&policy(), &register).await.unwrap();
@@ -54,7 +54,7 @@ pub async fn a_late_request_does_not_count_twice(harness: &impl RegisterHarness)
     assert_eq!(counted(harness).await, 3);
 }
 
-/// A write that met this fault, so that nobody knows what became of it.
+/// A write that meets this fault, so that its outcome is unknown.
 async fn in_doubt(register: &ChaosRegister, fault: Fault) -> Write {
     register.plan(fault);
     let write = Write::new(version(register).await, "ours");
@@ -86,7 +86,7 @@ pub async fn what_stays_open_is_settled_later(harness: &impl RegisterHarness) {
             assert_eq!(version(&*theirs).await, settled, "what came late did something");
         }
     }
-    // If it arrives before anybody looks, it is done: once.
+    // A late write that arrives before the client reads again is done once.
     let write = in_doubt(&register, Fault::Overdue).await;
     assert!(matches!(register.deliver().await[..], [Ok(Swap::Done)]));
     let outcome = settle(&policy(), &register, KEY, &write).await.unwrap();
@@ -108,7 +108,7 @@ pub async fn what_was_forgotten_stays_unknown(harness: &impl RegisterHarness) {
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Conflict, Effect::Unknown), "{error}");
         assert_eq!(present(&*theirs).await, before, "it was sent once more");
     }
-    // Whoever was answered is in no doubt, however old the version.
+    // A client with an answer is in no doubt, even with an old version.
     let old = Write::new(Version::ABSENT, "ours");
     assert!(matches!(answer(&*theirs, &old).await, Swap::Conflict(_)));
     assert!(matches!(swap(&policy(), &*theirs, KEY, &old).await, Ok(Outcome::Conflict)));

@@ -17,7 +17,7 @@ use lockkeeper_core::registers::{Policy, Register, Swap, Version, Versioned, Wri
 
 const KEY: &str = "stock/42";
 
-/// A version that is there.
+/// The value of a key that exists.
 async fn present(register: &dyn Register) -> Versioned {
     register.load(KEY).await.expect("the register answers").expect("the key is there")
 }
@@ -30,7 +30,7 @@ async fn answer(register: &dyn Register, write: &Write) -> Swap {
     register.compare_and_swap(KEY, write).await.expect("the register answers")
 }
 
-/// One more write by somebody else, on top of what is there.
+/// One more write by another client, on the present version.
 async fn another_writes(register: &dyn Register, value: &str) -> Write {
     let write = Write::new(version(register).await, value);
     assert_eq!(answer(register, &write).await, Swap::Done);

@@ -14,7 +14,7 @@ use lockkeeper::layer::Fault;
 use lockkeeper::{Effect, Error, ErrorKind};
 use lockkeeper_core::registers::{Policy, Register, Swap, Write, try_update, update};
 
-/// Tries on for as long as a busy machine may need.
+/// A policy that tries for as long as a busy machine may need.
 fn patient() -> Policy {
     Policy::default().within(Duration::from_secs(100)).longest(Duration::from_millis(50))
 }
@@ -51,7 +51,7 @@ pub async fn no_increment_is_lost(harness: &impl RegisterHarness) {
             for _ in 0..EACH {
                 let plus_one = async |old: Option<Vec<u8>>| {
                     computed.fetch_add(1, Ordering::Relaxed);
-                    // Long enough for others to come between.
+                    // Other clients can write during this yield.
                     tokio::task::yield_now().await;
                     Ok::<_, Error>((number(old.as_deref()) + 1).to_string().into_bytes())
                 };
@@ -69,7 +69,7 @@ pub async fn a_conflict_learns_when_the_tries_are_used_up(harness: &impl Registe
     let register = harness.client().await;
     let policy = Policy::default().attempts(3).longest(Duration::ZERO);
     let tries = AtomicU64::new(0);
-    // Somebody writes each time between the look and the write.
+    // Another client writes each time between the read and the write.
     let overtaken = async |_: Option<Vec<u8>>| {
         tries.fetch_add(1, Ordering::Relaxed);
         another_writes(&*register, "theirs").await;
@@ -99,7 +99,8 @@ pub async fn a_dropped_update_is_done_once_at_most(harness: &impl RegisterHarnes
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         drop(adding);
-        // What was sent before comes before this, if the register keeps one client's order, or does nothing any more.
+        // If the register keeps the order of one client, the earlier write comes before this write.
+        // Otherwise the earlier write does nothing any more.
         another_writes_at_last(&*register).await;
         let writes = version(&*register).await.get() - before.get();
         assert!((1..=2).contains(&writes), "{writes} writes after {polls} polls");
@@ -113,7 +114,8 @@ async fn another_writes_at_last(register: &dyn Register) {
     update(register, KEY, async |old| old.unwrap_or_else(|| b"0".to_vec())).await.unwrap();
 }
 
-/// Every update adds a tag of its own to the value, so that one that is done twice, or not at all, is seen.
+/// Every update adds a tag of its own to the value, so a second effect of an update and a missing
+/// update are both seen.
 pub async fn nothing_is_done_twice_in_a_storm(harness: &impl RegisterHarness) {
     const CLIENTS: u64 = 5;
     const EACH: u64 = 12;
@@ -157,6 +159,6 @@ pub async fn nothing_is_done_twice_in_a_storm(harness: &impl RegisterHarness) {
     let faults: usize = ended.iter().map(|(_, faults)| faults).sum();
     assert!(faults > 10, "only {faults} faults");
     let done = ended.iter().flat_map(|(tags, _)| tags).filter(|(_, done)| done.is_ok()).count();
-    // The others were forgotten: so much is written meanwhile where writing takes no time.
+    // The other writes were forgotten: a register without delays takes that many writes meanwhile.
     assert!(done * 2 > ended.len() * usize::try_from(EACH).unwrap(), "only {done} came to their end");
 }
