@@ -23,7 +23,8 @@ impl Certificates {
         Self::with_server(&IsCa::NoCa)
     }
 
-    /// The same, but the server's certificate claims to be the certificate of an authority.
+    /// Like [`new`](Self::new), but the server's certificate claims to be the certificate of an
+    /// authority.
     ///
     /// # Errors
     /// As for [`new`](Self::new).

@@ -1,4 +1,4 @@
-//! The wall clock of a server; moving it moves no other clock.
+//! The wall clock of a server. A test moves it, and moves no other clock.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -15,12 +15,12 @@ use crate::program::Program;
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/shim/clock.c");
 const COMPILER: Program = Program { binary: "cc", packages: "gcc libc6-dev", variable: None };
 
-/// How a server gets its time.
+/// The two kinds of clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The clock goes on, with an offset.
     Going,
-    /// The clock stands still until a test moves it.
+    /// The clock goes on only when a test moves it.
     Standing,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock without an offset.
+    /// A clock without an offset, or with the present time if only a test moves it.
     pub(crate) fn new(folder: &Path, kind: Kind) -> Result<Self> {
         let clock = Self { library: library()?, file: folder.join("clock"), kind };
         let number = if kind == Kind::Standing { now()? } else { 0 };
@@ -42,7 +42,7 @@ impl Clock {
         Ok(clock)
     }
 
-    /// The file with the time, if the clock stands.
+    /// The file with the time, if only a test moves the clock.
     pub(crate) fn standing(&self) -> Option<&Path> {
         (self.kind == Kind::Standing).then_some(&*self.file)
     }
@@ -55,7 +55,7 @@ impl Clock {
         }
     }
 
-    /// Moves the clock to this many seconds after the real time, or before.
+    /// Moves the clock to this many seconds after the real time, or before it if negative.
     pub(crate) fn set(&self, seconds: i64) -> Result<()> {
         if self.kind == Kind::Standing {
             bail!("a clock that stands has no offset");
@@ -69,7 +69,7 @@ fn now() -> Result<i64> {
     Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())?)
 }
 
-/// In one write of eight aligned bytes, in place: the server has the file mapped.
+/// Writes eight aligned bytes at once, in place: the server has the file mapped.
 pub(crate) fn write(clock: &Path, micros: i64) -> Result<()> {
     let file = OpenOptions::new().write(true).open(clock).context("the clock is gone")?;
     file.write_all_at(&micros.to_ne_bytes(), 0).context("cannot set the clock")

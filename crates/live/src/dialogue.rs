@@ -1,4 +1,4 @@
-//! A program that reads lines and answers with lines.
+//! A program that reads lines, and answers with lines.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::nursery::nursery;
 use crate::process::TIME_LIMIT;
 
-/// A running program with which a test exchanges lines. Dropping it kills the program. Its stderr
-/// is shown.
+/// A running program with which a test exchanges lines. Dropping it kills the program. The test
+/// shows the program's stderr.
 #[derive(Debug)]
 pub struct Dialogue {
     child: Child,
@@ -40,7 +40,7 @@ impl Dialogue {
     /// Sends the program a line.
     ///
     /// # Errors
-    /// If the program does not read any more.
+    /// If the program no longer reads.
     pub fn send(&mut self, line: &str) -> Result<()> {
         writeln!(self.input, "{line}").with_context(|| format!("nobody listens to {line:?}"))
     }
@@ -48,7 +48,7 @@ impl Dialogue {
     /// Waits for the program's next line.
     ///
     /// # Errors
-    /// After 180 s, and if the program has ended its output.
+    /// If no line comes within 180 s, or the program has ended its output.
     pub fn answer(&mut self) -> Result<String> {
         self.answers.recv_timeout(TIME_LIMIT).map_err(|error| match error {
             RecvTimeoutError::Timeout => anyhow!("a program did not answer within {TIME_LIMIT:?}"),
@@ -71,7 +71,7 @@ impl Dialogue {
     /// Asks the program to end by a signal, and waits for the end.
     ///
     /// # Errors
-    /// When the system does not let us.
+    /// If the system refuses the signal.
     pub fn terminate(mut self) -> Result<ExitStatus> {
         // The child is not reaped yet, so it still has this process id.
         kill_process(Pid::from_child(&self.child), Signal::TERM).context("cannot send TERM")?;
@@ -81,7 +81,7 @@ impl Dialogue {
     /// `kill -9`.
     ///
     /// # Errors
-    /// When the system does not let us.
+    /// If the system refuses the signal.
     pub fn kill(mut self) -> Result<()> {
         self.child.kill().context("cannot kill a program")?;
         self.child.wait().context("cannot wait for a program")?;

@@ -1,9 +1,9 @@
 //! The environment of lockkeeper's live tests: real servers, a proxy that makes faults between the
 //! servers and their clients, and clocks that can be moved.
 //!
-//! - The test process starts a server, and the server ends with this process, however the process
+//! The test process starts a server, and the server ends with this process, however the process
 //!   ends: [`Redis`], [`Etcd`], ….
-//! - The tests of a process share one server per kind, if they do it no harm: [`redis()`],
+//! The tests of a process share one server per kind, if they do the server no harm: [`redis()`],
 //!   [`etcd()`], …. A test that stops, kills or configures a server starts a server of its own. A
 //!   shared server cannot be stopped, since that takes `&mut`.
 //! - A missing program is an error with the command that installs it, never a reason to skip a

@@ -1,4 +1,4 @@
-//! The processes and files of the test process end with it, however it ends.
+//! The processes and files of the test process, which end with it, however it ends.
 //!
 //! All servers are members of one process group, the group of a watchdog: a shell that reads from a
 //! pipe. Only the test process has the other end of the pipe. At the end of the pipe the shell
@@ -17,7 +17,7 @@ use anyhow::{Context, Result, anyhow};
 
 /// Waits for the end of the test process. The kernel sends HUP to a group whose last parent ends
 /// while a member of the group is stopped. The process that ends the group must not be in the
-/// group, hence its own session. The kill is repeated because a server may be about to join.
+/// group, so it has its own session. The kill is repeated because a server may be about to join.
 const WATCHDOG: &str = r#"
 trap '' HUP INT QUIT TERM
 while read -r _; do :; done
@@ -41,7 +41,7 @@ pub(crate) struct Nursery {
     _alive: ChildStdin,
 }
 
-/// The one of this process.
+/// The nursery of this process.
 ///
 /// # Errors
 /// When the watchdog cannot be started.
@@ -70,8 +70,8 @@ impl Nursery {
         Ok(Self { folder: folder.keep(), group, folders: AtomicU32::new(0), _alive: alive })
     }
 
-    /// A new folder, removed with the process at the latest. Its path is short: the folder will
-    /// contain a socket.
+    /// A new folder, which is removed with the process at the latest. Its path is short: the folder
+    /// will contain a socket.
     pub(crate) fn folder(&self, what: &str) -> Result<PathBuf> {
         let number = self.folders.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(format!("{what}-{number}"));

@@ -13,12 +13,12 @@ const FIRST: u32 = 10_000;
 /// this distance is fixed.
 const BUS: u16 = 10_000;
 
-/// The port between nodes that goes with one for clients.
+/// The port between nodes that belongs to a port for clients.
 pub(crate) fn bus(port: u16) -> u16 {
     port + BUS
 }
 
-/// The port for clients that goes with one between nodes.
+/// The port for clients that belongs to a port between nodes.
 pub(crate) fn of_bus(port: u16) -> Option<u16> {
     port.checked_sub(BUS)
 }
@@ -27,8 +27,8 @@ pub(crate) fn of_bus(port: u16) -> Option<u16> {
 /// to reach a server that is down could get the server's own port, connect to itself, and keep the
 /// server from coming back. The [`bus`] of the port is free too.
 ///
-/// Another process may take the port before it is used: the caller checks whether it got the port,
-/// and asks again if not.
+/// Another process may take the port before the caller uses it. So the caller checks whether it got
+/// the port, and otherwise asks again.
 ///
 /// # Errors
 /// If there is no free port.
@@ -48,7 +48,7 @@ pub(crate) fn free() -> Result<u16> {
     bail!("no port of 127.0.0.1 is free between {FIRST} and {}", FIRST + range)
 }
 
-/// Where the ports of outgoing connections begin.
+/// The first port of outgoing connections.
 fn first_outgoing() -> u32 {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let first = range.split_whitespace().next().and_then(|first| first.parse().ok());

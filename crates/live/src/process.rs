@@ -12,20 +12,21 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::nursery::nursery;
 
 /// Many times the duration of any step here, for a busy machine. A Sentinel that notices a jump of
-/// the time, because the machine was stopped for 2 s, elects nobody for 30 s, and that may happen
-/// again.
+/// the time, because the machine was stopped for 2 s, elects no master for 30 s, and that may
+/// happen again.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(180);
 
-/// After so long a failover that was asked for was given up, and is asked for again.
+/// After this time the servers have given up a requested failover, and the caller requests it
+/// again.
 pub(crate) const GIVEN_UP: Duration = Duration::from_secs(8);
 
 /// How often a condition without an event is checked.
 const PACE: Duration = Duration::from_millis(2);
 
-/// Asks until there is an answer.
+/// Asks until the answer is not `None`.
 ///
 /// # Errors
-/// If the condition itself fails, and after 180 s.
+/// If `ask` itself fails, or no answer comes within 180 s.
 pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     loop {
@@ -39,7 +40,7 @@ pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Result<Option<T
     }
 }
 
-/// A running server. Dropping it kills it.
+/// A running server. Dropping this value kills the server.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -101,7 +102,7 @@ impl Process {
         Ok(())
     }
 
-    /// Asks the server to end, and waits for that.
+    /// Asks the server to end, and waits for its end.
     pub(crate) fn terminate(&mut self) -> Result<()> {
         self.signal(Signal::TERM)?;
         eventually("a server ends when it is asked to", || {
@@ -127,6 +128,6 @@ impl Drop for Process {
 /// The letter that `ps` shows for a process or a thread.
 fn state(folder: &Path) -> Option<char> {
     let stat = fs::read_to_string(folder.join("stat")).ok()?;
-    // After the name, which may contain parentheses.
+    // The state comes after the name, which may contain parentheses.
     stat.rsplit(") ").next()?.chars().next()
 }

@@ -1,11 +1,11 @@
-//! Where the programs are that the tests start.
+//! The paths of the programs that the tests start.
 
 use std::env;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 
-/// Where Debian puts servers that are not on the `PATH` of a user.
+/// The folders of Debian's servers, which are not on the `PATH` of a user.
 const SBIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// A program of Debian's packages.
@@ -15,7 +15,8 @@ pub struct Program {
     pub binary: &'static str,
     /// The packages with the program, and with its companions.
     pub packages: &'static str,
-    /// The variable that names another one: `LOCKKEEPER_LIVE_REDIS_SERVER=/opt/valkey/bin/valkey-server`.
+    /// The variable that names another program:
+    /// `LOCKKEEPER_LIVE_REDIS_SERVER=/opt/valkey/bin/valkey-server`.
     pub variable: Option<&'static str>,
 }
 
@@ -66,7 +67,7 @@ fn named(variable: &str) -> Option<Result<PathBuf>> {
 /// The command line program that was built with these tests.
 ///
 /// # Errors
-/// If there is none, with the command that builds it.
+/// If the program is missing, with the command that builds it.
 pub fn lockkeeper_binary() -> Result<PathBuf> {
     let test = env::current_exe().context("where is this test?")?;
     // target/debug/deps/it-0123456789abcdef

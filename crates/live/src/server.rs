@@ -1,4 +1,4 @@
-//! What every server does for a test of its faults.
+//! The operations of every server for a test of its faults.
 
 use std::time::Duration;
 
@@ -7,39 +7,40 @@ use anyhow::Result;
 use crate::etcd::Etcd;
 use crate::redis::Redis;
 
-/// How many members of an etcd a test of faults starts.
+/// The number of members that a test of faults starts of an etcd.
 const MEMBERS: usize = 3;
 
-/// A server, or several that are one store, that keeps what it has acknowledged.
+/// A server, or several servers that are one store, which keeps what it has acknowledged.
 pub trait Server: Sized + Send + 'static {
-    /// The shortest ttl that the store takes, in whole seconds.
+    /// The shortest ttl that the store accepts, in whole seconds.
     const LEAST_TTL: Duration;
 
-    /// Starts one of its own for the test.
+    /// Starts a server for the calling test.
     ///
-    /// # Errors When it is not installed, with the line that installs it; when it does not start,
-    /// with what it said.
+    /// # Errors
+    /// If the server is not installed, with the command that installs it; if the server does not
+    /// start, with its output.
     fn start_lasting() -> Result<Self>;
 
-    /// Where its clients find it.
+    /// The address of the store as a URL.
     fn store_url(&self) -> String;
 
-    /// `SIGSTOP`: it stands, its connections stay.
+    /// `SIGSTOP`: the server stops, and its connections stay open.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If the server does not run.
     fn pause_all(&mut self) -> Result<()>;
 
-    /// Lets it go on.
+    /// Lets the server go on.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If the server does not run.
     fn resume_all(&mut self) -> Result<()>;
 
-    /// `kill -9`, and a new start on what it had on disk. Waits until it answers.
+    /// `kill -9`, and a new start with the data on disk. Waits until the server answers.
     ///
     /// # Errors
-    /// When it does not start, and when somebody has its ports.
+    /// If the server does not start, or another process has its ports.
     fn start_again(&mut self) -> Result<()>;
 }
 

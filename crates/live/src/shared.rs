@@ -9,10 +9,10 @@ use crate::certificates::Certificates;
 use crate::etcd::Etcd;
 use crate::redis::{Cluster, Redis, Sentinel};
 
-/// Longer than a server of a busy machine is silent.
+/// A time for which no server is silent, not even on a busy machine.
 const A_LONG_TIME: Duration = Duration::from_secs(30);
 
-/// etcd's default time before an election. No lease is shorter than one and a half times that.
+/// etcd's default time before an election. No lease is shorter than one and a half times this time.
 const A_SHORT_TIME: Duration = Duration::from_secs(1);
 
 /// A standalone Redis without persistence.
@@ -63,7 +63,7 @@ pub fn etcd() -> Result<&'static Etcd> {
     shared(&SHARED, Etcd::start)
 }
 
-/// Three members. Their time-outs are long, so that a busy machine causes no election.
+/// An etcd of three members. Their time-outs are long, so that a busy machine causes no election.
 ///
 /// # Errors
 /// As for [`etcd()`].
@@ -72,7 +72,7 @@ pub fn etcd_three() -> Result<&'static Etcd> {
     shared(&SHARED, || Etcd::builder().members(3).election_timeout(A_SHORT_TIME).start())
 }
 
-/// One member whose port for clients is encrypted.
+/// An etcd of one member, whose port for clients is encrypted.
 ///
 /// # Errors
 /// As for [`etcd()`].
@@ -81,7 +81,7 @@ pub fn etcd_tls() -> Result<&'static Etcd> {
     shared(&SHARED, || Etcd::builder().tls(Certificates::new()?).start())
 }
 
-/// One member of the version that Debian has.
+/// An etcd of one member, of Debian's version.
 ///
 /// # Errors
 /// If etcd is not installed, with the command that installs it; if etcd does not start, with its
@@ -91,7 +91,7 @@ pub fn etcd_debian() -> Result<&'static Etcd> {
     shared(&SHARED, || Etcd::builder().debian().start())
 }
 
-/// One member of the oldest version that lockkeeper takes.
+/// An etcd of one member, of the oldest version that lockkeeper accepts.
 ///
 /// # Errors
 /// As for [`etcd()`].

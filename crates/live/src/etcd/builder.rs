@@ -16,7 +16,7 @@ pub(super) struct User {
     pub(super) prefix: String,
 }
 
-/// One of several versions.
+/// The version of etcd.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Which {
     #[default]
@@ -25,7 +25,7 @@ pub(super) enum Which {
     Debian,
 }
 
-/// An etcd to be set up.
+/// The settings of an etcd that is not started yet.
 #[derive(Clone, Debug)]
 pub struct EtcdBuilder {
     pub(super) which: Which,
@@ -54,67 +54,67 @@ impl Default for EtcdBuilder {
 }
 
 impl EtcdBuilder {
-    /// The one that Debian has, in place of the current one.
+    /// Uses the version of Debian in place of the current version.
     #[must_use]
     pub fn debian(mut self) -> Self {
         self.which = Which::Debian;
         self
     }
 
-    /// The oldest one that lockkeeper takes, in place of the current one.
+    /// Uses the oldest version that lockkeeper accepts, in place of the current version.
     #[must_use]
     pub fn oldest(mut self) -> Self {
         self.which = Which::Oldest;
         self
     }
 
-    /// How many members: 1.
+    /// The number of members. The default is 1.
     #[must_use]
     pub fn members(mut self, members: usize) -> Self {
         self.members = members;
         self
     }
 
-    /// How long the other members wait for a leader: 500 ms. The leader sends ten heartbeats in
-    /// that time. No lease is shorter than one and a half times that, in whole seconds: so 1 s, and
-    /// 2 s if the time-out is 1 s.
+    /// How long the other members wait for a leader. The default is 500 ms. The leader sends ten
+    /// heartbeats in that time. No lease is shorter than one and a half times that, in whole
+    /// seconds: 1 s, or 2 s if the time-out is 1 s.
     #[must_use]
     pub fn election_timeout(mut self, timeout: Duration) -> Self {
         self.election_timeout = timeout;
         self
     }
 
-    /// The member waits for the disk, as a member has to that must survive a power cut. By default
-    /// it does not wait, which is quick. A `kill -9` loses nothing even then, since the system has
-    /// all written data.
+    /// Makes the members wait for the disk, as a member has to that must survive a power cut. By
+    /// default the members do not wait, which is quick. A `kill -9` loses nothing even then, since
+    /// the system has all written data.
     #[must_use]
     pub fn durable(mut self) -> Self {
         self.waits_for_disk = true;
         self
     }
 
-    /// The port for clients is encrypted.
+    /// Encrypts the port for clients.
     #[must_use]
     pub fn tls(mut self, certificates: Certificates) -> Self {
         self.tls = Some(certificates);
         self
     }
 
-    /// The same, and clients need a certificate too.
+    /// Encrypts the port for clients, and demands a certificate of each client.
     #[must_use]
     pub fn mutual_tls(mut self, certificates: Certificates) -> Self {
         self.asks_clients = true;
         self.tls(certificates)
     }
 
-    /// Clients have to log in. This user may read and write everything. The first user is the user
-    /// of [`Etcd::url`].
+    /// Makes clients log in. This user may read and write everything. The first user is the user of
+    /// [`Etcd::url`].
     #[must_use]
     pub fn login(self, name: &str, password: &str) -> Self {
         self.user(name, password, "")
     }
 
-    /// Clients have to log in. This user may read and write the keys with this prefix.
+    /// Makes clients log in. This user may read and write the keys with this prefix.
     #[must_use]
     pub fn user(mut self, name: &str, password: &str, prefix: &str) -> Self {
         let (name, password, prefix) = (name.to_owned(), password.to_owned(), prefix.to_owned());
@@ -122,14 +122,14 @@ impl EtcdBuilder {
         self
     }
 
-    /// The maximum size of the data.
+    /// The maximum size of the data in bytes.
     #[must_use]
     pub fn quota(self, bytes: u64) -> Self {
         self.option("quota-backend-bytes", &bytes.to_string())
     }
 
-    /// An option of etcd's command line. It comes after the options of the builder, so it has
-    /// precedence.
+    /// An option of etcd's command line. The option comes after the options of the builder, so it
+    /// has precedence.
     #[must_use]
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.push(format!("--{name}={value}"));
@@ -166,7 +166,7 @@ impl EtcdBuilder {
             arguments.push(format!("--cert-file={}", tls.server().display()));
             arguments.push(format!("--key-file={}", tls.server_key().display()));
         }
-        // With this alone etcd asks clients for a certificate.
+        // This option alone makes etcd ask clients for a certificate.
         if let Some(tls) = self.tls.as_ref().filter(|_| self.asks_clients) {
             arguments.push(format!("--trusted-ca-file={}", tls.authority().display()));
             arguments.push("--client-cert-auth=true".to_owned());

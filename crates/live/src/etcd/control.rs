@@ -1,4 +1,4 @@
-//! Requests of tests to a member, by etcd's HTTP gateway, beside its clients.
+//! Requests of tests to a member, through etcd's HTTP gateway.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use ureq::Agent;
 use super::answer::{Entry, bytes, entries, list, number, revision};
 use super::builder::User;
 
-/// How long a request may take. A stopped member answers none.
+/// The longest time of a request. A stopped member answers no request.
 const REQUEST: Duration = Duration::from_secs(10);
 
 /// The user with all rights, if clients have to log in.
@@ -23,7 +23,7 @@ const ROOT_PASSWORD: &str = "the password of root";
 pub struct Control {
     agent: Agent,
     address: SocketAddr,
-    /// Name and password.
+    /// The name and the password.
     login: Option<(String, String)>,
 }
 
@@ -41,7 +41,7 @@ impl Control {
         entries(&self.range(prefix.as_ref(), &end_of(prefix.as_ref()), false)?)
     }
 
-    /// A key, if there is one.
+    /// The entry of this key, if there is one.
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
@@ -49,7 +49,7 @@ impl Control {
         Ok(entries(&self.range(key.as_ref(), &[], false)?)?.pop())
     }
 
-    /// A key in the data of this member, which may be old.
+    /// The entry of this key in the data of this member, which may be old.
     ///
     /// # Errors
     /// As for [`keys`](Self::keys), but the member needs no leader.
@@ -57,7 +57,7 @@ impl Control {
         Ok(entries(&self.range(key.as_ref(), &[], true)?)?.pop())
     }
 
-    /// Writes a key, without a lease; returns the revision.
+    /// Writes a key without a lease, and returns the revision.
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
@@ -65,7 +65,7 @@ impl Control {
         self.put_with_lease(key, value, 0)
     }
 
-    /// Writes a key that ends with a lease; returns the revision.
+    /// Writes a key that ends with a lease, and returns the revision.
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
@@ -74,7 +74,7 @@ impl Control {
         revision(&self.call("kv/put", &body)?)
     }
 
-    /// Deletes a key; says whether there was one.
+    /// Deletes a key, and returns whether the key existed.
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
@@ -99,7 +99,7 @@ impl Control {
         revision(&self.range(b"\0", &[], false)?)
     }
 
-    /// Compacts all revisions before the present one; returns that revision.
+    /// Compacts all revisions before the present one, and returns the present revision.
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
@@ -129,7 +129,7 @@ impl Control {
     /// Ends a lease, and removes all its keys.
     ///
     /// # Errors
-    /// As for [`keys`](Self::keys), and if there is no such lease.
+    /// As for [`keys`](Self::keys), and if the lease does not exist.
     pub fn revoke(&self, lease: i64) -> Result<()> {
         self.call("lease/revoke", &json!({ "ID": lease.to_string() })).map(|_| ())
     }
@@ -143,13 +143,13 @@ impl Control {
         list(&answer["keys"]).map(bytes).collect()
     }
 
-    /// How many seconds a lease has left, if there is one.
+    /// The seconds that a lease has left, if the lease exists.
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
     pub fn lease_left(&self, lease: i64) -> Result<Option<i64>> {
         let answer = self.call("lease/timetolive", &json!({ "ID": lease.to_string() }))?;
-        // -1 means that there is no such lease; a missing number means 0.
+        // The member answers -1 for a lease that does not exist, and leaves 0 out.
         Ok(Some(number(&answer["TTL"])?).filter(|left| *left >= 0))
     }
 
@@ -174,7 +174,7 @@ impl Control {
         })
     }
 
-    /// Gives back the room that deleted keys had.
+    /// Frees the room of deleted keys.
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
@@ -182,13 +182,13 @@ impl Control {
         self.call("maintenance/defragment", &json!({})).map(|_| ())
     }
 
-    /// The same member, asked as this user.
+    /// The same member, with requests as this user.
     #[must_use]
     pub fn as_user(&self, name: &str, password: &str) -> Self {
         Self { login: Some((name.to_owned(), password.to_owned())), ..self.clone() }
     }
 
-    /// Any request: the path after `/v3/`, and the body.
+    /// Sends any request: `path` is the path after `/v3/`.
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
@@ -205,13 +205,13 @@ impl Control {
         Ok((id(&answer["header"]["member_id"]).context("a member without a number")?, id(&answer["leader"])))
     }
 
-    /// From now on clients have to log in as one of these.
+    /// Makes clients log in as one of these users from now on.
     pub(super) fn admit_only(&self, users: &[User]) -> Result<()> {
         self.call("auth/user/add", &json!({ "name": ROOT, "password": ROOT_PASSWORD }))?;
         self.call("auth/role/add", &json!({ "name": ROOT }))?;
         self.call("auth/user/grant", &json!({ "user": ROOT, "role": ROOT }))?;
         for User { name, password, prefix } in users {
-            // An empty prefix means all keys; the range needs a first key, which is a zero byte.
+            // An empty prefix means all keys. The range needs a first key, which is a zero byte.
             let first = if prefix.is_empty() { "\0" } else { prefix };
             let keys =
                 json!({ "permType": "READWRITE", "key": text(first), "range_end": text(end_of(prefix.as_bytes())) });
@@ -228,7 +228,7 @@ impl Control {
     }
 
     fn range(&self, key: &[u8], end: &[u8], serializable: bool) -> Result<Value> {
-        // The first of all keys cannot be said either.
+        // An empty key cannot be the first key of a range either.
         let key = if key.is_empty() { b"\0" } else { key };
         self.call("kv/range", &json!({ "key": text(key), "range_end": text(end), "serializable": serializable }))
     }
@@ -248,7 +248,7 @@ impl Control {
     }
 }
 
-/// Behind the last key with this prefix; a zero byte says "all that follow".
+/// The first key after all keys with this prefix. A zero byte means all keys that follow.
 fn end_of(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {

@@ -1,8 +1,8 @@
 //! The links between the members of an etcd. A member can be cut off from the others while its
 //! clients still reach it.
 //!
-//! Each member gets a port of the links for each other member. The system knows the process behind
-//! a connection: not all traffic between members carries a name.
+//! Each member gets a port of the links for each other member. The links find the process behind a
+//! connection in the system's tables, since not all traffic between members carries a name.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,8 +24,8 @@ use crate::proxy;
 /// How often another port is tried when another process was faster.
 const PORTS: usize = 20;
 
-/// How often, and how fast, the owner of a connection is looked up: the id of a new process arrives
-/// soon.
+/// How often, and at which pace, the owner of a connection is looked up: the id of a new process
+/// arrives soon.
 const LOOKS: u32 = 100;
 const PACE: Duration = Duration::from_millis(10);
 
@@ -45,14 +45,14 @@ impl Links {
         Self { cut: watch::Sender::new(vec![false; members]), processes: Arc::default(), accepting: Vec::new() }
     }
 
-    /// A port that leads to a member.
+    /// Opens a port that leads to a member.
     pub(super) fn lay(&mut self, member: usize, listens: SocketAddr) -> Result<SocketAddr> {
         let runtime = proxy::runtime()?;
         for _ in 0..PORTS {
             let address = (Ipv4Addr::LOCALHOST, port::free()?).into();
             let Ok(listener) = std::net::TcpListener::bind::<SocketAddr>(address) else { continue };
             listener.set_nonblocking(true)?;
-            // The caller may be inside of a runtime of its own, and cannot wait here.
+            // The caller may be in a runtime of its own, and cannot wait here.
             let _inside = runtime.enter();
             let listener = TcpListener::from_std(listener)?;
             let end = End { member, listens, cut: self.cut.subscribe(), processes: Arc::clone(&self.processes) };
@@ -62,13 +62,13 @@ impl Links {
         bail!("{PORTS} ports were taken by somebody else before a link had them")
     }
 
-    /// Sets the processes whose connections are expected.
+    /// Sets the processes whose connections the links expect.
     pub(super) fn know(&self, processes: Vec<u32>) {
         *self.processes.lock().unwrap_or_else(PoisonError::into_inner) = processes;
     }
 
-    /// Stops all traffic to and from this member, or lets it pass again, with all traffic that
-    /// waited meanwhile.
+    /// Stops all traffic to and from this member, or lets all traffic pass again, including the
+    /// traffic that waited.
     pub(super) fn set(&self, member: usize, is_cut: bool) {
         self.cut.send_modify(|cut| cut[member] = is_cut);
     }
@@ -85,7 +85,7 @@ impl Drop for Links {
     }
 }
 
-/// Where the connections to one member come in.
+/// The end of the connections to one member.
 struct End {
     member: usize,
     listens: SocketAddr,
@@ -116,7 +116,7 @@ impl End {
 async fn join(one: TcpStream, other: TcpStream, cut: &Cut, ends: [usize; 2]) {
     let _ = one.set_nodelay(true).and(other.set_nodelay(true));
     let ((from_one, to_one), (from_other, to_other)) = (one.into_split(), other.into_split());
-    // Each direction ends by itself, and the connection ends with both.
+    // Each direction ends by itself, and the connection ends with both directions.
     tokio::join!(carry(from_one, to_other, cut.clone(), ends), carry(from_other, to_one, cut.clone(), ends));
 }
 
@@ -129,7 +129,7 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut cut: Cut, en
     }
 }
 
-/// Waits until neither end is cut off; `None` if no further change can come.
+/// Waits until neither end is cut off. `None` if no further change can come.
 async fn pass(cut: &mut Cut, ends: [usize; 2]) -> Option<()> {
     cut.wait_for(|cut| ends.iter().all(|end| !cut[*end])).await.ok().map(|_| ())
 }
@@ -171,7 +171,7 @@ fn socket(table: &str, address: SocketAddr) -> Option<String> {
     let SocketAddr::V4(address) = address else { return None };
     let local = format!(": {:08X}:{:04X} ", u32::from_ne_bytes(address.ip().octets()), address.port());
     let row = &table[table.find(&local)?..];
-    // The first word is the colon behind the number of the row.
+    // The first word is the colon after the number of the row.
     Some(format!("socket:[{}]", row.split_whitespace().nth(9)?))
 }
 

@@ -17,14 +17,14 @@ use crate::program::{Program, etcd_binary, interop_binary};
 const DEBIAN: Program =
     Program { binary: "etcd", packages: "etcd-server", variable: Some("LOCKKEEPER_LIVE_ETCD_DEBIAN") };
 
-/// The addresses of a member, whether it runs or not.
+/// The addresses of a member, which may not run.
 #[derive(Debug)]
 pub(super) struct MemberSpec {
     pub(super) name: String,
     pub(super) folder: PathBuf,
-    /// For clients.
+    /// The port for clients.
     pub(super) port: u16,
-    /// For the tests: without encryption, links or a proxy.
+    /// The port for the tests, without encryption, links or a proxy.
     control: u16,
     /// The address for the other members.
     pub(super) peer: SocketAddr,
@@ -46,8 +46,8 @@ impl MemberSpec {
         Ok(spec)
     }
 
-    /// The address at which it listens for the others. The others may get the address of a link
-    /// instead.
+    /// The address at which the member listens for the other members. They may get the address of a
+    /// link instead.
     pub(super) fn listens_for_peers(&self) -> SocketAddr {
         local(port::bus(self.port))
     }

@@ -44,12 +44,12 @@ impl Etcd {
         Self::builder().start()
     }
 
-    /// One to be set up.
+    /// The settings of an etcd that is not started yet.
     pub fn builder() -> EtcdBuilder {
         EtcdBuilder::default()
     }
 
-    /// Where clients find the members.
+    /// The addresses of the members for clients.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.members.iter().map(|member| member.spec.address()).collect()
     }
@@ -59,17 +59,17 @@ impl Etcd {
         self.url_of(&self.addresses())
     }
 
-    /// The same for a client with a proxy before each member.
+    /// The URL for a client with a proxy before each member.
     pub fn url_through(&self, proxies: &[&Proxy]) -> String {
         self.url_of(&proxies.iter().map(|proxy| proxy.address()).collect::<Vec<_>>())
     }
 
-    /// The certificates for its clients, if it has TLS.
+    /// The certificates for etcd's clients, if etcd has TLS.
     pub fn certificates(&self) -> Option<&Certificates> {
         self.settings.tls.as_ref()
     }
 
-    /// The number of a member's process, which is another one after a restart.
+    /// The id of a member's process; a restart changes it.
     pub fn pid(&self, member: usize) -> u32 {
         self.members[member].process.id()
     }
@@ -79,12 +79,12 @@ impl Etcd {
         self.members[member].process.log()
     }
 
-    /// A member to be asked.
+    /// A client of this member.
     pub fn member(&self, member: usize) -> &Control {
         &self.members[member].control
     }
 
-    /// A member that runs and is not cut off, to be asked.
+    /// A client of a member that runs and is not cut off.
     pub fn control(&self) -> &Control {
         let at_hand = (0..self.members.len()).find(|member| self.is_at_hand(*member));
         &self.members[at_hand.unwrap_or(0)].control
@@ -98,7 +98,7 @@ impl Etcd {
         eventually("etcd has a leader", || Ok(self.leader_now()))
     }
 
-    /// Waits until most members follow another leader than this one; returns the new leader.
+    /// Waits until most members follow another leader than `old`, and returns the new leader.
     ///
     /// # Errors
     /// If there is no other leader within 180 s.
@@ -114,7 +114,7 @@ impl Etcd {
         self.members[member].process.pause()
     }
 
-    /// Lets the member go on.
+    /// Lets a paused member go on.
     ///
     /// # Errors
     /// If the member does not run.
@@ -125,13 +125,14 @@ impl Etcd {
     /// `kill -9`.
     ///
     /// # Errors
-    /// When the system does not let us.
+    /// If the system refuses the signal.
     pub fn kill(&mut self, member: usize) -> Result<()> {
         self.members[member].process.kill()
     }
 
-    /// Cuts a member off from all others. Clients still reach it. Its connections stay open, as in
-    /// a network that drops packets, and their data arrive only after [`heal`](Self::heal).
+    /// Cuts a member off from all others. Clients still reach the member. Its connections stay
+    /// open, as in a network that drops packets, and their data arrive only after
+    /// [`heal`](Self::heal).
     ///
     /// # Errors
     /// If the member is the only one.
@@ -146,8 +147,8 @@ impl Etcd {
     }
 
     /// Starts a member again, after a `kill -9` if it still runs: on the same ports, with its data
-    /// on disk. Waits until the member answers, if there is a majority; without a majority it would
-    /// not answer.
+    /// on disk. Waits until the member answers, if there is a majority; without a majority the
+    /// member would not answer.
     ///
     /// # Errors
     /// If the member does not start, or another process has its ports.
@@ -158,7 +159,7 @@ impl Etcd {
         if self.is_at_hand(member) && at_hand > self.members.len() / 2 { self.wait_until_up(member) } else { Ok(()) }
     }
 
-    /// The same for all members; for a moment no member runs.
+    /// Starts all members again. For a moment no member runs.
     ///
     /// # Errors
     /// As for [`restart`](Self::restart).
@@ -219,7 +220,7 @@ impl Etcd {
         self.links.iter().for_each(|links| links.know(processes()));
     }
 
-    /// Returns whether the member runs, and the others reach it.
+    /// Returns whether the member runs, and the other members reach it.
     fn is_at_hand(&self, member: usize) -> bool {
         let is_cut = self.links.as_ref().is_some_and(|links| links.is_cut(member));
         self.members[member].process.is_going() && !is_cut

@@ -39,9 +39,9 @@ pub enum Act {
     /// messages of its connection.
     Hold,
     /// The message is lost. Only for pushed messages: after a lost request or reply, the other side
-    /// would mistake the next message for it.
+    /// would take the next message for it.
     Drop,
-    /// The message comes twice. Of the two replies to a request the client gets the first.
+    /// The message comes twice. The client gets the first of the two replies to a request.
     Twice,
     /// A request is done, and the connection ends instead of a reply. A reply is lost with the connection.
     LoseReply,
@@ -94,20 +94,20 @@ impl Message<'_> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Seen {
-    /// Connections that came.
+    /// The connections so far.
     pub connections: u64,
-    /// Connections that there are.
+    /// The open connections.
     pub open: u64,
-    /// Messages that came from clients.
+    /// The messages from clients.
     pub requests: u64,
-    /// Messages from the server, pushed messages included.
+    /// The messages from the server, pushed messages included.
     pub replies: u64,
-    /// Bytes that were handed on to the server.
+    /// The bytes that the proxy has sent to the server.
     pub bytes_to_server: u64,
-    /// Bytes that were handed on to clients.
+    /// The bytes that the proxy has sent to clients.
     pub bytes_to_client: u64,
-    /// Messages that were held back, or still are.
+    /// The messages that the proxy has held back, or still holds back.
     pub held: u64,
-    /// Messages that went no further.
+    /// The messages that the proxy has not passed on.
     pub lost: u64,
 }

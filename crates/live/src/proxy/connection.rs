@@ -13,13 +13,13 @@ use super::fates::Fates;
 use super::pipe::Pipe;
 use super::{Shared, lock};
 
-/// How a connection ends before its time.
+/// The ways to end a connection early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum End {
-    /// Closed by both sides.
+    /// Both sides see a closed connection.
     #[default]
     Cut,
-    /// Unknown all of a sudden.
+    /// Both sides see a reset.
     Reset,
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn serve(client: TcpStream, number: u64, shared: &Shared, mut e
 
 fn end(stream: &TcpStream, how: End) {
     let socket = SockRef::from(stream);
-    // A side that has gone already needs no reset.
+    // A side that has gone needs no reset.
     let _: io::Result<()> = match how {
         End::Cut => socket.shutdown(Shutdown::Both),
         End::Reset => socket.set_linger(Some(std::time::Duration::ZERO)),

@@ -14,8 +14,8 @@ pub(super) enum Fate {
     Hold,
 }
 
-/// The replies of one connection: as many as there were requests, and in order. Pushed messages are
-/// no replies.
+/// The replies of one connection. They come in the order of the requests, one for each request.
+/// Pushed messages are no replies.
 #[derive(Debug)]
 pub(super) struct Fates {
     resp: bool,
@@ -31,7 +31,7 @@ impl Fates {
         Self { resp, pushes: false, requests: 0, replies: 0, fates: BTreeMap::new() }
     }
 
-    /// A request that is passed on, and the fate of its reply.
+    /// Counts a request that is passed on, and keeps the fate of its reply.
     pub(super) fn request(&mut self, request: &Message<'_>, fate: Option<Fate>) {
         if self.resp {
             let words = request.words();
@@ -42,7 +42,7 @@ impl Fates {
             }
             self.requests += 1;
         } else {
-            // The begin of a reply is unknown: the next message counts as a reply.
+            // The beginning of a reply is unknown, so the next message counts as a reply.
             self.requests = self.replies + 1;
         }
         if let Some(fate) = fate {
@@ -50,7 +50,7 @@ impl Fates {
         }
     }
 
-    /// The decision about a message from the server.
+    /// Returns the decision about a message from the server.
     pub(super) fn reply(&mut self, reply: &Message<'_>) -> Option<Fate> {
         if self.resp && reply.is_push() {
             return None;

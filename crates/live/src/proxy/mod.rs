@@ -1,8 +1,8 @@
 //! A proxy that makes faults between a server and its clients.
 //!
-//! The proxy splits the stream into messages: RESP if both sides speak it ([`Proxy::resp`]), else
-//! the bytes of each read ([`Proxy::raw`]). Faults are of two kinds. The *fault profile* is the
-//! same for all connections and can change at any time ([`delay`](Proxy::delay),
+//! The proxy splits the stream into messages: RESP if both sides speak it ([`Proxy::resp`]), and
+//! otherwise the bytes of each read ([`Proxy::raw`]). Faults are of two kinds. The *fault profile*
+//! is the same for all connections and can change at any time ([`delay`](Proxy::delay),
 //! [`hold`](Proxy::hold), [`black_hole`](Proxy::black_hole), …). A function decides the fate of
 //! single messages ([`on_request`](Proxy::on_request), [`on_reply`](Proxy::on_reply)).
 
@@ -67,7 +67,7 @@ struct FaultProfile {
 }
 
 impl Proxy {
-    /// One that knows the messages of RESP.
+    /// A proxy that knows the messages of RESP.
     ///
     /// # Errors
     /// When no port is free.
@@ -113,7 +113,7 @@ impl Proxy {
         self.address.port()
     }
 
-    /// Sends connections that come from now on to another server.
+    /// Sends new connections to another server from now on.
     pub fn set_target(&self, target: SocketAddr) {
         *lock(&self.shared.target) = target;
     }
@@ -124,7 +124,7 @@ impl Proxy {
     }
 
     /// Holds all traffic in this direction until [`release`](Self::release), like a network that
-    /// drops packets for a while; also the end of a connection.
+    /// drops packets for a while. The end of a connection waits too.
     pub fn hold(&self, way: Way) {
         self.change(way, |fault_profile| fault_profile.hold = true);
     }
@@ -135,8 +135,8 @@ impl Proxy {
         self.shared.releases.send_modify(|releases| *releases += 1);
     }
 
-    /// Swallows all traffic in this direction, also the end of a connection. The connections stay
-    /// open.
+    /// Swallows all traffic in this direction, and the end of a connection too. The connections
+    /// stay open.
     pub fn black_hole(&self, way: Way) {
         self.change(way, |fault_profile| fault_profile.swallow = true);
     }
@@ -173,15 +173,15 @@ impl Proxy {
         self.shared.ends.send_modify(|(number, how)| (*number, *how) = (*number + 1, End::Cut));
     }
 
-    /// Resets all connections, like a machine that does not know them any more.
+    /// Resets all connections, like a machine that no longer knows them.
     pub fn reset(&self) {
         self.shared.ends.send_modify(|(number, how)| (*number, *how) = (*number + 1, End::Reset));
     }
 
-    /// Refuses new connections, at once. Open connections stay.
+    /// Refuses new connections at once. Open connections stay.
     pub fn refuse(&self) {
         if let Some(listener) = lock(&self.listener).take() {
-            // The reaction of the task is too late for a client that connects now.
+            // The task reacts too late for a client that connects now.
             let _ = SockRef::from(&*listener).shutdown(Shutdown::Both);
         }
     }
@@ -216,7 +216,7 @@ impl Proxy {
         }
     }
 
-    /// The same for tests without async.
+    /// Like [`until`](Self::until), for tests without async.
     ///
     /// # Errors
     /// As for [`until`](Self::until).
@@ -268,7 +268,8 @@ fn listen(shared: &Arc<Shared>, address: SocketAddr) -> Result<Arc<TcpListener>>
 
 async fn accept_all(listener: Arc<TcpListener>, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
-        // Before the connection is counted: a caller that sees the count may end the connection.
+        // The subscription comes before the count: a caller that sees the count may end the
+        // connection.
         let ends = shared.ends.subscribe();
         shared.seen.send_modify(|seen| (seen.connections, seen.open) = (seen.connections + 1, seen.open + 1));
         let (number, shared) = (shared.seen.borrow().connections, Arc::clone(&shared));

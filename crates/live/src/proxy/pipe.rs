@@ -1,5 +1,5 @@
-//! One direction of a connection. Each message is decided at once when it is read, and then waits
-//! for its time to be written.
+//! One direction of a connection. The pipe decides each message when it has read the message. The
+//! message then waits for its time to be written.
 
 use std::future::pending;
 use std::io::{self, ErrorKind};
@@ -16,7 +16,7 @@ use super::connection::End;
 use super::fates::{Fate, Fates};
 use super::{FaultProfile, Shared, lock, resp};
 
-/// From one side to the other.
+/// The direction from one side to the other.
 #[derive(Clone, Copy)]
 pub(super) struct Pipe<'a> {
     pub(super) way: usize,
@@ -39,13 +39,13 @@ struct Parcel {
 #[derive(Clone, Copy)]
 enum Then {
     GoOn,
-    /// There is no more to come.
+    /// No more messages come.
     Close,
     End(End),
 }
 
 impl Pipe<'_> {
-    /// Until there is no more to come; an error when the connection is to end.
+    /// Runs until no more messages come. An error ends the connection.
     pub(super) async fn run(self) -> Result<(), End> {
         let (sender, parcels) = unbounded_channel();
         tokio::try_join!(self.read(sender), self.write(parcels)).map(|_| ())
@@ -63,7 +63,7 @@ impl Pipe<'_> {
                 number += 1;
                 let rest = buffer.split_off(length);
                 let bytes = std::mem::replace(&mut buffer, rest);
-                // After the end of the connection, no task writes it.
+                // After the end of the connection, no task writes the parcel.
                 let _ = self.decide(number, bytes).map(|parcel| parcels.send(parcel));
             }
             if !matches!(last, Then::GoOn) {
@@ -73,7 +73,7 @@ impl Pipe<'_> {
         }
     }
 
-    /// The length of the first message, if it is there.
+    /// The length of the first message, if it is complete.
     fn message(&self, buffer: &[u8]) -> Option<usize> {
         if self.shared.resp { resp::length(buffer) } else { Some(buffer.len()).filter(|length| *length > 0) }
     }

@@ -1,4 +1,4 @@
-//! Where a message of RESP ends.
+//! The length and the strings of RESP messages.
 
 /// The length of the first message; `None` while it is incomplete.
 pub(super) fn length(bytes: &[u8]) -> Option<usize> {
@@ -12,12 +12,12 @@ pub(super) fn words(bytes: &[u8]) -> Vec<String> {
     words
 }
 
-/// Follows one value, and visits its strings; returns the end of the value.
+/// Visits the strings of one value, and returns the end of the value.
 fn walk(bytes: &[u8], visit: &mut impl FnMut(&[u8])) -> Option<usize> {
     let line = bytes.windows(2).position(|end| end == b"\r\n")?;
     let (first, mut at) = (*bytes.first()?, line + 2);
     let text = bytes.get(1..line)?;
-    // Null is -1.
+    // The length of null is -1.
     let count: usize = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let values = match first {
         b'$' | b'!' | b'=' => {

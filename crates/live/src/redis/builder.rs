@@ -10,7 +10,7 @@ use super::Redis;
 use crate::certificates::Certificates;
 use crate::clock::Kind;
 
-/// A Redis server to be set up.
+/// The settings of a Redis server that is not started yet.
 #[derive(Clone, Debug, Default)]
 pub struct RedisBuilder {
     pub(super) clock: Option<Kind>,
@@ -25,14 +25,14 @@ pub struct RedisBuilder {
 }
 
 impl RedisBuilder {
-    /// A line of `redis.conf`. It comes after the lines of the builder, so it has precedence.
+    /// A line of `redis.conf`. The line comes after the lines of the builder, so it has precedence.
     #[must_use]
     pub fn config(mut self, parameter: &str, value: &str) -> Self {
         self.lines.push(format!("{parameter} {value}"));
         self
     }
 
-    /// All acknowledged data are on disk.
+    /// Writes all data to the disk before the server acknowledges them.
     #[must_use]
     pub fn persistent(self) -> Self {
         self.config("appendonly", "yes").config("appendfsync", "always")
@@ -48,62 +48,62 @@ impl RedisBuilder {
     /// A user with rules: `on >secret ~lk:* &lk:* +eval`.
     #[must_use]
     pub fn user(mut self, name: &str, rules: &str) -> Self {
-        // Before Redis 7, a user may listen to every channel that is not forbidden.
+        // Before Redis 7, a user may listen to every channel that no rule forbids.
         self.users.push(format!("user {name} resetchannels {rules}"));
         self
     }
 
-    /// The only port is encrypted.
+    /// Encrypts the only port.
     #[must_use]
     pub fn tls(mut self, certificates: Certificates) -> Self {
         self.tls = Some(certificates);
         self
     }
 
-    /// The same, and clients need a certificate too.
+    /// Encrypts the only port, and demands a certificate of each client.
     #[must_use]
     pub fn mutual_tls(mut self, certificates: Certificates) -> Self {
         self.asks_clients = true;
         self.tls(certificates)
     }
 
-    /// A copy of another server.
+    /// Makes the server a replica of another server.
     #[must_use]
     pub fn replica_of(mut self, master: &Redis) -> Self {
         self.master = Some(master.port());
         self
     }
 
-    /// With a clock that [`Redis::set_clock_offset`] moves. By default the server has the clock of
-    /// the machine.
+    /// Gives the server a clock that [`Redis::set_clock_offset`] moves. By default the server has
+    /// the clock of the machine.
     #[must_use]
     pub fn with_clock(mut self) -> Self {
         self.clock = Some(Kind::Going);
         self
     }
 
-    /// With a clock that stands still until [`Redis::standing_clock`] moves it.
+    /// Gives the server a clock that goes on only when [`Redis::standing_clock`] moves it.
     #[must_use]
     pub fn with_standing_clock(mut self) -> Self {
         self.clock = Some(Kind::Standing);
         self
     }
 
-    /// A node of a cluster, which knows of no other yet.
+    /// Makes the server a node of a cluster, without knowledge of other nodes.
     pub(super) fn cluster_node(mut self) -> Self {
         self.cluster = true;
         self
     }
 
-    /// A Sentinel instead of a server.
+    /// Starts a Sentinel instead of a server.
     #[must_use]
     pub fn sentinel(mut self) -> Self {
         self.sentinel = true;
         self
     }
 
-    /// Starts the server, and waits until it answers; a replica, until it has the data of its
-    /// master.
+    /// Starts the server, and waits until it answers. A replica also waits until it has the data of
+    /// its master.
     ///
     /// # Errors
     /// If Redis is not installed, with the command that installs it; if Redis does not start, with

@@ -11,11 +11,11 @@ use crate::process::{GIVEN_UP, eventually};
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
 
-/// How long a node may be silent in ms, until all nodes know each other: they communicate twice in
-/// this time.
+/// How long a node may be silent in ms, until all nodes know each other: the nodes communicate
+/// twice in this time.
 const AT_FIRST: &str = "1000";
 
-/// How long a node may take to give a key away.
+/// The longest time in ms in which a node may move a key to another node.
 const MOVE: &str = "5000";
 
 /// Three nodes, which share the slots, and their replicas.
@@ -24,7 +24,7 @@ pub struct Cluster {
     nodes: Vec<Redis>,
 }
 
-/// A cluster to be set up.
+/// The settings of a cluster that is not started yet.
 #[derive(Clone, Debug)]
 pub struct ClusterBuilder {
     replicas: usize,
@@ -33,7 +33,7 @@ pub struct ClusterBuilder {
 }
 
 impl Cluster {
-    /// With a replica for each node, and a failover soon after one has gone.
+    /// A cluster with a replica for each node, and a failover soon after a master has gone.
     ///
     /// # Errors
     /// As for [`Redis::start`].
@@ -41,7 +41,7 @@ impl Cluster {
         Self::builder().start()
     }
 
-    /// One to be set up.
+    /// The settings of a cluster that is not started yet.
     pub fn builder() -> ClusterBuilder {
         ClusterBuilder { replicas: 1, node_timeout: Duration::from_secs(1), node: Redis::builder() }
     }
@@ -93,7 +93,8 @@ impl Cluster {
         self.end_move(slot, from, to)
     }
 
-    /// From here on, the old node sends clients to the new node (`ASK`) for missing keys.
+    /// Begins the move of a slot. From now on, the old node sends clients to the new node (`ASK`)
+    /// for missing keys.
     ///
     /// # Errors
     /// If a node refuses its part.
@@ -105,7 +106,7 @@ impl Cluster {
         self.nodes[from].run(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target?])
     }
 
-    /// Brings the keys of a slot to the new node.
+    /// Moves the keys of a slot to the new node.
     ///
     /// # Errors
     /// If a node refuses its part.
@@ -119,7 +120,7 @@ impl Cluster {
         }
     }
 
-    /// Brings one key to the new node.
+    /// Moves one key to the new node.
     ///
     /// # Errors
     /// If a node refuses its part, or the old node does not have the key.
@@ -137,7 +138,8 @@ impl Cluster {
         source.run(&words)
     }
 
-    /// From here on the old node sends clients to the new one for good (`MOVED`).
+    /// Ends the move of a slot. From now on, the old node sends clients to the new node permanently
+    /// (`MOVED`).
     ///
     /// # Errors
     /// If a node refuses its part.
@@ -159,7 +161,7 @@ impl Cluster {
 
     fn assign(&self, slot: u16, from: usize, to: usize) -> Result<()> {
         let target: String = self.nodes[to].query(&["CLUSTER", "MYID"])?;
-        // The new node first: with the old node first, no node would serve the slot in between.
+        // The new node comes first. Otherwise no node would serve the slot in between.
         for index in [to, from] {
             self.nodes[index].run(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &target])?;
         }
@@ -180,13 +182,13 @@ impl Cluster {
         Ok(masters)
     }
 
-    /// Makes a replica of this node the master in its place, while the node lives; returns the
+    /// Makes a replica of this node the master in its place, while the node lives. Returns the
     /// replica.
     ///
     /// # Errors
-    /// If the node has no replica, or the two do not change places within 180 s.
+    /// If the node has no replica, or the node and its replica do not change places within 180 s.
     pub fn fail_over(&self, master: usize) -> Result<usize> {
-        // One that was a master until a moment ago may not yet be known as a replica.
+        // A node may not yet be known as a replica if it was a master until a moment ago.
         let replica = eventually("a node has a replica", || {
             let view = View::of(&self.nodes[master])?;
             Ok(self.nodes.iter().position(|node| view.is_replica_of_me(node.port())))
@@ -204,10 +206,10 @@ impl Cluster {
         Ok(replica)
     }
 
-    /// Waits until another node than this serves a slot; returns which.
+    /// Waits until another node than `old` serves a slot, and returns that node.
     ///
     /// # Errors
-    /// If no other node does within 180 s.
+    /// If no other node serves the slot within 180 s.
     pub fn wait_for_other_owner(&self, slot: u16, old: usize) -> Result<usize> {
         eventually("another node serves the slot", || Ok(self.owner(slot).ok().filter(|new| *new != old)))
     }
@@ -215,7 +217,7 @@ impl Cluster {
     /// Waits until all running nodes serve, and agree on the owners of the slots.
     ///
     /// # Errors
-    /// If they do not within 180 s.
+    /// If the nodes do not agree within 180 s.
     pub fn wait_until_settled(&self) -> Result<()> {
         eventually("the nodes of a cluster agree", || Ok(self.is_settled()?.then_some(())))
     }
@@ -245,7 +247,7 @@ impl Cluster {
     fn found(&self) -> Result<()> {
         for (index, node) in self.nodes.iter().enumerate() {
             node.run(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?;
-            // Each node meets each other node directly: the word of a third node may take seconds.
+            // Each node meets each other node directly: news from a third node may take seconds.
             for other in &self.nodes[..index] {
                 node.run(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string(), &other.bus().to_string()])?;
             }
@@ -279,21 +281,21 @@ impl Cluster {
 }
 
 impl ClusterBuilder {
-    /// How many replicas each of the three has: 1.
+    /// The number of replicas of each of the three masters. The default is 1.
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// How long a node is silent before it counts as failed: 1 s.
+    /// How long a node is silent before it counts as failed. The default is 1 s.
     #[must_use]
     pub fn node_timeout(mut self, time: Duration) -> Self {
         self.node_timeout = time;
         self
     }
 
-    /// How each node is set up.
+    /// The settings of each node.
     #[must_use]
     pub fn node(mut self, node: RedisBuilder) -> Self {
         self.node = node;

@@ -36,12 +36,12 @@ pub(crate) const SERVER: Program =
 /// How often another port is tried when another process was faster.
 const PORTS: usize = 20;
 
-/// How long a command may take. A stopped server answers none.
+/// The longest time of a command. A stopped server answers no command.
 const COMMAND: Duration = Duration::from_secs(10);
 
 /// A Redis server for one test. Dropping it kills the server and removes its data.
 ///
-/// The requests of tests go through a socket file, and use neither its ports nor a proxy.
+/// The requests of tests go through a socket file, and use neither the server's ports nor a proxy.
 #[derive(Debug)]
 pub struct Redis {
     settings: RedisBuilder,
@@ -61,7 +61,7 @@ impl Redis {
         Self::builder().start()
     }
 
-    /// One to be set up.
+    /// The settings of a server that is not started yet.
     pub fn builder() -> RedisBuilder {
         RedisBuilder::default()
     }
@@ -86,12 +86,12 @@ impl Redis {
         format!("{}://{}{}", self.scheme(), self.credentials(), self.address())
     }
 
-    /// The same for a client behind a proxy.
+    /// The URL for a client behind a proxy.
     pub fn url_through(&self, proxy: &Proxy) -> String {
         self.url().replace(&self.address().to_string(), &proxy.address().to_string())
     }
 
-    /// The certificates for its clients, if it has TLS.
+    /// The certificates for the server's clients, if the server has TLS.
     pub fn certificates(&self) -> Option<&Certificates> {
         self.settings.tls.as_ref()
     }
@@ -101,7 +101,7 @@ impl Redis {
         self.process.id()
     }
 
-    /// Returns whether the server answers: it is neither gone nor stopped.
+    /// Returns whether the server answers: a server that is gone or stopped does not.
     pub fn is_up(&self) -> bool {
         self.process.is_going() && self.run(&["PING"]).is_ok()
     }
@@ -111,7 +111,7 @@ impl Redis {
         self.process.log()
     }
 
-    /// Does one command.
+    /// Sends one command, and returns the answer.
     ///
     /// # Errors
     /// The server's error, or no answer within 10 s.
@@ -142,7 +142,7 @@ impl Redis {
     /// `WAIT`, `SUBSCRIBE`.
     ///
     /// # Errors
-    /// If the server does not accept it.
+    /// If the server does not accept the connection.
     pub fn connect(&self) -> Result<Connection> {
         let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         if let Some(password) = &self.settings.password {
@@ -182,7 +182,7 @@ impl Redis {
         Ok(Duration::from_secs(seconds) + Duration::from_micros(micros))
     }
 
-    /// Sets the server's clock to this many seconds after the real time; before it when negative.
+    /// Sets the server's clock to this many seconds after the real time, or before it if negative.
     /// Waits until the server has read the clock: Valkey 9 measures the time since its last
     /// reading, and reads only now and then.
     ///
@@ -200,7 +200,7 @@ impl Redis {
         })
     }
 
-    /// The means to move the clock of the server.
+    /// The handle that moves the clock of the server.
     ///
     /// # Errors
     /// When the server was started without [`RedisBuilder::with_standing_clock`].
@@ -218,7 +218,7 @@ impl Redis {
         self.process.pause()
     }
 
-    /// Lets the server go on.
+    /// Lets a paused server go on.
     ///
     /// # Errors
     /// If the server does not run.
@@ -229,12 +229,12 @@ impl Redis {
     /// `kill -9`.
     ///
     /// # Errors
-    /// When the system does not let us.
+    /// If the system refuses the signal.
     pub fn kill(&mut self) -> Result<()> {
         self.process.kill()
     }
 
-    /// Asks the server to end, and waits for that.
+    /// Asks the server to end, and waits for its end.
     ///
     /// # Errors
     /// If the server does not run, or does not end.
@@ -253,7 +253,7 @@ impl Redis {
         self.wait_until_up()
     }
 
-    /// The same with an empty disk.
+    /// Starts the server again with an empty disk.
     ///
     /// # Errors
     /// As for [`restart`](Self::restart).
@@ -268,7 +268,6 @@ impl Redis {
         if self.settings.tls.is_some() { "rediss" } else { "redis" }
     }
 
-    /// The part of a URL before the address.
     fn credentials(&self) -> String {
         self.settings.password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default()
     }

@@ -12,13 +12,13 @@ const NAME: &str = "lk";
 
 const SENTINELS: usize = 3;
 
-/// Sentinels count in seconds; a test would rather not.
+/// The default intervals of Sentinels are seconds, which is slow for a test.
 const PACE: &str = "SENTINEL DEBUG INFO-PERIOD 200 PING-PERIOD 100 ASK-PERIOD 100 ELECTION-TIMEOUT 2000 \
                     MIN-LINK-RECONNECT-PERIOD 500 PUBLISH-PERIOD";
 
-/// How often the Sentinels publish their knowledge, in ms: often until they know each other. A
-/// failover takes a second, and Sentinels without news of a failover undo it after four times this
-/// interval.
+/// The interval in ms at which the Sentinels publish their knowledge: short until they know each
+/// other. A failover takes a second, and Sentinels without news of a failover undo it after four
+/// times this interval.
 const PUBLISH: [&str; 2] = ["100", "1000"];
 
 /// Three Sentinels, a master, and its replicas.
@@ -28,7 +28,7 @@ pub struct Sentinel {
     sentinels: Vec<Redis>,
 }
 
-/// Sentinels to be set up.
+/// The settings of Sentinels that are not started yet.
 #[derive(Clone, Debug)]
 pub struct SentinelBuilder {
     replicas: usize,
@@ -38,7 +38,7 @@ pub struct SentinelBuilder {
 }
 
 impl Sentinel {
-    /// With one replica, and a failover soon after the master has gone.
+    /// Sentinels with one replica, and a failover soon after the master has gone.
     ///
     /// # Errors
     /// As for [`Redis::start`].
@@ -46,7 +46,7 @@ impl Sentinel {
         Self::builder().start()
     }
 
-    /// Some to be set up.
+    /// The settings of Sentinels that are not started yet.
     pub fn builder() -> SentinelBuilder {
         SentinelBuilder { replicas: 1, down_after: Duration::from_secs(1), server: Redis::builder(), user: None }
     }
@@ -83,7 +83,7 @@ impl Sentinel {
         &mut self.sentinels[index]
     }
 
-    /// Which of the servers is the master for most of the Sentinels.
+    /// The server that is the master for most of the Sentinels.
     ///
     /// # Errors
     /// If the Sentinels do not agree.
@@ -95,17 +95,17 @@ impl Sentinel {
         self.servers.iter().position(|server| most(server.port())).context("the Sentinels do not agree")
     }
 
-    /// Makes the Sentinels elect another master while the old master lives; returns when all accept
+    /// Makes the Sentinels elect another master while the old master lives. Returns when all accept
     /// the new master.
     ///
     /// # Errors
-    /// If they do not.
+    /// If the Sentinels do not elect another master.
     pub fn fail_over(&self) -> Result<usize> {
         let old = self.master()?;
         let mut asked: Option<Instant> = None;
         eventually("there is another master", || {
-            // Right after a failover the Sentinels elect nobody, and they give up an election that
-            // takes long.
+            // Right after a failover the Sentinels elect no master, and they give up an election
+            // that takes long.
             if asked.is_none_or(|asked| asked.elapsed() > GIVEN_UP) {
                 let begun = self.sentinels[0].run(&["SENTINEL", "FAILOVER", NAME]);
                 asked = begun.is_ok().then(Instant::now);
@@ -114,7 +114,7 @@ impl Sentinel {
         })
     }
 
-    /// Waits until most of the Sentinels have another master, and this server knows that.
+    /// Waits until most of the Sentinels have another master, and the new master knows its role.
     ///
     /// # Errors
     /// If there is no other master within 180 s.
@@ -132,7 +132,7 @@ impl Sentinel {
     /// failure.
     ///
     /// # Errors
-    /// If they do not within 180 s.
+    /// If the Sentinels do not settle within 180 s.
     pub fn wait_until_settled(&self) -> Result<()> {
         eventually("the Sentinels know everybody", || {
             Ok(self.sentinels.iter().all(|sentinel| self.knows_everybody(sentinel)).then_some(()))
@@ -155,21 +155,21 @@ impl Sentinel {
 }
 
 impl SentinelBuilder {
-    /// How many replicas: 1.
+    /// The number of replicas. The default is 1.
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// How long a server is silent before it counts as failed: 1 s.
+    /// How long a server is silent before it counts as failed. The default is 1 s.
     #[must_use]
     pub fn down_after(mut self, time: Duration) -> Self {
         self.down_after = time;
         self
     }
 
-    /// How each server is set up.
+    /// The settings of each server.
     #[must_use]
     pub fn server(mut self, server: RedisBuilder) -> Self {
         self.server = server;
@@ -194,7 +194,7 @@ impl SentinelBuilder {
         let sentinels = (0..SENTINELS).map(|_| self.sentinel(&master).start()).collect::<Result<Vec<_>>>()?;
         let sentinel = Sentinel { servers: [vec![master], replicas].into_iter().flatten().collect(), sentinels };
         let [at_first, later] = PUBLISH.map(|period| PACE.split(' ').chain([period]).collect::<Vec<_>>());
-        // Before Redis 7 the Sentinels keep their own pace.
+        // Before Redis 7, a test cannot change the pace of Sentinels.
         let quickly = sentinel.sentinels.iter().all(|sentinel| sentinel.run(&at_first).is_ok());
         sentinel.wait_until_settled()?;
         if quickly {

@@ -1,4 +1,4 @@
-//! The time of a server that stands still until a test moves it.
+//! The clock of a server that goes on only when a test moves it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use tokio::sync::Mutex;
 
 use crate::clock;
 
-/// Asks for the time and for the number of commands, and is two commands.
+/// Asks for the time and for the number of commands, in two commands.
 const QUESTION: &[u8] = b"TIME\r\nINFO stats\r\n";
 const COMMANDS_OF_A_LOOK: u64 = 2;
 
-/// The clock of a [`Redis`](super::Redis), and a connection of its own to the server. All calls are
-/// in one runtime.
+/// The clock of a [`Redis`](super::Redis), with a connection of its own to the server. All calls
+/// must be in one runtime.
 #[derive(Debug)]
 pub struct StandingClock {
     file: PathBuf,
@@ -27,12 +27,12 @@ pub struct StandingClock {
 #[derive(Debug)]
 struct Link {
     stream: UnixStream,
-    /// The commands of all looks.
+    /// The commands of all looks so far.
     own: u64,
     seen: Look,
 }
 
-/// What a look has seen.
+/// The result of a look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Look {
     micros: i64,
@@ -58,7 +58,7 @@ impl StandingClock {
         Ok(())
     }
 
-    /// How many commands of others the server has done.
+    /// The number of commands that the server has done for other clients.
     ///
     /// # Errors
     /// When the server does not answer.

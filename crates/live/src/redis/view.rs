@@ -34,7 +34,7 @@ impl View {
         self.0.iter().find(|line| line.slots.iter().any(|range| range.contains(&slot))).map(|line| line.port)
     }
 
-    /// The owners of the slots.
+    /// The slots and the ports of their owners.
     pub(super) fn shares(&self) -> BTreeSet<(u16, u16, u16)> {
         let mut shares = BTreeSet::new();
         for line in &self.0 {
@@ -48,7 +48,7 @@ impl View {
         self.0.iter().any(|line| line.port == port && me.is_some_and(|me| me.id == line.master))
     }
 
-    /// Returns whether the node knows this many masters and replicas, and no failure of any.
+    /// Returns whether the node knows this many masters and replicas, and no failed node.
     pub(super) fn is_whole(&self, masters: usize, replicas: usize) -> bool {
         let is_well = |line: &Line| !["handshake", "fail", "fail?", "noaddr"].iter().any(|flag| line.is(flag));
         let count = |flag: &str| self.0.iter().filter(|line| is_well(line) && line.is(flag)).count();
@@ -61,9 +61,10 @@ impl Line {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let (id, position, flags, master) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        // Some versions show the port for clients without TLS here, and have no such port.
+        // Some versions show the port for clients without TLS here, which a server with TLS does
+        // not have. So the port comes from the bus.
         let port = port::of_bus(position.split('@').nth(1)?.split(',').next()?.parse().ok()?)?;
-        // A slot that is moving from one node to another is in brackets.
+        // A slot in brackets is moving from one node to another.
         let slots = words.skip(4).filter(|word| !word.starts_with('[')).map(slots).collect::<Option<_>>()?;
         let flags = flags.split(',').map(str::to_owned).collect();
         Some(Self { id: id.to_owned(), port, flags, master: master.to_owned(), slots })
@@ -74,7 +75,7 @@ impl Line {
     }
 }
 
-/// `7` or `0-5460`.
+/// A word such as `7` or `0-5460`.
 fn slots(word: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = word.split_once('-').unwrap_or((word, word));
     Some(first.parse().ok()?..=last.parse().ok()?)

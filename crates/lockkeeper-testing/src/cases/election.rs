@@ -21,7 +21,7 @@ pub async fn one_leads_and_the_next_follows(case: &Case) {
     let first = election(case).await.campaign("first").await.unwrap();
     let one = election(case).await;
     let waiting: Vec<_> = ["second", "third"].map(|value| tokio::spawn(one.campaign(value).into_future())).into();
-    // Two of one process stand in line with a claim each.
+    // Two candidates of one process wait in line with a claim each.
     case.until_waiting(&keeper, &name, 2).await;
     assert!(one.try_campaign("never").await.unwrap().is_none());
     let mut last = first.guard().token();
