@@ -1,4 +1,4 @@
-//! The locks without async, wherever a thread may be.
+//! The locks without async, on threads of every kind.
 
 mod guards;
 mod opening;
@@ -19,7 +19,7 @@ use tokio::runtime::Builder;
 
 use crate::engine::spy::{TestClient, World, millis, secs};
 
-/// A party whose engine has a thread of its own, and the keeper on its store for threads.
+/// A client whose engine has a thread of its own, and a keeper for threads on the same store.
 fn test_client() -> (World, TestClient, Keeper) {
     let world = World::real();
     let test_client =
@@ -28,7 +28,7 @@ fn test_client() -> (World, TestClient, Keeper) {
     (world, test_client, keeper)
 }
 
-/// Until somebody else has done it.
+/// Waits until another thread has done it.
 fn until(mut done: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !done() {
@@ -37,7 +37,7 @@ fn until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Uses all there is, on each store.
+/// Uses the whole API, on each store.
 fn tour() {
     let folder = TempDir::new().unwrap();
     let url = format!("file:{}", folder.path().join("locks.db").display());
@@ -210,7 +210,7 @@ fn everything_works_in_a_runtime_without_timers_and_sockets() {
     Builder::new_current_thread().build().unwrap().block_on(async { tour() });
 }
 
-/// The threads share a counter that each of them reads and writes in two steps.
+/// The threads share a counter. Each thread reads and writes it in two steps.
 #[test]
 fn no_increment_of_many_threads_is_lost() {
     const THREADS: u64 = 8;
@@ -236,7 +236,7 @@ fn no_increment_of_many_threads_is_lost() {
     assert_eq!(counter.into_inner(), THREADS * ROUNDS);
 }
 
-/// Two programs, one of them async, on one store.
+/// Two programs use one store, and one of them is async.
 #[test]
 fn threads_and_tasks_exclude_each_other() {
     let store = MemoryStore::new();
@@ -253,7 +253,7 @@ fn threads_and_tasks_exclude_each_other() {
     });
 }
 
-/// Opened by the async part of a program.
+/// The async part of a program opens the store.
 #[test]
 fn a_store_that_is_open_already_can_be_used() {
     let folder = TempDir::new().unwrap();

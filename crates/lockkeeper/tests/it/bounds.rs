@@ -1,4 +1,4 @@
-//! What users rely on when they move guards and futures between tasks.
+//! The bounds on which users rely when they move guards and futures between tasks.
 
 use std::future::IntoFuture;
 
@@ -16,7 +16,7 @@ fn send_static<T: Send + 'static>(_: &T) {}
 fn send<T: Send>(_: &T) {}
 fn unpin_clone<T: Unpin + Clone>() {}
 
-/// Does not compile for a type that can be sent: there would be two ways to call it.
+/// `stays` does not compile for a type that is `Send`, since two traits would apply.
 trait NotSend<How> {
     fn stays() {}
 }

@@ -1,5 +1,5 @@
-//! A store whose claims live as long as their session, made of the memory store: so that the cases for such stores run
-//! on virtual time too.
+//! A store whose claims live as long as their session, made of the memory store. So the cases for
+//! such stores run on virtual time too.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{Error, ErrorKind, Result};
 use lockkeeper_testing::wrong::Mutant;
 
-/// Not a flaw, but another way to live.
+/// This mutant is no defect: it gives the memory store another kind of lifetime.
 #[derive(Debug)]
 pub(crate) struct BySession {
     clock: Clock,
@@ -25,7 +25,7 @@ pub(crate) struct BySession {
 struct Session {
     spec: SessionSpec,
     expires: Instant,
-    /// And since when no renewal has listed them.
+    /// The claims, each with the time since which no renewal has listed it.
     claims: HashMap<ClaimKey, Option<Instant>>,
 }
 
@@ -78,7 +78,8 @@ impl Mutant for BySession {
         let now = self.clock.now();
         let leftovers = self.with(session, |session| {
             session.expires = now + session.spec.ttl;
-            // A late copy of a renewal lists less than there is: what is missing for a ttl is believed by nobody.
+            // A late copy of a renewal lists fewer claims than the session has. No guard reports a
+            // claim as held that was missing for a ttl.
             let mut leftovers = Vec::new();
             session.claims.retain(|key, missing| {
                 let listed = live.iter().any(|live| live.key == *key);
@@ -100,7 +101,7 @@ impl Mutant for BySession {
         right.close(session, live).await
     }
 
-    /// A claim that is there already is answered without a new life.
+    /// The answer to a claim that exists starts no new lease.
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let ttl = self.with(&claim.key.session, |session| {
             session.claims.insert(claim.key.clone(), None);

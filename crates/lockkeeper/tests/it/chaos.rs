@@ -1,4 +1,4 @@
-//! The bad network: that it does what it says, and that a store bears it.
+//! Fault injection: it makes the planned faults, and a store copes with them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ fn a_storm_finds_a_missing_tombstone() {
     assert!(wrong::complaint::<MemoryHarness, wrong::NoTombstone>("storm", storms).is_some());
 }
 
-/// One client behind a bad network, and one beside it.
+/// One client behind injected faults, and one client without faults.
 async fn two_clients(case: &Case) -> (Arc<Chaos>, Contender, Contender) {
     let [beside, mut behind] = case.mutexes("lock").await;
     let chaos = Arc::new(Chaos::new(case.harness().client().await, case.clock().clone()).seed(7));

@@ -15,7 +15,7 @@ use crate::by_session::BySession;
 use crate::crowd::FileAmongOthers;
 use crate::spans;
 
-/// Claims that live by themselves: a session has no life that could end.
+/// Stores whose claims expire one by one: their sessions do not expire.
 macro_rules! suite_of_claims {
     ($($module:ident: $harness:ty;)*) => {$(lockkeeper_testing::suite! {
         mod $module;
@@ -25,7 +25,7 @@ macro_rules! suite_of_claims {
     })*};
 }
 
-/// Claims that live as long as their session.
+/// Stores whose claims live as long as their session.
 macro_rules! suite_of_sessions {
     ($($module:ident: $harness:ty, [$($lack:ident),*];)*) => {$(lockkeeper_testing::suite! {
         mod $module;
@@ -66,8 +66,8 @@ lockkeeper_testing::storm_suite! {
     harness = InAStorm<FileHarness>
 }
 
-/// The file store in a folder of its own. A client that is dropped ends as a process that is killed does: its
-/// liveness file is unlocked, and nothing was said.
+/// The file store in a folder of its own. A dropped client ends like a killed process: its liveness
+/// file is unlocked, and the client sends nothing.
 pub(crate) struct FileHarness {
     folder: TempDir,
 }
@@ -98,7 +98,7 @@ impl Harness for FileHarness {
     }
 
     fn short(&self) -> Ttls {
-        // A busy machine may put a test, or the disk, aside for a second.
+        // A busy machine may pause a test or the disk for a second.
         Ttls { ttl: Duration::from_secs(2), wait_ttl: Duration::from_secs(1), ..Ttls::quick() }
     }
 
@@ -107,7 +107,7 @@ impl Harness for FileHarness {
     }
 }
 
-/// With what is special to file names, SQL, patterns and URLs.
+/// A prefix with special characters of file names, SQL, patterns and URLs.
 const PREFIX: &str = "a%_*/é'{";
 
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl Wrap for UnderAPrefix {
     }
 }
 
-/// Traced, with somebody who looks.
+/// A traced store, with a subscriber that reads the spans.
 #[derive(Debug)]
 struct Shown;
 
@@ -132,7 +132,7 @@ impl Wrap for Shown {
     }
 }
 
-/// Keepers whose engine has a thread of its own, on the store as it is.
+/// Keepers whose engine has a thread of its own, on the store itself.
 #[derive(Debug)]
 struct OnAThreadOfItsOwn;
 

@@ -1,4 +1,5 @@
-//! What saves lines in programs: how long it took, one guard of several, work under several locks, a wait for all.
+//! Conveniences for programs: the time of an attempt, one guard for several locks, work under
+//! several locks, one limit for all waits.
 
 use std::future::IntoFuture;
 use std::time::Duration;

@@ -17,7 +17,7 @@ use lockkeeper_testing::{Case, Crash, Crowded, Harness, MemoryHarness, Time, Ttl
 use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
-/// An application's own tables, with what SQLite has besides tables.
+/// An application's own tables, and objects of SQLite other than tables.
 const APPLICATION: &str = "
     CREATE TABLE IF NOT EXISTS stock (name TEXT PRIMARY KEY, qty INTEGER);
     CREATE INDEX IF NOT EXISTS stock_qty ON stock (qty);
@@ -27,17 +27,17 @@ const APPLICATION: &str = "
         key TEXT PRIMARY KEY, version INTEGER NOT NULL, value BLOB NOT NULL, writers BLOB NOT NULL) STRICT;
     CREATE VIEW IF NOT EXISTS locked AS SELECT name FROM lk_claim;";
 
-/// Somebody died, and nobody has cleaned up yet: the session was cut short, and its claim stands in a line. Two names may
-/// have a neighbour in common.
+/// A process has died, and no client has cleaned up yet: its session was cut short, and its claim
+/// is in a line. Two names may have a neighbour in common.
 const DEAD: &str = "INSERT OR IGNORE INTO lk_session VALUES (?1, 'nobody', 0, 1, 1, 0, 1, 1, 1, 0)";
 const CLAIM_OF_THE_DEAD: &str = "
     INSERT OR IGNORE INTO lk_claim (name, ord, id, session, weight, capacity, state, delay_us, since_us, owner, epoch)
         VALUES (?1, ?2, randomblob(16), ?3, 4294967295, 4294967295, 2, 0, 1, 'nobody', 9)";
 
-/// The last token of the locks beside.
+/// The last token of the neighbouring locks.
 const FENCE: i64 = 1 << 40;
 
-/// The file store with others in its database.
+/// The file store with data of others in its database.
 pub(crate) struct FileAmongOthers {
     folder: TempDir,
     others: Mutex<Option<Connection>>,
@@ -75,19 +75,19 @@ impl FileAmongOthers {
     }
 }
 
-/// Names that no case uses, which begin with this one.
+/// Names that begin with this name, and that no case uses.
 fn longer(name: &str) -> impl Iterator<Item = Vec<u8>> {
     ["~", "/~", "%~", "\u{10ffff}"].into_iter().map(move |more| [name, more].concat().into_bytes())
 }
 
-/// What is no name.
+/// Bytes that are no name.
 fn garbage(name: &str) -> impl Iterator<Item = Vec<u8>> {
     let name = name.as_bytes();
     let shorter = &name[..name.len() - 1];
     [[name, b"\xff"].concat(), [name, b"\0"].concat(), [shorter, b"\xc3"].concat(), Vec::new()].into_iter()
 }
 
-/// The one that comes first.
+/// Creates the data of others that does not depend on a name.
 fn settle(path: &Path) -> rusqlite::Result<Connection> {
     let db = Connection::open(path)?;
     db.busy_timeout(Duration::from_secs(10))?;
@@ -135,7 +135,7 @@ impl Harness for FileAmongOthers {
     }
 
     fn short(&self) -> Ttls {
-        // A busy machine may put a test, or the disk, aside for a second.
+        // A busy machine may pause a test or the disk for a second.
         Ttls { ttl: Duration::from_secs(2), wait_ttl: Duration::from_secs(1), ..Ttls::quick() }
     }
 
@@ -144,10 +144,10 @@ impl Harness for FileAmongOthers {
     }
 }
 
-/// How often the crowd came, of the one case on [`Counting`].
+/// The number of rounds in the one case on [`Counting`].
 static ROUNDS: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts the rounds of the crowd.
+/// Counts the rounds.
 struct Counting(MemoryHarness);
 
 impl Harness for Counting {

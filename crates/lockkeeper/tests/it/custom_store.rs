@@ -1,4 +1,5 @@
-//! The contract suite on the store of the example `custom_store`: what it shows is a right one.
+//! The contract suite on the store of the example `custom_store`, which shows that the example is
+//! right.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ lockkeeper_testing::suite! {
     left_out = 160
 }
 
-/// On virtual time.
+/// The table of the example on virtual time.
 #[derive(Debug)]
 struct TableHarness(example::Table, Clock);
 

@@ -1,4 +1,5 @@
-//! An engine on a thread of its own: what its program does to its own runtime is nothing to its locks.
+//! An engine on a thread of its own. A program that blocks its own runtime does not affect its
+//! locks.
 
 use std::future::{Future, IntoFuture, poll_fn};
 use std::sync::Arc;
@@ -13,15 +14,15 @@ use tempfile::TempDir;
 
 use crate::engine::spy::{Do, World, millis, secs};
 
-/// So long that a machine that stands still for a second is nothing to it.
+/// A ttl for which a pause of the machine for a second does not matter.
 const TTL: Duration = Duration::from_secs(4);
 
-/// A program on one thread.
+/// Runs a program on one thread.
 fn program<T>(main: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(main)
 }
 
-/// Longer than any lease lives.
+/// Blocks for longer than any lease.
 fn block() {
     std::thread::sleep(TTL + secs(1));
 }
@@ -30,14 +31,14 @@ async fn keeper(store: &Arc<dyn Store>) -> Keeper {
     Keeper::builder(Arc::clone(store)).ttl(TTL).dedicated_thread().connect().await.unwrap()
 }
 
-/// The same test on each store; the folder is that of the file store.
+/// Runs the same test on each store. The folder is the folder of the file store.
 async fn on_each_store(test: impl AsyncFn(Arc<dyn Store>)) {
     let folder = TempDir::new().unwrap();
     test(Arc::new(MemoryStore::new())).await;
     test(Arc::new(FileStore::new(folder.path().join("locks.db")).open().await.unwrap())).await;
 }
 
-/// How many hold the lock and how many wait for it, by the store's word.
+/// The numbers of holders and of waiters in the store.
 async fn line(store: &Arc<dyn Store>) -> (usize, usize) {
     let entries = store.line(&"n".parse().unwrap()).await.unwrap().entries;
     let holders = entries.iter().filter(|entry| entry.granted).count();
@@ -105,7 +106,7 @@ fn a_guard_that_is_dropped_is_released_while_the_runtime_is_blocked() {
     }));
 }
 
-/// The store loses the first answers, so that a release needs many polls and timers of its own.
+/// The store loses the first answers, so the release needs many polls and timers.
 #[test]
 fn a_release_that_was_begun_goes_on_while_the_runtime_is_blocked() {
     program(async {
@@ -123,7 +124,8 @@ fn a_release_that_was_begun_goes_on_while_the_runtime_is_blocked() {
     });
 }
 
-/// On one connection a request that is held up holds up all later ones: nobody may stop polling it.
+/// A request that is held up also holds up all later requests of its connection. So the engine must
+/// go on polling it.
 #[test]
 fn a_call_whose_caller_is_blocked_holds_up_no_renewal() {
     program(async {
@@ -133,7 +135,7 @@ fn a_call_whose_caller_is_blocked_holds_up_no_renewal() {
         line.set(Faults::none().slow(1000, millis(50)).only(&[Operation::Line]));
         let mut looking = Box::pin(keeper.inspect("n"));
         while poll_once(&mut looking).await.is_some() {
-            // The delay is drawn, and may be nothing.
+            // The delay is random, and may be zero.
             looking = Box::pin(keeper.inspect("n"));
         }
         block();
@@ -159,14 +161,14 @@ fn a_loss_is_known_after_the_runtime_was_blocked() {
     }));
 }
 
-/// What is posted last, when nobody is left who could keep the thread, is brought to its end.
+/// The thread sends its last requests to the end, even when no keeper is left.
 #[test]
 fn the_end_of_a_session_is_sent_although_the_keeper_is_gone() {
     program(async {
         let world = World::real();
         let test_client = world.test_client_with(|builder| builder.ttl(secs(60)).dedicated_thread()).await;
         let guard = test_client.mutex("n").lock().await.unwrap();
-        // So that the end of the session is what frees the lock.
+        // Only the end of the session frees the lock.
         test_client.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Closed));
         test_client.spy.always(Operation::Close, Do::Slow(millis(100)));
         drop(guard);

@@ -1,4 +1,4 @@
-//! A store of somebody else's, by its URL. What is registered stays so in this process.
+//! A store of another crate, by its URL. A registration lasts as long as the process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,8 @@ async fn a_registered_store_has_its_url_and_takes_no_other_scheme() {
     assert_eq!(lockkeeper::connect("shelfs://h?unsafe=dsut").await.unwrap_err().remedy(), Some("unsafe=dust"));
     let keeper = lockkeeper::connect("shelf://h?unsafe=dust&prefix=p/").await.unwrap();
     assert_eq!(keeper.mutex("x").unwrap().lock().await.unwrap().full_name().as_str(), "p/x");
-    // Its driver examines nothing by itself, so the store is opened, and this URL cannot be.
+    // The driver has no checks of its own. So the examination opens the store, which fails for this
+    // URL.
     let misspelt: StoreUrl = "shelfs://h?unsafe=dsut".parse().unwrap();
     let findings = doctor::examine(&misspelt, Duration::from_secs(9)).await;
     assert!(findings.iter().any(|finding| finding.level == Level::Fail), "{findings:?}");

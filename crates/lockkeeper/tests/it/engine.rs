@@ -1,4 +1,5 @@
-//! What the engine protects, one protection at a time: on virtual time, and on a store that does as it is told.
+//! The protections of the engine, one at a time: on virtual time, and on a store that follows the
+//! rules of a test.
 
 mod breaking;
 mod conversions;

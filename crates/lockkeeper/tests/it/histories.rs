@@ -1,4 +1,5 @@
-//! Histories of random operations: those of the library pass the checker, those of wrong stores and engines do not.
+//! Histories of random operations: the histories of the library pass the checker, and the histories
+//! of wrong stores and engines do not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +12,15 @@ use lockkeeper_testing::{Case, Harness, MemoryHarness, TestClient, Ttls, run};
 use crate::contract::FileHarness;
 use crate::wrong_stores::Unmutated;
 
-/// A store whose histories are looked at on virtual time.
+/// A store without a mutant, whose histories run on virtual time.
 type Memory = Mutated<MemoryHarness, Unmutated>;
 
 fn ttls() -> Ttls {
     Ttls::quick().without_delay()
 }
 
-/// Walks by a few new seeds. Panics with the first violation, and what repeats it.
+/// Runs the plan with a few new seeds, and panics with the first violation and the line that
+/// repeats it.
 fn passes<H: Harness>(name: &str, plan: &Plan, seeds: usize) -> Summary {
     let mut sum = Summary::default();
     for seed in Seed::several(seeds) {
@@ -42,7 +44,7 @@ macro_rules! pass {
         $(#[test]
         fn $calm() {
             passes::<MemoryHarness>(stringify!($calm), &Plan::calm($kind, ttls()), 3);
-            // Where hardly anybody waits, a refusal needs a holder to explain it.
+            // With few waiters, a refusal needs a holder as its reason.
             let sum = passes::<MemoryHarness>(stringify!($calm), &Plan::calm($kind, ttls()).few(), 3);
             assert!(sum.refusals > 0, "nobody was refused: {sum:?}");
         }
@@ -70,7 +72,7 @@ fn locks_with_a_delay_pass_in_a_storm() {
     }
 }
 
-/// In real time a seed decides what everybody does, but not what comes of it.
+/// In real time a seed determines the operations, but not their outcomes.
 #[test]
 fn all_kinds_pass_on_the_file_store() {
     for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore(3), Kind::Resized(&[2, 4]), Kind::ReentrantMutex] {
@@ -81,7 +83,7 @@ fn all_kinds_pass_on_the_file_store() {
     }
 }
 
-/// What one seed brings about.
+/// The history of one seed.
 fn history_of(plan: &Plan, seed: Seed) -> History {
     let (sender, receiver) = std::sync::mpsc::channel();
     run::<Memory>("replay", &[], async |case| sender.send(plan.walk(case, seed).await).unwrap());
@@ -100,23 +102,24 @@ fn a_seed_repeats_its_history() {
     }
 }
 
-/// Where everybody takes longer than a lease now and then.
+/// The same plan, in which every task sometimes takes longer than a lease.
 fn slow(mut plan: Plan) -> Plan {
     plan.habits.pause = plan.ttls.ttl * 2;
     plan
 }
 
-/// Seeds by which a flaw is looked for, always the same: to be caught must not be luck.
+/// The fixed seeds of the search for a mutant, so that the result does not depend on luck.
 fn fixed_seeds() -> impl Iterator<Item = Seed> {
     (0..20).map(Seed::of)
 }
 
-/// Asserts that histories on this wrong store break what they are to break, and none by the same seeds on the right one.
+/// Asserts that histories on this wrong store break the named promise, and that no history with the
+/// same seeds on the right store does.
 fn caught<F: Mutant>(plan: &Plan, broken: &str) {
     let mut complaints = Vec::new();
     for seed in fixed_seeds() {
         let (sender, receiver) = std::sync::mpsc::channel();
-        // A wrong store may also make the library say that something cannot be.
+        // A wrong store may also make the library panic because of an impossible answer.
         let panic = wrong::complaint::<MemoryHarness, F>("walk", async |case| {
             sender.send(plan.check(case, seed).await).unwrap();
         });
@@ -164,7 +167,7 @@ caught! {
     a_try_that_stays_in_line: TryThatStays on Plan::calm(Kind::Mutex, ttls()).few(), breaks "Order";
 }
 
-/// What an engine of this habit does by this seed.
+/// Runs an engine of this habit with this seed.
 async fn walk_of_an_engine(case: &Case, habit: Habit, seed: Seed) -> Result<Summary, String> {
     let plan = Plan::stormy(Kind::Mutex, ttls()).plain();
     let clock = case.clock().clone();

@@ -1,4 +1,4 @@
-//! Many tasks in several processes on one file store, and every second one of the processes is killed.
+//! Many tasks in several processes on one file store. Every second process is killed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const LOCKS: [(&str, Kind); 2] = [("book", Kind::RwLock), ("pool", Kind::Resized
 const FAULTS: Duration = Duration::from_secs(8);
 const ALL_FAULTS: Duration = Duration::from_secs(40);
 const TTL: Duration = Duration::from_secs(10);
-/// A killed process's locks are free at once; nothing here hangs on how soon.
+/// The locks of a killed process are free at once, but nothing here depends on how soon.
 const LINGERS: Duration = Duration::from_secs(30);
 
 const TEST: &str = "kills::histories_of_killed_processes_pass_and_leave_no_lock";

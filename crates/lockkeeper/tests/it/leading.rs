@@ -62,7 +62,7 @@ async fn a_leader_that_was_broken_campaigns_again() {
     assert_eq!(candidate.await.unwrap().unwrap(), 2);
 }
 
-/// It may have changed something, so that it is not done once more for a leadership that it has outlived.
+/// The work may have changed something, so it is not repeated after a loss of the leadership.
 #[tokio::test(start_paused = true)]
 async fn finished_work_is_not_repeated_though_the_leadership_was_lost() {
     let store = TestStore::new();
@@ -78,7 +78,7 @@ async fn finished_work_is_not_repeated_though_the_leadership_was_lost() {
         })
         .await;
     assert_eq!(done.unwrap_err().kind(), ErrorKind::Lost);
-    // An error may be that of the loss.
+    // An error may come from the loss.
     let failed: Result<(), Own> = jobs
         .lead("me")
         .run(async |_| {

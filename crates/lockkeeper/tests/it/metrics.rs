@@ -1,4 +1,4 @@
-//! Each of waiting, holding, renewing and losing moves its own figure, and no label names a lock.
+//! Waits, holds, renewals and losses each have their own figure, and no label names a lock.
 
 use std::collections::BTreeMap;
 use std::future::IntoFuture;
@@ -16,18 +16,19 @@ use tokio::time::sleep;
 
 use crate::engine::spy::{Do, World, secs};
 
-/// A name that nobody can overlook in a label.
+/// A name that is easy to find in a label.
 const NAME: &str = "unmistakable/lock";
 
 /// Figures by name and labels: `name{key=value,…}`.
 #[derive(Debug, Default)]
 struct Metrics {
     counted: BTreeMap<String, f64>,
-    /// All values that a histogram was given.
+    /// All values that a histogram has recorded.
     given: BTreeMap<String, Vec<f64>>,
 }
 
-/// What was recorded since the start. A snapshot sets everything back, so it is summed up here.
+/// The records since the start. Each snapshot resets the recorder, so this is the sum of the
+/// snapshots.
 struct Recorded {
     snapshotter: Snapshotter,
     exported: Metrics,
@@ -61,7 +62,7 @@ impl Recorded {
         self.look().given.get(name).cloned().unwrap_or_default()
     }
 
-    /// Whether anything but these was moved.
+    /// Asserts that only these figures have changed.
     fn only(&mut self, names: &[&str]) {
         let exported = self.look();
         let counted = exported.counted.iter().filter(|(_, n)| **n != 0.0).map(|(name, _)| name);
@@ -97,7 +98,7 @@ fn recorded(test: impl AsyncFnOnce(&mut Recorded)) {
     metrics::with_local_recorder(&recorder, || runtime.block_on(test(&mut recorded)));
 }
 
-/// Two keepers on one memory store, the second behind a bad network; their ttl is 9 s.
+/// Two keepers on one memory store, the second behind injected faults. Their ttl is 9 s.
 async fn keepers() -> (MemoryStore, Keeper, Keeper, Arc<Chaos>) {
     let clock = Clock::tokio();
     let store = MemoryStore::with_clock(clock.clone());
@@ -268,7 +269,7 @@ fn a_recorder_may_come_after_the_keeper() {
     assert_eq!(exported.counted(WAITERS), 0.0, "who waited before is not taken off a gauge that has never seen it");
 }
 
-/// Two figures that count the same agree with the events.
+/// Two figures that count the same events agree with the events.
 #[test]
 fn figures_and_events_are_the_same_things() {
     recorded(async |exported| {
@@ -311,7 +312,7 @@ fn a_failed_attempt_is_an_event_and_counted_by_its_outcome() {
         chaos.set(Faults::cut_off());
         cut_off.mutex("other").unwrap().lock().wait(secs(9)).await.unwrap_err();
         assert_eq!(exported.counted(&attempts("unavailable")), 1.0);
-        // An attempt that nobody polls is none.
+        // An attempt that no task polls does not count.
         drop(keeper.mutex(NAME).unwrap().lock().into_future());
         assert_eq!(exported.counted(&attempts("cancelled")), 1.0);
         guard.release().await.unwrap();
@@ -398,7 +399,7 @@ fn the_counters_are_there_before_anything_is_counted() {
             assert_eq!(counted.get(name), Some(&0.0), "{name}: {counted:?}");
         }
     });
-    // Those of a group are there when it is used.
+    // The figures of a group exist when the group is used.
     recorded(async |exported| {
         let keeper = Keeper::builder(MemoryStore::new()).metrics_group(group).connect().await.unwrap();
         assert!(exported.look().counted.is_empty());
@@ -407,7 +408,7 @@ fn the_counters_are_there_before_anything_is_counted() {
         assert_eq!(exported.look().counted.get(lost), Some(&0.0));
         guard.release().await.unwrap();
     });
-    // A recorder that comes later sees them with the next lock.
+    // A later recorder gets the figures with the next lock.
     let keeper = Keeper::memory();
     recorded(async |exported| {
         keeper.mutex(NAME).unwrap().lock().await.unwrap().release().await.unwrap();

@@ -1,4 +1,4 @@
-//! Keepers where there is no tokio runtime.
+//! Keepers without a tokio runtime.
 
 use std::future::{Future, IntoFuture};
 use std::pin::pin;
@@ -17,7 +17,7 @@ impl Wake for Unpark {
     }
 }
 
-/// An executor that knows nothing of tokio.
+/// An executor without tokio.
 fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = pin!(future);
@@ -51,8 +51,8 @@ fn a_keeper_needs_no_runtime_around_it() {
     }
 }
 
-/// A guard may outlive the runtime in which its keeper was connected: it is dropped without a panic, and its lock ends
-/// by time.
+/// A guard may outlive the runtime in which its keeper was connected. Dropping the guard does not
+/// panic, and the lock ends with its lease.
 #[test]
 fn a_guard_may_outlive_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

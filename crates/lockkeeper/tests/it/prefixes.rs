@@ -1,11 +1,11 @@
-//! Names behind a prefix: what a keeper shows can be given to it again.
+//! Names behind a prefix: a keeper accepts the names that it shows.
 
 use std::sync::{Arc, Mutex};
 
 use lockkeeper::layer::Prefix;
 use lockkeeper::{Break, ErrorKind, Handle, Keeper, KeeperBuilder, LockName, LostReason, MemoryStore, Result, Target};
 
-/// All ways to set a prefix, and the full name of `n` for the sequencers that are made there.
+/// All ways to set a prefix, and the full name of `n` in their sequencers.
 fn keepers(store: &MemoryStore) -> [(KeeperBuilder, &'static str); 4] {
     let below = || Prefix::new(store.clone(), "p/").unwrap();
     [
@@ -16,7 +16,7 @@ fn keepers(store: &MemoryStore) -> [(KeeperBuilder, &'static str); 4] {
     ]
 }
 
-/// The name by which nobody's prefix stands in the way.
+/// The name of the lock in the store, with all prefixes.
 fn whole(n: usize) -> &'static str {
     if n == 3 { "p/q/n" } else { "p/n" }
 }
@@ -31,7 +31,8 @@ fn recording(builder: KeeperBuilder, names: &Names) -> KeeperBuilder {
     })
 }
 
-/// The locks of others are never shown: one outside of the prefix, and one that is named as the prefix.
+/// Locks of others, which are never shown: a lock outside the prefix, and locks that are named like
+/// the prefix.
 async fn others(store: &MemoryStore) -> Result<impl Sized> {
     let all = Keeper::builder(store.clone()).connect().await?;
     Ok((all.mutex("p/")?.lock().await?, all.mutex("p/q/")?.lock().await?, all.mutex("pn")?.lock().await?, all))
@@ -51,7 +52,7 @@ async fn what_is_shown_can_be_given_to_the_same_keeper() {
         assert!(all.inspect(whole(n)).await.unwrap().is_held());
 
         let admin = keeper.admin().unwrap();
-        // Behind the layer alone, `p/q/` is the name `q/` and no secret.
+        // Behind the layer alone, `p/q/` is the name `q/`, which the list may show.
         let shown = admin.list("", 10).await.unwrap();
         let info = shown.into_iter().find(|info| info.name.as_str() != "q/").unwrap();
         assert_eq!((info.name.as_str(), info.full_name().as_str()), ("n", full), "{n}");
@@ -63,7 +64,7 @@ async fn what_is_shown_can_be_given_to_the_same_keeper() {
         let busy = keeper.mutex(&info.name).unwrap();
         assert_eq!(busy.name(), &info.name);
         assert!(busy.try_lock().await.unwrap().is_none());
-        // Refused by the store.
+        // The store refuses this attempt.
         let error = keeper.semaphore(&info.name, 2).unwrap().acquire().await.unwrap_err();
         assert_eq!((error.kind(), error.name()), (ErrorKind::Mismatch, Some(&info.name)), "{error}");
 
@@ -97,7 +98,7 @@ async fn several_locks_and_leaders_have_their_short_names() {
     }
 }
 
-/// They are read by those who know nothing of the prefix, or have another one.
+/// The readers of handles and sequencers know no prefix, or have another prefix.
 #[tokio::test]
 async fn handles_and_sequencers_have_the_full_name() {
     let store = MemoryStore::new();

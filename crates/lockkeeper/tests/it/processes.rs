@@ -26,8 +26,8 @@ impl Store {
     }
 }
 
-/// A library holder that is stopped for longer than its ttl knows, at its first look, that it has lost; and what it
-/// would do then does not disturb the one who has the lock now.
+/// A holder that was stopped for longer than its ttl knows at its first look that it has lost the
+/// lock. Its later calls do not disturb the next holder.
 #[tokio::test]
 async fn a_stopped_holder_has_lost_at_its_first_look() {
     let store = Store::new();
@@ -36,7 +36,8 @@ async fn a_stopped_holder_has_lost_at_its_first_look() {
     worker.stop();
     let keeper = store.keeper().await;
     let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
-    // Told before it goes on, so that looking is the first thing that it does.
+    // The command is sent before the process goes on, so the look is the first thing that the
+    // process does.
     worker.send("check");
     worker.go_on();
     assert_eq!(worker.answer(), "lost: Expired");
@@ -46,7 +47,7 @@ async fn a_stopped_holder_has_lost_at_its_first_look() {
     assert!(worker.end().success());
 }
 
-/// A waiter that is stopped loses its place, but the lock goes on to the next.
+/// A stopped waiter loses its place, and the lock goes to the next waiter.
 #[tokio::test]
 async fn a_stopped_waiter_is_passed_by() {
     let store = Store::new();
@@ -70,7 +71,8 @@ async fn a_stopped_waiter_is_passed_by() {
     assert!(worker.end().success());
 }
 
-/// A process that is stopped inside the gate stops the store, and everybody's deadline fires all the same.
+/// A process that is stopped inside the gate stops the store, but the deadlines of all holders
+/// fire.
 #[tokio::test]
 async fn deadlines_fire_while_another_process_blocks_the_gate() {
     let store = Store::new();
@@ -78,7 +80,7 @@ async fn deadlines_fire_while_another_process_blocks_the_gate() {
     let keeper = store.keeper().await;
     let guard = keeper.mutex("mine").unwrap().ttl(Duration::from_millis(500)).lock().await.unwrap();
     assert!(worker.ask("lock n 500 0").starts_with("locked"));
-    // What a process that is stopped in the middle of a write leaves: the gate is shut.
+    // A process that is stopped in the middle of a write leaves the gate shut.
     let gate = File::open(gate_of(&store)).unwrap();
     gate.lock().unwrap();
     let start = Instant::now();
@@ -88,7 +90,7 @@ async fn deadlines_fire_while_another_process_blocks_the_gate() {
     assert!(worker.answer().starts_with("lost"));
     assert!(start.elapsed() < Duration::from_secs(5));
     gate.unlock().unwrap();
-    // And it goes on where it was.
+    // The store then goes on.
     let again = keeper.mutex("n").unwrap().lock().await.unwrap();
     again.release().await.unwrap();
     assert!(worker.end().success());
@@ -100,7 +102,7 @@ fn gate_of(store: &Store) -> PathBuf {
     gates.into_iter().find(|path| path.to_string_lossy().contains("gate")).expect("the store has a gate")
 }
 
-/// A process that is killed gives its lock up at once.
+/// The lock of a killed process is free at once.
 #[tokio::test]
 async fn a_killed_holder_is_gone_at_once() {
     let store = Store::new();
@@ -120,7 +122,7 @@ async fn a_killed_holder_is_gone_at_once() {
     guard.release().await.unwrap();
 }
 
-/// With a lock-delay it keeps the lock for that long.
+/// With a lock-delay, the lock of a killed process stays taken for the delay.
 #[tokio::test]
 async fn a_killed_holders_delay_runs_out_first() {
     let store = Store::new();
@@ -135,7 +137,7 @@ async fn a_killed_holders_delay_runs_out_first() {
     guard.release().await.unwrap();
 }
 
-/// A forked child's guard is lost, and dropping it sends nothing.
+/// The guard in a forked child is lost, and dropping it sends nothing.
 #[tokio::test]
 async fn a_forked_childs_guard_is_lost_and_sends_nothing() {
     let store = Store::new();
@@ -148,7 +150,7 @@ async fn a_forked_childs_guard_is_lost_and_sends_nothing() {
     worker.kill();
 }
 
-/// Tokens rise over processes that come and go, whatever way they go.
+/// Tokens rise over processes that end in any way.
 #[tokio::test]
 async fn tokens_rise_over_restarts() {
     let store = Store::new();
@@ -169,7 +171,7 @@ async fn tokens_rise_over_restarts() {
     }
 }
 
-/// Acquired in one process, renewed in a second, released in a third.
+/// A lock is acquired in one process, renewed in a second, and released in a third.
 #[tokio::test]
 async fn a_detached_lock_is_handed_from_process_to_process() {
     let (store, elsewhere) = (Store::new(), Store::new());
@@ -195,7 +197,7 @@ async fn a_detached_lock_is_handed_from_process_to_process() {
     keeper.mutex("n").unwrap().try_lock().await.unwrap().expect("it is free").release().await.unwrap();
 }
 
-/// Nobody has to end it: its life does, in a line with those who wait.
+/// A detached lock ends with its ttl while other claims wait, and no client has to end it.
 #[tokio::test]
 async fn a_detached_lock_without_renewals_ends_with_its_ttl() {
     let store = Store::new();

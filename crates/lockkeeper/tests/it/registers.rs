@@ -1,4 +1,4 @@
-//! The contract of a register, on every register; and registers in files, in particular.
+//! The contract of a register on every register, and tests of registers in files.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ lockkeeper_testing::register_suite! {
     harness = InAFile;
 }
 
-/// Through a `ChaosRegister` with which nothing goes wrong.
+/// The memory register behind a `ChaosRegister` without faults.
 struct AtRest(MemoryRegisterHarness);
 
 impl RegisterHarness for AtRest {
@@ -71,7 +71,7 @@ fn number(value: Option<Vec<u8>>) -> u64 {
 async fn several_processes_lose_no_increment() {
     let file = InAFile::start().await;
     let mut workers: Vec<_> = (0..4).map(|_| worker::start(&file.path())).collect();
-    // All of them are there before the first begins.
+    // All workers run before the first of them begins.
     workers.iter_mut().for_each(|worker| assert_eq!(worker.ask("add n 1"), "added"));
     workers.iter_mut().for_each(|worker| worker.send("add n 50"));
     workers.iter_mut().for_each(|worker| assert_eq!(worker.answer(), "added"));
@@ -80,7 +80,8 @@ async fn several_processes_lose_no_increment() {
     workers.into_iter().for_each(|worker| assert!(worker.end().success()));
 }
 
-/// A process that is killed in the middle of its updates leaves a register that was written once for each of them.
+/// After a process was killed during its updates, the register has exactly one write for each
+/// update.
 #[tokio::test]
 async fn a_killed_process_leaves_whole_writes() {
     let file = InAFile::start().await;
@@ -96,7 +97,7 @@ async fn a_killed_process_leaves_whole_writes() {
     assert_eq!(number(Some(next.value)), next.version.get());
 }
 
-/// The gate is shut, as by a process that is stopped inside: the write is neither done nor gone.
+/// The gate is shut, as by a process that is stopped inside. So the write is neither done nor lost.
 #[tokio::test]
 async fn an_unanswered_write_is_unknown_and_settled_later() {
     let file = InAFile::start().await;
@@ -113,17 +114,17 @@ async fn an_unanswered_write_is_unknown_and_settled_later() {
         text.starts_with("key \"n\": file:/") && text.contains("whether version 2 was written is not known"),
         "{text}"
     );
-    // Reading works all the time.
+    // Reads work all the time.
     assert_eq!(register.load("n").await.unwrap().unwrap().version, Version::new(1));
     gate.unlock().unwrap();
     let settled = settle(&Policy::default(), &register, "n", &write).await.unwrap();
     assert!(matches!(settled, Outcome::Done(version) if version == Version::new(2)), "{settled:?}");
-    // The first copy, the late one, has done nothing more.
+    // The first copy of the write arrives late, and has no further effect.
     let next = update(&register, "n", async |old| (number(old) + 1).to_string().into_bytes()).await.unwrap();
     assert_eq!((next.value, next.version), (b"3".to_vec(), Version::new(3)));
 }
 
-/// The files of locks and of registers are one, and neither sees the other.
+/// Locks and registers share one file, and do not see each other.
 #[tokio::test]
 async fn locks_and_registers_share_a_file() {
     let file = InAFile::start().await;

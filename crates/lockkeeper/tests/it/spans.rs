@@ -1,4 +1,4 @@
-//! What one sees who looks at the spans.
+//! The spans as a subscriber sees them.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -22,7 +22,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
-/// One span, as it was when somebody looked.
+/// One span, as it was at the moment of the look.
 #[derive(Clone, Debug, Default)]
 struct Span {
     name: &'static str,
@@ -41,11 +41,11 @@ impl Visit for Fields {
     }
 }
 
-/// Writes down all spans of lockkeeper, in the order of their beginning.
+/// Records all spans of lockkeeper, in the order of their beginning.
 #[derive(Clone, Debug, Default)]
 struct Notes(Arc<Mutex<Vec<Span>>>);
 
-/// Where a span stands in the notes.
+/// The index of a span in the notes.
 struct Index(usize);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
@@ -87,7 +87,7 @@ impl Notes {
         change(&mut self.0.lock().unwrap()[index.unwrap()]);
     }
 
-    /// Of this thread, for as long as the guard lives.
+    /// Records the spans of this thread while the guard lives.
     fn here() -> (Self, DefaultGuard) {
         let notes = Self::default();
         let wanted = Targets::new().with_target("lockkeeper", Level::TRACE);
@@ -112,11 +112,11 @@ impl Span {
     }
 }
 
-/// Looks at the spans of the stores, on every thread that has nobody else who does.
+/// Reads the spans of the stores on every thread without a subscriber of its own.
 pub(crate) fn watch() {
     let wanted = Targets::new().with_target("lockkeeper::store", Level::DEBUG);
     let looking = tracing_subscriber::fmt::layer().with_writer(std::io::sink).with_filter(wanted);
-    // Another case may have been first.
+    // Another case may have set a subscriber first.
     let _ = tracing::subscriber::set_global_default(Registry::default().with(looking));
 }
 

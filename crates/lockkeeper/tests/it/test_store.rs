@@ -1,4 +1,4 @@
-//! The store that fails on demand: that a test which uses it sees what it asked for, and at once.
+//! The store that fails on demand: a test gets the requested failures at once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ mod contract {
     }
 }
 
-/// A test store of which nothing is asked.
+/// A test store without requested failures.
 #[derive(Debug)]
 struct AtRest(TestStore, Clock);
 
@@ -69,7 +69,7 @@ async fn held(keeper: &Keeper, name: &str) -> Guard {
     keeper.mutex(name).unwrap().lock().await.unwrap()
 }
 
-/// On virtual time.
+/// A store and a keeper on virtual time.
 async fn timed() -> (TestStore, Keeper) {
     timed_with(|builder| builder).await
 }
@@ -81,7 +81,7 @@ async fn timed_with(set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> (TestSt
     (store, keeper)
 }
 
-/// How the guard is lost, if it is by now.
+/// The reason of the loss, if the lock is lost by now.
 fn loss(guard: &Guard) -> Option<LostReason> {
     Some(guard.check().err()?.lost_reason().unwrap().clone())
 }
@@ -134,7 +134,8 @@ async fn work_under_an_expired_lock_is_dropped() {
     assert_eq!(worked.unwrap_err().lost_reason(), Some(&LostReason::Expired));
 }
 
-/// What a keeper is connected through, and where its engine runs, makes no difference; the name is the store's.
+/// The layers of a keeper and the thread of its engine make no difference. The name is the name in
+/// the store.
 #[tokio::test]
 async fn a_loss_is_seen_through_every_layer_and_by_every_keeper() {
     let store = TestStore::new();
@@ -245,7 +246,7 @@ async fn a_delay_is_that_operations_alone_and_ends_with_zero() {
         start.elapsed()
     });
     assert_eq!(looked, Duration::ZERO);
-    // A timer of the runtime is up to a millisecond late.
+    // A timer of the runtime may be late by up to a millisecond.
     assert!((2000..2010).contains(&locked.unwrap().as_millis()));
     store.delay(Op::Claim, Duration::ZERO);
     assert_eq!(took(&lock).await.unwrap(), Duration::ZERO);
@@ -297,7 +298,7 @@ async fn a_pause_works_on_real_time_with_a_short_ttl() {
     assert_eq!(lost, LostReason::Expired);
 }
 
-/// The upgrade may still be answered, and its answer be that the reader stays one.
+/// The answer to the upgrade may still come, and say that the reader stays a reader.
 #[tokio::test]
 async fn a_reader_that_expires_during_its_upgrade_is_lost_at_once() {
     let store = TestStore::new();
@@ -307,7 +308,7 @@ async fn a_reader_that_expires_during_its_upgrade_is_lost_at_once() {
     store.fail_next(Op::Claim, ErrorKind::Unavailable);
     let expire = async {
         store.expire("n");
-        // Before the upgrade has its next turn.
+        // The loss is known before the upgrade is polled again.
         tokio::select! {
             biased;
             reason = lost => assert_eq!(reason, LostReason::Expired),

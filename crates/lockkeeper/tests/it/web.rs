@@ -1,5 +1,5 @@
-//! Locks in a web service: clients that hang up, and resources that refuse older holders. With a real server and real
-//! connections.
+//! Locks in a web service: clients that disconnect, and resources that refuse older holders. The
+//! server and the connections are real.
 
 mod ending;
 mod fenced;
@@ -12,7 +12,7 @@ use axum::Router;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Serves for as long as the test runs.
+/// Serves until the test ends.
 async fn serve(app: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -20,14 +20,14 @@ async fn serve(app: Router) -> SocketAddr {
     address
 }
 
-/// A connection on which a request was sent: what was sent, with `^` for the end of a line.
+/// Opens a connection and sends a request, with `^` for the end of a line.
 async fn send(to: SocketAddr, request: &str) -> TcpStream {
     let mut connection = TcpStream::connect(to).await.unwrap();
     connection.write_all(request.replace('^', "\r\n").as_bytes()).await.unwrap();
     connection
 }
 
-/// Status and body of the answer; the request has to ask for the end of the connection.
+/// The status and the body of the answer. The request has to ask for the end of the connection.
 async fn answer(mut connection: TcpStream) -> (u16, String) {
     let mut text = String::new();
     connection.read_to_string(&mut text).await.unwrap();
@@ -35,7 +35,7 @@ async fn answer(mut connection: TcpStream) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// What the documentation shows is what is tested here, letter by letter.
+/// The tests run the programs of the documentation, letter by letter.
 #[test]
 fn the_handlers_of_the_documentation_are_those_of_these_tests() {
     let documentation = include_str!("../../../../docs/web.md");

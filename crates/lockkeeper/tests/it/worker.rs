@@ -1,7 +1,7 @@
-//! A process of its own that does with locks what it is told, and can be stopped and killed.
+//! A separate process that runs commands on locks. A test can stop and kill it.
 //!
-//! The test binary starts itself again with one test, `worker::a_worker_does_as_it_is_ordered`, which then reads
-//! commands from its standard input instead of testing.
+//! The test binary starts itself again with one test, `worker::a_worker_does_as_it_is_ordered`.
+//! That test then reads commands from its standard input instead of testing.
 
 use std::path::Path;
 use std::time::Duration;
@@ -55,7 +55,7 @@ async fn obey(store: &str) {
             let released = keeper.adopt(handle.parse().unwrap()).unwrap().release().await;
             released.map_or_else(|error| format!("{:?}", error.kind()), |()| "released".to_owned())
         }
-        // Lets the engine work for so long.
+        // Gives the engine this much time.
         ["idle", time] => {
             tokio::time::sleep(millis(time)).await;
             "idle".to_owned()
@@ -73,18 +73,19 @@ async fn add_one(register: &FileRegister, key: &str) {
     update(register, key, async |old| (number(old) + 1).to_string().into_bytes()).await.unwrap();
 }
 
-/// What a forked child sees of the guard, which it then drops. The guard stays alive in this process.
+/// What a forked child sees of the guard, which it then drops. The guard stays alive in this
+/// process.
 #[allow(unsafe_code, reason = "to fork is unsafe; the child does nothing but look at the guard and end")]
 fn in_a_forked_child(guard: Guard) -> String {
     let guard = std::mem::ManuallyDrop::new(guard);
-    // SAFETY: between fork and _exit the child takes no lock that another thread may have held: check, remaining and
-    // drop of a guard are what is tested to do just that.
+    // SAFETY: between fork and _exit the child takes no lock that another thread may have held. The
+    // test asserts exactly this of check, remaining and drop of a guard.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let lost = guard.check().is_err_and(|e| e.lost_reason() == Some(&lockkeeper::LostReason::Forked));
         let code = i32::from(lost && guard.remaining().is_zero());
         drop(std::mem::ManuallyDrop::into_inner(guard));
-        // SAFETY: ends the child at once, without running anything of the parent's.
+        // SAFETY: this ends the child at once, without running any code of the parent.
         unsafe { libc::_exit(code) }
     }
     let mut status = 0;

@@ -1,11 +1,11 @@
-//! The tests of the tests: each wrong store fails the case that is there to find it.
+//! Tests of the suite: each wrong store fails the case that has to find it.
 
 use lockkeeper_testing::wrong::{self, Mutant, Mutated};
 use lockkeeper_testing::{MemoryHarness, cases, run};
 
 use crate::by_session::BySession;
 
-/// A store with no flaw, through the same wrapper.
+/// A store without a defect, through the same wrapper.
 #[derive(Debug, Default)]
 pub(crate) struct Unmutated;
 
@@ -95,7 +95,7 @@ caught! {
     a_tombstone_of_the_session: TombstoneOfTheSession by session::a_tombstone_outlives_a_close;
 }
 
-/// The same on a store whose claims live as long as their session.
+/// The same, on a store whose claims live as long as their session.
 macro_rules! caught_by_session {
     ($($test:ident: $mutant:ident by $group:ident::$case:ident;)*) => {
         $(#[test]
@@ -119,7 +119,7 @@ caught_by_session! {
     a_close_of_its_own_claims: ClosesItsOwnOnly by sharing::a_close_through_another_client_frees_everything;
 }
 
-/// The random walk against the model finds by itself what the cases are written for.
+/// The random walk against the model finds the same defects without a case for each.
 macro_rules! found_at_random {
     ($($test:ident: $mutant:ident by $case:ident;)*) => {
         $(#[test]

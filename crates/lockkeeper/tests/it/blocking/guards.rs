@@ -1,4 +1,4 @@
-//! What becomes of guards on threads: released, dropped, lost.
+//! Guards on threads: released, dropped, lost.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -19,7 +19,7 @@ fn hold(keeper: &Keeper) -> Guard {
     keeper.mutex("n").unwrap().lock().unwrap()
 }
 
-/// Its holder hears of it with the next renewal.
+/// Marks the lock. The holder learns of the mark with the next renewal.
 fn break_it(keeper: &Keeper, guard: &Guard) {
     let how = Break::Mark;
     let broken = keeper.admin().unwrap().break_lock("n", Target::Token(guard.token()), "stuck", how);
@@ -45,7 +45,7 @@ fn another_thread_may_release_or_drop_a_guard() {
 fn dropping_a_guard_waits_for_nothing() {
     let (_world, test_client, keeper) = test_client();
     test_client.spy.always(Operation::Withdraw, Do::Hang);
-    // Would never return.
+    // A drop that waited would never return.
     drop(hold(&keeper));
     drop(keeper.multi_lock(["a", "b"]).unwrap().lock().unwrap());
 }
@@ -62,7 +62,7 @@ fn a_thread_that_panics_lets_go() {
     keeper.mutex("n").unwrap().attempt().wait(secs(20)).lock().unwrap().release().unwrap();
 }
 
-/// What a thread that panics had sent may still arrive.
+/// Requests of a thread that panicked may still arrive.
 #[test]
 fn a_panic_leaves_the_lock_to_its_delay() {
     let keeper = keeper();
@@ -179,7 +179,7 @@ fn with_returns_the_loss_when_the_lock_was_lost_before_its_end() {
     assert!(matches!(own, Err(Own::Mine)));
 }
 
-/// The work was covered.
+/// The lock covered the work.
 #[test]
 fn with_returns_the_value_although_the_release_fails() {
     let (_world, test_client, keeper) = test_client();

@@ -1,4 +1,4 @@
-//! Stores and registers that are handed over unopened.
+//! Stores and registers that a keeper opens.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -16,17 +16,19 @@ use tokio::runtime::Builder;
 
 use crate::engine::spy::millis;
 
-/// What a server over the network is like: a socket, and a task that reads it, in the runtime in which it is opened.
+/// A store like a server over the network: it has a socket, and a task that reads the socket, in
+/// the runtime in which the store is opened.
 #[derive(Clone, Debug, Default)]
 struct Remote {
-    /// The thread of the task that answers, for each answer, and an empty one for its end.
+    /// The names of the threads that answered, one for each answer. The end of the task adds an
+    /// empty name.
     answered_on: Arc<Mutex<Vec<String>>>,
 }
 
 #[derive(Debug)]
 struct Connection(tokio::sync::Mutex<UnixStream>);
 
-/// Says when the task is gone.
+/// Records the end of the task.
 struct Ended(Remote);
 
 impl Remote {
@@ -97,7 +99,7 @@ impl Open<dyn optimistic::Register> for Remote {
     }
 }
 
-/// Its store is in memory; beside it runs a task with a timer.
+/// The store is in memory. A task with a timer runs beside it.
 #[async_trait]
 impl Open<dyn Store> for Remote {
     async fn opened(self: Box<Self>) -> Result<Arc<dyn Store>> {
@@ -140,7 +142,7 @@ fn the_connection_of_a_register_lives_as_long_as_the_register() {
     super::until(|| remote.answers().last().is_some_and(String::is_empty));
 }
 
-/// The engine has a thread of its own there, and so has what it opens: the caller's can be blocked.
+/// The engine and its store run on a thread of their own, so the caller's thread may block.
 #[test]
 fn a_dedicated_thread_is_where_the_store_is_opened() {
     let remote = Remote::default();

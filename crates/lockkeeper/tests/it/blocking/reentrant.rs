@@ -11,7 +11,7 @@ use crate::engine::spy::{millis, secs};
 
 const DEPTH: usize = 8;
 
-/// Work that takes the lock that its caller has.
+/// Locks the mutex again while the caller holds it.
 fn descend(mutex: &ReentrantMutex, depth: usize) {
     let guard = mutex.lock().unwrap();
     if depth > 1 {
@@ -65,7 +65,7 @@ fn another_thread_waits_for_the_last_of_the_guards() {
     });
 }
 
-/// The system may give the number of the thread to any of the later ones.
+/// The system may give the number of the ended thread to any later thread.
 #[test]
 fn no_thread_inherits_what_another_had_when_it_ended() {
     let keeper = Keeper::memory();

@@ -1,4 +1,4 @@
-//! Values that are changed without a lock and without async.
+//! Values that threads change without a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ fn counted(register: &Register) -> (u64, Version) {
     (number(Some(&now.value)), now.version)
 }
 
-/// Uses all that a register has.
+/// Uses the whole API of a register.
 pub(super) fn tour(register: &Register) {
     let policy = Policy::default();
     assert_eq!(register.load("n").unwrap(), None);
@@ -51,7 +51,7 @@ pub(super) fn tour(register: &Register) {
     assert_eq!(register.load("").unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// Half of the threads share an opened register, and each of the others opens one for itself.
+/// Half of the threads share one open register. Each other thread opens a register of its own.
 fn count_with_many_threads(open: impl Fn() -> Register + Sync) {
     const THREADS: u64 = 8;
     const ROUNDS: u64 = 20;
@@ -80,7 +80,7 @@ fn no_update_of_many_threads_is_lost_in_a_file() {
     count_with_many_threads(|| Register::open(FileStore::new(folder.path().join("locks.db"))).unwrap());
 }
 
-/// On the runtime's threads, which are blocked meanwhile: the pauses are timed on the register's own.
+/// The updates block the threads of the runtime. The register's own thread times the pauses.
 #[test]
 fn no_update_of_the_tasks_of_a_runtime_is_lost() {
     let register = Register::open(MemoryRegister::new()).unwrap();
@@ -186,7 +186,7 @@ impl optimistic::Register for Silent {
     }
 }
 
-/// Where the time of the runtime stands still, and nobody drives it.
+/// The time of this runtime stands still, since no task drives it.
 #[tokio::test(start_paused = true)]
 async fn a_register_that_does_not_answer_is_not_waited_for_for_ever() {
     let register = Register::open(Silent).unwrap();

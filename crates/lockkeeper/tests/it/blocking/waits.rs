@@ -1,4 +1,4 @@
-//! Threads that wait: what they wait for, and what ends it.
+//! Threads that wait, and the events that end a wait.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
@@ -33,7 +33,8 @@ fn a_shutdown_from_another_thread_ends_every_wait() {
         for waited in [locking, behind_it] {
             assert_eq!(waited.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
         }
-        // It may see that the others left the line before it sees that the keeper is gone.
+        // The watch may report that the others left the line before it reports that the keeper is
+        // gone.
         let watched = watching.join().unwrap();
         assert!(matches!(&watched, Err(e) if e.kind() == ErrorKind::Closed) || watched.unwrap().waiters.is_empty());
     });
@@ -78,7 +79,7 @@ fn a_silent_store_is_waited_for_only_up_to_the_limit() {
     assert_eq!(silent.kind(), ErrorKind::Unavailable);
 }
 
-/// The engine would wait for itself.
+/// Otherwise the engine would wait for itself.
 #[test]
 fn a_callback_on_the_engines_thread_may_not_wait() {
     let (own, said) = (Arc::new(OnceLock::<Keeper>::new()), Arc::new(Mutex::new(Vec::new())));
@@ -100,7 +101,7 @@ fn a_callback_on_the_engines_thread_may_not_wait() {
     assert!(said.lock().unwrap().iter().all(|kind| *kind == ErrorKind::WouldDeadlock));
 }
 
-/// An event of an attempt comes on the thread of its caller.
+/// The event of an attempt comes on the thread of the attempt's caller.
 #[test]
 fn a_callback_on_a_thread_of_the_program_may_wait() {
     let (own, held) = (Arc::new(OnceLock::<Keeper>::new()), Arc::new(OnceLock::new()));

@@ -1,4 +1,4 @@
-//! What a mark leaves to its holder, and what ends that early.
+//! The time that a mark leaves to its holder, and the events that end it early.
 
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{Broken, Renewal};
@@ -11,7 +11,7 @@ fn mark() -> Broken {
     Broken { by: "ops".into(), reason: "stuck".into(), removed: false }
 }
 
-/// A lock of 30 s that was marked, of which the store has told.
+/// A lock of 30 s that was marked, and whose holder has the report of the store.
 async fn marked(test_client: &TestClient) -> Guard {
     let guard = test_client.mutex("n").lock().await.unwrap();
     test_client.spy.report_broken(test_client.spy.last(Operation::Claim).ids[0], mark());
@@ -20,7 +20,7 @@ async fn marked(test_client: &TestClient) -> Guard {
     guard
 }
 
-/// The store of these tests has it still: only the word says that it was removed.
+/// The store of this test still has the claim: only the report says that the claim was removed.
 #[tokio::test(start_paused = true)]
 async fn a_holder_learns_of_its_removal_even_after_a_mark() {
     let test_client = World::new().test_client(secs(30)).await;
@@ -58,7 +58,7 @@ async fn a_marked_claim_stays_with_its_holder_for_its_lease() {
     assert!(held > secs(29) && held < secs(31), "{held:?}");
 }
 
-/// Nobody keeps what a keeper had that is shut down.
+/// A keeper that is shut down keeps no claim.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_gives_away_what_was_marked() {
     let test_client = World::new().test_client(secs(30)).await;
@@ -67,12 +67,12 @@ async fn a_shutdown_gives_away_what_was_marked() {
     timeout(millis(1), guard.given_away()).await.expect("its session was closed");
 }
 
-/// Whether this says who removed the lock, and why.
+/// Whether the error says who removed the lock, and why.
 fn names_the_breaker(error: &Error) -> bool {
     matches!(error.lost_reason(), Some(LostReason::Removed { reason, .. }) if reason == "stuck")
 }
 
-/// Somebody removes this lock, and its store tells nobody.
+/// Removes this lock. The store reports nothing to its holder.
 async fn remove(test_client: &TestClient, guard: &Guard) {
     let (admin, target) = (test_client.keeper.admin().unwrap(), Target::Token(guard.token()));
     assert!(admin.break_lock(guard.name(), target, "stuck", Break::Now).await.unwrap());
@@ -103,7 +103,8 @@ async fn where_the_session_lives_too_a_release_says_who_removed_the_lock() {
     other.release().await.unwrap();
 }
 
-/// A release waits for the word who removed its lock for a moment only. What comes later counts for the others.
+/// A release waits for the reason of a removal for a moment only. A report that comes later counts
+/// for the other locks.
 #[tokio::test(start_paused = true)]
 async fn a_late_report_of_a_removal_counts_for_the_rest_of_the_session() {
     let test_client = World::new().test_client_by_session(secs(30), 0).await;
@@ -117,7 +118,7 @@ async fn a_late_report_of_a_removal_counts_for_the_rest_of_the_session() {
     assert_eq!(test_client.spy.asked(Operation::Renew).len(), 1);
 }
 
-/// The work had come to its end before anybody noticed.
+/// The work has ended before any client notices the removal.
 #[tokio::test(start_paused = true)]
 async fn with_says_why_the_lock_was_lost() {
     let test_client = World::new().test_client(secs(30)).await;
@@ -128,7 +129,7 @@ async fn with_says_why_the_lock_was_lost() {
     assert!(names_the_breaker(&ended.await.unwrap_err()));
 }
 
-/// Nobody says who removed it, and its lease had not run out.
+/// No report says who removed the lock, and its lease had not expired.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_the_store_has_forgotten_has_not_expired() {
     let test_client = World::new().test_client(secs(30)).await;
@@ -138,7 +139,8 @@ async fn a_lock_that_the_store_has_forgotten_has_not_expired() {
     assert_eq!(guard.release().await.unwrap_err().lost_reason(), Some(&LostReason::Forgotten));
 }
 
-/// A loss counts before a store that does not answer, and the others are released all the same.
+/// The error of a loss counts before the error of a store that does not answer. The other locks are
+/// released all the same.
 #[tokio::test(start_paused = true)]
 async fn of_several_locks_the_release_names_the_one_that_was_lost() {
     let test_client = World::new().test_client(secs(30)).await;

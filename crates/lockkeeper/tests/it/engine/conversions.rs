@@ -1,4 +1,4 @@
-//! Upgrade and downgrade when the store does not answer as it should.
+//! Upgrades and downgrades on a store that loses or delays answers.
 
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{Admission, Amend, Amended, Capabilities, ClaimKey, SessionId, Store as _};
@@ -25,7 +25,7 @@ async fn a_downgrade_whose_answer_is_lost_is_asked_for_again() {
     assert_eq!((reader.mode(), test_client.spy.asked(Operation::Amend).len()), (Mode::Shared, 2));
 }
 
-/// The store may have let readers in: nobody may believe to be alone.
+/// The store may have let readers in, so the guard must not report an exclusive hold.
 #[tokio::test(start_paused = true)]
 async fn after_a_downgrade_of_unknown_outcome_the_guard_is_a_reader() {
     let world = World::new();
@@ -73,7 +73,8 @@ async fn an_upgrade_whose_answer_is_lost_is_asked_for_again() {
     assert!(world.line("n").await.is_empty());
 }
 
-/// While the answer is awaited the store has the reader no more, and renewals say so: that is no loss.
+/// Before the answer to the upgrade arrives, the store no longer has the reader, and renewals say
+/// so. That is no loss.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_during_the_upgrade_is_no_loss() {
     let world = World::new();
@@ -90,14 +91,14 @@ async fn a_renewal_during_the_upgrade_is_no_loss() {
     writer.check().unwrap();
 }
 
-/// The writer that came too late is withdrawn; then the store has neither, and the reader must not be believed in
-/// though its own lease is not over.
+/// The late writer is withdrawn, so the store has neither the reader nor the writer. The guard must
+/// not report the lock as held, even though the reader's lease has not expired.
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_that_came_too_late_ends_both() {
     let world = World::new();
     let (test_client, other) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let reader = reader(&test_client).await;
-    // A claim that was not answered for a waiter's life is not used any more.
+    // A claim that has no answer for the lifetime of a waiter is no longer used.
     test_client.spy.once(Operation::Claim, Do::Late(secs(6)));
     let (guard, error) = reader.try_upgrade().await.unwrap_err().into_parts();
     assert!(guard.is_none(), "the reader is not to be believed in");
@@ -108,7 +109,8 @@ async fn an_upgrade_that_came_too_late_ends_both() {
     assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
-/// What was refused as busy is renewed at once: nothing that was heard of it during the attempt proved that it lives.
+/// A reader whose upgrade was refused as busy is renewed at once: no answer during the attempt
+/// proved that the reader lives.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_stays_one_is_looked_after_at_once() {
     let world = World::new();
@@ -122,7 +124,7 @@ async fn a_reader_that_stays_one_is_looked_after_at_once() {
     beside.check().unwrap();
 }
 
-/// A fixed lease begins anew with the upgrade, and ends as it would have.
+/// A fixed lease starts again with the upgrade, and has the same length.
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_starts_again_with_the_upgrade() {
     let world = World::new();
@@ -140,7 +142,7 @@ async fn a_fixed_lease_starts_again_with_the_upgrade() {
     assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
-/// The store has no readers: it would make something of it that it cannot keep.
+/// The store has no readers, so the keeper must not ask it for a shared hold.
 #[tokio::test(start_paused = true)]
 async fn a_store_without_readers_makes_none() {
     let mut can = Capabilities::full();
@@ -152,7 +154,7 @@ async fn a_store_without_readers_makes_none() {
     assert!(test_client.spy.asked(Operation::Amend).is_empty());
 }
 
-/// Whoever adopts the handle next would believe to be alone.
+/// The next process that adopts the handle would report an exclusive hold.
 #[tokio::test(start_paused = true)]
 async fn what_was_adopted_is_not_downgraded() {
     let world = World::new();
@@ -167,7 +169,8 @@ async fn what_was_adopted_is_not_downgraded() {
     guard.release().await.unwrap();
 }
 
-/// The first request may have let readers in, whatever keeps the second from being sent.
+/// The first request may have let readers in, even if the shutdown keeps the second request from
+/// being sent.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_makes_no_known_outcome_of_an_unknown_one() {
     let world = World::new();
@@ -236,7 +239,7 @@ async fn a_guard_that_is_lost_keeps_its_owner_from_nothing() {
     again.release().await.unwrap();
 }
 
-/// Another process has changed the claim, with higher numbers: the change is made with a number above these.
+/// Another process has changed the claim, with higher numbers. The change gets a number above them.
 #[tokio::test(start_paused = true)]
 async fn a_change_goes_on_above_the_numbers_of_others() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! From which instant a belief is counted, and that it ends.
+//! The instant from which a deadline counts, and the end of a hold at its deadline.
 
 use std::future::IntoFuture;
 
@@ -11,13 +11,14 @@ use tokio::time::sleep;
 
 use super::spy::{Do, TestClient, World, millis, secs};
 
-/// The holder does not believe beyond `end`.
+/// Asserts that the guard does not report the lock as held after `end`.
 fn is_valid_until_at_most(world: &World, guard: &Guard, end: lockkeeper::time::Instant) {
     let until = world.now() + guard.remaining();
     assert!(until <= end, "{:?} too long", until.saturating_since(end));
 }
 
-/// Somebody holds "n", and a party that stands in line for it. The party's renewals fail from here on.
+/// A guard that holds "n", and an attempt of `test_client` in line for it. All renewals of
+/// `test_client` fail from here on.
 async fn in_line_without_renewals(world: &World, test_client: &TestClient) -> (Guard, tokio::task::JoinHandle<Guard>) {
     let holder = world.test_client(secs(60)).await;
     let guard = holder.mutex("n").lock().await.unwrap();
@@ -64,7 +65,8 @@ async fn a_pushed_grant_has_what_the_waiting_claim_had() {
     sleep(secs(3)).await;
     guard.release().await.unwrap();
     let pushed = waiting.await.unwrap();
-    // A waiter's life, from the sending of its claim: neither the whole ttl, nor from the reply, nor from the push.
+    // The grant lasts for the lifetime of a waiter, from the sending of its claim. It does not last
+    // for the whole ttl, and counts neither from the reply nor from the push.
     is_valid_until_at_most(&world, &pushed, test_client.spy.last(Operation::Claim).at + believed(secs(5)));
 }
 
@@ -129,7 +131,7 @@ async fn a_pushed_fixed_lease_is_not_handed_out_before_it_is_renewed() {
     while test_client.spy.asked(Operation::Renew).is_empty() {
         sleep(millis(10)).await;
     }
-    // It has nearly all of a waiter's life, and nothing of its own yet.
+    // Nearly all of the waiter's lifetime is left, and the fixed lease has not begun.
     test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     guard.release().await.unwrap();
     sleep(secs(1)).await;
@@ -144,7 +146,7 @@ async fn an_answer_that_comes_after_the_deadline_revives_nothing() {
     let world = World::new();
     let test_client = world.test_client(secs(3)).await;
     let guard = test_client.mutex("n").lock().await.unwrap();
-    // Processed in time, and answered when the belief is over.
+    // The store processes the renewal in time, and its answer arrives after the deadline.
     test_client.spy.always(Operation::Renew, Do::Late(secs(4)));
     sleep(millis(3100)).await;
     assert!(guard.remaining().is_zero());
@@ -185,7 +187,7 @@ async fn a_wait_late_in_its_sessions_lease_is_not_valid_beyond_it() {
     test_client.mutex("first").lock().await.unwrap().release().await.unwrap();
     let opened = test_client.spy.last(Operation::Open).at;
     sleep(millis(2500)).await;
-    // Renewed once: with a lag of 1 that proves nothing new but the opening.
+    // With a lag of 1, one renewal proves no more than the opening.
     assert!(!test_client.spy.asked(Operation::Renew).is_empty());
     let proof = test_client.spy.asked(Operation::Renew).iter().rev().nth(1).map_or(opened, |asked| asked.at);
     let (guard, waiting) = in_line_without_renewals(&world, &test_client).await;
@@ -220,7 +222,7 @@ async fn the_timer_wakes_at_a_limit_that_is_set_after_it() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
     let long = test_client.mutex("long").lock().await.unwrap();
-    // The timer is set to the end of this one now.
+    // The timer is set to the end of `long` now.
     sleep(millis(100)).await;
     let start = world.now();
     let short = test_client.mutex("short").lock().max_hold(secs(1)).await.unwrap();
@@ -250,7 +252,7 @@ async fn a_hold_that_ends_by_its_own_limit_does_not_end_the_session() {
     assert_eq!(test_client.keeper.session().state(), SessionState::Valid);
 }
 
-/// As a log whose reader is gone does, when it complains about that.
+/// A log whose reader is gone also panics when it reports that.
 struct Panics;
 
 impl tracing::Subscriber for Panics {
@@ -291,7 +293,7 @@ async fn a_log_that_panics_takes_neither_deadlines_nor_renewals_with_it() {
     assert_eq!(test_client.count("lost"), 2, "whoever else watches is told");
 }
 
-/// They are more than a scan takes in one go.
+/// The number of locks is more than one scan takes.
 #[tokio::test(start_paused = true)]
 async fn the_loss_of_each_of_many_locks_is_reported() {
     let world = World::new();
@@ -305,8 +307,9 @@ async fn the_loss_of_each_of_many_locks_is_reported() {
     assert_eq!(test_client.count("lost"), guards.len());
 }
 
-/// The store keeps a claim for less time than its keeper asked for, and says so: the belief ends with what is kept, and the
-/// claim is renewed every third of that. A ttl that is longer than the keeper's own changes nothing.
+/// The store keeps a claim for less time than its keeper asked for, and says so. The deadline
+/// counts from the kept time, and the keeper renews the claim at each third of it. A ttl that is
+/// longer than the keeper's own ttl changes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_counts_from_the_ttl_that_the_store_keeps() {
     for (answered, kept) in [(secs(6), secs(6)), (secs(90), secs(30))] {

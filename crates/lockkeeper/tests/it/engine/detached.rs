@@ -1,4 +1,4 @@
-//! What is given away, and what was adopted.
+//! Detached and adopted locks.
 
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{Capabilities, Expiry};
@@ -26,7 +26,7 @@ async fn a_ttl_that_the_store_cannot_keep_is_refused() {
     }
 }
 
-/// Not even when it is idle for longer than its session may be.
+/// The session stays open even when the keeper is idle for longer than a session may be.
 #[tokio::test(start_paused = true)]
 async fn its_session_is_never_closed_by_who_gave_it_away() {
     let world = World::new();
@@ -67,7 +67,8 @@ async fn a_slow_renewal_gives_less_time() {
     assert!(guard.remaining() < secs(50) && guard.remaining() > secs(48), "{:?}", guard.remaining());
 }
 
-/// With a lock-delay nothing is withdrawn after a loss. Its session is forgotten all the same, and its danger with it.
+/// With a lock-delay the keeper withdraws nothing after a loss. It forgets the session all the
+/// same, and the session's jeopardy too.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_what_was_adopted_and_lost() {
     let test_client = World::new().test_client_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;
@@ -90,7 +91,7 @@ async fn an_adopted_lock_in_its_delay_is_reported_lost_once_and_forgotten() {
     sleep(secs(15)).await;
     let guard = test_client.keeper.adopt(handle).unwrap();
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
-    // Whatever is lost later makes the engine look at all that it has.
+    // A later loss makes the engine look at all its locks.
     let other = test_client.mutex("other").lock().max_hold(secs(1)).await.unwrap();
     other.lost().await;
     assert_eq!(test_client.count("lost: Expired"), 1);

@@ -36,7 +36,7 @@ async fn a_failed_release_is_repeated_until_the_store_receives_it() {
     assert_eq!((world.line("one").await.len(), world.line("two").await.len()), (0, 0));
 }
 
-/// Its first request is sent in place: nothing that the same task asks for later can overtake it.
+/// The drop itself sends the first request, so no later request of the same task can overtake it.
 #[tokio::test(start_paused = true)]
 async fn the_release_of_a_dropped_guard_is_sent_before_the_drop_returns() {
     let world = World::new();
@@ -130,7 +130,7 @@ async fn a_keeper_that_was_shut_down_opens_no_session() {
     assert_eq!(world.line("n").await.len(), 0);
 }
 
-/// The engine's thread goes on while the caller's is blocked.
+/// The engine's thread goes on while the caller's thread is blocked.
 #[test]
 fn an_engine_with_a_thread_of_its_own_renews_while_nobody_polls() {
     let keeper = Keeper::memory();
@@ -143,7 +143,7 @@ fn an_engine_with_a_thread_of_its_own_renews_while_nobody_polls() {
     assert!(next.is_some());
 }
 
-/// Only what was begun for the store's sake is waited for, not who looks at it.
+/// The shutdown waits only for requests that change the store, and not for clients that look at it.
 #[test]
 fn a_shutdown_of_an_engine_with_its_own_thread_ignores_lookers() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -158,7 +158,7 @@ fn a_shutdown_of_an_engine_with_its_own_thread_ignores_lookers() {
         while test_client.spy.asked(Operation::Wait).len() < looks.len() {
             sleep(millis(1)).await;
         }
-        // One of them goes away, and one looks on.
+        // One look is dropped, and one look goes on.
         let [dropped, looking] = looks;
         dropped.abort();
         test_client.keeper.clone().shutdown(secs(5)).await.unwrap();
@@ -166,7 +166,7 @@ fn a_shutdown_of_an_engine_with_its_own_thread_ignores_lookers() {
     });
 }
 
-/// In another runtime than the one that the keeper was connected in.
+/// The call is in another runtime than the runtime in which the keeper was connected.
 #[test]
 fn a_keeper_whose_runtime_has_ended_is_closed() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,5 +1,5 @@
-//! What is left alone: attempts that nobody polls, stores that panic, engines whose runtime has ended, and locks beside one
-//! that is lost.
+//! Attempts that no task polls, stores that panic, engines whose runtime has ended, and locks
+//! beside a lost lock.
 
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::{Pin, pin};
@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::spy::{Do, TestClient, World, millis, secs};
 
-/// Polls it once, and no more.
+/// Polls the future exactly once.
 async fn poll_once<F: Future>(mut future: Pin<&mut F>) {
     let is_pending = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await;
     assert!(is_pending);
@@ -33,7 +33,7 @@ async fn an_uncollected_pushed_grant_is_released() {
         let mut left = pin!(test_client.mutex("n").lock().into_future());
         poll_once(left.as_mut()).await;
         held.release().await.unwrap();
-        // It hears that it was granted, and lets the watchdog go first.
+        // The attempt learns that it was granted, and yields to the watchdog first.
         poll_once(left.as_mut()).await;
         let next = timeout(secs(12), holder.mutex("n").lock().into_future()).await;
         next.expect("it is held by nobody").unwrap().release().await.unwrap();
@@ -118,7 +118,7 @@ async fn a_grant_whose_answer_nobody_reads_is_given_back_before_its_ttl() {
     }
 }
 
-/// It is not renewed, so no renewal can find out that nobody has come for it.
+/// A fixed lease is not renewed, so no renewal can find out that no task collects the grant.
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_that_nobody_collects_is_given_back_before_its_end() {
     for (by_session, confirming) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -138,7 +138,8 @@ async fn a_fixed_lease_that_nobody_collects_is_given_back_before_its_end() {
     }
 }
 
-/// It had what was left of a waiter's life; they have a ttl that the session's renewals prove.
+/// The pushed grant had the rest of a waiter's lifetime. The other locks have a ttl that the
+/// session's renewals prove.
 #[tokio::test(start_paused = true)]
 async fn an_unrenewed_pushed_grant_ends_no_other_lock_of_its_session() {
     let world = World::new();
@@ -171,7 +172,7 @@ async fn a_watcher_for_a_loss_sees_none_after_an_orderly_release() {
     while test_client.spy.asked(Operation::Renew).is_empty() {
         sleep(millis(10)).await;
     }
-    // Those of the next batch are on the watchdog's list already.
+    // The watchdog already has the claims of the next batch on its list.
     let first = test_client.spy.last(Operation::Renew).ids;
     let mut losses = Vec::new();
     for (guard, id) in guards.into_iter().zip(ids) {
@@ -240,7 +241,7 @@ async fn a_loss_reported_by_the_store_reaches_every_guard_of_the_claim() {
     }
 }
 
-/// On another thread than those of the runtime in which the keeper was connected.
+/// The attempt runs on a thread outside the runtime in which the keeper was connected.
 #[test]
 fn an_attempt_learns_that_its_keepers_runtime_has_ended() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -262,7 +263,7 @@ fn an_attempt_learns_that_its_keepers_runtime_has_ended() {
     drop(held);
 }
 
-/// It is to be asked for again, and the pause before that is a timer of the runtime that ends.
+/// The release has to be sent again, and the pause before that is a timer of the runtime that ends.
 #[test]
 fn a_release_learns_that_its_keepers_runtime_has_ended() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

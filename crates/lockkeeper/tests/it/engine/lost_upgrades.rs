@@ -1,4 +1,4 @@
-//! Readers that are lost, or left, while the store makes them writers.
+//! Readers that are lost or dropped while the store makes them writers.
 
 use lockkeeper::layer::Operation;
 use lockkeeper::{ErrorKind, Guard, LostReason};
@@ -7,7 +7,8 @@ use tokio::time::sleep;
 use super::conversions::reader;
 use super::spy::{Do, TestClient, World, millis, secs};
 
-/// What the reader had sent has its time to arrive, though a writer that came too late has its place.
+/// The requests of the reader have their time to arrive, even if a late writer has the reader's
+/// place.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_is_lost_during_its_upgrade_keeps_its_delay() {
     let world = World::new();
@@ -15,7 +16,7 @@ async fn a_reader_that_is_lost_during_its_upgrade_keeps_its_delay() {
     let reader = reader(&test_client).await;
     test_client.spy.once(Operation::Claim, Do::Late(secs(4)));
     assert!(reader.try_upgrade().await.is_err());
-    // Lost after 3 s at the latest, and kept for 10 s more.
+    // The claim is lost after 3 s at the latest, and kept for 10 s more.
     sleep(secs(8)).await;
     assert_eq!(world.line("n").await.len(), 1);
     sleep(secs(4)).await;
@@ -23,8 +24,9 @@ async fn a_reader_that_is_lost_during_its_upgrade_keeps_its_delay() {
     assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
-/// A reader whose upgrade the store did at once, and answered when the reader was over, and the writer was not. The
-/// reader was lost 2.97 s after it was acquired; the answer came after 3.2 s.
+/// A reader whose upgrade the store does at once. The answer comes after the end of the reader and
+/// before the end of the writer: the reader was lost 2.97 s after it was acquired, and the answer
+/// came after 3.2 s.
 async fn reader_with_a_late_upgrade(test_client: &TestClient) -> Guard {
     let reader = reader(test_client).await;
     sleep(millis(700)).await;
@@ -67,7 +69,7 @@ async fn an_upgrade_that_succeeds_after_the_loss_of_its_reader_is_a_loss() {
     }
 }
 
-/// It leaves open what it did under the lock, whatever becomes of the upgrade.
+/// The work of the reader under the lock stays open, whatever the outcome of the upgrade is.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_panics_during_its_upgrade_keeps_its_delay() {
     for answer in [secs(2), secs(6)] {
@@ -91,7 +93,7 @@ async fn a_reader_that_panics_during_its_upgrade_keeps_its_delay() {
     }
 }
 
-/// A release is at once, however late the answer comes.
+/// A release takes effect at once, even if the answer comes late.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_is_dropped_during_its_upgrade_has_no_delay() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! The minimum hold: what attempts on it say, and what they leave.
+//! The minimum hold: the results of its attempts, and the claims that they leave.
 
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::{Pin, pin};
@@ -12,20 +12,20 @@ use tokio::time::{sleep, timeout};
 
 use super::spy::{Do, TestClient, World, secs};
 
-/// Polls it once, and no more.
+/// Polls the future exactly once.
 async fn poll_once<F: Future>(mut future: Pin<&mut F>) {
     let is_pending = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await;
     assert!(is_pending);
 }
 
-/// Its session is open.
+/// A client with an open session.
 async fn test_client(world: &World) -> TestClient {
     let test_client = world.test_client(secs(12)).await;
     test_client.mutex("other").lock().await.unwrap().release().await.unwrap();
     test_client
 }
 
-/// The memory store answers at once.
+/// Polls a future of the memory store, which answers at once.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(ready) => ready,
@@ -33,7 +33,8 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Before the next change of a claim one of the last claims is removed; 1 is the last.
+/// Removes one of the last claims before the next change of a claim. `back` is 1 for the last
+/// claim.
 fn remove_before_the_change(world: &World, test_client: &TestClient, back: usize) {
     let (store, spy) = (world.store.clone(), Arc::clone(&test_client.spy));
     let remove = move || {
@@ -56,7 +57,7 @@ async fn what_was_lost_before_the_store_kept_anything_is_acquired_again() {
     assert_eq!(test_client.spy.asked(Operation::Amend).len(), 2);
 }
 
-/// It begins anew after a pause, in which it is polled no more.
+/// The attempt starts again after a pause, in which no task polls it.
 #[tokio::test(start_paused = true)]
 async fn a_multi_locks_remaining_part_is_released_before_the_pause() {
     let world = World::new();
@@ -143,7 +144,8 @@ async fn a_claim_whose_guard_is_gone_is_given_back_where_only_an_attempt_that_is
     assert_eq!((world.line("n").await.len(), test_client.count("lost: Uncollected")), (0, 1));
 }
 
-/// Two guards of an owner are one claim: that one of its attempts is polled no more takes nothing from the other guard.
+/// Two guards of an owner are one claim. An attempt of the owner that no task polls takes nothing
+/// from the other guard.
 #[tokio::test(start_paused = true)]
 async fn a_claim_with_a_guard_is_not_released_for_an_abandoned_attempt() {
     let world = World::new();
@@ -157,7 +159,7 @@ async fn a_claim_with_a_guard_is_not_released_for_an_abandoned_attempt() {
     poll_once(left.as_mut()).await;
     sleep(secs(120)).await;
     guard.check().unwrap();
-    // With its last guard the claim is the attempt's alone, and nobody polls that.
+    // Without its last guard the claim belongs to the attempt alone, and no task polls the attempt.
     drop(guard);
     sleep(secs(30)).await;
     assert_eq!(test_client.count("lost: Uncollected"), 1);

@@ -1,4 +1,4 @@
-//! What is renewed, and what is said, after a store has said that its connection was made again.
+//! The renewals and the events after a store has reported a new connection.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::spy::{Do, World, millis, secs};
 
-/// The server has this lock no more, and says nothing.
+/// Makes the server forget this lock without a report.
 async fn forget(world: &World, guard: &Guard) {
     let target = Target::Token(guard.token().raw());
     let admin = world.store.admin().unwrap();
@@ -76,7 +76,7 @@ async fn a_renewal_sent_before_the_reconnection_ends_no_doubt() {
     while test_client.spy.asked(Operation::Renew).is_empty() {
         sleep(millis(10)).await;
     }
-    // Processed, then forgotten, then the answer comes.
+    // The server processes the renewal, forgets the lock, and then the answer arrives.
     test_client.spy.reconnect();
     sleep(millis(20)).await;
     forget(&world, &guard).await;

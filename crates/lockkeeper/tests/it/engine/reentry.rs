@@ -1,4 +1,4 @@
-//! Re-entry asks nobody.
+//! A re-entry sends no request.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ async fn a_depth_of_eight_is_one_acquire_and_one_release() {
     assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
-/// A share that nobody took is given back, and the claim goes with the last.
+/// A share that no attempt took is given back. The claim ends with the last share.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_dropped_leaves_the_others_their_claim() {
     let test_client = World::new().test_client(secs(30)).await;
@@ -47,7 +47,7 @@ async fn an_attempt_that_is_dropped_leaves_the_others_their_claim() {
     assert_eq!(test_client.keeper.leftovers(), 0);
 }
 
-/// When the first attempt fails, the one behind it asks for itself.
+/// When the first attempt fails, the attempt behind it sends its own claim.
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_not_shared() {
     let test_client = World::new().test_client(secs(30)).await;
@@ -114,8 +114,8 @@ async fn a_share_that_nobody_collects_does_not_keep_the_lock() {
     assert_eq!((world.line("n").await.len(), test_client.keeper.leftovers()), (0, 0));
 }
 
-/// A share that the engine's thread had ready, and that nobody came for, can be what is left of the hold: its end is
-/// told as that of a guard is.
+/// The last share of a hold can be a share that the engine's thread had ready and no attempt
+/// collected. An event reports its end like the end of a guard.
 #[tokio::test]
 async fn the_last_share_is_reported_though_nobody_took_it() {
     let test_client = World::real().test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;

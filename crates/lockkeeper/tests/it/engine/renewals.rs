@@ -1,4 +1,4 @@
-//! When what is renewed, and what the answers mean.
+//! The times of renewals, and the meaning of their answers.
 
 use std::collections::HashMap;
 use std::future::IntoFuture;
@@ -37,7 +37,8 @@ async fn a_renewal_that_hangs_is_repeated_and_holds_up_nobody() {
     other.check().unwrap();
 }
 
-/// Its server takes a third of the ttl for each answer, and the store answers about the others before.
+/// The slow server takes a third of the ttl for each answer. The store answers for the other claims
+/// before.
 #[tokio::test(start_paused = true)]
 async fn a_slow_servers_claim_beside_many_of_a_quick_one_is_renewed() {
     let world = World::new();
@@ -64,7 +65,8 @@ async fn a_slow_servers_claim_beside_many_of_a_quick_one_is_renewed() {
     quick.iter().for_each(|guard| guard.check().unwrap());
 }
 
-/// It is told of that one, and the session is in jeopardy until it is renewed.
+/// An event reports the failure of this claim. The session is in jeopardy until the claim is
+/// renewed.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_failed_for_one_claim_is_reported_for_that_claim() {
     let world = World::new();
@@ -81,7 +83,7 @@ async fn a_renewal_that_failed_for_one_claim_is_reported_for_that_claim() {
     while test_client.count("RenewalFailed { name: \"bad\"") == 0 {
         sleep(millis(100)).await;
     }
-    // The good one is renewed meanwhile.
+    // The claim of `good` is renewed meanwhile.
     sleep(secs(4)).await;
     assert_eq!(test_client.count("RenewalFailed { name: \"good\""), 0);
     bad.check().unwrap();
@@ -149,7 +151,7 @@ async fn an_answer_that_is_missing_neither_renews_nor_kills() {
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Expired));
 }
 
-/// What a holder is told at its next renewal, and what it makes of it.
+/// The reason of the loss that a holder makes of the answer to its next renewal.
 async fn reason_of(renewal: Renewal) -> LostReason {
     let world = World::new();
     let test_client = world.test_client(secs(9)).await;
@@ -197,7 +199,8 @@ async fn a_renewal_of_a_session_lists_all_its_claims() {
     let _held = test_client.mutex("held").lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("taken").lock().into_future());
     sleep(secs(4)).await;
-    // What waits is due every few seconds, what is held is not: it is listed all the same, or it would be a leftover.
+    // The waiting claim is due every few seconds, and the held claim is not. The list has the held
+    // claim all the same, since it would be a leftover otherwise.
     assert!(!test_client.spy.asked(Operation::Renew).is_empty());
     for asked in test_client.spy.asked(Operation::Renew) {
         assert_eq!(asked.ids.len(), 2);
@@ -207,7 +210,8 @@ async fn a_renewal_of_a_session_lists_all_its_claims() {
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// A store may remove what a renewal does not list: so nothing may come between the making of the list and its sending.
+/// A store may remove a claim that a renewal does not list. So no claim may come between the making
+/// of the list and the sending of the renewal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_claim_is_in_the_list_of_every_renewal_sent_after_it() {
     let world = World::real();
@@ -217,7 +221,8 @@ async fn a_claim_is_in_the_list_of_every_renewal_sent_after_it() {
     let overtaken = Arc::new(OnceLock::new());
     let seen = Arc::clone(&overtaken);
     let meanwhile = move || {
-        // The list is made, and not yet sent: somebody has half a second to get a claim in between.
+        // The list is made, and not yet sent. Another thread has half a second to get a claim in
+        // between.
         let (done, answered) = std::sync::mpsc::channel();
         let lock = mutex.lock().into_future();
         let runtime = runtime.clone();
@@ -261,7 +266,7 @@ async fn an_event_that_panics_takes_no_renewal_with_it() {
     assert_eq!(world.store.line(guard.name()).await.unwrap().entries.len(), 1);
 }
 
-/// Nobody holds anything yet whose renewal could fail, and a waiter's life of 5 s is renewed in its thirds.
+/// No lock is held whose renewal could fail. The waiter's lifetime of 5 s is renewed in its thirds.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_is_renewed_in_thirds_and_a_failure_is_no_event() {
     let world = World::new();
@@ -278,7 +283,8 @@ async fn a_waiter_is_renewed_in_thirds_and_a_failure_is_no_event() {
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// It begins with a renewal: of several locks when all are held, and of one that was granted to a waiter.
+/// A fixed lease begins with a renewal in two cases: for several locks when all are held, and for a
+/// lock that was granted to a waiter.
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_whose_start_is_refused_for_good_is_given_up_at_once() {
     for (kind, by_session) in
@@ -311,8 +317,8 @@ async fn a_fixed_lease_whose_start_is_refused_for_good_is_given_up_at_once() {
     }
 }
 
-/// Where life belongs to the session: a renewal that is acknowledged while a claim is on its way has not found the claim, and
-/// the store has not seen that renewal when it judged the claim.
+/// If claims live as long as their session: a renewal that is acknowledged while a claim is under
+/// way has not found the claim. When the store judged the claim, it had not seen that renewal.
 #[tokio::test(start_paused = true)]
 async fn a_grant_promises_what_was_proven_when_its_claim_was_sent() {
     let test_client = World::new().test_client_by_session(secs(30), 0).await;
@@ -330,7 +336,7 @@ async fn a_grant_promises_what_was_proven_when_its_claim_was_sent() {
     assert!(second.remaining() < secs(23), "{:?}", second.remaining());
 }
 
-/// A later renewal has found nothing of the claim, and is acknowledged before.
+/// A later renewal has not found the claim, and is acknowledged before.
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_to_a_renewal_counts_from_its_sending() {
     let test_client = World::new().test_client_by_session(secs(30), 0).await;

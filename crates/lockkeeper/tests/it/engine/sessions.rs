@@ -1,4 +1,4 @@
-//! What lives and dies together.
+//! Locks that live and end together with their session.
 
 use lockkeeper::layer::Operation;
 use lockkeeper::{ErrorKind, LostReason, SessionState};
@@ -22,7 +22,7 @@ async fn a_session_that_the_store_forgot_loses_all_its_locks_at_once() {
         for guard in [&a, &b] {
             assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::SessionExpired), "{operation:?}");
         }
-        // The next one gets a new session.
+        // The next attempt gets a new session.
         test_client.mutex("d").lock().await.unwrap().release().await.unwrap();
         assert_eq!(test_client.spy.asked(Operation::Open).len(), 2);
         drop((a, b));
@@ -30,7 +30,8 @@ async fn a_session_that_the_store_forgot_loses_all_its_locks_at_once() {
     }
 }
 
-/// Its file was replaced, say, and the new one grants what is held here.
+/// For example, the file of the store was replaced, and the new file grants the same locks to
+/// others.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_reports_its_end_ends_all_holds_at_once() {
     let world = World::new();
@@ -78,7 +79,7 @@ async fn a_release_of_what_is_gone_is_reported_as_a_loss() {
     released_after_its_removal(false, &LostReason::Removed { by: "me".into(), reason: "stuck".into() }).await;
 }
 
-/// Who removed it is worth a second of waiting, and no more.
+/// A release waits for the reason of a removal for a second, and no longer.
 #[tokio::test(start_paused = true)]
 async fn a_release_of_what_is_gone_does_not_wait_for_the_reason() {
     released_after_its_removal(true, &LostReason::Forgotten).await;
@@ -90,7 +91,7 @@ async fn released_after_its_removal(hangs: bool, because: &LostReason) {
     let guard = test_client.mutex("n").lock().await.unwrap();
     let lost = guard.lost();
     test_client.spy.rule(move |asked| (hangs && asked.operation == Operation::Renew).then_some(Do::Hang));
-    // Somebody has removed it behind its holder's back.
+    // Another client has removed the lock without a report to its holder.
     let target = lockkeeper::store::Target::Token(guard.token().raw());
     let admin = lockkeeper::store::Store::admin(&world.store).unwrap();
     admin.evict(guard.name(), &target, lockkeeper::store::Evict::Now, "me", "stuck").await.unwrap();
@@ -182,7 +183,8 @@ async fn a_shutdown_lets_the_delay_of_what_is_held_run_out() {
     is_taken_not_before(&world, start + secs(13)).await;
 }
 
-/// And soon after that, on a store that has nothing to do but to wait.
+/// Asserts that the lock is taken after `earliest`, and soon after it, since the store does nothing
+/// else.
 async fn is_taken_not_before(world: &World, earliest: lockkeeper::time::Instant) {
     let next = world.test_client(secs(30)).await.mutex("n").lock().await.unwrap();
     let now = world.now();
@@ -191,7 +193,7 @@ async fn is_taken_not_before(world: &World, earliest: lockkeeper::time::Instant)
     next.release().await.unwrap();
 }
 
-/// What was lost while it was held is withdrawn where its session lives on, when its delay is over.
+/// If the session lives on, the claim of a lost lock is withdrawn when its delay is over.
 #[tokio::test(start_paused = true)]
 async fn what_lingers_in_a_session_is_withdrawn_in_the_end() {
     let world = World::new();
@@ -209,7 +211,7 @@ async fn what_lingers_in_a_session_is_withdrawn_in_the_end() {
     assert_eq!(test_client.spy.last(Operation::Withdraw).ids, id);
 }
 
-/// As a process that was stopped for longer than its lease: no renewal ever failed.
+/// No renewal ever failed, as in a process that was stopped for longer than its lease.
 #[tokio::test(start_paused = true)]
 async fn a_session_is_valid_again_when_a_lock_is_acknowledged_after_an_expiry() {
     let test_client = World::new().test_client(secs(30)).await;
@@ -224,7 +226,7 @@ async fn a_session_is_valid_again_when_a_lock_is_acknowledged_after_an_expiry() 
     assert_eq!(test_client.keeper.session().state(), SessionState::Valid);
 }
 
-/// A callback takes its time with a loss, and somebody locks meanwhile.
+/// A callback takes long for a loss, and another task locks meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_is_opened_while_losses_are_reported_is_valid() {
     let world = World::real();
@@ -246,7 +248,7 @@ async fn a_session_that_is_opened_while_losses_are_reported_is_valid() {
         .await;
     let guard = test_client.mutex("a").lock().await.unwrap();
     test_client.spy.once(Operation::Claim, Do::Fail(ErrorKind::SessionLost));
-    // Its claim finds that the session is over, and reports the loss of the other lock.
+    // The claim of "b" finds that the session is over, and reports the loss of the other lock.
     let finding = tokio::spawn(std::future::IntoFuture::into_future(test_client.mutex("b").lock()));
     tokio::task::spawn_blocking(move || is_lost.recv().unwrap()).await.unwrap();
     let next = test_client.mutex("c").lock().await.unwrap();
@@ -264,14 +266,16 @@ async fn a_session_that_holds_nothing_is_renewed_until_it_is_given_up() {
     let guard = test_client.mutex("n").lock().await.unwrap();
     sleep(secs(20)).await;
     guard.release().await.unwrap();
-    // Longer than the last renewal of what it held proves, and shorter than the ttl for which it is kept.
+    // The time is longer than the last renewal of the session proves, and shorter than the ttl for
+    // which the keeper keeps an empty session.
     sleep(secs(29)).await;
     sleep(millis(900)).await;
     test_client.mutex("n").lock().await.unwrap().release().await.unwrap();
     assert_eq!(test_client.spy.asked(Operation::Open).len(), 1);
 }
 
-/// The lease of one lock ran out while no renewal failed: the next renewal of another one says that all is well.
+/// The lease of one lock expired, and no renewal failed. So the next renewal of another lock makes
+/// the session valid again.
 #[tokio::test(start_paused = true)]
 async fn an_end_without_a_failed_renewal_is_not_reported_after_the_next_one() {
     let test_client = World::new().test_client(secs(30)).await;

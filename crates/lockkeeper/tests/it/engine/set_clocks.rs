@@ -1,4 +1,4 @@
-//! Machines that were paused, as far as that can be seen: their wall clock is set after it.
+//! Machines that were paused. Their wall clock, which is set afterwards, reveals the pause.
 
 use lockkeeper::layer::Operation;
 use lockkeeper::{LostReason, SessionState};
@@ -13,7 +13,7 @@ async fn a_changed_wall_clock_causes_renewals_at_once() {
     let [kept, gone] =
         [test_client.mutex("kept").lock().await.unwrap(), test_client.mutex("gone").lock().await.unwrap()];
     sleep(secs(1)).await;
-    // What became of it while the machine was paused.
+    // The store has lost the claim while the machine was paused.
     world.forget("gone", test_client.spy.last(Operation::Claim).ids[0]).await;
     let (start, mut session) = (world.now(), test_client.keeper.session());
     world.clock.set_wall_clock_ahead(secs(45));

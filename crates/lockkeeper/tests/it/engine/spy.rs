@@ -1,4 +1,4 @@
-//! A store that writes down what it is asked, and answers otherwise where a rule says so.
+//! A store that records its requests, and answers in another way if a rule says so.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -14,12 +14,12 @@ use lockkeeper::store::{
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{Error, ErrorKind, Event, Keeper, KeeperBuilder, LockName, MemoryStore, Result};
 
-/// What the store was asked.
+/// A request that the store has received.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) operation: Operation,
     pub(crate) at: Instant,
-    /// The claims that it was about.
+    /// The claims of the request.
     pub(crate) ids: Vec<ClaimId>,
     pub(crate) names: Vec<LockName>,
     pub(crate) states: Vec<LiveState>,
@@ -27,28 +27,28 @@ pub(crate) struct Asked {
     pub(crate) tombstone: Option<Duration>,
 }
 
-/// What a rule does to a request.
+/// The effect of a rule on a request.
 #[derive(Clone)]
 pub(crate) enum Do {
-    /// This is done before it is processed.
+    /// The call runs before the request is processed.
     First(Arc<dyn Fn() + Send + Sync>),
-    /// It takes this long until it is processed.
+    /// The request is processed after this time.
     Slow(Duration),
-    /// It is processed, and the answer takes this long.
+    /// The request is processed, and the answer takes this long.
     Late(Duration),
-    /// Nobody ever hears of it.
+    /// The request never arrives, and no answer comes.
     Hang,
-    /// It is not processed.
+    /// The request is not processed.
     Fail(ErrorKind),
-    /// It is not processed, and that is known after this time only.
+    /// The request is not processed, and the error comes only after this time.
     FailAfter(Duration, ErrorKind),
-    /// It is processed, and the answer gets lost.
+    /// The request is processed, and the answer is lost.
     LoseReply,
-    /// A claim is answered like this, and not processed.
+    /// The claim is answered like this, and not processed.
     Say(Verdict),
-    /// A renewal of claims is processed, and answered like this.
+    /// The renewal is processed, and answered like this.
     Answer(Vec<Renewal>),
-    /// A renewal shows the server's clock.
+    /// The answer to the renewal has this time of the server's clock.
     Time(Duration),
 }
 
@@ -61,9 +61,9 @@ pub(crate) struct Spy {
     rules: Mutex<Vec<Rule>>,
     can: Mutex<Capabilities>,
     listener: Mutex<Option<Losses>>,
-    /// A ttl that is granted whatever was asked for.
+    /// The granted ttl, in place of every requested ttl.
     ttl: Mutex<Option<Duration>>,
-    /// What the next look at a line sees instead of it.
+    /// The line that the next look gets in place of the real line.
     stale: Mutex<Option<Line>>,
 }
 
@@ -72,44 +72,44 @@ impl Spy {
         self.rules.lock().unwrap().push(Box::new(rule));
     }
 
-    /// To every request of this kind from now on.
+    /// Applies `what` to every request of this kind from now on.
     pub(crate) fn always(&self, operation: Operation, what: Do) {
         self.rule(move |asked| (asked.operation == operation).then(|| what.clone()));
     }
 
-    /// To the next request of this kind.
+    /// Applies `what` to the next request of this kind.
     pub(crate) fn once(&self, operation: Operation, what: Do) {
         let mut left = Some(what);
         self.rule(move |asked| if asked.operation == operation { left.take() } else { None });
     }
 
-    /// The next look at a line sees this, as at a replica that lags behind.
+    /// Shows this line to the next look, like a replica that lags behind.
     pub(crate) fn shows_once(&self, line: Line) {
         *self.stale.lock().unwrap() = Some(line);
     }
 
-    /// Whether somebody has seen it.
+    /// Whether a look has got the line.
     pub(crate) fn has_shown(&self) -> bool {
         self.stale.lock().unwrap().is_none()
     }
 
-    /// Says that the connection was made again.
+    /// Reports a new connection to the keeper.
     pub(crate) fn reconnect(&self) {
         assert!(self.is_listened_to(), "the keeper listens");
     }
 
-    /// Says that this claim was broken.
+    /// Reports to the keeper that this claim was broken.
     pub(crate) fn report_broken(&self, id: ClaimId, broken: Broken) {
         let listener = self.listener.lock().unwrap().clone();
         assert!(listener.unwrap().lost(id, Some(broken)), "the keeper listens");
     }
 
-    /// Whether a keeper hears that.
+    /// Whether a keeper listens to the reports.
     pub(crate) fn is_listened_to(&self) -> bool {
         self.listener.lock().unwrap().as_ref().unwrap().reconnected()
     }
 
-    /// Says that somebody asks for this claim.
+    /// Reports to the keeper that somebody asks for this claim.
     pub(crate) fn report_asked(&self, id: ClaimId, by: &store::Asked) {
         let listener = self.listener.lock().unwrap().clone();
         assert!(listener.unwrap().requested(id, by), "the keeper listens");
@@ -254,14 +254,14 @@ impl fmt::Debug for Spy {
     }
 }
 
-/// A store that processes of one test share, and its clock.
+/// A store that the processes of one test share, and its clock.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) store: MemoryStore,
     pub(crate) clock: Clock,
 }
 
-/// A keeper in a process of its own, its spy, and what happened to it.
+/// A keeper in a process of its own, its spy, and its events.
 pub(crate) struct TestClient {
     pub(crate) keeper: Keeper,
     pub(crate) spy: Arc<Spy>,
@@ -274,7 +274,7 @@ impl World {
         Self { store: MemoryStore::with_clock(clock.clone()), clock }
     }
 
-    /// On real time, for tests with threads.
+    /// A world on real time, for tests with threads.
     pub(crate) fn real() -> Self {
         Self { store: MemoryStore::new(), clock: Clock::boot() }
     }
@@ -287,7 +287,8 @@ impl World {
         self.test_client_on(Capabilities::full(), None, set).await
     }
 
-    /// Where life belongs to the session; the proof of it is the renewal before the last `lag` ones.
+    /// A client whose claims live as long as their session. The last `lag` renewals do not count as
+    /// proof.
     pub(crate) async fn test_client_by_session(&self, ttl: Duration, lag: u8) -> TestClient {
         let mut can = Capabilities::full();
         can.expiry = Expiry::Session { proof_lag: lag };
@@ -322,13 +323,13 @@ impl World {
         self.clock.now()
     }
 
-    /// The store has this claim no more, and does not know why.
+    /// Removes this claim from the store without a reason.
     pub(crate) async fn forget(&self, name: &str, id: ClaimId) {
         let key = ClaimKey { name: name.parse().unwrap(), session: SessionId::random(), id };
         assert_eq!(self.store.withdraw(&key, None).await.unwrap(), Withdrawal::Removed);
     }
 
-    /// The ids of those who wait for this lock, as others see them.
+    /// The ids of the claims in this line, as other clients see them.
     pub(crate) async fn line(&self, name: &str) -> Vec<String> {
         let line = self.store.line(&name.parse().unwrap()).await.unwrap();
         line.entries.iter().map(|entry| entry.id.to_string()).collect()
@@ -340,7 +341,7 @@ impl TestClient {
         self.keeper.mutex(name).unwrap()
     }
 
-    /// How often this happened.
+    /// How often an event that begins with this text happened.
     pub(crate) fn count(&self, event: &str) -> usize {
         self.events.lock().unwrap().iter().filter(|e| e.starts_with(event)).count()
     }

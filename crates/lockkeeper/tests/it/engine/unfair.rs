@@ -1,4 +1,4 @@
-//! Waiting beside the line: by choice, or because the store keeps none.
+//! Waiting beside the line: by choice, or because the store has no line.
 
 use std::future::IntoFuture;
 
@@ -44,7 +44,8 @@ async fn without_a_queue_in_the_store_a_wait_has_an_end() {
     assert_eq!(world.now().saturating_since(began), secs(7));
 }
 
-/// While nothing moves it asks seldom: once at the start, and then every eight to ten seconds.
+/// Without a change the attempt sends few claims: one at the start, and then one every eight to ten
+/// seconds.
 #[tokio::test(start_paused = true)]
 async fn it_does_not_poll() {
     let world = World::new();
@@ -56,7 +57,7 @@ async fn it_does_not_poll() {
     assert!((10..=14).contains(&tries), "{tries}");
 }
 
-/// A holder that dies in silence is no event; its end is known beforehand.
+/// The death of a silent holder causes no wake-up, but the end of its lease is known before.
 #[tokio::test(start_paused = true)]
 async fn it_tries_as_soon_as_a_dead_holder_is_over() {
     let world = World::new();
@@ -70,7 +71,7 @@ async fn it_tries_as_soon_as_a_dead_holder_is_over() {
     unfair.release().await.unwrap();
 }
 
-/// Each try has an id of its own, and one whose outcome is not known is settled before the next.
+/// Each try has an id of its own. A try of unknown outcome is settled before the next try.
 #[tokio::test(start_paused = true)]
 async fn a_try_of_unknown_outcome_is_settled_before_the_next() {
     let world = World::new();
@@ -88,7 +89,8 @@ async fn a_try_of_unknown_outcome_is_settled_before_the_next() {
     assert_eq!(world.line("n").await.len(), 0);
 }
 
-/// Once it was turned away it outlasts an outage, as those do who stand in line.
+/// After the store has refused it once, an unfair attempt outlasts an outage, like an attempt in
+/// line.
 #[tokio::test(start_paused = true)]
 async fn it_outlasts_an_outage() {
     let world = World::new();

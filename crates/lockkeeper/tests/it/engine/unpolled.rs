@@ -1,4 +1,5 @@
-//! Futures that were polled and are polled no more, and work that does not await: what else they hold up.
+//! Futures that no task polls any more, and work without an await, and their effect on other
+//! attempts.
 
 use std::cell::RefCell;
 use std::future::{Future, IntoFuture, poll_fn};
@@ -11,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::spy::{Do, World, millis, secs};
 
-/// Polls it once, and no more.
+/// Polls the future exactly once.
 async fn poll_once<F: Future>(mut future: Pin<&mut F>) {
     let is_pending = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await;
     assert!(is_pending);
@@ -45,7 +46,7 @@ async fn attempts_in_an_outage_fail_together_and_not_one_after_the_other() {
     assert!(took < secs(20), "{took:?}: four tries of three seconds, and their pauses");
 }
 
-/// Its lease begins with a renewal after the grant, which nobody polls.
+/// The fixed lease begins with a renewal after the grant, and no task polls that renewal.
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_that_is_polled_no_more_while_it_begins_is_given_back() {
     let world = World::new();
@@ -63,7 +64,7 @@ async fn a_fixed_lease_that_is_polled_no_more_while_it_begins_is_given_back() {
     left.await.unwrap().release().await.unwrap();
 }
 
-/// Whoever asks again and again is there.
+/// An attempt that asks again and again is alive.
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_that_cannot_begin_for_longer_than_a_waiters_life_is_kept_for_its_attempt() {
     let world = World::new();
@@ -96,7 +97,8 @@ async fn a_lock_granted_to_an_unpolled_attempt_is_released() {
         poll_once(left.as_mut()).await;
         held.release().await.unwrap();
         let start = world.now();
-        // The life of a waiter, a third of the ttl, and the renewal that found it granted.
+        // The pause is the lifetime of a waiter, a third of the ttl, and the renewal that found the
+        // grant.
         let next = timeout(secs(12), holder.mutex("n").lock().into_future()).await;
         let next = next.expect("it is held by nobody").unwrap();
         assert!(world.now().saturating_since(start) >= secs(5), "it had its time");
@@ -151,7 +153,7 @@ async fn a_task_behind_an_unpolled_attempt_of_its_process_gets_the_lock() {
     poll_once(left.as_mut()).await;
     poll_once(next.as_mut()).await;
     held.release().await.unwrap();
-    // The turn is that of one that is not polled, and then of another one that is not.
+    // The lock goes to an attempt that no task polls, and then to another such attempt.
     let behind = timeout(secs(60), test_client.mutex("n").lock().into_future()).await;
     behind.expect("it stands in line by itself").unwrap().release().await.unwrap();
 }
@@ -166,7 +168,7 @@ async fn an_owner_with_an_unpolled_attempt_gets_the_lock_by_another() {
     poll_once(left.as_mut()).await;
     poll_once(next.as_mut()).await;
     held.release().await.unwrap();
-    // The turn is that of one that is not polled, and then of another one that is not.
+    // The lock goes to an attempt that no task polls, and then to another such attempt.
     let behind = timeout(secs(60), mutex.lock(&me).into_future()).await;
     let guard = behind.expect("nobody holds the lock").unwrap();
     mutex.lock(&me).await.unwrap().release().await.unwrap();
@@ -176,7 +178,7 @@ async fn an_owner_with_an_unpolled_attempt_gets_the_lock_by_another() {
     assert_eq!((world.line("n").await.len(), test_client.keeper.leftovers()), (0, 0));
 }
 
-/// The timers of both are over in one moment, and the one that waits is polled first.
+/// The timers of both attempts end at the same moment, and the waiting attempt is polled first.
 #[tokio::test(start_paused = true)]
 async fn an_owner_shares_with_an_attempt_delayed_by_a_pause() {
     let world = World::new();
@@ -208,7 +210,7 @@ async fn an_owner_does_not_share_a_lock_that_nobody_came_for() {
     mutex.lock(&me).wait(secs(90)).await.unwrap().release().await.unwrap();
 }
 
-/// Each would wait for the store as long as that opens a session.
+/// Each try would wait for the store for as long as the store opens a session.
 #[tokio::test(start_paused = true)]
 async fn tries_that_are_over_leave_nothing_behind_while_a_session_opens() {
     let world = World::new();
@@ -236,7 +238,7 @@ async fn a_task_that_waits_in_line_for_an_hour_keeps_its_turn() {
     }
 }
 
-/// The runtime has another worker, which finds the renewal though this one is busy.
+/// The runtime has another worker, which finds the renewal while this worker is busy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_without_an_await_after_a_wait_keeps_the_lock() {
     let world = World::real();
@@ -245,7 +247,7 @@ async fn work_without_an_await_after_a_wait_keeps_the_lock() {
     let mutex = test_client.mutex("n");
     let working = tokio::spawn(async move {
         let guard = mutex.lock().await.unwrap();
-        // A waiter's life is 5 s.
+        // The lifetime of a waiter is 5 s.
         std::thread::sleep(millis(5200));
         let held = guard.check();
         guard.release().await.unwrap();
@@ -256,7 +258,7 @@ async fn work_without_an_await_after_a_wait_keeps_the_lock() {
     working.await.unwrap().unwrap();
 }
 
-/// The store may have it, or get it later.
+/// The store may have the claim, or get it later.
 #[tokio::test(start_paused = true)]
 async fn an_unanswered_claim_is_withdrawn_with_a_tombstone_after_its_time() {
     let world = World::new();
@@ -302,7 +304,8 @@ thread_local! {
     static LEASE: RefCell<Option<blocking::Guard>> = const { RefCell::new(None) };
 }
 
-/// The thread-local of the guard was made before those of tokio and of the subscriber, so that it goes after them.
+/// The thread-local of the guard was made before the thread-locals of tokio and of the subscriber,
+/// so it is dropped after them.
 #[test]
 fn a_guard_that_ends_with_its_thread_is_released() {
     let keeper = blocking::Keeper::memory();

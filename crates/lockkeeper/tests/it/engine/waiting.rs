@@ -1,4 +1,5 @@
-//! Attempts: which id they use, what they do when the store fails, and who inherits their place.
+//! Attempts: their ids, their behaviour when the store fails, and the attempts that inherit their
+//! place.
 
 use std::future::IntoFuture;
 
@@ -19,7 +20,7 @@ async fn a_claim_of_unknown_outcome_is_resent_and_withdrawn_with_a_tombstone() {
     assert_eq!(claims.iter().map(|asked| asked.resend).collect::<Vec<_>>(), [false, true]);
     assert_eq!(claims[0].ids, claims[1].ids);
     assert_eq!(test_client.spy.last(Operation::Withdraw).tombstone, Some(secs(60)));
-    // One whose outcome was always known needs none.
+    // A claim whose outcome was always known needs no tombstone.
     test_client.mutex("n").lock().await.unwrap().release().await.unwrap();
     assert_eq!(test_client.spy.last(Operation::Withdraw).tombstone, None);
 }
@@ -39,7 +40,7 @@ async fn an_unprocessed_claim_is_sent_again_as_a_new_one() {
 #[tokio::test(start_paused = true)]
 async fn a_store_silent_for_longer_than_a_claims_ttl_gets_no_further_tries() {
     let world = World::new();
-    // The pauses between the tries are longer, so that they use up ids.
+    // The pauses between the tries are longer than the ttl, so each try uses up an id.
     let test_client = world.test_client(millis(150)).await;
     test_client.spy.always(Operation::Claim, Do::Fail(ErrorKind::Unavailable));
     let error = test_client.mutex("n").try_lock().await.unwrap_err();
@@ -145,7 +146,7 @@ async fn who_gives_up_between_two_tries_leaves_its_place_to_the_next() {
     let world = World::new();
     let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
-    // A waiter looks again and again, and finds the store out of reach.
+    // A waiter looks repeatedly, and cannot reach the store.
     test_client.spy.always(Operation::Wait, Do::Fail(ErrorKind::Unavailable));
     let first = tokio::spawn(test_client.mutex("n").lock().into_future());
     sleep(millis(10)).await;
@@ -172,7 +173,7 @@ async fn a_place_that_two_attempts_leave_is_withdrawn_by_the_last() {
     let tasks = [0; 2].map(|_| tokio::spawn(test_client.mutex("n").lock().into_future()));
     sleep(millis(100)).await;
     assert_eq!((world.line("n").await.len(), test_client.keeper.leftovers()), (2, 2), "a claim, and the queue for it");
-    // The heir gives up before it gets to look at what it inherits.
+    // The heir gives up before it looks at the inherited place.
     for task in &tasks {
         task.abort();
     }
@@ -222,7 +223,7 @@ async fn a_line_is_no_longer_than_the_store_bears() {
     assert!(error.to_string().contains("the queue is full (max-waiters is 1)"), "{error}");
 }
 
-/// The store's own word of it never comes.
+/// The store never reports the grant itself.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_only_a_renewal_has_found_ends_the_wait() {
     let world = World::new();

@@ -26,7 +26,7 @@ async fn a_watch_sees_holders_and_waiters_as_soon_as_they_change() {
     assert!(next.holders[0].token > held.holders[0].token && next.waiters.is_empty());
     waiting.await.unwrap().unwrap().release().await.unwrap();
     assert!(!watch.changed().await.unwrap().is_held());
-    // Pushed, not polled: on virtual time none has passed.
+    // The change was pushed and not polled: no virtual time has passed.
     assert_eq!(world.now(), start);
 }
 
@@ -50,7 +50,7 @@ async fn a_watch_says_nothing_of_what_changes_nobody() {
     let mut watch = test_client.keeper.watch("n").unwrap();
     let guard = test_client.mutex("n").lock().await.unwrap();
     let held = watch.changed().await.unwrap();
-    // Renewals come and go, and a mark is on the claim that is there already.
+    // Renewals happen meanwhile, and the mark is on a claim that the watch has already shown.
     assert!(tokio::time::timeout(secs(10), watch.changed()).await.is_err());
     let (admin, target) = (world.store.admin().unwrap(), Target::Id(held.holders[0].id));
     let evicted = admin.evict(guard.name(), &target, Evict::Mark, "ops", "a test").await.unwrap();
@@ -87,7 +87,8 @@ async fn a_watch_goes_on_after_an_outage() {
     assert!(watch.changed().await.unwrap().is_held());
 }
 
-/// An answer that was on its way while the store told of a later request knows only the one before.
+/// An answer that was under way while the store reported a later request knows only the earlier
+/// request.
 #[tokio::test(start_paused = true)]
 async fn a_request_is_reported_once_even_after_a_late_older_answer() {
     let world = World::new();

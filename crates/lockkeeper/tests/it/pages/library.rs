@@ -67,7 +67,7 @@ async fn a_leader_resigns_on_request_and_before_its_process_ends() {
     }
     assert!(operator.admin().unwrap().request_release("scheduler", "maintenance").await.unwrap());
     leads("b").await;
-    // By now both listen for it.
+    // By now both candidates listen for the signal.
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();
     first.await.unwrap();
     second.await.unwrap();

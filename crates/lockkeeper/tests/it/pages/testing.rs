@@ -62,7 +62,7 @@ async fn a_store_outage_is_an_error_and_not_a_busy_lock() {
 async fn an_answer_that_gets_lost_costs_nothing() {
     let store = TestStore::new();
     let keeper = Keeper::builder(store.clone()).connect().await.unwrap();
-    store.plan(Op::Claim, Fault::LostReply); // The store has granted the lock, and nobody hears of it.
+    store.plan(Op::Claim, Fault::LostReply); // The store has granted the lock, and its answer is lost.
     assert!(report(&keeper, async { Ok(()) }).await.unwrap());
 }
 

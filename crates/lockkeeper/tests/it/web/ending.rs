@@ -1,4 +1,4 @@
-//! What a client is answered when a lock fails, and how a server with locks is stopped.
+//! The answers to a client when a lock fails, and the end of a server with locks.
 
 use axum::http::StatusCode;
 use lockkeeper::ErrorKind;
@@ -25,7 +25,7 @@ const KINDS: [ErrorKind; 14] = [
     ErrorKind::Internal,
 ];
 
-/// What the table of the documentation says of this kind.
+/// The status of this kind in the table of the documentation.
 fn documented(kind: ErrorKind) -> StatusCode {
     let mut rows = include_str!("../../../../../docs/web.md").lines().filter_map(|line| line.strip_prefix("| "));
     let of_kind = |row: &&str| row.split(" | ").next().is_some_and(|kinds| kinds.contains(&format!("`{kind:?}`")));

@@ -1,4 +1,4 @@
-//! A service that refuses who holds the lock no more.
+//! A service that refuses clients which no longer hold the lock.
 
 use lockkeeper::Sequencer;
 use tokio::io::AsyncWriteExt;
@@ -22,7 +22,7 @@ fn read(sequencer: &Sequencer) -> String {
     format!("GET /stock HTTP/1.1^Host: shop^Connection: close^Lock-Sequencer: {sequencer}^^")
 }
 
-/// Without its body, which has two bytes.
+/// The request without its body, which has two bytes.
 fn write(sequencer: &Sequencer) -> String {
     format!("PUT /stock HTTP/1.1^Host: shop^Connection: close^Lock-Sequencer: {sequencer}^Content-Length: 2^^")
 }
@@ -58,8 +58,8 @@ async fn a_read_of_a_newer_holder_shuts_out_the_older_one() {
     assert_eq!(*shop.stock.lock().unwrap(), 17);
 }
 
-/// The layer lets both through, in the order in which they came; their work is done in another. The service's own look
-/// at the gate, under its mutex, refuses the one that was overtaken.
+/// The layer lets both writes through, in the order of their arrival. Their work is done in the
+/// other order. The service's own check of the gate, under its mutex, refuses the overtaken write.
 #[tokio::test]
 async fn a_write_that_is_overtaken_behind_the_layer_is_refused() {
     let (shop, _) = Shop::new();

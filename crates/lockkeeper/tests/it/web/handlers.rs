@@ -1,4 +1,4 @@
-//! What docs/web.md shows, and what the handlers there need around them.
+//! The programs of docs/web.md, and the helpers of their handlers.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,7 +26,7 @@ pub(crate) struct Shop {
     gone: mpsc::UnboundedSender<()>,
 }
 
-/// Work that takes as long as the test wants it to.
+/// Work that takes as long as the test requires.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) begun: Notify,
@@ -41,7 +41,7 @@ impl Work {
 }
 
 impl Shop {
-    /// A shop, and the word of every request whose handler is no more.
+    /// A shop, and a message for every request whose handler is gone.
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<()>) {
         let (gone, is_gone) = mpsc::unbounded_channel();
         let gate = Arc::new(FenceGate::new("stock".parse().unwrap()));

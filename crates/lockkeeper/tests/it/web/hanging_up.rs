@@ -1,4 +1,4 @@
-//! What becomes of a lock when the client of the handler that holds it hangs up.
+//! The lock of a handler when its client disconnects.
 
 use super::handlers::{Shop, locking};
 use super::{answer, send, serve};
@@ -14,7 +14,7 @@ async fn a_handler_whose_client_disconnects_is_dropped_with_its_lock() {
     assert!(shop.keeper.inspect("report").await.unwrap().is_held());
     drop(connection);
     gone.recv().await.unwrap();
-    // The guard would be renewed for ever: if the lock is free, it was released.
+    // The keeper would renew the guard for ever, so a free lock was released.
     let guard = shop.keeper.mutex("report").unwrap().lock().await.unwrap();
     assert_eq!(shop.work.done(), 0, "the work went on");
     guard.release().await.unwrap();
