@@ -56,7 +56,7 @@ impl Dialogue {
         })
     }
 
-    /// The program's next line, if it is there.
+    /// The program's next line, if it has arrived.
     ///
     /// # Errors
     /// If the program has ended its output.

@@ -3,8 +3,8 @@
 //! All servers are members of one process group, the group of a watchdog: a shell that reads from a
 //! pipe. Only the test process has the other end of the pipe. At the end of the pipe the shell
 //! kills the group and removes the folder. A signal at the parent's death (`PR_SET_PDEATHSIG`)
-//! would come too early: it comes at the end of the *thread* that started the child, and every test
-//! is a thread.
+//! would come too early: the kernel sends it at the end of the *thread* that started the child, and
+//! every test is a thread.
 
 use std::fs;
 use std::os::unix::process::CommandExt;

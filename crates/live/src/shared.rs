@@ -34,8 +34,8 @@ pub fn redis_tls() -> Result<&'static Redis> {
     shared(&SHARED, || Redis::builder().tls(Certificates::new()?).start())
 }
 
-/// Three Sentinels, a Redis and its replica. Their time-outs are long, so that a busy machine
-/// causes no failover.
+/// Three Sentinels, a Redis and its replica. The time-outs of the servers are long, so that a busy
+/// machine causes no failover.
 ///
 /// # Errors
 /// As for [`redis()`].
@@ -44,8 +44,8 @@ pub fn sentinel() -> Result<&'static Sentinel> {
     shared(&SHARED, || Sentinel::builder().down_after(A_LONG_TIME).start())
 }
 
-/// A Redis cluster of three nodes with a replica each. Their time-outs are long, so that a busy
-/// machine causes no failover.
+/// A Redis cluster of three nodes with a replica each. The time-outs of the servers are long, so
+/// that a busy machine causes no failover.
 ///
 /// # Errors
 /// As for [`redis()`].
@@ -63,7 +63,8 @@ pub fn etcd() -> Result<&'static Etcd> {
     shared(&SHARED, Etcd::start)
 }
 
-/// An etcd of three members. Their time-outs are long, so that a busy machine causes no election.
+/// An etcd of three members. The time-outs of the members are long, so that a busy machine causes
+/// no election.
 ///
 /// # Errors
 /// As for [`etcd()`].

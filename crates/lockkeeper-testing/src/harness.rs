@@ -16,8 +16,9 @@ use lockkeeper_core::kit::random;
 
 /// A store under test: one state, and any number of clients of it.
 ///
-/// [`start`](Self::start) is called once for each case. It should give each case a state of its own if it can. If all
-/// cases share a server, [`prefix`](Self::prefix) keeps their names apart.
+/// [`start`](Self::start) is called once for each case. A harness should give each case a state of
+/// its own if it can. If all cases share a server, [`prefix`](Self::prefix) keeps their names
+/// apart.
 pub trait Harness: Sized + Send + Sync + 'static {
     /// Which time the cases run on.
     const TIME: Time;
@@ -51,8 +52,8 @@ pub trait Harness: Sized + Send + Sync + 'static {
     /// Called once.
     fn prefix(&self) -> String;
 
-    /// The faults of the keepers' connections: [`Faults::none`] for good ones. A storm must let one request in four
-    /// through ([`Faults::in_a_row`]).
+    /// The faults of the keepers' connections: [`Faults::none`] for good connections. A storm must
+    /// let one request in four through ([`Faults::in_a_row`]).
     fn fault_profile(&self) -> Faults;
 
     /// Puts data of others around the lock of this name, by the store's own means. An application,
@@ -314,7 +315,7 @@ impl Harness for MemoryHarness {
 }
 
 /// A store whose keepers have bad connections: answers are lost, and requests arrive twice and
-/// late. It is for [`keeper_suite!`](crate::keeper_suite).
+/// late. This harness is for [`keeper_suite!`](crate::keeper_suite).
 #[derive(Debug)]
 pub struct InAStorm<H>(H);
 

@@ -18,7 +18,7 @@ const REQUEST: Duration = Duration::from_secs(10);
 const ROOT: &str = "root";
 const ROOT_PASSWORD: &str = "the password of root";
 
-/// A client of one member. It uses neither the port for clients nor a proxy.
+/// A client of one member, which uses neither the port for clients nor a proxy.
 #[derive(Clone, Debug)]
 pub struct Control {
     agent: Agent,

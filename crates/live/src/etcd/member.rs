@@ -46,8 +46,8 @@ impl MemberSpec {
         Ok(spec)
     }
 
-    /// The address at which the member listens for the other members. They may get the address of a
-    /// link instead.
+    /// The address at which the member listens for the other members. The other members may get the
+    /// address of a link instead.
     pub(super) fn listens_for_peers(&self) -> SocketAddr {
         local(port::bus(self.port))
     }

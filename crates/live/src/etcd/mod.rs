@@ -130,8 +130,8 @@ impl Etcd {
         self.members[member].process.kill()
     }
 
-    /// Cuts a member off from all others. Clients still reach the member. Its connections stay
-    /// open, as in a network that drops packets, and their data arrive only after
+    /// Cuts a member off from all others. Clients still reach the member. The connections of the
+    /// member stay open, as in a network that drops packets, and their data arrive only after
     /// [`heal`](Self::heal).
     ///
     /// # Errors

@@ -14,8 +14,8 @@ pub(super) enum Fate {
     Hold,
 }
 
-/// The replies of one connection. They come in the order of the requests, one for each request.
-/// Pushed messages are no replies.
+/// The replies of one connection, in the order of the requests, and one for each request. Pushed
+/// messages are no replies.
 #[derive(Debug)]
 pub(super) struct Fates {
     resp: bool,

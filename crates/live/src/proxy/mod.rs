@@ -34,8 +34,7 @@ type Hook = Box<dyn FnMut(&Message<'_>) -> Act + Send>;
 /// How often another port is tried when another process was faster.
 const PORTS: usize = 20;
 
-/// A proxy before one server. It works on a thread of its own. Dropping it ends all its
-/// connections.
+/// A proxy before one server, on the thread of all proxies. Dropping it ends all its connections.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,

@@ -128,7 +128,8 @@ pub async fn a_marked_claim_cannot_be_sent_again(case: &Case) {
     assert!(matches!(b.resend().await, Verdict::Queued { .. }));
 }
 
-/// A marked claim holds the lock until it expires. Until then it can be changed, and it stays marked.
+/// A marked claim holds the lock until it expires. Until then the claim can be changed, and it
+/// stays marked.
 pub async fn a_marked_claim_can_be_changed(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;

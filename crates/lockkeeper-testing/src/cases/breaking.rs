@@ -23,8 +23,8 @@ pub async fn a_mark_is_reported_before_the_next_has_the_lock(case: &Case) {
     panic!("{STANDSTILLS} marked holders stopped to believe, and none had heard why");
 }
 
-/// Returns false when the holder has lost the lock without the report. This happens in a storm. It
-/// also happens when the holder and the store pause for longer than the lease: the end of the lease
+/// Returns false when the holder has lost the lock without the report. This happens in a storm. The
+/// same happens when the holder and the store pause for longer than the lease: the end of the lease
 /// and the report then arrive together.
 async fn mark_is_reported(case: &Case, name: &str) -> bool {
     let name = case.name(name);
@@ -81,7 +81,7 @@ pub async fn a_removal_of_what_was_marked_is_reported(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// A token names its present holder. It names neither a waiter that will get this token, nor a
+/// A token names its present holder. The token names neither a waiter that will get it, nor a
 /// holder with the same number of another epoch.
 pub async fn a_token_names_its_holder_and_nobody_else(case: &Case) {
     let name = case.name("m");

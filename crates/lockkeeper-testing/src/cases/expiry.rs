@@ -1,6 +1,6 @@
 //! The lifetimes of claims, and their end.
 //!
-//! A case finds to the millisecond that a claim expires too early. It finds only roughly that a
+//! A case finds to the millisecond that a claim expires too early. A case finds only roughly that a
 //! claim expires late, since a machine may be busy.
 
 use std::time::Duration;
@@ -70,8 +70,8 @@ pub async fn a_release_ends_the_lock_delay(case: &Case) {
     b.clone().trying().granted().await;
 }
 
-/// A holder's claim that is sent again starts its lease again. Its owner counts the lease from that
-/// request on.
+/// A holder's claim that is sent again starts its lease again. The owner of the claim counts the
+/// lease from that request on.
 pub async fn a_resent_claim_starts_its_ttl_again(case: &Case) {
     let a = case.mutex("lock", case.short()).await;
     let other = case.writer("lock").await.trying();

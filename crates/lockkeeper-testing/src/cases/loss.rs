@@ -25,8 +25,8 @@ pub async fn a_lock_is_kept_for_many_ttls(case: &Case) {
     guard.release().await.unwrap();
 }
 
-/// A holder that cannot renew knows, without any message, that it has lost the lock. It knows this
-/// before another client has the lock.
+/// A holder that cannot renew knows, without any message, that it has lost the lock, before another
+/// client has the lock.
 pub async fn a_silent_store_ends_the_hold_in_time(case: &Case) {
     let name = case.name("m");
     let (a, b) = (case.test_client(case.short()).await, case.test_client(case.short()).await);

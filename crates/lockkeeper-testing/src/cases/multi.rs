@@ -14,7 +14,8 @@ fn multi(keeper: &Keeper, names: &[LockName]) -> MultiLock {
     keeper.multi_lock(names).unwrap()
 }
 
-/// All locks are held, each once, in the order of the bytes of their names. Then all are released.
+/// All locks are held, each once, in the order of the bytes of their names. Then all locks are
+/// released.
 pub async fn all_are_held_in_the_order_of_their_names(case: &Case) {
     let keeper = case.keeper().await;
     let given = names(case, ["b", "a", "é", "B", "a", "a/1"]);

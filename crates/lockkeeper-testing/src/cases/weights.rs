@@ -93,7 +93,7 @@ pub async fn a_release_of_many_permits_lets_many_in(case: &Case) {
     let seen = [a.queued().await, b.queued().await, c.queued().await];
     more.queued().await;
     let release = async {
-        // By then the claims wait. Only the store wakes them, since no client renews them.
+        // By then the claims wait, and only the store wakes them, since no client renews them.
         case.pass(Duration::from_millis(200)).await;
         all.release().await;
     };

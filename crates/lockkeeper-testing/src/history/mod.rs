@@ -14,7 +14,8 @@
 //! have taken effect at any time after its beginning, or never. A lock that was lost, or whose
 //! holder was killed, may have been free at any time after the last look that found it held.
 //!
-//! A [`Plan`] lets several clients do random operations on one lock. Its [`Seed`] is printed and repeats the run.
+//! A [`Plan`] lets several clients do random operations on one lock. The [`Seed`] of the run is
+//! printed, and repeats the run.
 //!
 //! A [`Violation`] names the first operation that cannot be explained.
 

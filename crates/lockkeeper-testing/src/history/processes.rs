@@ -155,7 +155,8 @@ pub fn lacks_grants(folder: &Path, (locks, enough): (&[(&str, Kind)], usize), be
 /// Processes that are killed one after another. A new process follows each killed one.
 #[derive(Debug)]
 pub struct Kills<'a> {
-    /// The test that each process is started for. It has to call [`TestProcess::here`] first of all.
+    /// The test that each process is started for, which has to call [`TestProcess::here`] first of
+    /// all.
     pub test: &'a str,
     /// The folder with the histories of the processes.
     pub folder: &'a Path,

@@ -22,8 +22,9 @@ pub enum Answer {
 /// allows. A step without an end may be left out.
 ///
 /// # How it searches
-/// The search is depth first, and begins with the steps that have to end first. It remembers each set of steps that led
-/// nowhere, since the set determines the state of the lock. Three rules keep the search narrow, and leave nothing out:
+/// The search is depth first, and begins with the steps that have to end first. The search
+/// remembers each set of steps that led nowhere, since the set determines the state of the lock.
+/// Three rules keep the search narrow, and leave nothing out:
 /// - grants come in the order of their tokens;
 /// - a refusal that is possible is taken at once, since it changes nothing;
 /// - a step without an end is taken only if another step is stuck without it, now or with its token later.

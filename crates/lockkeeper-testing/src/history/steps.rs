@@ -208,7 +208,7 @@ fn refusals(operations: &[Operation], holds: &[Hold], rules: &Rules) -> Vec<Step
 }
 
 /// The times at which a claim may have waited in line: the waiters, and the claims whose outcome is
-/// unknown. The store may refuse other claims because of them.
+/// unknown. These claims are a reason for the store to refuse other claims.
 struct InLine(Vec<(u64, u64)>);
 
 impl InLine {

@@ -209,7 +209,8 @@ impl Walker {
         self.recorder.call(&self.client, &self.lock, call)
     }
 
-    /// What the store is known not to have done was refused; whatever else went wrong may have happened.
+    /// Asserts that the error is retryable or has an unknown effect. Then the operation may have
+    /// taken effect.
     fn failed(&self, error: &Error) -> Outcome {
         assert!(error.is_retryable() || error.effect() == Effect::Unknown, "{}: {error:?}", self.client);
         Outcome::Unknown

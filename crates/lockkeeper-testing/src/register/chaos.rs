@@ -13,7 +13,7 @@ use lockkeeper_core::registers::{Register, Swap, Versioned, Write};
 
 /// A register around a register, for tests: writes and their answers are lost, doubled and delayed.
 ///
-/// It acts as one client's connection. A late write arrives when the test calls
+/// The register acts as one client's connection. A late write arrives when the test calls
 /// [`deliver`](Self::deliver). With [rates](Self::with) a late write may also arrive before a later
 /// write of this client. Waits have no faults.
 pub struct ChaosRegister {

@@ -2,7 +2,7 @@
 //! each.
 //!
 //! The library's engine has no switches that break it, so the tests have this small engine, on the
-//! same store and under the same recorder. Its right variant has to pass the checks that find the
+//! same store and under the same recorder. The right variant has to pass the checks that find the
 //! wrong variants.
 
 use std::sync::{Arc, Mutex};

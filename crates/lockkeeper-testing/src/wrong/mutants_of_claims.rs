@@ -29,7 +29,7 @@ impl Mutant for ReleaseWithoutOwnerCheck {
     }
 }
 
-/// Tokens are the time in seconds: two holders within one second have the same.
+/// Tokens are the time in seconds: two holders within one second have the same token.
 #[derive(Debug, Default)]
 pub struct TokenFromAClock;
 

@@ -202,7 +202,7 @@ impl Mutant for ShowsTheLastOneAgain {
     }
 }
 
-/// A page skips as many names as the pages before had. It misses names when earlier names have
+/// A page skips as many names as the pages before had. The pages miss names when earlier names have
 /// gone.
 #[derive(Debug, Default)]
 pub struct CountsTheNamesBefore(Mutex<usize>);

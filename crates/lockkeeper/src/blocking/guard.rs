@@ -81,8 +81,9 @@ macro_rules! work {
 
             /// Runs `f` if the lock is held, and returns the result of `f` if the lock is still held then.
             ///
-            /// A closure cannot be stopped. It runs to its end even if the lock is lost, and `scope` returns the loss
-            /// after that. A closure that takes longer than the ttl should call [`check`](Self::check) in between.
+            /// A closure cannot be stopped: it runs to its end even if the lock is lost, and
+            /// `scope` returns the loss after that. A closure that takes longer than the ttl should
+            /// call [`check`](Self::check) in between.
             ///
             /// `f` returns a `Result`, and its error type converts from [`Error`]. Work that cannot fail runs in
             /// [`while_held`](Self::while_held).
@@ -152,8 +153,8 @@ impl Guard {
         /// Time left before the guard reports the lock as lost, unless a renewal succeeds first. Zero once the lock is
         /// lost.
         call fn remaining(&self) -> Duration;
-        /// Whether the lock is still held, as far as this process can know, without I/O. Long work should call it now
-        /// and then.
+        /// Whether the lock is still held, as far as this process can know, without I/O. Long work
+        /// should call this method now and then.
         call fn check(&self) -> Result<()>;
         /// Renews the lock now, and waits until the store acknowledges the renewal. This is for guards that the keeper
         /// does not renew: of an [adopted](super::Keeper::adopt) lock, or with a fixed [lease](super::Attempt::lease).

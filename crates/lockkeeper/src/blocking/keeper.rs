@@ -46,8 +46,9 @@ wrappers! {
 }
 
 impl Keeper {
-    /// A builder for a keeper on this store. The store may be open already. It may also be a builder of a store, which
-    /// [`connect`](KeeperBuilder::connect) opens on the engine's thread: see [`Open`].
+    /// A builder for a keeper on this store. The store may be open already, or it may be a builder
+    /// of a store, which [`connect`](KeeperBuilder::connect) opens on the engine's thread: see
+    /// [`Open`].
     ///
     /// ```
     /// use lockkeeper::FileStore;
@@ -190,7 +191,7 @@ impl Admin {
         /// The locks with a holder or a waiter whose names begin with `prefix`, sorted by name, at most `limit`. The
         /// list has no lock outside the keeper's prefix.
         wait fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockInfo>>;
-        /// Breaks the lock of one holder. The result is `false` when there is no such holder.
+        /// Breaks the lock of one holder. The result is `false` when no such holder exists.
         wait fn break_lock<N>(&self, name: N, target: Target, reason: &str, how: Break) -> Result<bool>;
         /// Asks the holders of a lock to release it, and breaks nothing. The result is `false` when the lock has no
         /// holder.
@@ -200,8 +201,8 @@ impl Admin {
 
 impl LockWatch {
     mirror! { LockWatch:
-        /// Waits until the holders or the waiters differ from those of the last call, and returns the lock. The first
-        /// call returns at once.
+        /// Waits until the holders or the waiters differ from the holders or the waiters of the
+        /// last call, and returns the lock. The first call returns at once.
         wait fn changed(&mut self) -> Result<LockInfo>;
     }
 

@@ -32,9 +32,9 @@
 //!
 //! # Threads and runtimes
 //!
-//! The engine of a [`Keeper`] of this module always runs on a thread of its own. It renews locks
-//! and detects their loss, whatever the program's own threads do. A call blocks its thread, and
-//! nothing else. So a call works on a thread without a runtime, and on a thread of any async
+//! The engine of a [`Keeper`] of this module always runs on a thread of its own. The engine renews
+//! locks and detects their loss, whatever the program's own threads do. A call blocks its thread,
+//! and nothing else. So a call works on a thread without a runtime, and on a thread of any async
 //! runtime: it never panics there. The call does hold that thread up, like any blocking call. On a
 //! runtime of one thread no other task runs meanwhile. If such a task holds the lock, the call
 //! waits for ever: give such a wait a [limit](Attempt::wait), or move it to `spawn_blocking`.

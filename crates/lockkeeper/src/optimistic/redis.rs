@@ -31,9 +31,10 @@
 //!
 //! # Under a lock
 //!
-//! [`fenced`](Transaction::fenced) compares the fencing token of a lock in the same transaction. It uses the marks that
-//! [`fence::redis`](crate::fence::redis) keeps beside the data, so both ways can be used side by side. An older holder
-//! is refused before its transaction reads anything. A holder that is overtaken while it decides changes nothing.
+//! [`fenced`](Transaction::fenced) compares the fencing token of a lock in the same transaction.
+//! The comparison uses the marks that [`fence::redis`](crate::fence::redis) keeps beside the data,
+//! so both ways can be used side by side. An older holder is refused before its transaction reads
+//! anything. A holder that is overtaken while it decides changes nothing.
 //!
 //! ```no_run
 //! # use lockkeeper::optimistic::redis::{Changes, Watched};

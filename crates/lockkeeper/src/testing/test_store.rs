@@ -50,9 +50,9 @@ const WHO: &str = "TestStore";
 /// the prefix of the keeper.
 ///
 /// # Time
-/// The methods do not wait: a lock of 30 s is lost at once. Some things do take time, such as the end of a lease whose
-/// [renewals are paused](Self::pause_renewals). They can run on virtual time. Store and keeper need the same clock
-/// then:
+/// The methods do not wait: a lock of 30 s is lost at once. Some things do take time, such as the
+/// end of a lease whose [renewals are paused](Self::pause_renewals). Such things can run on virtual
+/// time. Store and keeper need the same clock then:
 ///
 /// ```
 /// use std::time::Duration;
@@ -81,7 +81,7 @@ struct Inner {
     /// The faults and the delays that all clients share.
     way: Chaos,
     keepers: Mutex<Vec<Losses>>,
-    /// How many pauses of the renewals there are.
+    /// The number of pauses of the renewals.
     pauses: watch::Sender<usize>,
 }
 

@@ -125,7 +125,7 @@ fn a_release_that_was_begun_goes_on_while_the_runtime_is_blocked() {
 }
 
 /// A request that is held up also holds up all later requests of its connection. So the engine must
-/// go on polling it.
+/// go on polling such a request.
 #[test]
 fn a_call_whose_caller_is_blocked_holds_up_no_renewal() {
     program(async {

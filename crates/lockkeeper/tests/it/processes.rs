@@ -27,7 +27,7 @@ impl Store {
 }
 
 /// A holder that was stopped for longer than its ttl knows at its first look that it has lost the
-/// lock. Its later calls do not disturb the next holder.
+/// lock. The later calls of the stopped holder do not disturb the next holder.
 #[tokio::test]
 async fn a_stopped_holder_has_lost_at_its_first_look() {
     let store = Store::new();

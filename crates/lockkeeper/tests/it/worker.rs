@@ -73,8 +73,8 @@ async fn add_one(register: &FileRegister, key: &str) {
     update(register, key, async |old| (number(old) + 1).to_string().into_bytes()).await.unwrap();
 }
 
-/// What a forked child sees of the guard, which it then drops. The guard stays alive in this
-/// process.
+/// The state of the guard in a forked child, which then drops the guard. The guard stays alive in
+/// this process.
 #[allow(unsafe_code, reason = "to fork is unsafe; the child does nothing but look at the guard and end")]
 fn in_a_forked_child(guard: Guard) -> String {
     let guard = std::mem::ManuallyDrop::new(guard);

@@ -95,7 +95,7 @@ caught! {
     a_tombstone_of_the_session: TombstoneOfTheSession by session::a_tombstone_outlives_a_close;
 }
 
-/// The same, on a store whose claims live as long as their session.
+/// Like `caught!`, on a store whose claims live as long as their session.
 macro_rules! caught_by_session {
     ($($test:ident: $mutant:ident by $group:ident::$case:ident;)*) => {
         $(#[test]

@@ -1,4 +1,4 @@
-//! Long histories of a simulated lock. They are good, and one changed entry makes them bad.
+//! Long histories of a simulated lock, which are good, and which one changed entry makes bad.
 
 use std::time::Instant;
 

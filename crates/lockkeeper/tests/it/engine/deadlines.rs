@@ -65,8 +65,8 @@ async fn a_pushed_grant_has_what_the_waiting_claim_had() {
     sleep(secs(3)).await;
     guard.release().await.unwrap();
     let pushed = waiting.await.unwrap();
-    // The grant lasts for the lifetime of a waiter, from the sending of its claim. It does not last
-    // for the whole ttl, and counts neither from the reply nor from the push.
+    // The grant lasts for the lifetime of a waiter, from the sending of its claim. The grant does
+    // not last for the whole ttl, and its time counts neither from the reply nor from the push.
     is_valid_until_at_most(&world, &pushed, test_client.spy.last(Operation::Claim).at + believed(secs(5)));
 }
 
@@ -252,7 +252,7 @@ async fn a_hold_that_ends_by_its_own_limit_does_not_end_the_session() {
     assert_eq!(test_client.keeper.session().state(), SessionState::Valid);
 }
 
-/// A log whose reader is gone also panics when it reports that.
+/// A log panics like this when its reader is gone and it reports that.
 struct Panics;
 
 impl tracing::Subscriber for Panics {

@@ -67,8 +67,8 @@ async fn a_slow_renewal_gives_less_time() {
     assert!(guard.remaining() < secs(50) && guard.remaining() > secs(48), "{:?}", guard.remaining());
 }
 
-/// With a lock-delay the keeper withdraws nothing after a loss. It forgets the session all the
-/// same, and the session's jeopardy too.
+/// With a lock-delay the keeper withdraws nothing after a loss. The keeper forgets the session all
+/// the same, and the session's jeopardy too.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_what_was_adopted_and_lost() {
     let test_client = World::new().test_client_with(|b| b.ttl(secs(30)).lock_delay(secs(5))).await;

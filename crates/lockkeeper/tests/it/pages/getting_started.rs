@@ -1,4 +1,5 @@
-//! The programs of docs/getting-started.md. They would leave a file where the tests run, so they are only compiled.
+//! The programs of docs/getting-started.md. The programs would leave a file where the tests run, so
+//! they are only compiled.
 #![allow(dead_code, reason = "compiled, and not run")]
 
 #[tokio::main]

@@ -58,8 +58,9 @@ async fn a_read_of_a_newer_holder_shuts_out_the_older_one() {
     assert_eq!(*shop.stock.lock().unwrap(), 17);
 }
 
-/// The layer lets both writes through, in the order of their arrival. Their work is done in the
-/// other order. The service's own check of the gate, under its mutex, refuses the overtaken write.
+/// The layer lets both writes through, in the order of their arrival. The work of the writes is
+/// done in the other order. The service's own check of the gate, under its mutex, refuses the
+/// overtaken write.
 #[tokio::test]
 async fn a_write_that_is_overtaken_behind_the_layer_is_refused() {
     let (shop, _) = Shop::new();

@@ -130,7 +130,7 @@ async fn write(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What a request is answered with when it did not work.
+/// The answer to a request that failed.
 #[derive(Debug)]
 pub(crate) struct Failure(pub(crate) StatusCode, String);
 
