@@ -194,6 +194,9 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// - A lower number: [`Amended::Older`], with the last number. A caller that does not know the last number of a
     ///   claim, since another process has changed it, learns the number from this.
     ///
+    /// Two callers that change one claim must not use one number for two changes: the second change would count as a
+    /// copy of the first one. So the engine leaves out a random count of numbers before each change.
+    ///
     /// [`Amended::NotLive`] when the claim is not there or has expired. Also when the claim is not granted and the
     /// change is [`Amend::Lower`] or [`Amend::MinHold`].
     async fn amend(&self, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended>;

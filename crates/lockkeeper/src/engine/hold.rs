@@ -23,8 +23,10 @@ use crate::time::{Clock, Instant};
 const NEVER: u64 = u64::MAX;
 /// It was granted, and collected.
 const COLLECTED: u64 = u64::MAX - 1;
-/// More changes than a process makes of one claim.
-const CHANGES_OF_OTHERS: u64 = 1 << 32;
+/// The numbers of changes grow by up to this much with each change.
+const CHANGE_STEP: u64 = 1 << 20;
+/// A higher number than a process reaches with its changes of one claim.
+const CHANGES_OF_OTHERS: u64 = 1 << 44;
 
 /// Where a claim stands, as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,9 +204,11 @@ impl Hold {
         self.session.until_with(self.ttl(), self.session.proven_until(sent))
     }
 
-    /// The number of its next change. `shows`: the change replaces what it shows.
+    /// The number of the next change of the claim. `shows`: the change replaces what the claim shows. Two processes that
+    /// have learned the same last number must not send different changes with the same next number, so the step is random.
     pub(super) fn next_change(&self, shows: bool) -> u64 {
-        let number = self.changes.fetch_add(1, Ordering::AcqRel) + 1;
+        let step = 1 + random::below(CHANGE_STEP);
+        let number = self.changes.fetch_add(step, Ordering::AcqRel) + step;
         if shows {
             self.shown.fetch_max(number, Ordering::AcqRel);
         }
