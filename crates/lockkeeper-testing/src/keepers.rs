@@ -44,6 +44,7 @@ impl EventLog {
         self.0.lock().unwrap().iter().filter(|e| *e != "renewed").cloned().collect()
     }
 
+    /// Whether the log has this entry.
     pub fn has(&self, entry: &str) -> bool {
         self.0.lock().unwrap().iter().any(|e| e == entry)
     }

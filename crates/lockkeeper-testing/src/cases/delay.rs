@@ -18,6 +18,7 @@ pub async fn a_release_in_time_is_immediate(case: &Case) {
     drop(test_client);
 }
 
+/// A drop in time frees the lock at once.
 pub async fn a_drop_in_time_is_immediate(case: &Case) {
     let (test_client, name, guard) = held(case).await;
     drop(guard);
