@@ -14,6 +14,7 @@ mod refusals;
 mod replies;
 mod restarts;
 mod rights;
+mod several_clients;
 mod silence;
 mod waiters;
 
@@ -110,6 +111,11 @@ impl Claimant {
         let key = ClaimKey { name: name.parse().unwrap(), session, id: ClaimId::random() };
         let claim = Claim::exclusive(key, &spec);
         Self { store: Arc::new(store.clone()), claim, changes: Arc::default() }
+    }
+
+    /// The same claim, sent by another client.
+    pub(crate) fn through(&self, store: &RedisStore) -> Self {
+        Self { store: Arc::new(store.clone()), ..self.clone() }
     }
 
     pub(crate) async fn send(&self) -> Result<Verdict> {

@@ -4,6 +4,7 @@ local sent_tail,epoch=sub(sent,CAPACITY-SENT_SHIFT),decode('<I2',sent,EPOCH-SENT
 local options,max_waiters=decode('<BI4',ARGV[2])
 options=options-DIGIT_0
 needs_no_memory=false
+own_channel=sub(ARGV[2],6)
 
 -- Writes the changes, and answers with one number. Every answer below writes first: if the server refuses that, the client
 -- gets an error, and neither a grant nor a place in the queue.
@@ -101,7 +102,7 @@ if claim then
     -- A marked claim is not extended.
     if byte(claim,FLAGS)%(2*BROKEN)>=BROKEN then return answer('x',0) end
     expires=now+(granted==1 and claim_life or claim_wait*1000)
-    local channel=granted==0 and sub(ARGV[2],6) or ''
+    local channel=granted==0 and own_channel or ''
     local channel_at=SHOWN+decode('<I4',claim,LENGTH)
     if channel~='' and sub(claim,channel_at)~=channel then
       notify(sub(claim,channel_at),'a'..id)
@@ -165,7 +166,7 @@ end
 if waiters>=max_waiters then return answer('f',waiters) end
 if waiters==0 then prolongs=true end
 -- The claim joins the end of the queue: its token is the highest.
-add_claim(0,now+wait*1000,sub(ARGV[2],6))
+add_claim(0,now+wait*1000,own_channel)
 joined_token=last_token
 waiters=waiters+1
 return answer_queued(holders+waiters-1)

@@ -20,6 +20,8 @@ local is_shared,prolongs,header_changed,alone_claim,alone_id=false,false,false,n
 -- Whether a claim may be kept, and whether this script has kept one; the waiter at the front that has to wait on, and the
 -- wake-up that it would get: channel, message.
 local may_keep,keeps_since_now,first_waiter,wake_up=false,false,nil,nil
+-- The channel by which the caller's client hears of grants, if the request says so.
+local own_channel=nil
 if stored then
   if #stored~=FREE_LENGTH and form_of(stored)==ALONE then
     local token,lease=sub(stored,1,8)
@@ -195,7 +197,8 @@ end
 -- smallest capacity. Order: `:q` is sorted by token, so tokens of grants rise. A grant is sticky: nothing makes a holder a
 -- waiter again. The grant does not extend `expires`, since the client has not heard of it yet: if it never does, the claim
 -- ends with its life as a waiter.
--- A granted waiter is NOTIFIED ('g') by its channel, unless it is the caller, who gets the answer.
+-- A granted waiter is NOTIFIED ('g') by its channel. CLAIM leaves that out for its own id if the channel is that of the client
+-- that asks, which has the grant in the answer. RENEW does not know its client, so it notifies.
 -- With `clears_front`, and where a claim may be kept, dead waiters leave the front even if nothing is free. A second call
 -- with `clears_front` in the same script only does that: what the first call left free does not fit the first waiter.
 -- Afterwards `first_waiter` is the live waiter at the front that does not fit, if this call has found it.
@@ -226,7 +229,8 @@ local function grant_waiters(clears_front)
         if expires<next_expiry then next_expiry=expires end
         -- since = now, granted = 1
         set_claim(claim_id,sub(claim,1,SINCE-1)..encode('<dB',now,1)..sub(claim,CAPACITY))
-        if claim_id~=id then notify(sub(claim,SHOWN+length),'g'..claim_id..sub(claim,1,8)) end
+        local channel=sub(claim,SHOWN+length)
+        if claim_id~=id or channel~=own_channel then notify(channel,'g'..claim_id..sub(claim,1,8)) end
       else set_claim(claim_id,false) end
     end
   end

@@ -97,10 +97,13 @@ fn run(address: &str, seed: u64, steps: u32, faults: u16, memory: Memory) -> Agr
 struct Tried {
     claim: Claim,
     client: usize,
-    /// The client that has sent it last, and receives its wake-ups.
+    /// The client that has sent it last, and receives what is published about a holder.
     sender: usize,
+    /// The client that was answered last that the claim waits, and receives its grant.
+    waits_at: usize,
     line: usize,
-    /// That it is granted was answered or pushed.
+    /// The client that receives its grant knows of it: from the answer to its claim, or from a push. The answer to a
+    /// renewal may be another client's.
     notified: bool,
     /// It was pushed.
     pushed: bool,
@@ -232,7 +235,7 @@ impl World {
             if let Push::Granted { id, .. } = &push {
                 assert!(self.clients.iter().any(|client| client.channel() == channel), "{channel}");
                 let tried = self.tried.iter().find(|tried| tried.claim.key.id == *id);
-                assert!(tried.is_none_or(|tried| self.clients[tried.sender].channel() == channel), "somebody else");
+                assert!(tried.is_none_or(|tried| self.clients[tried.waits_at].channel() == channel), "somebody else");
             }
             self.take(line, push).await;
         }

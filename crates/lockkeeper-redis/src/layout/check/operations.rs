@@ -42,8 +42,9 @@ impl World {
             max_waiters: 3,
             meta: self.meta(if self.seed.clone().happens(30) { 1 } else { 0 }),
         };
-        self.tried.push(Tried { claim, client, sender: client, line, notified: false, pushed: false });
-        self.claim(self.tried.len() - 1).await;
+        let waits_at = client;
+        self.tried.push(Tried { claim, client, sender: client, waits_at, line, notified: false, pushed: false });
+        self.claim(self.tried.len() - 1, false).await;
         line
     }
 
@@ -63,6 +64,7 @@ impl World {
     pub(super) async fn again(&mut self) -> usize {
         let which = self.pick(self.tried.len());
         let there = self.entry(which).await;
+        let is_known = there.is_some();
         // An id that is kept is retired: a client that sends it again is mistaken about it.
         self.tried[which].claim.resend = self.seed.happens(300) || there.is_some_and(|entry| entry.kept);
         if self.seed.happens(300) {
@@ -70,12 +72,13 @@ impl World {
             self.tried[which].client = self.pick(CLIENTS);
             self.tried[which].claim.ttl = Duration::from_millis(500 + self.seed.below(10_000));
         }
-        self.claim(which).await;
+        self.claim(which, is_known).await;
         self.tried[which].line
     }
 
-    async fn claim(&mut self, which: usize) {
-        let Tried { claim, client: sender, line, .. } = self.tried[which].clone();
+    /// `is_known`: its line has it.
+    async fn claim(&mut self, which: usize, is_known: bool) {
+        let Tried { claim, client: sender, line, waits_at, .. } = self.tried[which].clone();
         let client = self.clients[sender];
         let channel = client.channel();
         let channel = Channel { bytes: channel.as_bytes().into(), sharded: false };
@@ -91,7 +94,11 @@ impl World {
             (Ok(Verdict::Granted { token, ttl }), Ok(Verdict::Granted { token: theirs, ttl: kept })) => {
                 assert_eq!(ttl, kept);
                 self.token(line, theirs, token);
-                self.notified(which);
+                // The client that waits for a grant is told, although another client has it in its answer.
+                if sender == waits_at || !is_known {
+                    self.tried[which].waits_at = sender;
+                    self.notified(which);
+                }
             }
             (
                 Ok(Verdict::Queued { ahead, look_again, .. }),
@@ -101,6 +108,7 @@ impl World {
                 assert!(ahead >= theirs && ahead <= theirs + 3, "{ahead} ahead, not {theirs}");
                 assert!(look_again <= then || look_again >= Duration::from_secs(5), "{look_again:?}, not {then:?}");
                 // It may be a new stay of one that has left.
+                self.tried[which].waits_at = sender;
                 self.tried[which].notified = false;
                 self.tried[which].pushed = false;
             }
@@ -160,7 +168,6 @@ impl World {
                 (Renewal::Held { token, ttl }, Renewal::Held { token: theirs, ttl: kept }) => {
                     assert_eq!(ttl, kept);
                     self.token(self.tried[which[i]].line, theirs, token);
-                    self.notified(which[i]);
                 }
                 // Redis says by a push who removed a claim, and keeps nothing for a renewal to find.
                 (Renewal::Lost(None), Renewal::Lost(Some(broken))) if broken.removed => {}
