@@ -37,6 +37,8 @@ impl Listener for PushListener {
                 pushed.losses.notify(|losses| losses.lost(id, Some(broken.clone())));
             }
             Push::Again { id } => pushed.waiting.again(id),
+            // Who waits for it here looks, and claims again.
+            Push::Taken { id } => pushed.waiting.left(id),
             Push::Requested { id, asked } => pushed.losses.notify(|losses| losses.requested(id, &asked)),
         }
     }

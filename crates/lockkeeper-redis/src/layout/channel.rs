@@ -68,6 +68,8 @@ pub(crate) enum Push {
     Changed { name: Vec<u8> },
     /// It is worth while to claim again: what the first of those who wait has to wait for ends sooner.
     Again { id: ClaimId },
+    /// Another client has sent a claim that waits, and receives from now on what is published about it.
+    Taken { id: ClaimId },
     /// A claim was broken, marked or removed.
     Lost { id: ClaimId, broken: Broken },
     /// The holder of a claim is asked to let go.
@@ -86,6 +88,10 @@ pub(crate) fn pushed(payload: &[u8]) -> Option<Push> {
         b'a' => {
             let id = ClaimId::from_bytes(read.array().ok()?);
             read.is_empty().then_some(Push::Again { id })
+        }
+        b't' => {
+            let id = ClaimId::from_bytes(read.array().ok()?);
+            read.is_empty().then_some(Push::Taken { id })
         }
         b'c' => Some(Push::Changed { name: read.rest().to_vec() }),
         b'l' => {
@@ -139,6 +145,7 @@ mod tests {
         let granted = [&b"g"[..], &[7; 16], &1.79e15_f64.to_le_bytes()].concat();
         assert_eq!(pushed(&granted), Some(Push::Granted { id, token: 1_790_000_000_000_000 }));
         assert_eq!(pushed(&[&b"a"[..], &[7; 16]].concat()), Some(Push::Again { id }));
+        assert_eq!(pushed(&[&b"t"[..], &[7; 16]].concat()), Some(Push::Taken { id }));
         assert_eq!(pushed(b"ca%2Fb"), Some(Push::Changed { name: b"a%2Fb".to_vec() }));
         let lost = [&b"l"[..], &[7; 16], &write_words("op", "stuck")].concat();
         let broken = Broken { by: "op".into(), reason: "stuck".into(), removed: false };

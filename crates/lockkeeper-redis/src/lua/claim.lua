@@ -92,8 +92,8 @@ end
 
 -- The id is known: this is a replay, or the waiter looks how it stands. The answer is its state, and its life starts again.
 -- No second claim is added. The client that has sent it now is the one that waits for it, and gets its messages. If that is
--- another one than before, the one before is told to look ('a'): if it is the one that waits, and this is a late copy of
--- another client's request, it claims again, and gets the messages back.
+-- another one than before, the one before is told so ('t'): if it is the one that waits, and this is a late copy of another
+-- client's request, it claims again, and gets the messages back. If it does not wait, it forgets the claim.
 local claim=claim_of(id)
 if claim then
   local token,expires,_,granted,_,_,claim_life,claim_wait=decode(CLAIM_FORMAT,claim)
@@ -105,7 +105,7 @@ if claim then
     local channel=granted==0 and own_channel or ''
     local channel_at=SHOWN+decode('<I4',claim,LENGTH)
     if channel~='' and sub(claim,channel_at)~=channel then
-      notify(sub(claim,channel_at),'a'..id)
+      notify(sub(claim,channel_at),'t'..id)
       claim=sub(claim,1,channel_at-1)..channel
     end
     claim=sub(claim,1,EXPIRES-1)..encode('<d',expires)..sub(claim,SINCE,CLIENT-1)

@@ -16,6 +16,9 @@ use crate::sync::lock;
 /// How many grants are kept that came before the answer to their claim. They are rare, and wait for microseconds.
 const EARLY: usize = 4096;
 
+/// So many claims are kept before those that nobody waits for are removed.
+const MIN_BEFORE_SWEEP: usize = 1024;
+
 /// Every claim of this client that is in line. Each keeps an `L` for as long as it waits: what subscribes to its pushes.
 #[derive(Debug)]
 pub struct WaitingClaims<L>(Mutex<WaitingState<L>>);
@@ -38,11 +41,20 @@ struct WaitingState<L> {
     subscriptions: u64,
     /// How many pushes there were.
     pushes: u64,
+    /// When there are so many claims it is looked which of them nobody waits for.
+    look_at: usize,
 }
 
 impl<L> Default for WaitingState<L> {
     fn default() -> Self {
-        Self { claims: HashMap::new(), early: HashMap::new(), asked: HashMap::new(), subscriptions: 0, pushes: 0 }
+        Self {
+            claims: HashMap::new(),
+            early: HashMap::new(),
+            asked: HashMap::new(),
+            subscriptions: 0,
+            pushes: 0,
+            look_at: MIN_BEFORE_SWEEP,
+        }
     }
 }
 
@@ -89,6 +101,8 @@ struct WaitingClaim<L> {
     /// It is worth while to claim again, since this push.
     again: Option<u64>,
     notify: Arc<Notify>,
+    /// Nobody has asked for it since the last sweep.
+    is_idle: bool,
     _listens: Option<L>,
 }
 
@@ -123,7 +137,7 @@ impl<L> WaitingClaims<L> {
         self.lock().queued(key, before, None, listens);
     }
 
-    /// The claim does not stand in line any more.
+    /// The claim does not stand in line any more, or another client receives what is pushed about it.
     pub fn left(&self, id: ClaimId) {
         let mut state = self.lock();
         state.early.remove(&id);
@@ -145,8 +159,9 @@ impl<L> WaitingClaims<L> {
 
     /// What is known of this claim; `None` if it never stood in line here.
     pub fn known(&self, id: ClaimId) -> Option<Known> {
-        let state = self.lock();
-        let claim = state.claims.get(&id)?;
+        let mut state = self.lock();
+        let claim = state.claims.get_mut(&id)?;
+        claim.is_idle = false;
         Some(match claim.granted {
             Some((token, _)) => Known::Granted(token),
             None if claim.again.is_some() => Known::Again,
@@ -223,9 +238,11 @@ impl<L> WaitingState<L> {
         let now = self.subscriptions;
         let missed = now != before.subscriptions;
         let granted = self.early.remove(&key.id).filter(|(_, push)| *push > before.pushes);
+        self.forget_the_idle();
         match self.claims.entry(key.id) {
             Entry::Occupied(mut known) => {
                 let claim = known.get_mut();
+                claim.is_idle = false;
                 claim.granted = claim.granted.filter(|(_, push)| *push > before.pushes).or(granted);
                 claim.again = claim.again.filter(|push| *push > before.pushes).or(again);
                 if missed {
@@ -239,9 +256,20 @@ impl<L> WaitingState<L> {
                     look: missed.then_some(now),
                     again,
                     notify: Arc::default(),
+                    is_idle: false,
                     _listens: listens,
                 });
             }
+        }
+    }
+
+    /// Forgets each claim that nobody waits for, or has asked for since the last sweep: it was given up without a
+    /// withdrawal, and the push that another client has it is lost. Who waits for it after all asks the server.
+    fn forget_the_idle(&mut self) {
+        if self.claims.len() >= self.look_at {
+            let is_awaited = |claim: &WaitingClaim<L>| Arc::strong_count(&claim.notify) > 1;
+            self.claims.retain(|_, claim| is_awaited(claim) || !std::mem::replace(&mut claim.is_idle, true));
+            self.look_at = MIN_BEFORE_SWEEP.max(self.claims.len() * 2);
         }
     }
 }
@@ -380,6 +408,20 @@ mod tests {
         claims.granted(key.id, 7);
         claims.left(key.id);
         assert!(claims.lock().early.is_empty());
+    }
+
+    /// Their clients have died or lost them, and nobody withdraws them.
+    #[test]
+    fn claims_that_nobody_waits_for_are_forgotten_and_the_others_are_not() {
+        let (claims, awaited, asked_for) = (WaitingClaims::<()>::default(), key(), key());
+        claims.queued(&awaited, claims.before(), None);
+        let Some(Known::Waiting(_notify)) = claims.known(awaited.id) else { panic!("it waits") };
+        for _ in 0..8 * MIN_BEFORE_SWEEP {
+            claims.queued(&key(), claims.before(), None);
+            claims.queued(&asked_for, claims.before(), None);
+        }
+        assert!(claims.lock().claims.len() <= 2 * MIN_BEFORE_SWEEP + 1, "{}", claims.lock().claims.len());
+        assert!([awaited, asked_for].iter().all(|key| claims.lock().claims.contains_key(&key.id)));
     }
 
     /// A failover has lost the grant, or the break, of which it was told.

@@ -262,7 +262,7 @@ impl World {
                 let watched = self.watched.get_mut(&line);
                 watched.expect("nobody watches, and somebody was told").notified = true;
             }
-            Push::Again { .. } | Push::Lost { .. } | Push::Requested { .. } => {}
+            Push::Again { .. } | Push::Taken { .. } | Push::Lost { .. } | Push::Requested { .. } => {}
         }
     }
 
