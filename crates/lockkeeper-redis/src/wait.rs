@@ -10,11 +10,16 @@ use super::layout::{self, ClaimStatus, Keys, Push};
 use super::servers::Proof;
 use super::wire::Listener;
 use super::{PushState, RedisStore};
+use crate::random::jittered;
 use crate::store::{ClaimKey, Losses, Revision, Wake};
+use crate::time::Instant;
 use crate::{Error, LockName, Result};
 
 /// For how long a watcher is told of changes without asking again.
 const WATCH: Duration = Duration::from_secs(60);
+
+/// After its own claim a client leaves the claim to another client for about so long, before it claims again.
+const TAKE_BACK: Duration = Duration::from_millis(500);
 
 /// Where the connections tell what the servers push. It must not keep the store.
 #[derive(Debug)]
@@ -68,7 +73,8 @@ impl Listener for PushListener {
 /// Waits for a claim in line.
 pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) -> Result<Wake> {
     let (waiting, clock) = (&store.0.pushed.waiting, &store.0.clock);
-    let until = clock.now() + within;
+    let began = clock.now();
+    let until = began + within;
     loop {
         let known = match waiting.known(key.id) {
             Some(Known::Waiting(notify)) => {
@@ -92,6 +98,7 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
             Some(Known::Again) => return Ok(Wake::Changed),
             Some(Known::Waiting(_)) => {}
             Some(Known::Look(subscriptions)) => match look(store, key).await? {
+                (ClaimStatus::Elsewhere, _) => return taken(store, key, began, until).await,
                 (ClaimStatus::Queued, _) => waiting.looked(key.id, subscriptions),
                 // The end of what it waits for may be another one than it was told, and the message is lost.
                 (ClaimStatus::First, _) => {
@@ -101,9 +108,22 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
                 found => return granted(store, key, found).await,
             },
             // Of one that was put in line elsewhere nothing would be heard here.
-            None => return granted(store, key, look(store, key).await?).await,
+            None => match look(store, key).await? {
+                (ClaimStatus::Elsewhere, _) => return taken(store, key, began, until).await,
+                found => return granted(store, key, found).await,
+            },
         }
     }
+}
+
+/// Another client receives what is published about the claim: only another claim changes that. Two clients that both
+/// wait for it would take it from each other with each round trip, so a client lets some time pass after its own claim.
+async fn taken(store: &RedisStore, key: &ClaimKey, began: Instant, until: Instant) -> Result<Wake> {
+    let clock = &store.0.clock;
+    store.0.pushed.waiting.left(key.id);
+    let due = (began + jittered(TAKE_BACK)).min(until);
+    clock.sleep(due.saturating_since(clock.now())).await;
+    Ok(Wake::Changed)
 }
 
 /// A grant that counts only when replicas have it is claimed again while they have not.
@@ -121,7 +141,8 @@ async fn granted(store: &RedisStore, key: &ClaimKey, (status, proof): (ClaimStat
 
 /// What the server says of a claim, and which server.
 async fn look(store: &RedisStore, key: &ClaimKey) -> Result<(ClaimStatus, Proof)> {
-    let said = store.ask(&key.name, layout::look(key))?.await?;
+    let channel = store.0.servers.channel(&Keys::of(&key.name));
+    let said = store.ask(&key.name, layout::look(key, &channel))?.await?;
     Ok((said.read(|value| layout::look_answer(key, value))?, said.proof()))
 }
 

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::bytes::{self, Reader, garbled};
-use super::{Keys, scripts};
+use super::{Channel, Keys, scripts};
 use crate::Result;
 use crate::store::ClaimKey;
 use crate::wire::Request;
@@ -19,18 +19,24 @@ pub(crate) enum ClaimStatus {
     Queued,
     /// It waits, and nobody waits before it.
     First,
+    /// It waits, and another client receives what is published about it.
+    Elsewhere,
     /// It is not there, or its life is over.
     Absent,
 }
 
-pub(crate) fn look(key: &ClaimKey) -> Request {
-    Request::eval(&scripts::LOOK, &Keys::of(&key.name).all(), &[key.id.as_bytes()])
+/// `channel`: where the client receives what is published about the claim.
+pub(crate) fn look(key: &ClaimKey, channel: &Channel<'_>) -> Request {
+    let mut receives = Vec::new();
+    channel.write(&mut receives);
+    Request::eval(&scripts::LOOK, &Keys::of(&key.name).all(), &[key.id.as_bytes(), &receives])
 }
 
 pub(crate) fn look_answer(key: &ClaimKey, value: &Value) -> Result<ClaimStatus> {
     match Reader::new(bytes::about(&key.id, value, WHAT)?, WHAT).f64()? {
         -1.0 => Ok(ClaimStatus::Absent),
         -2.0 => Ok(ClaimStatus::First),
+        -3.0 => Ok(ClaimStatus::Elsewhere),
         0.0 => Ok(ClaimStatus::Queued),
         token => {
             let token = bytes::token(token).ok_or_else(|| garbled(WHAT))?;

@@ -1,10 +1,11 @@
 //! Several clients know one claim: each gets what it waits for, and keeps nothing that is another client's.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lockkeeper::RedisStore;
-use lockkeeper::store::{Renewal, Wake};
-use lockkeeper_live::{Cluster, cluster, redis};
+use lockkeeper::store::{Renewal, Verdict, Wake};
+use lockkeeper_live::{Cluster, Proxy, cluster, redis};
 
 use super::{Claimant, LONG, TIME_LIMIT, name, store, within};
 
@@ -49,6 +50,80 @@ async fn a_grant_that_the_renewal_of_another_client_makes_is_reported_to_the_cli
 #[tokio::test]
 async fn a_grant_that_a_late_copy_of_another_client_makes_is_reported_to_the_client_that_waits() {
     a_learns_of_the_grant_that(async |elsewhere| drop(elsewhere.granted().await)).await;
+}
+
+/// Another client sends the claim while client A hears nothing. A finds that when it hears again,
+/// and its next claim brings its wake-ups back.
+#[tokio::test]
+async fn a_client_finds_that_another_one_took_its_claim_while_it_heard_nothing() {
+    let (server, name) = (redis().unwrap().address(), name());
+    let proxy = Proxy::resp(server).unwrap();
+    let [a, b] = [store(proxy.address()).await, store(server).await];
+    // The first in line would claim again after each loss of its subscription.
+    let [holder, first] = [Claimant::new(&b, &name, LONG).await, Claimant::new(&b, &name, LONG).await];
+    let waiter = Claimant::new(&a, &name, LONG).await;
+    holder.granted().await;
+    first.queued().await;
+    let (seen, _) = waiter.queued().await;
+    let waiting = tokio::spawn({
+        let waiter = waiter.clone();
+        async move { waiter.wait(seen, BY_PUSH).await }
+    });
+    proxy.refuse();
+    proxy.cut();
+    proxy.until(|seen| seen.open == 0).await.unwrap();
+    waiter.through(&b).queued().await;
+    proxy.accept().unwrap();
+    assert_eq!(waiting.await.unwrap(), Wake::Changed);
+    let (seen, _) = waiter.queued().await;
+    let leave = async {
+        first.withdraw(None).await.unwrap();
+        holder.release().await;
+    };
+    let (woken, ()) = tokio::join!(waiter.wait(seen, BY_PUSH), leave);
+    assert!(matches!(woken, Wake::Granted { .. }), "{woken:?}");
+    waiter.release().await;
+}
+
+/// Two clients wait for one claim, and each claims again when the other has taken it: now and then,
+/// and not with each round trip. Both learn of the grant.
+#[tokio::test]
+async fn two_clients_that_wait_for_one_claim_take_it_from_each_other_now_and_then_only() {
+    const WHILE: Duration = Duration::from_secs(4);
+    let (server, name) = (redis().unwrap().address(), name());
+    let [one, two] = [store(server).await, store(server).await];
+    let holder = Claimant::new(&one, &name, LONG).await;
+    let claim = Claimant::new(&one, &name, LONG).await;
+    let elsewhere = claim.through(&two);
+    holder.granted().await;
+    let sent = AtomicU32::new(0);
+    let (one, two, leave) = (granted(&claim, &sent), granted(&elsewhere, &sent), async {
+        tokio::time::sleep(WHILE).await;
+        let sent = sent.load(Ordering::Relaxed);
+        holder.release().await;
+        sent
+    });
+    let (one, two, sent) = within(TIME_LIMIT, async { tokio::join!(one, two, leave) }).await;
+    assert_eq!(one, two);
+    eprintln!("{sent} claims in {WHILE:?}");
+    assert!((4..=25).contains(&sent), "{sent} claims in {WHILE:?}");
+    claim.release().await;
+}
+
+/// Claims and waits, as an engine does, until the claim is granted. Returns the token.
+async fn granted(claim: &Claimant, sent: &AtomicU32) -> u64 {
+    loop {
+        sent.fetch_add(1, Ordering::Relaxed);
+        match claim.send().await.unwrap() {
+            Verdict::Granted { token, .. } => return token,
+            Verdict::Queued { seen, look_again, .. } => {
+                if let Wake::Granted { token } = claim.wait(seen, look_again).await {
+                    return token;
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 /// The channels on which clients hear of their claims on this name.

@@ -325,8 +325,11 @@ impl World {
 
     pub(super) async fn look(&mut self) -> usize {
         let which = self.pick(self.tried.len());
-        let Tried { claim, line, .. } = self.tried[which].clone();
-        let ours = layout::look_answer(&claim.key, &self.server.ask(&layout::look(&claim.key))).unwrap();
+        let Tried { claim, line, waits_at, .. } = self.tried[which].clone();
+        let client = if self.seed.happens(300) { self.pick(CLIENTS) } else { waits_at };
+        let channel = self.clients[client].channel();
+        let channel = Channel { bytes: channel.as_bytes().into(), sharded: false };
+        let ours = layout::look_answer(&claim.key, &self.server.ask(&layout::look(&claim.key, &channel))).unwrap();
         // The memory store grants when it is looked at; so let both.
         self.server.ask(&layout::line(&claim.key.name, None));
         let entry = self.entry(which).await.filter(|entry| !entry.kept);
@@ -335,7 +338,9 @@ impl World {
                 self.token(line, entry.token.unwrap(), token);
             }
             // It grants nothing.
-            (ClaimStatus::Queued | ClaimStatus::First, Some(_)) | (ClaimStatus::Absent, None) => {}
+            (ClaimStatus::Queued | ClaimStatus::First, Some(_)) => assert_eq!(client, waits_at),
+            (ClaimStatus::Elsewhere, Some(_)) => assert_ne!(client, waits_at),
+            (ClaimStatus::Absent, None) => {}
             (ours, entry) => panic!("{ours:?}, not {entry:?}"),
         }
         line
