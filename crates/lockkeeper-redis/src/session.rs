@@ -18,25 +18,36 @@ pub(super) async fn open(store: &RedisStore, id: &SessionId, spec: &SessionSpec)
     Ok(Opened { ttl: spec.ttl })
 }
 
+/// Lets the server remember that the session is closed, unless it belongs to this client alone. The request has its place in
+/// the order when this returns.
+pub(super) fn close(store: &RedisStore, id: &SessionId) -> Result<impl Future<Output = Result<()>> + Send + use<>> {
+    let key = (!store.0.session_claims.is_own(id)).then(|| SessionKey::of(id));
+    let closed = key.map(|key| Ok::<_, Error>((ask(store, &key, key.close(TOMBSTONE_MIN))?, key))).transpose()?;
+    Ok(async move {
+        let Some((closed, key)) = closed else { return Ok(()) };
+        closed.await?.read(|value| key.is_closed(value)).map(drop)
+    })
+}
+
 /// The session is over, and nothing of it is left.
-pub(super) async fn ended(store: &RedisStore, id: &SessionId) -> Result<()> {
-    if !store.0.session_claims.is_own(id) {
-        let key = SessionKey::of(id);
-        ask(store, &key, key.close(TOMBSTONE_MIN)).await?;
-    }
+pub(super) fn ended(store: &RedisStore, id: &SessionId) {
     store.0.session_claims.close(id, store.0.clock.now() + TOMBSTONE_MIN);
-    Ok(())
 }
 
 /// Whether a client has closed a detached session.
 async fn is_closed(store: &RedisStore, id: &SessionId) -> Result<bool> {
     let key = SessionKey::of(id);
-    let said = ask(store, &key, key.look()).await.map_err(Error::without_effect)?;
-    said.read(SessionKey::is_closed)
+    let said = ask(store, &key, key.look())?.await.map_err(Error::without_effect)?;
+    said.read(|value| key.is_closed(value)).map_err(Error::without_effect)
 }
 
-async fn ask(store: &RedisStore, key: &SessionKey, request: Request) -> Result<Said> {
+fn ask(
+    store: &RedisStore,
+    key: &SessionKey,
+    request: Request,
+) -> Result<impl Future<Output = Result<Said>> + Send + use<>> {
     store.check_process()?;
-    let said = store.0.servers.send(key.slot, request, NoFallback).await;
-    said.map_err(|error| fault::about(error, key.key()))
+    let said = store.0.servers.send(key.slot, request, NoFallback);
+    let key = key.key().to_owned();
+    Ok(async move { said.await.map_err(|error| fault::about(error, &key)) })
 }

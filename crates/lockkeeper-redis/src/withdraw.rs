@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::{RedisStore, layout, session};
-use crate::Result;
 use crate::store::{ClaimId, ClaimKey, Live, LiveState, SessionId, TOMBSTONE_MIN, Withdrawal};
+use crate::{Error, Result};
 
 pub(super) async fn withdraw(store: &RedisStore, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
     // Whatever comes of this, nobody waits for it any more.
@@ -17,7 +17,8 @@ pub(super) async fn withdraw(store: &RedisStore, key: &ClaimKey, tombstone: Opti
     Ok(withdrawal)
 }
 
-/// The server knows no sessions: each claim is withdrawn, in requests that are sent together.
+/// The server knows no sessions: each claim is withdrawn, in requests that are sent together, behind the one that closes the
+/// session. No request that this client sends later finds it open.
 pub(super) async fn close(store: &RedisStore, id: &SessionId, live: &[Live]) -> Result<()> {
     let mut all: HashMap<ClaimId, (ClaimKey, Option<Duration>)> =
         store.0.session_claims.of(id).into_iter().map(|key| (key.id, (key, None))).collect();
@@ -26,6 +27,7 @@ pub(super) async fn close(store: &RedisStore, id: &SessionId, live: &[Live]) -> 
         let tombstone = (live.state == LiveState::InFlight).then_some(TOMBSTONE_MIN);
         all.insert(live.key.id, (live.key.clone(), tombstone));
     }
+    let ended = session::close(store, id)?;
     let mut sent = Vec::new();
     for (key, tombstone) in all.values() {
         store.0.pushed.waiting.left(key.id);
@@ -41,5 +43,8 @@ pub(super) async fn close(store: &RedisStore, id: &SessionId, live: &[Live]) -> 
         closed = closed.and(withdrawn.map(drop));
     }
     closed?;
-    session::ended(store, id).await
+    // The claims are withdrawn, whatever the server says about the session.
+    ended.await.map_err(Error::with_unknown_effect)?;
+    session::ended(store, id);
+    Ok(())
 }

@@ -14,6 +14,7 @@ mod refusals;
 mod replies;
 mod restarts;
 mod rights;
+mod sessions;
 mod several_clients;
 mod silence;
 mod waiters;

@@ -39,6 +39,8 @@ pub(super) static SWAP: LazyLock<Script> =
     LazyLock::new(|| Script::new(inlined(include_str!("../lua/swap.lua")).leak()));
 
 /// Of the store.
+pub(super) static SESSION: LazyLock<Script> =
+    LazyLock::new(|| Script::new(inlined(include_str!("../lua/session.lua")).leak()));
 pub(super) static ID: LazyLock<Script> = LazyLock::new(|| Script::new(inlined(include_str!("../lua/id.lua")).leak()));
 
 /// The scripts of the requests that follow each other without waiting. A release that is not awaited must not fall behind
@@ -49,7 +51,7 @@ fn of_claims() -> Vec<&'static Script> {
 
 /// All of them.
 #[cfg(any(test, feature = "testing"))]
-pub(crate) static SCRIPTS: LazyLock<[&Script; 15]> = LazyLock::new(|| {
+pub(crate) static SCRIPTS: LazyLock<[&Script; 16]> = LazyLock::new(|| {
     [
         &CLAIM,
         &WITHDRAW,
@@ -65,6 +67,7 @@ pub(crate) static SCRIPTS: LazyLock<[&Script; 15]> = LazyLock::new(|| {
         &WITHDRAW_OPEN,
         &RENEW_OPEN,
         &SWAP,
+        &SESSION,
         &ID,
     ]
 });
