@@ -61,7 +61,10 @@ impl Store for RedisStore {
         self.check_process()?;
         let asked = self.0.servers.send(layout::slot(layout::ID_KEY.as_bytes()), layout::id(), NoFallback);
         let said = asked.await.map_err(fault::of_id)?;
-        said.read(layout::id_answer)
+        let id = said.read(layout::id_answer)?;
+        // A master without it would make another one.
+        self.0.servers.replicated_by(&said.proof(), || layout::ID_MARK.into()).await?;
+        Ok(id)
     }
 
     fn on_loss(&self, listener: Losses) {

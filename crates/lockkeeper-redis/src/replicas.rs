@@ -12,7 +12,6 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::Mutex;
 
 use super::fault;
-use super::layout::Keys;
 use super::wire::{Endpoint, Link, Request, Value};
 use crate::{Error, ErrorKind, Result};
 
@@ -49,24 +48,24 @@ impl Replicas {
         (needed > 0).then(|| Self { needed, masters: std::sync::Mutex::default() })
     }
 
-    /// Waits until enough replicas of this master have what it has answered so far in this run. The keys are ones that it
-    /// has, or has while their slot is on its way to it (`asking`).
+    /// Waits until enough replicas of this master have what it has answered so far in this run. The mark is a key of a slot
+    /// that it has, or has while the slot is on its way to it (`asking`).
     ///
     /// # Errors
     /// `Unavailable`, of unknown effect: what was granted stands.
-    pub(super) async fn have_it(&self, master: &Link, run: &str, keys: &Keys, asking: bool) -> Result<()> {
+    pub(super) async fn have_it(&self, master: &Link, run: &str, mark: &[u8], asking: bool) -> Result<()> {
         let rounds = self.rounds(master.endpoint(), run);
         let mine = rounds.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let mut batch = rounds.batch.lock().await;
         if batch.covers < mine {
             let covers = rounds.asked.load(Ordering::SeqCst);
-            batch.found = batch.round(master, run, (keys, asking), self.needed).await?;
+            batch.found = batch.round(master, run, (mark, asking), self.needed).await?;
             batch.covers = covers;
         }
         if batch.found >= self.needed {
             return Ok(());
         }
-        let problem = format!("{} of {} replicas have acknowledged the lock in time", batch.found, self.needed);
+        let problem = format!("{} of {} replicas have acknowledged it in time", batch.found, self.needed);
         Err(Error::new(ErrorKind::Unavailable, problem)
             .with_remedy("a look at the replicas, or a lower min-replicas")
             .with_unknown_effect())
@@ -83,7 +82,7 @@ impl Replicas {
     }
 }
 
-/// Of a lock of which nobody can tell any more whether this server's replicas have it.
+/// Of something of which nobody can tell any more whether this server's replicas have it.
 pub(super) fn unproven(master: &Endpoint) -> Error {
     let problem = format!("{master} was restarted, or another server answers there, before replicas had the lock");
     Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment").with_unknown_effect()
@@ -91,7 +90,7 @@ pub(super) fn unproven(master: &Endpoint) -> Error {
 
 impl Batch {
     /// How many replicas have what was written before this. It waits for half of the time that an answer may take.
-    async fn round(&mut self, master: &Link, run: &str, (keys, asking): (&Keys, bool), needed: u32) -> Result<u32> {
+    async fn round(&mut self, master: &Link, run: &str, (mark, asking): (&[u8], bool), needed: u32) -> Result<u32> {
         let unknown = |error| fault::of(error).with_unknown_effect();
         let link = match self.link.take().filter(Link::is_connected) {
             Some(link) => link,
@@ -101,10 +100,9 @@ impl Batch {
         if link.run().and_then(|there| there.id).as_deref() != Some(run) {
             return Err(unproven(master.endpoint()));
         }
-        let mark = [b"lk:{", keys.encoded(), b"}:r"].concat();
         let (needed, within) = (needed.to_string(), (link.timeout() / 2).as_millis().to_string());
         let round = [
-            Request::command(&[b"SET", &mark, b"", b"PX", MARK_MS]),
+            Request::command(&[b"SET", mark, b"", b"PX", MARK_MS]),
             Request::command(&[b"WAIT", needed.as_bytes(), within.as_bytes()]),
         ];
         let link = self.link.insert(link);
@@ -132,6 +130,7 @@ mod tests {
 
     use super::super::wire::tests::peer::{Peer, RUN, echo, patient, within};
     use super::*;
+    use crate::layout::Keys;
     use lockkeeper_core::Effect;
 
     /// The master takes nothing any more, so that a round stays unwritten; then the connection is lost.
@@ -142,7 +141,7 @@ mod tests {
         let replicas = Arc::new(Replicas::needed(1).unwrap());
         let asked = || {
             let (replicas, master, keys) = (Arc::clone(&replicas), master.clone(), keys.clone());
-            tokio::spawn(async move { replicas.have_it(&master, RUN, &keys, false).await })
+            tokio::spawn(async move { replicas.have_it(&master, RUN, &keys.mark(), false).await })
         };
         let first = asked();
         let mut remote = peer.connection().await;
@@ -158,7 +157,7 @@ mod tests {
             drop(link.send(echo(&"x".repeat(4 << 20))));
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let mut second = pin!(replicas.have_it(&master, RUN, &keys, false));
+        let mut second = pin!(replicas.have_it(&master, RUN, &keys.mark(), false));
         assert!(matches!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
         drop(remote);
         let error = within(second).await.unwrap_err();
@@ -182,7 +181,7 @@ mod tests {
         let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
         let (master, _remote, _received) = peer.link(patient()).await;
         let replicas = Replicas::needed(1).unwrap();
-        let asked = || Box::pin(replicas.have_it(&master, RUN, &keys, false));
+        let asked = || Box::pin(replicas.have_it(&master, RUN, &keys.mark(), false));
         let (mut first, mut second, mut third) = (asked(), asked(), asked());
         let mut cx = Context::from_waker(Waker::noop());
         assert!(first.as_mut().poll(&mut cx).is_pending());
@@ -212,7 +211,7 @@ mod tests {
         let replicas = Arc::new(Replicas::needed(1).unwrap());
         let asked = {
             let (replicas, master) = (Arc::clone(&replicas), master.clone());
-            tokio::spawn(async move { replicas.have_it(&master, "the run before", &keys, false).await })
+            tokio::spawn(async move { replicas.have_it(&master, "the run before", &keys.mark(), false).await })
         };
         let mut remote = peer.connection().await;
         let error = within(asked).await.unwrap().unwrap_err();

@@ -177,9 +177,14 @@ impl Servers {
 
     /// Waits until enough replicas of the server that has answered so have what was granted with these keys.
     pub(super) async fn replicated(&self, proof: &Proof, keys: &Keys) -> Result<()> {
+        self.replicated_by(proof, || keys.mark()).await
+    }
+
+    /// The same for what was answered about another key; `mark` is a key of the same slot.
+    pub(super) async fn replicated_by(&self, proof: &Proof, mark: impl FnOnce() -> Vec<u8>) -> Result<()> {
         match (&self.replicas, proof) {
             (None, _) | (_, Proof::Needless) => Ok(()),
-            (Some(replicas), Proof::By(by, run)) => replicas.have_it(&by.link, run, keys, by.asking).await,
+            (Some(replicas), Proof::By(by, run)) => replicas.have_it(&by.link, run, &mark(), by.asking).await,
             (_, Proof::Lost(endpoint)) => Err(replicas::unproven(endpoint)),
         }
     }

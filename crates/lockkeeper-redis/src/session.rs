@@ -1,5 +1,7 @@
 //! The life of a session: servers know of one only that a detached session was closed.
 
+use std::sync::Arc;
+
 use super::layout::SessionKey;
 use super::route::NoFallback;
 use super::servers::Said;
@@ -23,9 +25,12 @@ pub(super) async fn open(store: &RedisStore, id: &SessionId, spec: &SessionSpec)
 pub(super) fn close(store: &RedisStore, id: &SessionId) -> Result<impl Future<Output = Result<()>> + Send + use<>> {
     let key = (!store.0.session_claims.is_own(id)).then(|| SessionKey::of(id));
     let closed = key.map(|key| Ok::<_, Error>((ask(store, &key, key.close(TOMBSTONE_MIN))?, key))).transpose()?;
+    let servers = Arc::clone(&store.0.servers);
     Ok(async move {
         let Some((closed, key)) = closed else { return Ok(()) };
-        closed.await?.read(|value| key.is_closed(value)).map(drop)
+        let said = closed.await?;
+        said.read(|value| key.is_closed(value))?;
+        servers.replicated_by(&said.proof(), || key.mark()).await
     })
 }
 

@@ -13,6 +13,9 @@ use crate::wire::Request;
 /// Where the id is. It has no hash tag: in a cluster it has the slot of the whole key.
 pub(crate) const ID_KEY: &str = "lk:id";
 
+/// A key of the same slot, which `WAIT` needs: see `replicas.rs`.
+pub(crate) const ID_MARK: &str = "lk:id:{lk:id}:r";
+
 /// What the key begins with if lockkeeper has written it.
 const OURS: &[u8] = b"lockkeeper-store:";
 
@@ -51,6 +54,8 @@ mod tests {
     #[test]
     fn it_has_one_slot() {
         assert_eq!(slot(ID_KEY.as_bytes()), SLOT);
+        let tag = ID_MARK.split(['{', '}']).nth(1).unwrap();
+        assert_eq!(slot(tag.as_bytes()), SLOT);
     }
 
     const SLOT: u16 = 2766;

@@ -60,6 +60,11 @@ impl Keys {
         String::from_utf8_lossy(self.all()[0]).into_owned()
     }
 
+    /// A key of the same slot, which `WAIT` needs: see `replicas.rs`.
+    pub(crate) fn mark(&self) -> Vec<u8> {
+        [self.all()[0], b":r"].concat()
+    }
+
     /// The name, unless the key holds only a hash of it.
     pub(crate) fn name(&self) -> Result<Option<LockName>> {
         if is_hash(self.encoded()) {

@@ -31,7 +31,7 @@ pub(crate) use self::admin::{
 use self::bytes::Reader;
 pub(crate) use self::channel::{Channel, ClientId, Push, changes_channel, name_of_channel, pushed};
 pub(crate) use self::claim::{claim, claim_answer, claim_open};
-pub(crate) use self::id::{ID_KEY, id, id_answer};
+pub(crate) use self::id::{ID_KEY, ID_MARK, id, id_answer};
 pub(crate) use self::keys::{Keys, slot};
 pub(crate) use self::line::{is_longer, line, line_answer, observe, observe_answer};
 pub(crate) use self::register::{KeyLocation, load, load_answer, swap, swap_answer};

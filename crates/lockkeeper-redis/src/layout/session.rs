@@ -35,6 +35,11 @@ impl SessionKey {
         &self.key
     }
 
+    /// A key of the same slot, which `WAIT` needs: see `replicas.rs`.
+    pub(crate) fn mark(&self) -> Vec<u8> {
+        [self.key.as_bytes(), b":r"].concat()
+    }
+
     /// Remembers for so long that the session was closed, unless another program has its key.
     pub(crate) fn close(&self, remembered: Duration) -> Request {
         self.request(&remembered.as_millis().to_string())

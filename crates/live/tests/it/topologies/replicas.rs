@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use lockkeeper::store::Store;
+use lockkeeper::store::{SessionId, SessionSpec, Store};
 use lockkeeper::{Effect, ErrorKind, RedisStore};
 use lockkeeper_live::{Cluster, Redis, Sentinel};
 
@@ -62,6 +62,11 @@ async fn in_a_cluster_the_replica_of_the_slots_own_master_is_needed() {
     let there = (0..).map(|number| format!("name-{number}")).find(|name| owner(&cluster, name) != master).unwrap();
     let patient = keeper(&format!("{}?min-replicas=1&timeout=1s", cluster.url()), UNRENEWED).await;
     let held = patient.mutex(here).unwrap().lock().await.unwrap();
+    // Each of them has a slot of its own.
+    let url = format!("{}?min-replicas=1&timeout=30s", cluster.url());
+    let store = RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap();
+    store.id().await.unwrap();
+    store.close(&SessionId::random(), &[]).await.unwrap();
     cluster.node(master + 3).pause().unwrap();
     let free = careful.mutex(&*there).unwrap().lock().await.unwrap();
     free.release().await.unwrap();
@@ -148,6 +153,30 @@ async fn min_replicas_a_minimum_hold_counts_only_on_a_replica() {
     within(TIME_LIMIT, kept).await;
     claimant.release().await;
     assert!(claimant.line().await.entries[0].kept);
+}
+
+/// Without a replica, the new master would open the closed session again, and would have another id.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_end_of_a_session_and_the_id_of_the_store_count_only_on_a_replica() {
+    let master = Redis::start().unwrap();
+    let mut replica = Redis::builder().replica_of(&master).start().unwrap();
+    let url = format!("{}?min-replicas=1&timeout=5s", master.url());
+    let store = RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap();
+    let (session, spec) = (SessionId::random(), SessionSpec::new(LONG, Duration::ZERO));
+    // A replica has to connect first, and a busy one takes longer than the timeout for that.
+    let id = async { while store.id().await.is_err() {} };
+    within(TIME_LIMIT, id).await;
+    replica.pause().unwrap();
+    let errors = within(TIME_LIMIT, async { tokio::join!(store.close(&session, &[]), store.id()) }).await;
+    for error in [errors.0.expect_err("no replica has it"), errors.1.expect_err("no replica has it")] {
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+        assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
+    }
+    replica.resume().unwrap();
+    let closed = async { while store.close(&session, &[]).await.is_err() {} };
+    within(TIME_LIMIT, closed).await;
+    let error = store.open(&session, &SessionSpec { detached: true, ..spec }).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionLost);
 }
 
 /// The outcome of a granted claim whose answer is read only after `change`: the replicas of the
