@@ -1,6 +1,7 @@
 //! What a connection and a server say, in our words.
 
 use super::checks::{self, SHOWN_RIGHTS};
+use super::layout::SESSION_KEYS;
 use super::wire::{FORGETFUL, HALF_WAY, IS_SENTINEL, LACKING, LACKS, NO_SERVER, Who, WireError, is_unknown_command};
 use crate::net::{OF_AUTHORITY, OTHER_NAME, UNFIT, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
 use crate::{Error, ErrorKind};
@@ -147,6 +148,19 @@ pub(super) fn foreign(key: &str, what: &str) -> Error {
     ))
 }
 
+/// The same of a request about a detached session, whose key is `key`.
+pub(super) fn of_session(error: WireError, key: &str) -> Error {
+    let is_key = |message: &str| message.contains(" key");
+    let may_not = matches!(&error, WireError::Server { code, message, .. } if code == "NOPERM" && is_key(message));
+    let error = about(error, key);
+    if may_not { error.with_remedy(right_to_sessions()) } else { error }
+}
+
+/// What to do where a user may not touch the keys of detached sessions.
+pub(super) fn right_to_sessions() -> String {
+    format!("ACL SETUSER NAME {SESSION_KEYS}, the right to the keys of detached sessions")
+}
+
 /// The same of the request for the store's id.
 pub(super) fn of_id(error: WireError) -> Error {
     match error {
@@ -231,6 +245,22 @@ mod tests {
             let text = of(WireError::NotSent(format!("h:1 cannot be reached: TLS failed: {said}")));
             assert!(text.remedy().unwrap_or_default().starts_with(parameter), "{text}");
         }
+    }
+
+    /// The words of Redis 6.2 and 7.0, and of 7.2 and Valkey.
+    #[test]
+    fn who_may_not_touch_a_session_is_told_the_rule_of_its_keys() {
+        let remedy =
+            |message: &str| of_session(WireError::server("NOPERM", message), "lk:s:{0}").remedy().map(str::to_owned);
+        let keys = [
+            "this user has no permissions to access one of the keys used as arguments",
+            "No permissions to access a key",
+        ];
+        for message in keys {
+            assert!(remedy(message).is_some_and(|remedy| remedy.contains("~lk:s:{*")), "{message}");
+        }
+        let command = "this user has no permissions to run the 'evalsha' command";
+        assert_eq!(remedy(command).as_deref(), Some(SHOWN_RIGHTS));
     }
 
     #[test]

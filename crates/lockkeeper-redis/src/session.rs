@@ -54,5 +54,5 @@ fn ask(
     store.check_process()?;
     let said = store.0.servers.send(key.slot, request, NoFallback);
     let key = key.key().to_owned();
-    Ok(async move { said.await.map_err(|error| fault::about(error, &key)) })
+    Ok(async move { said.await.map_err(|error| fault::of_session(error, &key)) })
 }

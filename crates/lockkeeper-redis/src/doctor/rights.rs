@@ -41,6 +41,16 @@ pub(super) async fn examine(
             Err(error) => return Finding::failed("rights", &error),
         }
     }
+    for link in store.0.servers.masters() {
+        match refused_session(&link).await {
+            Ok(None) => {}
+            Ok(Some(refused)) => {
+                let finding = format!("this user may do all that locks need, but may not detach them: {refused}");
+                return Finding::warn("rights", finding, fault::right_to_sessions());
+            }
+            Err(error) => return Finding::failed("rights", &error),
+        }
+    }
     let finding = Finding::ok("rights", "this user may do all that locks need; a user with these rights is enough");
     // Behind the rest of the line, as in a failure: it is long.
     finding.with_remedy(rule(builder, shards))
@@ -74,6 +84,20 @@ async fn refused(needed: &[Needed], prefix: &str, link: &Link, within: Duration)
     let more = refused.split_off(refused.len().min(SHOWN)).len();
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     Ok(how.map(|how| format!("{} refuses {}{more}: {how}", link.endpoint(), refused.join(", "))))
+}
+
+/// How the server refuses the keys of detached sessions. The key that is tried stands for none: nothing is there, so that
+/// nothing is set.
+async fn refused_session(link: &Link) -> Result<Option<String>> {
+    let set = Request::command(&[b"SET", b"lk:s:{lockkeeper-doctor}", b"", b"XX", b"PX", b"1000"]);
+    match link.send(set).await {
+        Err(WireError::Server { code, message, .. }) if is_refusal(&code, &message) => {
+            Ok(Some(format!("{} refuses the keys lk:s:{{*: {code} {message}", link.endpoint())))
+        }
+        // As above, whatever else a server has against it came after the rights.
+        Ok(_) | Err(WireError::Server { .. }) => Ok(None),
+        Err(broken) => Err(fault::of(broken)),
+    }
 }
 
 /// Whether messages arrive: they wake the waiters.

@@ -38,7 +38,7 @@ pub(crate) use self::register::{KeyLocation, load, load_answer, swap, swap_answe
 pub(crate) use self::renew::{renew, renew_answer, renew_open, withdraw, withdraw_answer, withdraw_open};
 #[cfg(test)]
 pub(crate) use self::scripts::SCRIPTS;
-pub(crate) use self::session::SessionKey;
+pub(crate) use self::session::{SESSION_KEYS, SessionKey};
 pub(crate) use self::status::{ClaimStatus, look, look_answer};
 use crate::Result;
 use crate::store::Revision;

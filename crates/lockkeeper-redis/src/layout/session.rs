@@ -17,6 +17,9 @@ const WHAT: &str = "SESSION";
 /// How the key of a session begins; a hash and a brace follow.
 const OPEN: &str = "lk:s:{";
 
+/// What a rule about keys has to cover for detached sessions: no rule about the names of locks does.
+pub(crate) const SESSION_KEYS: &str = "~lk:s:{*";
+
 /// Where it is said that a session was closed, in the keyspace and in a cluster. The key has a hash of the id, which is
 /// a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +95,7 @@ mod tests {
     fn a_session_has_a_key_that_does_not_show_its_id() {
         let (one, other) = (SessionId::new("secret"), SessionId::new("another"));
         let key = SessionKey::of(&one);
+        assert!(key.key().starts_with(SESSION_KEYS.trim_matches(['~', '*'])), "{key:?}");
         assert!(key.key().starts_with(OPEN) && !key.key().contains("secret"), "{key:?}");
         assert_ne!(key, SessionKey::of(&other));
         assert_eq!(key.slot, slot(key.key()[OPEN.len()..].trim_end_matches('}').as_bytes()));

@@ -3,10 +3,13 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use lockkeeper::{ErrorKind, Keeper, RedisStore};
+use lockkeeper::doctor::Level;
+use lockkeeper::store::{Live, LiveState, SessionId, Store as _};
+use lockkeeper::{Effect, ErrorKind, Keeper, RedisStore};
 use lockkeeper_live::{Cluster, Redis};
 
-use super::{TIME_LIMIT, name, until_waiting, within};
+use super::sessions::detached;
+use super::{Claimant, LONG, TIME_LIMIT, name, until_waiting, within};
 
 const TTL: Duration = Duration::from_secs(15);
 
@@ -77,6 +80,74 @@ async fn a_user_who_may_not_do_what_scripts_do_is_refused_when_the_store_is_open
     guard.release().await.unwrap();
     let keys: Vec<String> = server.query(&["KEYS", "*"]).unwrap();
     assert_eq!(keys, ["lk:{team%2Flock}"], "the trial has left something");
+}
+
+/// The rule for a team that docs/operations.md has, for a user with the password `pw`.
+fn rule_of_a_team() -> Vec<String> {
+    let document = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md"));
+    let rule = document.split("ACL SETUSER billing ").nth(1).unwrap().split("```").next().unwrap();
+    rule.split_whitespace().map(|word| word.replace(">PASSWORD", ">pw")).collect()
+}
+
+/// Gives the user of the team these rights, and connects as this user.
+async fn as_team(server: &Redis, rules: &[&str]) -> RedisStore {
+    server.run(&[&["ACL", "SETUSER", "billing"], rules].concat()).unwrap();
+    let url = format!("redis://billing:pw@{}", server.address());
+    RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap()
+}
+
+/// Two clients with the rights of a team share a detached session, and end it.
+#[tokio::test]
+async fn a_user_with_the_documented_rights_of_a_team_detaches_locks() {
+    let server = Redis::start().unwrap();
+    let rule = rule_of_a_team();
+    let rule: Vec<_> = rule.iter().map(String::as_str).collect();
+    let [one, other] = [as_team(&server, &rule).await, as_team(&server, &rule).await];
+    let session = SessionId::random();
+    one.open(&session, &detached()).await.unwrap();
+    other.open(&session, &detached()).await.unwrap();
+    let held = Claimant::new(&one, "billing/lock", LONG).await;
+    held.granted().await;
+    other.close(&session, &[]).await.unwrap();
+    assert_eq!(one.open(&session, &detached()).await.unwrap_err().kind(), ErrorKind::SessionLost);
+    held.release().await;
+    // The session of a process needs no right but that to its locks.
+    let keys = ["resetkeys", "~lk:{billing%2F*"];
+    let bare = as_team(&server, &keys).await;
+    let claimant = Claimant::new(&bare, "billing/lock", LONG).await;
+    claimant.granted().await;
+    bare.close(&claimant.claim.key.session, &[]).await.unwrap();
+}
+
+/// Without the right to the keys of sessions, an attempt to detach a lock, and the end of a detached
+/// session, fail and name the right.
+#[tokio::test]
+async fn who_may_not_touch_the_keys_of_sessions_is_told_which_right_is_missing() {
+    let server = Redis::start().unwrap();
+    let rule = rule_of_a_team();
+    let rule: Vec<_> = rule.iter().map(String::as_str).collect();
+    let team = as_team(&server, &[&rule[..], &["resetkeys", "~lk:{billing%2F*"]].concat()).await;
+    let session = SessionId::random();
+    let names_the_right = |error: lockkeeper::Error| {
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(error.remedy().is_some_and(|remedy| remedy.contains("~lk:s:{*")), "{error}");
+        error
+    };
+    let error = names_the_right(team.open(&session, &detached()).await.unwrap_err());
+    assert_eq!(error.effect(), Effect::None, "{error}");
+    let url = format!("redis://billing:pw@{}?prefix=billing/", server.address());
+    let examined = lockkeeper::doctor::examine(&url.parse().unwrap(), TIME_LIMIT).await;
+    let found = examined.iter().find(|found| found.check == "rights").unwrap();
+    assert!(
+        found.level == Level::Warn && found.remedy.as_ref().is_some_and(|remedy| remedy.contains("~lk:s:{*")),
+        "{found:?}"
+    );
+    let held = Claimant::new(&team, "billing/lock", LONG).await;
+    held.granted().await;
+    let live = [Live { key: held.claim.key.clone(), state: LiveState::Granted }];
+    let error = names_the_right(team.close(&session, &live).await.unwrap_err());
+    assert_eq!(error.effect(), Effect::Unknown, "its claims are withdrawn: {error}");
+    held.sees(&[]).await;
 }
 
 /// With sharded channels another right is needed: without it no client would get the message of a
