@@ -20,8 +20,8 @@ pub struct SessionClaims(Mutex<Sessions>);
 #[derive(Debug, Default)]
 struct Sessions {
     all: HashMap<SessionId, Session>,
-    /// When there are so many it is looked which of them have nothing that can be left at the server: nobody closes the
-    /// session of a detached lock here.
+    /// When there are so many it is looked which of them have nothing that can be left at the server, and may be another
+    /// client's: nobody closes the session of a detached lock here.
     look_at: usize,
     /// Those that were closed here, until when that is remembered.
     closed: HashMap<SessionId, Instant>,
@@ -133,7 +133,10 @@ impl SessionClaims {
 impl Sessions {
     fn forget_the_dead(&mut self, now: Instant) {
         if self.all.len() >= self.look_at.max(MIN_BEFORE_SWEEP) {
-            self.all.retain(|_, session| session.claims.values().any(|entry| entry.until > now));
+            self.all.retain(|_, session| {
+                session.claims.retain(|_, entry| entry.until > now);
+                session.is_own || !session.claims.is_empty()
+            });
             self.look_at = self.all.len() * 2;
         }
     }
@@ -223,11 +226,13 @@ mod tests {
         let (claims, id, mut now) = opened();
         for _ in 0..4 * MIN_BEFORE_SWEEP {
             let other = SessionId::random();
-            claims.open(&other, &SessionSpec::new(TTL, Duration::ZERO));
+            claims.open(&other, &SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) });
             claims.claim(&claim(&other), now);
             now = now + TTL * 3;
         }
         assert!(claims.lock().all.len() <= MIN_BEFORE_SWEEP + 1, "{}", claims.lock().all.len());
+        // It has no claim, and is open all the same.
+        assert!(claims.is_own(&id));
         let kept = claim(&id);
         claims.claim(&kept, now);
         assert_eq!(claims.of(&id), [kept.key]);
