@@ -64,7 +64,7 @@ const WORDS: &[Word] = &[
     Word { word: "tells", instead: "reports", in_names: true, in_comments: 33 },
     Word { word: "told", instead: "reported", in_names: true, in_comments: 38 },
     Word { word: "weather", instead: "fault profile", in_names: false, in_comments: 0 },
-    Word { word: "whoever", instead: "the claim, the client", in_names: true, in_comments: 19 },
+    Word { word: "whoever", instead: "the claim, the client", in_names: true, in_comments: 18 },
     Word { word: "whom", instead: "the claim, the client", in_names: true, in_comments: 9 },
 ];
 

@@ -1,7 +1,7 @@
 //! The native layout: the arguments of the scripts, and what their answers say. Nothing here does I/O.
 //!
-//! `lua/record.lua` says how a line is kept. While one claim is alone in it that is one short string; who waits stands in
-//! two side keys, and whoever is granted by somebody else's leaving hears of it by a push to the channel it gave.
+//! `lua/record.lua` says how a line is kept. A line with one claim is one short string. The waiters are in two side keys.
+//! A claim that is granted because another claim has left learns of the grant by a push to the channel that it named.
 
 mod admin;
 mod bytes;

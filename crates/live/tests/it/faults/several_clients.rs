@@ -52,8 +52,8 @@ async fn a_grant_that_a_late_copy_of_another_client_makes_is_reported_to_the_cli
     a_learns_of_the_grant_that(async |elsewhere| drop(elsewhere.granted().await)).await;
 }
 
-/// Another client sends the claim while client A hears nothing. A finds that when it hears again,
-/// and its next claim brings its wake-ups back.
+/// Another client sends the claim while client A is cut off. Client A finds that when it is
+/// connected again, and its next claim brings its wake-ups back.
 #[tokio::test]
 async fn a_client_finds_that_another_one_took_its_claim_while_it_heard_nothing() {
     let (server, name) = (redis().unwrap().address(), name());
@@ -126,7 +126,7 @@ async fn granted(claim: &Claimant, sent: &AtomicU32) -> u64 {
     }
 }
 
-/// The channels on which clients hear of their claims on this name.
+/// The channels on which clients receive messages about their claims on this name.
 fn channels(cluster: &Cluster, name: &str) -> Option<Vec<String>> {
     let pattern = format!("lk:w:{{{}}}:*", name.replace('/', "%2F"));
     let of = |node: &lockkeeper_live::Redis| node.query::<Vec<String>>(&["PUBSUB", "SHARDCHANNELS", &pattern]).ok();

@@ -94,7 +94,8 @@ impl World {
             (Ok(Verdict::Granted { token, ttl }), Ok(Verdict::Granted { token: theirs, ttl: kept })) => {
                 assert_eq!(ttl, kept);
                 self.token(line, theirs, token);
-                // The client that waits for a grant is told, although another client has it in its answer.
+                // The client that waits for a grant gets a message, although another client has the
+                // grant in its answer.
                 if sender == waits_at || !is_known {
                     self.tried[which].waits_at = sender;
                     self.notified(which);

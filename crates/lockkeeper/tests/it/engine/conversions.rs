@@ -249,7 +249,7 @@ async fn a_change_goes_on_above_the_numbers_of_others() {
     let key = ClaimKey { name: "n".parse().unwrap(), session: SessionId::random(), id: claimed.ids[0] };
     assert_eq!(world.store.amend(&key, 1 << 40, &Amend::Value((*b"theirs").into())).await.unwrap(), Amended::Done);
     let reader = writer.downgrade().await.unwrap();
-    // The other process has learned the same last number, and must not take its next change for ours.
+    // The other process has learned the same last number, and must not take our change for its own.
     let theirs = world.store.amend(&key, (1 << 40) + 1, &Amend::Value((*b"later").into())).await.unwrap();
     assert!(matches!(theirs, Amended::Older { last } if last > (1 << 40) + 1), "{theirs:?}");
     let line = world.store.line(&key.name).await.unwrap();

@@ -127,7 +127,7 @@ async fn a_wait_that_ends_between_two_parts_keeps_the_first_and_reports_it() {
     assert_eq!([world.line("a").await.len(), world.line("b").await.len()], [1, 0]);
 }
 
-/// The share that one of them has taken is the last, and nobody polls it.
+/// The last share of the claim belongs to the attempt, and no task polls the attempt.
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_guard_is_gone_is_given_back_where_only_an_attempt_that_is_left_shares_it() {
     let world = World::new();

@@ -85,7 +85,7 @@ impl Wake for Woken {
     }
 }
 
-/// The engine's thread has the second share ready, and its attempt is polled no more.
+/// The engine's thread has the second share ready, and no task polls its attempt any more.
 #[tokio::test]
 async fn a_share_that_nobody_collects_does_not_keep_the_lock() {
     let world = World::real();
