@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::test::{cargo, exit_code, say};
+use crate::commands::{cargo, exit_code, say};
 
 /// The table goes to stdout, cargo's output to stderr.
 pub(crate) fn run(root: &Path, goals: &[String]) -> Result<ExitCode> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::budgets::{self, Budgets};
-use crate::test::without_own_variables;
+use crate::commands::without_own_variables;
 
 /// The name of each step, and its line for a shell. Steps that fail fast come first.
 const STEPS: [(&str, &str); 7] = [

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use crate::commands::{cargo, say};
 use crate::packages::{self, Program};
-use crate::test::{Outcome, cargo, say};
+use crate::test::Outcome;
 
 /// What the build of a client of etcd starts.
 const PROTOC: &[Program] = &[Program { binary: "protoc", package: "protobuf-compiler", variable: None }];

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::packages::{Program, install_missing, is_installed, say_and_run};
-use crate::test::cargo;
+use crate::commands::{cargo, say_and_run};
+use crate::packages::{Program, install_missing, is_installed};
 
 const MODULES: [&str; 2] = ["interop/go", "interop/oldest"];
 

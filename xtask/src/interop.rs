@@ -7,9 +7,10 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
+use crate::commands::{cargo, say_and_run};
 use crate::go;
-use crate::packages::{Program, install_missing, is_installed, say_and_run};
-use crate::test::{Total, cargo, run_tests};
+use crate::packages::{Program, install_missing, is_installed};
+use crate::test::{Total, run_tests};
 
 /// The tools that build the Rust etcd-client. Debian has the second one in a package of its own.
 const PROTOBUF: &[Program] = &[

@@ -3,6 +3,7 @@
 mod bench;
 mod budgets;
 mod ci;
+mod commands;
 mod compare;
 mod cpu;
 mod examples;

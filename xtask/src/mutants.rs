@@ -8,9 +8,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Result, bail};
 
+use crate::commands::{cargo, exit_code, say_and_run};
 use crate::go;
-use crate::packages::say_and_run;
-use crate::test::{cargo, exit_code};
 
 /// The crate that makes the mutants, from crates.io.
 const TOOL: &str = "cargo-mutants";

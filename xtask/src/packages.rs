@@ -1,10 +1,10 @@
 //! Installs Debian's packages.
 
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::test::say;
+use crate::commands::say_and_run;
 
 /// A program that has to be there.
 pub(crate) struct Program {
@@ -82,11 +82,6 @@ fn apt_get(is_root: bool) -> Command {
 fn is_root() -> Result<bool> {
     let id = Command::new("id").arg("-u").output().context("id -u")?;
     Ok(id.stdout.trim_ascii() == b"0")
-}
-
-pub(crate) fn say_and_run(command: &mut Command) -> Result<ExitStatus> {
-    let line = say(command);
-    command.status().with_context(|| format!("cannot run {line}"))
 }
 
 #[cfg(test)]

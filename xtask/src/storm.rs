@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-use crate::test::{cargo, exit_code, install, say};
+use crate::commands::{cargo, exit_code, say};
+use crate::test::install;
 
 /// The storms: the modules of `crates/live/tests/storms` that have one.
 const STORMS: [&str; 5] = ["cluster", "cluster_kills", "etcd", "file", "sentinel"];

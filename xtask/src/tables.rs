@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-use crate::test::{cargo, exit_code, say};
+use crate::commands::{cargo, exit_code, say};
 
 /// The module with the data and their tests.
 const TESTS: &str = "backend::promises::";

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::args::{ALL, Args};
-use super::{cargo, say};
+use crate::commands::{cargo, say};
 use crate::examples::Example;
 
 /// How the tests of a program spend most of their time.

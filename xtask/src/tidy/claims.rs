@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 
 /// A name of this many words is a sentence, and so the name of a test. A shorter name may be

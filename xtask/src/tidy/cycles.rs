@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 use super::tokens::{CodePath, Stands, Token, paths};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 use super::tokens::{CodePath, paths};
 

@@ -1,6 +1,6 @@
 //! Leftovers: unfinished code, tests that do not run, paths of a developer's machine.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 use super::tokens::tokens;
 

@@ -4,6 +4,7 @@
 
 mod claims;
 mod cycles;
+mod finding;
 mod imports;
 mod leftovers;
 mod names;
@@ -15,37 +16,17 @@ mod tests;
 mod tokens;
 mod words;
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
+use self::finding::Finding;
 use self::source::Source;
 
 /// Directories without files of the project.
 const SKIPPED: [&str; 3] = [".git", "target", "node_modules"];
-
-/// A finding, at a line.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Finding {
-    path: String,
-    line: usize,
-    message: String,
-}
-
-impl Finding {
-    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, message: message.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.path, self.line, self.message)
-    }
-}
 
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let files = read_all(root)?;

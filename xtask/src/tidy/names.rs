@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 
 /// The names that more than one type of a crate has today. No name may be added.

@@ -1,6 +1,6 @@
 //! Features with one place: the clock, the source of randomness, the start of tasks and threads.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 use super::tokens::{Token, paths};
 

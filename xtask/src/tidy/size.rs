@@ -1,7 +1,7 @@
 //! Long functions and files. They are reported, not refused: a long list of cases may be the
 //! clearest form.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 use super::tokens::{Token, tokens};
 

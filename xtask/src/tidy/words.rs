@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
+use super::finding::Finding;
 use super::tokens::tokens;
 
 /// A word, and its replacement.
