@@ -27,6 +27,7 @@ mod linear;
 mod operations;
 pub mod processes;
 mod recorder;
+mod rules;
 mod search;
 mod seed;
 mod steps;
@@ -40,11 +41,11 @@ mod walker;
 
 use std::collections::{BTreeSet, HashSet};
 use std::io::{self, BufRead};
-use std::time::Duration;
 
 pub use self::contestant::{Ask, Contestant, Held, Kind, LibraryClient};
 pub use self::entry::{Call, Entry, Outcome, What};
 pub use self::recorder::Recorder;
+pub use self::rules::Rules;
 pub use self::search::{Answer, linearize};
 pub use self::seed::{SEED, Seed};
 pub use self::steps::{Effect, HoldId, Lock, Step};
@@ -52,26 +53,11 @@ use self::uses::Uses;
 pub use self::violation::{Broken, Violation};
 pub use self::walk::Plan;
 pub use self::walker::{Habits, Walker};
-use lockkeeper::store::MAX;
 
 /// The recorded entries, in any order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     entries: Vec<Entry>,
-}
-
-/// The rules that a lock has to keep.
-#[derive(Clone, Copy, Debug)]
-pub struct Rules {
-    /// The capacity of the lock. If its claims name their own capacities, this is at least the
-    /// largest of them.
-    pub capacity: u32,
-    /// The lock-delay: how much longer than the guard reported the lock as held the store keeps a
-    /// lock that was not released.
-    pub lock_delay: Duration,
-    /// How long a claim may stay in the store after its client gave it up, for any reason. `None`
-    /// is without a limit.
-    pub lingers: Option<Duration>,
 }
 
 /// The numbers of a history that passed the check.
@@ -90,30 +76,7 @@ pub struct Summary {
     pub refusals: usize,
 }
 
-impl Rules {
-    /// The rules of a mutex, or of a read-write lock with exclusive writers.
-    pub fn exclusive() -> Self {
-        Self::permits(MAX)
-    }
-
-    /// The rules of a semaphore.
-    pub fn permits(capacity: u32) -> Self {
-        Self { capacity, lock_delay: Duration::ZERO, lingers: None }
-    }
-
-    /// The same rules with this lock-delay.
-    #[must_use]
-    pub fn delayed(self, lock_delay: Duration) -> Self {
-        Self { lock_delay, ..self }
-    }
-
-    /// The same rules, for a store in which no claim stays for longer than this after its end.
-    #[must_use]
-    pub fn lingering(self, lingers: Duration) -> Self {
-        Self { lingers: Some(lingers), ..self }
-    }
-}
-
+/// The numbers of a history that passed the check.
 impl History {
     /// The history of these entries.
     pub fn new(entries: Vec<Entry>) -> Self {
