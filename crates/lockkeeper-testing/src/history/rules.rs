@@ -1,4 +1,4 @@
-//! What the check of a history holds a lock to.
+//! The rules that the check of a history asks of a lock.
 
 use std::time::Duration;
 
