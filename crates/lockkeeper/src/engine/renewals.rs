@@ -54,8 +54,7 @@ impl Engine {
     /// When this claim is to be renewed next.
     pub(super) fn plan(&self, hold: &Hold, sent: Instant, every: Duration) {
         if hold.is_renewed() {
-            let due = hold.session.danger.again(sent).unwrap_or(sent + hold.spread(every));
-            hold.session.schedule(hold, due);
+            hold.session.schedule_after(hold, sent, every);
         } else {
             hold.session.unschedule(hold);
         }
@@ -189,7 +188,11 @@ impl Sent<'_> {
         let retry = self.engine.now() + jittered(session.wait_ttl / 10).max(Duration::from_millis(5));
         session.set_due(session.due().min(retry));
         for hold in holds {
-            session.claims.set_due(hold, hold.is_renewed().then_some(retry));
+            match hold.is_renewed() {
+                // A round of renewals that has begun since may ask for it sooner.
+                true => session.claims.bring_forward(hold, retry),
+                false => session.claims.set_due(hold, None),
+            }
         }
         // Others that are renewed in between do not make it good.
         let held = |hold: &&Arc<Hold>| hold.stage() == Stage::Granted && hold.is_renewed();

@@ -140,6 +140,19 @@ impl Session {
         self.watchdog.wake_by(at);
     }
 
+    /// A request that was sent at `sent` is the last one that has found this claim: it is to be renewed `every` later, or
+    /// soon, where the store may have forgotten it since.
+    pub(super) fn schedule_after(&self, hold: &Hold, sent: Instant, every: Duration) {
+        let at = self.claims.set_due_to(hold, || self.danger.again(sent).unwrap_or(sent + hold.spread(every)));
+        self.watchdog.wake_by(at);
+    }
+
+    /// This claim is to be renewed at `at` or before.
+    pub(super) fn renew_by(&self, hold: &Hold, at: Instant) {
+        self.claims.bring_forward(hold, at);
+        self.watchdog.wake_by(at);
+    }
+
     /// This claim is not renewed any more.
     pub(super) fn unschedule(&self, hold: &Hold) {
         self.claims.set_due(hold, None);

@@ -119,7 +119,8 @@ impl Attempts {
         if attempt.request.fixed {
             // Kept while the others are waited for.
             granted.hold().go_on_renewing();
-            attempt.engine.plan(granted.hold(), attempt.engine.now(), granted.hold().ttl() / 3);
+            let hold = granted.hold();
+            hold.session.renew_by(hold, attempt.engine.now() + hold.ttl() / 3);
         }
         Ok(granted)
     }

@@ -115,6 +115,14 @@ impl SessionClaims {
         lock(&self.claims).live.set_due(hold.key.id, at);
     }
 
+    /// The same with a time that is found out under the lock: a claim that is brought forward meanwhile stays so.
+    pub(in crate::engine) fn set_due_to(&self, hold: &Hold, at: impl FnOnce() -> Instant) -> Instant {
+        let mut claims = lock(&self.claims);
+        let at = at();
+        claims.live.set_due(hold.key.id, Some(at));
+        at
+    }
+
     /// A live claim is to be renewed no later than `at`.
     pub(in crate::engine) fn bring_forward(&self, hold: &Hold, at: Instant) {
         lock(&self.claims).live.bring_forward(hold.key.id, at);
@@ -183,15 +191,41 @@ mod tests {
     use crate::store::{ClaimKey, SessionId, SessionSpec};
     use crate::time::Clock;
 
+    fn session(clock: &Clock) -> Arc<Session> {
+        let (spec, ttl) = (SessionSpec::new(Duration::from_secs(30), Duration::ZERO), Duration::from_secs(30));
+        Arc::new(Session::new(spec, SessionId::random(), ttl, None, clock.now()))
+    }
+
+    fn hold(session: &Arc<Session>, clock: &Clock) -> Arc<Hold> {
+        let key = ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
+        Arc::new(Hold::new(key, Arc::clone(session), clock.clone()))
+    }
+
+    /// A round of renewals begins after the time was found out and before it is set.
+    #[test]
+    fn a_claim_that_is_brought_forward_while_its_time_is_found_out_is_due_then() {
+        let clock = Clock::boot();
+        let (session, now) = (session(&clock), clock.now());
+        let hold = hold(&session, &clock);
+        assert!(session.claims.add(&hold, now));
+        std::thread::scope(|scope| {
+            session.claims.set_due_to(&hold, || {
+                let round = scope.spawn(|| session.claims.bring_forward(&hold, now));
+                // It is done, or it waits.
+                while !round.is_finished() && session.claims.claims.try_lock().is_ok() {
+                    std::thread::yield_now();
+                }
+                now + Duration::from_secs(10)
+            });
+        });
+        assert_eq!(session.claims.next_due(), Some(now));
+    }
+
     #[test]
     fn no_claim_joins_or_is_kept_in_a_session_that_is_over() {
-        let (clock, ttl) = (Clock::boot(), Duration::from_secs(30));
-        let spec = SessionSpec::new(ttl, Duration::ZERO);
-        let session = Arc::new(Session::new(spec, SessionId::random(), ttl, None, clock.now()));
-        let hold = || {
-            let key = ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
-            Arc::new(Hold::new(key, Arc::clone(&session), clock.clone()))
-        };
+        let clock = Clock::boot();
+        let session = session(&clock);
+        let hold = || hold(&session, &clock);
         assert!(session.claims.add(&hold(), clock.now()));
         assert!(session.end());
         assert!(!session.claims.add(&hold(), clock.now()));

@@ -87,6 +87,32 @@ async fn a_renewal_sent_before_the_reconnection_ends_no_doubt() {
     assert_eq!(test_client.spy.asked(Operation::Renew).len(), 2);
 }
 
+/// It was sent on the connection before, and its failure is known only when the next connection stands.
+#[tokio::test(start_paused = true)]
+async fn the_failure_of_an_older_renewal_puts_off_no_renewal_after_a_reconnection() {
+    for _ in 0..5 {
+        let world = World::new();
+        let test_client = world.test_client(secs(9)).await;
+        let guard = test_client.mutex("n").lock().await.unwrap();
+        test_client.spy.once(Operation::Renew, Do::FailAfter(millis(2001), ErrorKind::Unavailable));
+        while test_client.spy.asked(Operation::Renew).is_empty() {
+            sleep(millis(1)).await;
+        }
+        let failed = test_client.spy.last(Operation::Renew).at;
+        sleep(millis(2000).saturating_sub(world.now().saturating_since(failed))).await;
+        let (start, before) = (world.now(), test_client.spy.asked(Operation::Renew).len());
+        assert_eq!(before, 2, "the watchdog did not wait for the answer, and has another one");
+        test_client.spy.reconnect();
+        while test_client.spy.asked(Operation::Renew).len() == before {
+            sleep(millis(1)).await;
+        }
+        assert_eq!(test_client.count("RenewalFailed"), 2, "late, and then failed");
+        let took = test_client.spy.last(Operation::Renew).at.saturating_since(start);
+        assert!(took <= millis(101), "{took:?}");
+        guard.release().await.unwrap();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn any_number_of_reconnections_makes_four_rounds_a_second_at_most() {
     let world = World::new();
