@@ -34,9 +34,10 @@ impl Claiming {
 
     /// Joins the line on this lease, wherever that is.
     pub(super) async fn join_behind(&self, lease: i64) -> Result<Outcome> {
-        let answer = self.txn(self.behind(lease, &self.leaving())).await;
+        // After a refusal its turn goes on: there may be another lease.
+        let answer = self.txn(self.behind(lease, &self.leaving())).await?;
         self.end_turn();
-        Ok(self.joined_behind(answer?, lease))
+        Ok(self.joined_behind(answer, lease))
     }
 
     /// Joins the line: on the hold lease if the claim is the first, else on a wait lease.

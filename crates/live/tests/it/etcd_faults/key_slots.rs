@@ -151,6 +151,34 @@ async fn who_joins_a_crowd_on_a_lease_that_has_ended_keeps_its_session() {
     within(TIME_LIMIT, late).await.unwrap();
 }
 
+/// The first of two claims is refused, since the lease has ended, and asks again while the second
+/// waits for its turn.
+#[tokio::test]
+async fn claims_that_join_a_crowd_on_a_lease_that_has_ended_keep_their_order() {
+    let etcd = Etcd::start().unwrap();
+    for _ in 0..5 {
+        let name = name();
+        let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
+        holder.granted().await;
+        let first = holder.another();
+        first.queued().await;
+        // While one is under way, the number of the others is known.
+        let mut late = first.store.withdraw(&first.claim.key, None);
+        send(&mut late, || line(&etcd, &name).len() == 1).await;
+        for _ in 0..20 {
+            holder.another().queued().await;
+        }
+        etcd.control().revoke(line(&etcd, &name).last().unwrap().lease).unwrap();
+        let (one, two) = (holder.another(), holder.another());
+        let (one, two) = tokio::join!(one.store.claim(&one.claim), two.store.claim(&two.claim));
+        for (place, verdict) in [(1, one), (2, two)] {
+            let Ok(Verdict::Queued { ahead, .. }) = verdict else { panic!("{verdict:?}") };
+            assert_eq!(ahead, place);
+        }
+        within(TIME_LIMIT, late).await.unwrap();
+    }
+}
+
 /// A waiter that was broken, and knows it, removes its key when it leaves.
 #[tokio::test]
 async fn a_broken_waiter_leaves_no_key() {
