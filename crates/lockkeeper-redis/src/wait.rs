@@ -1,6 +1,5 @@
 //! Waiting: the server pushes to a channel of this client, and here it finds who waits for it.
 
-use std::future::ready;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -77,16 +76,10 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
     let until = began + within;
     loop {
         let known = match waiting.known(key.id) {
-            Some(Known::Waiting(notify)) => {
-                let news = || match waiting.known(key.id) {
-                    Some(Known::Waiting(_)) => ready(None),
-                    known => ready(Some(known)),
-                };
-                match watchful_until(clock, until, &notify, news).await {
-                    Some(known) => known,
-                    None => return Ok(Wake::Elapsed),
-                }
-            }
+            Some(Known::Waiting(place)) => match waiting.news(clock, until, key.id, &place).await {
+                Some(known) => known,
+                None => return Ok(Wake::Elapsed),
+            },
             known => known,
         };
         match known {
@@ -96,6 +89,7 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
             // Nobody knows by which server it was told, so the one that is there is asked.
             Some(Known::Granted(_)) => return granted(store, key, look(store, key).await?).await,
             Some(Known::Again) => return Ok(Wake::Changed),
+            // In another place.
             Some(Known::Waiting(_)) => {}
             Some(Known::Look(subscriptions)) => match look(store, key).await? {
                 (ClaimStatus::Elsewhere, _) => return taken(store, key, began, until).await,

@@ -5,13 +5,16 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
 use crate::LockName;
+use crate::kit::watchful_until;
 use crate::store::{ClaimId, ClaimKey};
 use crate::sync::lock;
+use crate::time::{Clock, Instant};
 
 /// How many grants are kept that came before the answer to their claim. They are rare, and wait for microseconds.
 const EARLY: usize = 4096;
@@ -19,7 +22,8 @@ const EARLY: usize = 4096;
 /// So many claims are kept before those that nobody waits for are removed.
 const MIN_BEFORE_SWEEP: usize = 1024;
 
-/// Every claim of this client that is in line. Each keeps an `L` for as long as it waits: what subscribes to its pushes.
+/// Every claim of this client that is in line. Each keeps an `L` for as long as it waits: what subscribes to its pushes. No
+/// `L` is dropped while the claims are locked.
 #[derive(Debug)]
 pub struct WaitingClaims<L>(Mutex<WaitingState<L>>);
 
@@ -78,9 +82,13 @@ impl<L> Sent<'_, L> {
     /// it.
     pub fn queued(self, key: &ClaimKey, listens: Option<L>) {
         let mut state = self.claims.lock();
-        if let Some(again) = state.asked.get(&self.id).copied() {
-            state.queued(key, self.before, again, listens);
-        }
+        let again = state.asked.get(&self.id).copied();
+        let _idle = state.forget_the_idle();
+        let _unused = match again {
+            Some(again) => state.queued(key, self.before, again, listens),
+            None => listens,
+        };
+        drop(state);
     }
 }
 
@@ -134,7 +142,10 @@ impl<L> WaitingClaims<L> {
 
     #[cfg(test)]
     fn queued(&self, key: &ClaimKey, before: Before, listens: Option<L>) {
-        self.lock().queued(key, before, None, listens);
+        let mut state = self.lock();
+        let _idle = state.forget_the_idle();
+        let _unused = state.queued(key, before, None, listens);
+        drop(state);
     }
 
     /// The claim does not stand in line any more, or another client receives what is pushed about it.
@@ -142,7 +153,9 @@ impl<L> WaitingClaims<L> {
         let mut state = self.lock();
         state.early.remove(&id);
         state.asked.remove(&id);
-        if let Some(claim) = state.claims.remove(&id) {
+        let left = state.claims.remove(&id);
+        drop(state);
+        if let Some(claim) = left {
             claim.notify.notify_waiters();
         }
     }
@@ -150,10 +163,10 @@ impl<L> WaitingClaims<L> {
     /// These hold the lock, and the engine knows.
     pub fn settled<'a>(&self, held: impl Iterator<Item = &'a ClaimKey>) {
         let mut state = self.lock();
-        for key in held {
-            if let Some(claim) = state.claims.remove(&key.id) {
-                claim.notify.notify_waiters();
-            }
+        let settled: Vec<_> = held.filter_map(|key| state.claims.remove(&key.id)).collect();
+        drop(state);
+        for claim in settled {
+            claim.notify.notify_waiters();
         }
     }
 
@@ -170,6 +183,16 @@ impl<L> WaitingClaims<L> {
                 None => Known::Waiting(Arc::clone(&claim.notify)),
             },
         })
+    }
+
+    /// What is known of this claim once it is known that it does not wait in this `place` any more; `None` when `until`
+    /// comes before. A claim that was put in line again has another place, and `place` is not notified any more.
+    pub async fn news(&self, clock: &Clock, until: Instant, id: ClaimId, place: &Arc<Notify>) -> Option<Option<Known>> {
+        let news = || match self.known(id) {
+            Some(Known::Waiting(current)) if Arc::ptr_eq(&current, place) => ready(None),
+            known => ready(Some(known)),
+        };
+        watchful_until(clock, until, place, news).await
     }
 
     /// The server was asked: it waits, as far as subscriptions up to this one are concerned.
@@ -234,11 +257,11 @@ impl<L> WaitingState<L> {
     /// The claim stands in line, as the server says that was asked when `before` was all that had been heard. Whether a
     /// subscription has begun since decides whether a push can have been missed; a push that came before is of another
     /// time, when the server knew more, or another server had the line.
-    fn queued(&mut self, key: &ClaimKey, before: Before, again: Option<u64>, listens: Option<L>) {
+    /// Returns what the claim does not need: another `L` listens for it, and none is dropped under the mutex.
+    fn queued(&mut self, key: &ClaimKey, before: Before, again: Option<u64>, listens: Option<L>) -> Option<L> {
         let now = self.subscriptions;
         let missed = now != before.subscriptions;
         let granted = self.early.remove(&key.id).filter(|(_, push)| *push > before.pushes);
-        self.forget_the_idle();
         match self.claims.entry(key.id) {
             Entry::Occupied(mut known) => {
                 let claim = known.get_mut();
@@ -248,6 +271,7 @@ impl<L> WaitingState<L> {
                 if missed {
                     claim.look = Some(now);
                 }
+                listens
             }
             Entry::Vacant(new) => {
                 new.insert(WaitingClaim {
@@ -259,23 +283,34 @@ impl<L> WaitingState<L> {
                     is_idle: false,
                     _listens: listens,
                 });
+                None
             }
         }
     }
 
     /// Forgets each claim that nobody waits for, or has asked for since the last sweep: it was given up without a
-    /// withdrawal, and the push that another client has it is lost. Who waits for it after all asks the server.
-    fn forget_the_idle(&mut self) {
-        if self.claims.len() >= self.look_at {
-            let is_awaited = |claim: &WaitingClaim<L>| Arc::strong_count(&claim.notify) > 1;
-            self.claims.retain(|_, claim| is_awaited(claim) || !std::mem::replace(&mut claim.is_idle, true));
-            self.look_at = MIN_BEFORE_SWEEP.max(self.claims.len() * 2);
+    /// withdrawal, and the push that another client has it is lost. Who waits for it after all asks the server. Returns
+    /// them, to be dropped when the mutex is free.
+    fn forget_the_idle(&mut self) -> Vec<WaitingClaim<L>> {
+        if self.claims.len() < self.look_at {
+            return Vec::new();
         }
+        let is_awaited = |claim: &WaitingClaim<L>| Arc::strong_count(&claim.notify) > 1;
+        let is_idle = |claim: &mut WaitingClaim<L>| !is_awaited(claim) && std::mem::replace(&mut claim.is_idle, true);
+        let idle = self.claims.extract_if(|_, claim| is_idle(claim)).map(|(_, claim)| claim).collect();
+        self.look_at = MIN_BEFORE_SWEEP.max(self.claims.len() * 2);
+        idle
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::sync::Weak;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
     use super::*;
     use crate::store::SessionId;
 
@@ -397,6 +432,47 @@ mod tests {
         // Who asks for nothing is told nothing.
         claims.again(ClaimId::random());
         assert!(claims.lock().asked.is_empty());
+    }
+
+    /// Between the look of the waiter and its wait.
+    #[test]
+    fn a_waiter_of_a_place_that_was_left_does_not_wait_for_the_news_of_that_place() {
+        let (claims, key, clock) = (WaitingClaims::<()>::default(), key(), Clock::boot());
+        claims.queued(&key, claims.before(), None);
+        let Some(Known::Waiting(place)) = claims.known(key.id) else { panic!("it waits") };
+        claims.left(key.id);
+        claims.queued(&key, claims.before(), None);
+        let news = pin!(claims.news(&clock, clock.now() + Duration::from_secs(3600), key.id, &place));
+        let polled = news.poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(polled, Poll::Ready(Some(Some(Known::Waiting(_))))), "{polled:?}");
+    }
+
+    /// Looks when it is dropped.
+    #[derive(Debug)]
+    struct Looks(Weak<WaitingClaims<Looks>>, Arc<AtomicUsize>);
+
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            let claims = self.0.upgrade().unwrap();
+            self.1.fetch_add(usize::from(claims.0.try_lock().is_ok()), Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_listens_for_a_claim_is_dropped_when_nothing_is_locked() {
+        let (claims, unlocked) = (Arc::new(WaitingClaims::default()), Arc::new(AtomicUsize::new(0)));
+        let listens = || Some(Looks(Arc::downgrade(&claims), Arc::clone(&unlocked)));
+        let (left, settled, withdrawn) = (key(), key(), key());
+        for key in [&left, &settled, &left] {
+            claims.asks(key.id).queued(key, listens());
+        }
+        assert_eq!(unlocked.load(Ordering::Relaxed), 1, "it listens already");
+        claims.left(left.id);
+        claims.settled(std::iter::once(&settled));
+        let asked = claims.asks(withdrawn.id);
+        claims.left(withdrawn.id);
+        asked.queued(&withdrawn, listens());
+        assert_eq!(unlocked.load(Ordering::Relaxed), 4);
     }
 
     #[test]
