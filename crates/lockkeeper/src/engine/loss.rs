@@ -14,10 +14,12 @@ impl Engine {
     /// Hears what the store reports by itself. The store must not keep the engine.
     pub(super) fn listen(self: &Arc<Self>) {
         let with_engine = |engine: Weak<Self>, call: &dyn Fn(&Arc<Self>)| engine.upgrade().inspect(call).is_some();
-        let [loses, suspects, asks] = [(); 3].map(|()| Arc::downgrade(self));
+        let [loses, asks] = [(); 2].map(|()| Arc::downgrade(self));
+        // Not the engine: this may be called with a lock of the store held, and the end of an engine asks the store.
+        let suspects = Arc::downgrade(&self.sessions);
         self.store.on_loss(Losses::new(
             move |id, broken| with_engine(loses.clone(), &|engine| on_lost(engine, id, broken.clone())),
-            move || with_engine(suspects.clone(), &|engine| engine.suspect_all()),
+            move || suspects.upgrade().inspect(|sessions| sessions.suspect_all()).is_some(),
             move |id, asked| with_engine(asks.clone(), &|engine| engine.on_asked(id, asked, engine.now())),
         ));
     }
@@ -35,7 +37,7 @@ impl Engine {
 
     /// Everything that is held is to be renewed at once. From any thread: it wakes the watchdogs, and nothing more.
     pub(super) fn suspect_all(&self) {
-        self.sessions.all().iter().for_each(|session| session.suspect());
+        self.sessions.suspect_all();
     }
 
     /// The store has forgotten a session: all its locks are lost at once.

@@ -115,7 +115,7 @@ pub(crate) struct Engine {
     pub(crate) runtime: Runtime,
     pub(crate) events: Events,
     pub(crate) lifetime: Lifetime,
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: Arc<Sessions>,
     queues: LocalQueues,
     pub(crate) owners: Arc<Owners>,
     deadlines: Deadlines,

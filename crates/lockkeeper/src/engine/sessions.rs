@@ -71,6 +71,11 @@ impl Sessions {
         lock(&self.open).clone()
     }
 
+    /// The store may have forgotten what is held in any of them.
+    pub(super) fn suspect_all(&self) {
+        self.all().iter().for_each(|session| session.suspect());
+    }
+
     pub(crate) fn watch(&self) -> watch::Receiver<SessionState> {
         self.state.subscribe()
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::lifetime::Lifetime;
-use super::{Deadlines, Engine, LocalQueues, Owners, Sessions, Settings, Stores, expiry};
+use super::{Deadlines, Engine, LocalQueues, Owners, Settings, Stores, expiry};
 use crate::events::Events;
 use crate::runtime::Runtime;
 use crate::time::Clock;
@@ -27,7 +27,7 @@ impl Engine {
             settings,
             runtime,
             lifetime,
-            sessions: Sessions::default(),
+            sessions: Arc::default(),
             queues: LocalQueues::default(),
             owners: Arc::new(Owners::default()),
             deadlines: Deadlines::default(),

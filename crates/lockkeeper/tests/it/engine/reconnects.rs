@@ -1,7 +1,9 @@
 //! The renewals and the events after a store has reported a new connection.
 
+use std::cell::Cell;
 use std::future::IntoFuture;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{Evict, Store, Target};
@@ -139,6 +141,39 @@ async fn a_store_may_say_it_from_any_thread() {
     sleep(millis(500)).await;
     assert!(!test_client.spy.asked(Operation::Renew).is_empty());
     guard.check().unwrap();
+}
+
+thread_local! {
+    /// The store of this thread reports a reconnection, and may have locked something.
+    static IS_REPORTING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The end of a keeper asks the store for something.
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_ends_during_a_report_of_a_reconnection_does_not_end_inside_of_it() {
+    let world = World::new();
+    let inside = Arc::new(AtomicUsize::new(0));
+    for _ in 0..50 {
+        let test_client = world.test_client(secs(30)).await;
+        test_client.mutex("n").lock().await.unwrap().release().await.unwrap();
+        let found = Arc::clone(&inside);
+        test_client.spy.rule(move |asked| {
+            let is_inside = asked.operation == Operation::Close && IS_REPORTING.get();
+            found.fetch_add(usize::from(is_inside), Ordering::Relaxed);
+            None
+        });
+        let (spy, (begins, begun)) = (Arc::clone(&test_client.spy), std::sync::mpsc::channel());
+        let reporting = std::thread::spawn(move || {
+            IS_REPORTING.set(true);
+            while spy.is_listened_to() {
+                let _ = begins.send(());
+            }
+        });
+        begun.recv().unwrap();
+        drop(test_client);
+        reporting.join().unwrap();
+    }
+    assert_eq!(inside.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]
