@@ -1,12 +1,14 @@
 //! What the server remembers of detached sessions.
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lockkeeper::store::{SessionId, SessionSpec, Store as _};
+use lockkeeper::store::{Live, LiveState, SessionId, SessionSpec, Store as _};
 use lockkeeper::{ErrorKind, RedisStore};
 use lockkeeper_live::Redis;
 
-use super::{LONG, store};
+use super::{Claimant, LONG, store};
 
 /// A session that outlives its process.
 pub(super) fn detached() -> SessionSpec {
@@ -42,6 +44,30 @@ async fn what_others_have_put_in_the_place_of_a_session_is_left_alone() {
         assert_eq!(there(), before, "{words:?}");
         server.run(&["DEL", &key]).unwrap();
     }
+}
+
+/// A client sends a close with a list of claims, and then an opening, without waiting for an answer: the server does both in
+/// this order.
+#[tokio::test]
+async fn a_session_is_closed_before_an_opening_that_is_sent_later() {
+    let server = Redis::start().unwrap();
+    let store = store(server.address()).await;
+    // The server has every script before a request is to be the next one.
+    key_of(&server, &store, &SessionId::random()).await;
+    let claimants = [Claimant::new(&store, "one", LONG).await, Claimant::new(&store, "other", LONG).await];
+    for claimant in &claimants {
+        claimant.granted().await;
+    }
+    claimants[0].release().await;
+    let live = [Live { key: claimants[1].claim.key.clone(), state: LiveState::Granted }];
+    let session = SessionId::random();
+    store.open(&session, &detached()).await.unwrap();
+    let mut closing = pin!(store.close(&session, &live));
+    assert!(matches!(closing.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
+    let error = store.open(&session, &detached()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
+    closing.await.unwrap();
+    claimants[1].sees(&[]).await;
 }
 
 /// A session is remembered from its last close on.
