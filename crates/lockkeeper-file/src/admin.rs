@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
+use super::FileStore;
 use super::layout::claim_row::{ClaimRow, claim_rows};
+use super::layout::times::now;
 use super::layout::{Txn, read};
-use super::{FileStore, now};
 use crate::fault::Outcome;
 use crate::liveness::DeadClientCheck;
 use crate::store::{Admin, Evict, Evicted, Line, Target};

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::layout::{Micros, SPARE_MAX, micros, read};
+use super::layout::read;
+use super::layout::times::{self, Micros, SPARE_MAX};
 use super::liveness::{Clients, DeadClientCheck};
 use super::{checks, fault};
 use crate::duration::format_duration;
-use crate::time::{self, Clock};
+use crate::time;
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// The allowed difference between two readings of one clock, since other work happens between them.
@@ -46,7 +47,7 @@ impl Boot {
             Error::new(ErrorKind::Unsupported, format!("the kernel does not tell when it was started: {e}"))
                 .with_remedy("mount /proc, or use another store")
         })?;
-        let now = micros(Clock::boot().now());
+        let now = times::now();
         let date = i64::try_from(time::wall_micros()).unwrap_or(Micros::MAX);
         Ok(Self { id: id.trim().to_owned(), now, began: date.saturating_sub(now) })
     }
@@ -61,7 +62,7 @@ impl Boot {
     #[cfg(test)]
     pub(super) fn after_a_restart(up: Duration) -> Self {
         let this = Self::of_this_process().unwrap();
-        Self { id: "another".to_owned(), now: super::layout::span(up), began: this.began + this.now }
+        Self { id: "another".to_owned(), now: times::span(up), began: this.began + this.now }
     }
 
     /// Returns whether this is the boot that the file knows, though its id may be another one.

@@ -11,19 +11,20 @@ use tokio::sync::oneshot;
 
 use super::boot::Boot;
 use super::checks::{self, Check};
-use super::database::Identity;
+use super::files::{self, Identity};
 use super::gate::Gate;
-use super::layout::Memory;
+use super::layout::{Commit, Memory};
 use super::liveness::Clients;
 use super::notify::Notifier;
-use super::reader::{self, Reader};
+use super::reader::Reader;
 use super::settling::Settling;
-use super::wait::Waiters;
-use super::writer::{self, Commit, Job, Writer, WriterState};
+use super::wait::waiters::Waiters;
+use super::writer::{self, Job, Writer, WriterState};
 use super::{FileStore, Shared, database, fault};
 use crate::registers::Register;
 use crate::store::Store;
 use crate::time::Clock;
+use crate::url::StoreUrl;
 use crate::{Error, ErrorKind, Open, Result};
 use lockkeeper_core::kit::Process;
 
@@ -37,8 +38,30 @@ pub struct FileStoreBuilder {
     boot: fn() -> Result<Boot>,
 }
 
+impl FileStore {
+    /// A builder for the store in the file at `path`.
+    #[allow(clippy::new_ret_no_self, reason = "a store is opened by its builder")]
+    pub fn new(path: impl Into<PathBuf>) -> FileStoreBuilder {
+        FileStoreBuilder::new(path.into())
+    }
+
+    /// A builder for the store of a `file:` URL. It creates missing folders of the path.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or an `unsafe=` with a check
+    /// that this store does not have.
+    pub fn from_url(url: &StoreUrl) -> Result<FileStoreBuilder> {
+        if url.scheme != "file" {
+            return Err(Error::invalid(format!("{url} is not the URL of a file")).with_remedy("file:PATH"));
+        }
+        url.check_waived()?;
+        let checks = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name));
+        Ok(checks.fold(Self::new(&url.path).create_parents(true), FileStoreBuilder::allow))
+    }
+}
+
 impl FileStoreBuilder {
-    pub(super) fn new(path: PathBuf) -> Self {
+    fn new(path: PathBuf) -> Self {
         Self { path, create_parents: false, waived: Vec::new(), boot: Boot::of_this_process }
     }
 
@@ -81,7 +104,7 @@ impl FileStoreBuilder {
             }
             Err(e) => drop(reply.send(Err(e))),
         })?;
-        opened.await.unwrap_or_else(|_| Err(reader::ended()))
+        opened.await.unwrap_or_else(|_| Err(fault::ended()))
     }
 
     fn set_up(self) -> Result<(FileStore, Writer, Receiver<Job>)> {
@@ -95,7 +118,7 @@ impl FileStoreBuilder {
         // Read here, and not before: by an old reading of the clock, the times in the file would be
         // those of another boot.
         let boot = (self.boot)()?;
-        database::create(&path).map_err(|e| fault::io(&path, "create it", e))?;
+        files::create(&path).map_err(|e| fault::io(&path, "create it", e))?;
         let file = Identity::of(&path).map_err(|e| fault::io(&path, "look at it", e))?;
         let mut db = database::connect(&path)?;
         let clients = Clients::new(beside.live.clone());
@@ -185,13 +208,13 @@ pub(super) struct Beside {
 
 impl Beside {
     pub(super) fn of(path: &Path) -> Self {
-        let [gate, live, notify] = [".gate", ".live", ".notify"].map(|suffix| database::suffixed(path, suffix));
+        let [gate, live, notify] = [".gate", ".live", ".notify"].map(|suffix| files::suffixed(path, suffix));
         Self { gate, live, notify }
     }
 
     /// Refuses existing files of another user, SQLite's own files included.
     pub(super) fn check(&self, path: &Path, waived: &[Check]) -> Result<()> {
-        let [log, index] = ["-wal", "-shm"].map(|suffix| database::suffixed(path, suffix));
+        let [log, index] = ["-wal", "-shm"].map(|suffix| files::suffixed(path, suffix));
         checks::owners(&[path, &log, &index, &self.gate, &self.live, &self.notify], waived)
     }
 
@@ -225,5 +248,5 @@ fn start_reader(waiters: Waiters) -> Result<Reader> {
 fn clear_away(writer: &mut Writer) -> Result<()> {
     let (job, mut cleared) = writer::job(Commit::InOrder, |txn| txn.clear_away());
     writer.transact(vec![job]);
-    cleared.try_recv().unwrap_or_else(|_| Err(reader::ended()))
+    cleared.try_recv().unwrap_or_else(|_| Err(fault::ended()))
 }

@@ -7,7 +7,8 @@ use rusqlite::params;
 
 use super::layout::claim_row::{ClaimRow, State};
 use super::layout::line::Front;
-use super::layout::{Micros, Txn, read, span};
+use super::layout::times::{Micros, span, until};
+use super::layout::{Txn, read};
 use crate::fault::Outcome;
 use crate::store::admit::{Demand, same_kind};
 use crate::store::{Amend, Amended, Claim, ClaimId, ClaimKey, TOMBSTONE_MIN, Verdict, refusal};
@@ -238,9 +239,4 @@ impl Txn<'_> {
 /// When later waiters look: seldom, since the first waiter does it for them.
 fn unhurried() -> Duration {
     random::jittered(Duration::from_secs(10)).max(Duration::from_secs(5))
-}
-
-/// The time up to `at`.
-pub(crate) fn until(at: Micros, now: Micros) -> Duration {
-    Duration::from_micros(u64::try_from(at.saturating_sub(now)).unwrap_or(0))
 }

@@ -1,23 +1,17 @@
-//! The database: made, recognised, and set up.
+//! The database: recognised, filled with its tables, and set up.
 
 use std::cmp::Ordering;
-use std::fs::{self, OpenOptions};
-use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use data_encoding::HEXLOWER;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
 
 use super::boot::{self, Boot};
 use super::fault;
 use super::liveness::Clients;
 use crate::store::StoreId;
-use crate::{Error, ErrorKind, Result, random, time};
+use crate::{Error, ErrorKind, Result, time};
 
 /// Distinguishes databases of lockkeeper from others: "lkep".
 const APPLICATION_ID: i32 = 0x6c6b_6570;
@@ -26,106 +20,6 @@ const SCHEMA_VERSION: i32 = 10;
 /// How long a program other than lockkeeper may keep the file locked.
 const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS: usize = 64;
-
-/// The identity of the opened file, to notice another file at the same path.
-#[derive(Clone, Debug)]
-pub(super) struct Identity {
-    path: PathBuf,
-    files: Vec<(PathBuf, Inode)>,
-}
-
-/// A file under any name: its device, and its number there.
-type Inode = (u64, u64);
-
-fn inode(path: &Path) -> io::Result<Inode> {
-    let meta = fs::metadata(path)?;
-    Ok((meta.dev(), meta.ino()))
-}
-
-impl Identity {
-    pub(super) fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), files: vec![(path.to_owned(), inode(path)?)] })
-    }
-
-    /// Adds SQLite's log and the log's index, which stay the same as long as a process has the
-    /// database open. A process that opens the database when one of them is gone begins another,
-    /// and sees nothing of the old one's contents.
-    pub(super) fn and_of_its_log(mut self) -> io::Result<Self> {
-        for path in [suffixed(&self.path, "-wal"), suffixed(&self.path, "-shm")] {
-            let found = inode(&path)?;
-            self.files.push((path, found));
-        }
-        Ok(self)
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// If the path was replaced, a process that opens it gets another file, and grants locks that
-    /// this file holds. So the contents of this file do not count any more. The number of an inode
-    /// is not reused while the file is open.
-    pub(super) fn check(&self) -> Result<()> {
-        for (path, was) in &self.files {
-            match inode(path) {
-                Ok(now) if now == *was => {}
-                // The rights of the folder may come back.
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(fault::io(path, "look at it", e)),
-                _ => return Err(Self::gone(path)),
-            }
-        }
-        Ok(())
-    }
-
-    fn gone(lost: &Path) -> Error {
-        let problem = format!("file:{}: it was deleted or replaced while in use", lost.display());
-        // Not `Unavailable`: the state is permanent, so no client may wait for its end with the old
-        // file open.
-        Error::new(ErrorKind::Closed, problem)
-            .with_remedy("restart this program, and keep other programs from removing the file")
-    }
-}
-
-/// The path of a file beside the database.
-pub(super) fn suffixed(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-/// A file that only its owner may use.
-pub(super) fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.mode(0o600);
-    options
-}
-
-/// Makes an empty file if the file is missing.
-///
-/// Only SQLite ever opens the database: closing any other descriptor of it would drop SQLite's
-/// locks on it elsewhere in this process. So the file is made under another name.
-pub(super) fn create(path: &Path) -> io::Result<()> {
-    if path.try_exists()? {
-        return Ok(());
-    }
-    let fresh = suffixed(path, &format!(".new-{}", HEXLOWER.encode(&random::bits128())));
-    private().write(true).create_new(true).open(&fresh)?;
-    let placed = publish(&fresh, path);
-    if placed.is_err() {
-        fs::remove_file(&fresh)?;
-    }
-    placed.or_else(|e| if e.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(e) })
-}
-
-/// Gives a file its name, if the name is free. In one step: with two names for a moment, a process
-/// that opens the file would refuse it for its hard links.
-fn publish(fresh: &Path, path: &Path) -> io::Result<()> {
-    match renameat_with(CWD, fresh, CWD, path, RenameFlags::NOREPLACE) {
-        // Not all file systems can do that.
-        Err(Errno::INVAL | Errno::NOSYS) => fs::hard_link(fresh, path).and_then(|()| fs::remove_file(fresh)),
-        moved => Ok(moved?),
-    }
-}
 
 /// A connection to a database of unknown origin. The contents of its log stay there: the last
 /// connection would copy them into the database when it is closed, and delete the log. A look must

@@ -85,6 +85,11 @@ pub(super) fn uncommitted(file: &Path, error: rusqlite::Error) -> Error {
     if unknown { error.with_unknown_effect() } else { error }
 }
 
+/// A thread of the store has ended before it answered.
+pub(super) fn ended() -> Error {
+    Error::new(ErrorKind::Internal, "a thread of the file store has ended").with_remedy("report this")
+}
+
 fn is_short_of_files(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use super::database::private;
+use super::files::private;
 
 /// The door of a database.
 #[derive(Debug)]

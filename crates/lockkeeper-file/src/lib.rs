@@ -24,6 +24,7 @@ mod database;
 mod doctor;
 mod driver;
 mod fault;
+mod files;
 mod filesystem;
 mod gate;
 mod layout;
@@ -54,18 +55,17 @@ pub use self::builder::FileStoreBuilder;
 pub use self::checks::Check;
 pub use self::driver::DRIVER;
 use self::fault::Outcome;
-use self::layout::{Txn, micros, read};
+use self::layout::times::now;
+use self::layout::{Commit, Txn, read};
 use self::liveness::ClientId;
 use self::reader::Reader;
 pub use self::register::FileRegister;
-use self::writer::{Commit, Job};
+use self::writer::Job;
 use lockkeeper_core::kit::{Process, random};
 use lockkeeper_core::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Expiry, Interest, Line, Live, Opened, Renewed, Revision,
     SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
 };
-use lockkeeper_core::time::Clock;
-use lockkeeper_core::url::StoreUrl;
 use lockkeeper_core::{Error, ErrorKind, LockName, Open, Result, duration, registers, store, time, url};
 
 /// The capabilities of this store.
@@ -86,26 +86,6 @@ struct Shared {
 }
 
 impl FileStore {
-    /// A builder for the store in the file at `path`.
-    #[allow(clippy::new_ret_no_self, reason = "a store is opened by its builder")]
-    pub fn new(path: impl Into<PathBuf>) -> FileStoreBuilder {
-        FileStoreBuilder::new(path.into())
-    }
-
-    /// A builder for the store of a `file:` URL. It creates missing folders of the path.
-    ///
-    /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or an `unsafe=` with a check
-    /// that this store does not have.
-    pub fn from_url(url: &StoreUrl) -> Result<FileStoreBuilder> {
-        if url.scheme != "file" {
-            return Err(Error::invalid(format!("{url} is not the URL of a file")).with_remedy("file:PATH"));
-        }
-        url.check_waived()?;
-        let checks = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name));
-        Ok(checks.fold(Self::new(&url.path).create_parents(true), FileStoreBuilder::allow))
-    }
-
     /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.0.path
@@ -143,7 +123,7 @@ impl FileStore {
         let (job, answer) = writer::job(commit, operation);
         // If the thread has ended, the job is dropped with its reply, and the caller gets an error.
         let _ = self.0.jobs.send(job);
-        answer.await.unwrap_or_else(|_| Err(reader::ended().with_unknown_effect()))
+        answer.await.unwrap_or_else(|_| Err(fault::ended().with_unknown_effect()))
     }
 
     /// Threads are not inherited, and SQLite's locks neither.
@@ -215,7 +195,7 @@ impl Store for FileStore {
 
     async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
         self.check_process()?;
-        wait::wait(self, interest, seen, within).await
+        wait::wait(&self.0.reader, interest, seen, within).await
     }
 
     async fn line(&self, name: &LockName) -> Result<Line> {
@@ -232,10 +212,6 @@ impl Store for FileStore {
             Error::new(ErrorKind::Unsupported, problem).with_remedy("the file as lockkeeper has made it")
         })
     }
-}
-
-fn now() -> layout::Micros {
-    micros(Clock::boot().now())
 }
 
 fn check_range(can: &Capabilities, session: &SessionSpec) -> Result<()> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 
-use super::database::private;
+use super::files::private;
 use crate::{random, time};
 
 /// A client: one opened store of one process. The id is the name of its liveness file.

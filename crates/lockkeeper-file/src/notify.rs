@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::database::private;
+use super::files::private;
 use crate::LockName;
 use crate::store::SessionId;
 

@@ -14,12 +14,14 @@ use rusqlite::Connection;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use tokio::sync::oneshot;
 
-use super::layout::Micros;
+use super::fault;
+use super::layout::times::{self, Micros};
 use super::liveness::DeadClientCheck;
-use super::wait::{Waiters, Watching};
+use super::wait::registry::Watching;
+use super::wait::waiters::Waiters;
 use super::watch::Ticket;
+use crate::Result;
 use crate::store::Wake;
-use crate::{Error, ErrorKind, Result};
 
 /// How often the waiters without a watch look.
 const POLL_INTERVAL: Micros = 50_000;
@@ -87,7 +89,7 @@ impl Reader {
         let (reply, answer) = oneshot::channel();
         // The receiver is gone if the future was dropped.
         self.send(Task::Look(Box::new(move |waiters| drop(reply.send(ask(waiters))))));
-        answer.await.unwrap_or_else(|_| Err(ended()))
+        answer.await.unwrap_or_else(|_| Err(fault::ended()))
     }
 
     /// Begins a wait. Dropping the result ends it.
@@ -145,7 +147,7 @@ impl ReaderState {
     fn longest_sleep(&self) -> Option<Timespec> {
         let polling = self.waiters.any_polling().then_some(POLL_INTERVAL);
         // A microsecond more, so that the time has come after the sleep.
-        let due = self.waiters.next_due().map(|at| at.saturating_sub(super::now()).saturating_add(1));
+        let due = self.waiters.next_due().map(|at| at.saturating_sub(times::now()).saturating_add(1));
         let least = polling.into_iter().chain(due.map(|due| due.clamp(0, LONGEST_SLEEP))).min()?;
         Some(Timespec { tv_sec: least / 1_000_000, tv_nsec: least % 1_000_000 * 1000 })
     }
@@ -165,7 +167,3 @@ impl ReaderState {
 
 /// The store was dropped.
 struct Ended;
-
-pub(super) fn ended() -> Error {
-    Error::new(ErrorKind::Internal, "a thread of the file store has ended").with_remedy("report this")
-}

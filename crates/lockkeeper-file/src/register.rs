@@ -5,8 +5,8 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::FileStore;
+use super::layout::Commit;
 use super::layout::register::load;
-use super::writer::Commit;
 use crate::Result;
 use crate::registers::{Register, Swap, Versioned, Write, check_key, check_write};
 

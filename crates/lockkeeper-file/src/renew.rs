@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
+use super::layout::Txn;
 use super::layout::claim_row::{ClaimRow, claim_rows};
-use super::layout::{Micros, SPARE_MAX, Txn, span};
+use super::layout::times::{Micros, SPARE_MAX, span};
 use crate::fault::Outcome;
 use crate::liveness::ClientId;
 use crate::store::{Asked, ClaimId, Live, LiveState, Opened, Renewal, Renewed, SessionId, SessionSpec, refusal};

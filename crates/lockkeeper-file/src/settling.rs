@@ -6,7 +6,8 @@ use std::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
-use super::writer::{self, Commit, Job};
+use super::layout::Commit;
+use super::writer::{self, Job};
 use crate::{LockName, Result};
 
 type Answer = oneshot::Receiver<Result<()>>;

@@ -10,10 +10,11 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::boot::Boot;
+use super::layout::times::micros;
 use super::*;
 use crate::FileStore;
 use crate::store::{Broken, ClaimId, Evict, Evicted, LiveState, MAX, Meta, Renewal, Target};
-use crate::time::Instant;
+use crate::time::{Clock, Instant};
 use lockkeeper_core::Effect;
 
 mod basics;

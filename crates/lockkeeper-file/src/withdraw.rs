@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use rusqlite::params;
 
+use super::layout::Txn;
 use super::layout::claim_row::ClaimRow;
-use super::layout::{Micros, Txn, span};
+use super::layout::times::{Micros, span};
 use crate::LockName;
 use crate::fault::Outcome;
 use crate::store::{Broken, ClaimId, ClaimKey, SessionId, TOMBSTONE_MIN, Withdrawal};

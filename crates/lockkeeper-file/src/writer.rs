@@ -6,10 +6,11 @@ use std::sync::mpsc::Receiver;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::database::Identity;
 use super::fault::{self, Outcome};
+use super::files::Identity;
 use super::gate::Gate;
-use super::layout::{Kind, Memory, Txn};
+use super::layout::times::micros;
+use super::layout::{Commit, Kind, Memory, Txn};
 use super::liveness::{ClientId, Clients, DeadClientCheck};
 use super::notify::{Notifications, Notifier};
 use crate::time::Clock;
@@ -22,20 +23,6 @@ const BATCH_MAX: usize = 256;
 pub(super) struct Job {
     commit: Commit,
     work: Work,
-}
-
-/// The changes that have to be on the disk before a request is answered.
-///
-/// After a restart of the machine, only the issued tokens and the registers of the file matter.
-/// Until then, every client sees all changes, on disk or not. So only tokens and registers wait for
-/// the disk. Such a commit also writes all earlier changes, since the log is written in order and
-/// read up to its first gap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Commit {
-    /// None: the changes reach the disk with the next token, or when the system writes them.
-    InOrder,
-    /// All changes.
-    OnDisk,
 }
 
 /// The work gets the transaction, or the reason why there is none.
@@ -139,7 +126,7 @@ impl WriterState {
         let dead_clients = DeadClientCheck::new(&self.clients, &self.own);
         // The clock is read behind the gate: a request that was sent before the gate opened cannot
         // be later than this.
-        let now = super::layout::micros(self.clock.now());
+        let now = micros(self.clock.now());
         let kind = Kind { alone: jobs.len() == 1, commit };
         let mut txn = Txn::new(&self.db, self.file.path(), now, dead_clients, &mut self.memory, kind);
         let answers = jobs

@@ -11,7 +11,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::builder::Beside;
 use crate::checks::{self, Check};
-use crate::database::{private, suffixed};
+use crate::files::{private, suffixed};
 use crate::filesystem::{self, OVERLAY, RAMFS, TMPFS};
 use crate::liveness::Clients;
 use crate::store::{Finding, median};

@@ -8,15 +8,14 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::boot::LEAP;
-use crate::database::suffixed;
 use crate::duration::format_duration;
-use crate::layout::Micros;
+use crate::files::suffixed;
+use crate::layout::Commit;
 use crate::layout::read::newest;
+use crate::layout::times::{Micros, now};
 use crate::store::Finding;
 use crate::time::{self, Clock};
-use crate::writer::Commit;
-use crate::{Error, ErrorKind, Result};
-use crate::{FileStore, now};
+use crate::{Error, ErrorKind, FileStore, Result};
 
 /// `PRAGMA synchronous`: each commit that gives out a token waits for the disk.
 const FULL: i64 = 2;

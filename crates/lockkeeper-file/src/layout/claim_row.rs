@@ -6,9 +6,8 @@ use std::time::Duration;
 use rusqlite::Row;
 use rusqlite::types::Type;
 
-use super::Micros;
+use super::times::{Micros, until};
 use crate::LockName;
-use crate::claim::until;
 use crate::liveness::ClientId;
 use crate::store::admit::Demand;
 use crate::store::{Asked, Broken, ClaimId, Meta, SessionId};

@@ -4,61 +4,15 @@
 //! Several clients may renew one session, each with a list of its own. So a claim itself says since when nobody has listed
 //! it: a client that misses it in its list writes that, and a client that lists it takes that back.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use rusqlite::params;
 
+use super::Txn;
 use super::claim_row::ClaimRow;
-use super::{Micros, Txn};
+use super::times::Micros;
 use crate::fault::Outcome;
 use crate::store::{ClaimId, Live, SessionId};
-
-/// So few sessions are not looked at.
-const LOOK_MIN: usize = 64;
-
-/// When the claims of each session were compared with a list last.
-#[derive(Debug, Default)]
-pub(crate) struct Leftovers {
-    looked: HashMap<SessionId, LastLook>,
-    /// With so many sessions it is looked which have ended without a word, as those of adopted handles do.
-    look_at: usize,
-}
-
-#[cfg(test)]
-impl Txn<'_> {
-    /// The number of sessions in memory.
-    pub(crate) fn remembered(&self) -> usize {
-        self.memory.leftovers.looked.len()
-    }
-}
-
-#[derive(Debug, Default)]
-struct LastLook {
-    at: Micros,
-    /// When the session has ended if it was renewed no more.
-    ends: Micros,
-}
-
-impl Leftovers {
-    pub(crate) fn forget(&mut self, session: &SessionId) {
-        self.looked.remove(session);
-    }
-
-    /// Whether it is time to look again, at a session that is renewed now.
-    fn is_due(&mut self, session: &SessionId, now: Micros, ttl: Micros) -> bool {
-        if self.looked.len() >= self.look_at.max(LOOK_MIN) {
-            self.looked.retain(|_, looked| looked.ends > now);
-            self.look_at = 2 * self.looked.len();
-        }
-        let looked = self.looked.entry(session.clone()).or_default();
-        looked.ends = now.saturating_add(2 * ttl);
-        let is_due = now >= looked.at.saturating_add(ttl / 2);
-        if is_due {
-            looked.at = now;
-        }
-        is_due
-    }
-}
 
 impl Txn<'_> {
     /// Removes the claims of a session that no renewal has listed for a whole ttl.
@@ -90,5 +44,11 @@ impl Txn<'_> {
             params![row.name.as_str().as_bytes(), row.ord, since],
         )?;
         Ok(())
+    }
+
+    /// The number of sessions in memory.
+    #[cfg(test)]
+    pub(crate) fn remembered(&self) -> usize {
+        self.memory.leftovers.len()
     }
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Micros;
 use super::claim_row::{ClaimRow, claim_rows, name_of};
+use super::times::{Micros, until};
 use crate::LockName;
-use crate::claim::until;
 use crate::liveness::{ClientId, DeadClientCheck};
 use crate::store::{ClaimId, ClaimKey, Entry, Line, Revision, SessionId};
 

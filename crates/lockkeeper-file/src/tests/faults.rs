@@ -161,7 +161,7 @@ async fn a_file_or_a_log_that_alone_was_deleted_or_replaced_is_not_used_any_more
             let client = machine.client().await;
             let held = client.mutex("n");
             client.granted(&held).await;
-            let path = database::suffixed(&machine.path(), suffix);
+            let path = files::suffixed(&machine.path(), suffix);
             fs::remove_file(&path).unwrap();
             if replace {
                 File::create(&path).unwrap();
@@ -179,7 +179,7 @@ async fn the_end_of_a_replaced_database_leaves_the_new_one_alone() {
     let old = machine.client().await;
     old.granted(&old.mutex("n")).await;
     for suffix in ["", "-wal", "-shm"] {
-        fs::remove_file(database::suffixed(&machine.path(), suffix)).unwrap();
+        fs::remove_file(files::suffixed(&machine.path(), suffix)).unwrap();
     }
     let new = machine.client().await;
     let held = new.mutex("n");
@@ -194,9 +194,9 @@ async fn the_end_of_a_replaced_database_leaves_the_new_one_alone() {
 async fn without_one_gate_for_all_sqlite_keeps_writers_apart() {
     let machine = Arc::new(Machine::new());
     let a = machine.client().await;
-    fs::remove_file(database::suffixed(&machine.path(), ".gate")).unwrap();
+    fs::remove_file(files::suffixed(&machine.path(), ".gate")).unwrap();
     let b = machine.client().await;
-    fs::remove_file(database::suffixed(&machine.path(), ".gate")).unwrap();
+    fs::remove_file(files::suffixed(&machine.path(), ".gate")).unwrap();
     let busy = |client: Client| async move {
         for _ in 0..100 {
             let claim = client.mutex("n");
@@ -215,7 +215,7 @@ async fn a_life_begins_when_the_gate_is_passed() {
     let client = machine.client().await;
     let held = client.mutex("n");
     client.granted(&held).await;
-    let gate = File::open(database::suffixed(&machine.path(), ".gate")).unwrap();
+    let gate = File::open(files::suffixed(&machine.path(), ".gate")).unwrap();
     gate.lock().unwrap();
     let asked = [(&held, LiveState::Granted)];
     let mut renewal = std::pin::pin!(client.renew(&asked));

@@ -335,8 +335,8 @@ fn a_new_file_never_has_two_names() {
     let path = machine.path();
     let make = || {
         for _ in 0..2000 {
-            database::create(&path).unwrap();
-            database::create(&path).unwrap();
+            files::create(&path).unwrap();
+            files::create(&path).unwrap();
             fs::remove_file(&path).unwrap();
         }
     };
@@ -355,7 +355,7 @@ async fn what_another_user_has_put_where_all_may_write_is_refused() {
     for suffix in ["", "-wal", "-shm", ".gate", ".live", ".notify"] {
         let machine = Machine::new();
         fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o1777)).unwrap();
-        let planted = database::suffixed(&machine.path(), suffix);
+        let planted = files::suffixed(&machine.path(), suffix);
         if [".live", ".notify"].contains(&suffix) { fs::create_dir(&planted) } else { fs::write(&planted, "") }
             .unwrap();
         if std::os::unix::fs::chown(&planted, Some(12_345), None).is_err() {
@@ -373,7 +373,7 @@ async fn at_the_gate(machine: &Machine, builder: FileStoreBuilder) -> (File, Joi
     use std::os::unix::fs::MetadataExt;
 
     drop(machine.open().await);
-    let gate = File::open(database::suffixed(&machine.path(), ".gate")).unwrap();
+    let gate = File::open(files::suffixed(&machine.path(), ".gate")).unwrap();
     gate.lock().unwrap();
     let opening = tokio::spawn(builder.open());
     let of_the_gate = format!(":{} ", gate.metadata().unwrap().ino());
@@ -391,7 +391,7 @@ async fn what_another_user_has_put_there_during_the_opening_is_refused() {
     let machine = Machine::new();
     fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o1777)).unwrap();
     let (gate, opening) = at_the_gate(&machine, FileStore::new(machine.path())).await;
-    let folder = database::suffixed(&machine.path(), ".notify");
+    let folder = files::suffixed(&machine.path(), ".notify");
     fs::remove_dir_all(&folder).unwrap();
     fs::create_dir(&folder).unwrap();
     if std::os::unix::fs::chown(&folder, Some(12_345), None).is_err() {
@@ -409,7 +409,7 @@ async fn files_beside_it_that_others_can_write_are_refused() {
     for suffix in [".gate", ".live", ".notify"] {
         let machine = Machine::new();
         drop(machine.open().await);
-        let path = database::suffixed(&machine.path(), suffix);
+        let path = files::suffixed(&machine.path(), suffix);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         let error = FileStore::new(machine.path()).open().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied, "{suffix}: {error}");
@@ -434,8 +434,7 @@ async fn a_look_at_a_database_leaves_its_log_alone() {
         db.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE songs (title); INSERT INTO songs VALUES (1)")
             .unwrap();
     }
-    let files =
-        || ["", "-wal"].map(|suffix| fs::read(super::super::database::suffixed(&foreign.path(), suffix)).unwrap());
+    let files = || ["", "-wal"].map(|suffix| fs::read(files::suffixed(&foreign.path(), suffix)).unwrap());
     let before = files();
     assert!(!before[1].is_empty());
     let refused = FileStore::new(foreign.path()).open().await.unwrap_err();

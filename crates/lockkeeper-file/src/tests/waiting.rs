@@ -1,7 +1,7 @@
 //! Wake-ups: which waiter, by which event, and how soon.
 
 use super::*;
-use crate::wait::Waiters;
+use crate::wait::waiters::Waiters;
 
 /// Only the file can have woken the waiter: it waits for no time, and does not poll.
 #[tokio::test]
