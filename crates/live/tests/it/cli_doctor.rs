@@ -1,8 +1,9 @@
 //! `doctor` on Redis: the faults of a server, and the rights of a user.
 
 use std::process::Output;
+use std::time::{Duration, Instant};
 
-use lockkeeper_live::{Redis, Sentinel};
+use lockkeeper_live::{Cluster, Redis, Sentinel};
 use serde_json::Value;
 
 use crate::cli_everything::everything;
@@ -10,9 +11,6 @@ use crate::support::{Store, program, stderr, stdout};
 
 /// On a busy machine the examination takes longer than most users would wait.
 pub(crate) const PATIENTLY: [&str; 2] = ["--connect-timeout", "60s"];
-/// For a doctor that cannot connect.
-const IN_VAIN: [&str; 2] = ["--connect-timeout", "10s"];
-
 /// The lines of a report, by their check.
 pub(crate) struct Report {
     pub(crate) code: Option<i32>,
@@ -45,7 +43,7 @@ fn report(store: &Store) -> Report {
 
 /// As this user, with the password `pw`.
 fn report_of_user(url: &str, user: &str, limit: &[&str; 2]) -> Report {
-    let url = url.replace("redis://", &format!("redis://{user}@"));
+    let url = url.replacen("://", &format!("://{user}@"), 1);
     let mut command = program();
     command.args(["-S", &url, "doctor", "--json"]).args(limit).env("LOCKKEEPER_PASSWORD", "pw");
     Report::of(&command.output().unwrap())
@@ -232,7 +230,9 @@ fn a_user_without_any_word_of_the_rule_learns_the_rule() {
     }
     let url = store.url();
     let learns_the_rule = |word: usize| {
-        let (missing, found) = (&whole[word], report_of_user(&url, &user(word), &IN_VAIN));
+        let (missing, began) = (&whole[word], Instant::now());
+        let found = report_of_user(&url, &user(word), &PATIENTLY);
+        assert!(began.elapsed() < Duration::from_secs(60), "without {missing} the doctor waits: {:#?}", found.lines);
         let [status, finding, remedy] = found.line("rights");
         assert_eq!((status, found.code), ("FAIL", Some(1)), "without {missing}: {:#?}", found.lines);
         assert!(remedy.starts_with("ACL SETUSER NAME reset ") && remedy.contains(missing), "{remedy}");
@@ -240,11 +240,27 @@ fn a_user_without_any_word_of_the_rule_learns_the_rule() {
         let named = finding.to_lowercase().contains(&word) || !missing.starts_with('+');
         assert!(named, "without {missing}: {finding}");
     };
-    // Each waits in vain for as long as the others.
     std::thread::scope(|scope| {
         let learns_the_rule = &learns_the_rule;
         words.iter().for_each(|word| drop(scope.spawn(move || learns_the_rule(*word))));
     });
+}
+
+/// From Redis 7 on, the messages of a Cluster go to its shards.
+#[test]
+fn a_user_of_a_cluster_without_a_right_to_the_messages_of_shards_learns_the_rule() {
+    let cluster = Cluster::builder().replicas(0).start().unwrap();
+    let mut command = program();
+    command.args(["-S", &cluster.url(), "doctor", "--json"]).args(PATIENTLY);
+    let whole = rule(&Report::of(&command.output().unwrap()), "app");
+    for missing in whole.iter().filter(|word| ["+ssubscribe", "+sunsubscribe"].contains(&word.as_str())) {
+        let rest: Vec<_> = whole.iter().filter(|word| *word != missing).map(String::as_str).collect();
+        cluster.nodes().iter().for_each(|node| node.run(&rest).unwrap());
+        let found = report_of_user(&cluster.url(), "app", &PATIENTLY);
+        let [status, finding, _] = found.line("rights");
+        let named = finding.to_lowercase().contains(missing.trim_start_matches('+'));
+        assert!(status == "FAIL" && named, "without {missing}: {:#?}", found.lines);
+    }
 }
 
 /// With the shown rule the Sentinels answer; without one word of it the report names the missing

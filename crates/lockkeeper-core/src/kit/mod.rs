@@ -11,9 +11,11 @@
 //! | a fork of the process | [`Process`] |
 //! | addresses, login, TLS and times of a URL | `Hosts`, `Limits` (feature `net`) |
 //! | connections | `net` (feature `net`) |
+//! | the checks of `doctor` | [`checks!`], [`Examination`] |
 //! | tasks and threads, random numbers | [`runtime`], [`random`] |
 
 mod backoff;
+mod doctor;
 #[cfg(feature = "net")]
 mod hosts;
 mod listeners;
@@ -30,6 +32,9 @@ mod session_claims;
 mod watchful;
 
 pub use self::backoff::Backoff;
+pub use self::doctor::{
+    Check, Doctor, Examination, Probing, Row, examine, fail, judge, judged, named, ok, warn, warn_if,
+};
 #[cfg(feature = "net")]
 pub use self::hosts::{Hosts, Limits, wrong_param};
 pub use self::listeners::Listeners;
@@ -37,3 +42,4 @@ pub use self::process::Process;
 pub use self::pushes::{Known, Sent, WaitingClaims, WatchedNames, Watching};
 pub use self::session_claims::SessionClaims;
 pub use self::watchful::{watchful, watchful_until};
+pub use crate::checks;

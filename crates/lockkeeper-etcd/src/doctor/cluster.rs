@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use lockkeeper_core::kit::{fail, ok, warn};
+
 use super::super::checks::{Check, ONE_CLUSTER, or_waive};
 use super::super::fault;
 use super::super::wire::WireError;
@@ -11,25 +13,22 @@ use crate::store::{Finding, Level};
 /// What a member says of itself, by its address in the URL.
 pub(super) type MemberStatus = (String, Result<StatusResponse, WireError>);
 
-const CHECK: &str = "members";
-
 /// The members that do not answer.
 pub(super) fn silent(statuses: &[MemberStatus]) -> Vec<Finding> {
     let nobody_answers = statuses.iter().all(|(_, status)| status.is_err());
     let finding = |(at, status): &MemberStatus| {
         let error = fault::of(status.as_ref().err()?.clone());
         // That is what is being done.
-        let remedy = error.remedy().map(|remedy| remedy.trim_start_matches("lockkeeper doctor, or ").to_owned());
-        let mut found = Finding::failed(if nobody_answers { "open" } else { "member" }, &error);
-        found.remedy = remedy;
-        if !nobody_answers {
-            found.level = Level::Warn;
-        }
+        let remedy = error.remedy().unwrap_or_default().trim_start_matches("lockkeeper doctor, or ");
         // What there is no connection to is named already.
-        if !found.finding.starts_with(at.as_str()) {
-            found.finding = format!("{at}: {}", found.finding);
-        }
-        Some(found)
+        let finding = match error.message() {
+            named if named.starts_with(at.as_str()) => named.to_owned(),
+            other => format!("{at}: {other}"),
+        };
+        Some(match nobody_answers {
+            true => Finding::fail("open", finding, remedy),
+            false => Finding::warn("member", finding, remedy),
+        })
     };
     statuses.iter().filter_map(finding).collect()
 }
@@ -43,20 +42,20 @@ pub(super) fn look(statuses: &[MemberStatus], list: &[Member]) -> Vec<Finding> {
     for (at, status) in &answers {
         if status.leader == 0 && is_led {
             let finding = format!("{at} has no leader: the other members do not reach it");
-            findings.push(Finding::warn(CHECK, finding, "check the network between this member and the others"));
+            findings.push(warn(finding, "check the network between this member and the others"));
         }
         if !list.is_empty() && !list.iter().any(|member| member.id == id(status)) {
             let finding = format!("{at} is of another cluster than {}: each has locks of its own", answers[0].0);
-            findings.push(Finding::fail(CHECK, finding, or_waive(ONE_CLUSTER, Check::Members)));
+            findings.push(fail(finding, or_waive(ONE_CLUSTER, Check::Members)));
         }
         if status.is_learner {
             let finding = format!("{at} is a learner: it does not vote, and serves no locks");
-            findings.push(Finding::warn(CHECK, finding, "etcdctl member promote"));
+            findings.push(warn(finding, "etcdctl member promote"));
         }
     }
     findings.extend(list.iter().any(is_new).then(|| {
         let finding = "a member that was added has never started: it counts as a member that is down";
-        Finding::warn(CHECK, finding, "start the member, or etcdctl member remove")
+        warn(finding, "start the member, or etcdctl member remove")
     }));
     findings.extend(unnamed(&answers, statuses, list));
     findings
@@ -69,24 +68,20 @@ fn leadership(answers: &[(&str, &StatusResponse)], statuses: &[MemberStatus], li
     let count = if voters == 1 { "1 member".to_owned() } else { format!("{voters} members") };
     let Some(leader) = answers.iter().map(|(_, status)| status.leader).find(|leader| *leader != 0) else {
         let finding = format!("{count}, {} reachable, and no leader: no lock can be acquired", answers.len());
-        return Finding::fail(
-            CHECK,
-            finding,
-            "start the others: more than half of the members have to reach each other",
-        );
+        return fail(finding, "start the others: more than half of the members have to reach each other");
     };
     let at = answers.iter().find(|(_, status)| id(status) == leader).map(|(at, _)| (*at).to_owned());
     let named = || list.iter().find(|member| member.id == leader).map(|member| member.name.clone());
     let led = at.or_else(named).unwrap_or_else(|| "a member that the URL does not name".to_owned());
     let spare = (voters.saturating_sub(1) / 2).saturating_sub(statuses.len() - answers.len());
     match (voters, spare) {
-        (1, _) => Finding::ok(CHECK, "1 member: while it is down, no lock can be acquired"),
+        (1, _) => ok("1 member: while it is down, no lock can be acquired"),
         (2, _) => {
             let finding = format!("2 members, led by {led}: when either is down, no lock can be acquired");
-            Finding::warn(CHECK, finding, "a third member")
+            warn(finding, "a third member")
         }
-        (_, 0) => Finding::ok(CHECK, format!("{count}, led by {led}; if another fails, no lock can be acquired")),
-        (_, spare) => Finding::ok(CHECK, format!("{count}, led by {led}; {spare} may fail")),
+        (_, 0) => ok(format!("{count}, led by {led}; if another fails, no lock can be acquired")),
+        (_, spare) => ok(format!("{count}, led by {led}; {spare} may fail")),
     }
 }
 
@@ -109,7 +104,7 @@ fn unnamed(answers: &[(&str, &StatusResponse)], statuses: &[MemberStatus], list:
     let names = others.iter().map(|member| member.name.as_str()).collect::<Vec<_>>().join(", ");
     let all: Vec<_> = list.iter().filter_map(|member| addresses(member).next()).collect();
     let finding = format!("the URL does not name {names}: lockkeeper asks only the members in the URL");
-    Some(Finding::warn(CHECK, finding, format!("all members in the URL: {}", all.join(","))))
+    Some(warn(finding, format!("all members in the URL: {}", all.join(","))))
 }
 
 /// Its addresses, as a URL of ours has them.

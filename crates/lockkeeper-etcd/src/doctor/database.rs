@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use lockkeeper_core::kit::{fail, ok, warn};
+
 use super::super::checks::{Check, NOT_CORRUPT, or_waive};
 use super::super::wire::messages::StatusResponse;
 use crate::store::Finding;
@@ -17,14 +19,12 @@ pub(super) fn size(status: &StatusResponse) -> Finding {
     let size_and_use = format!("{}, {} in use", bytes(size), bytes(used));
     let quota = status.db_size_quota;
     match quota {
-        0 => Finding::ok("database", format!("{size_and_use}; etcd reports its quota from 3.6 on (2.1 GB by default)")),
-        ..0 => Finding::ok("database", format!("{size_and_use}; no quota")),
-        _ if size <= FULL * quota as f64 => {
-            Finding::ok("database", format!("{size_and_use}; quota {}", bytes(quota as f64)))
-        }
+        0 => ok(format!("{size_and_use}; etcd reports its quota from 3.6 on (2.1 GB by default)")),
+        ..0 => ok(format!("{size_and_use}; no quota")),
+        _ if size <= FULL * quota as f64 => ok(format!("{size_and_use}; quota {}", bytes(quota as f64))),
         _ => {
             let finding = format!("{size_and_use}; at {} etcd takes no more locks", bytes(quota as f64));
-            Finding::warn("database", finding, if used < HOLLOW * size { "etcdctl defrag" } else { ROOM })
+            warn(finding, if used < HOLLOW * size { "etcdctl defrag" } else { ROOM })
         }
     }
 }
@@ -35,17 +35,15 @@ const ROOM: &str = "etcdctl compact and defrag, and --auto-compaction-retention;
 pub(super) fn alarms<'a>(size_and_use: impl Iterator<Item = &'a StatusResponse>) -> Vec<Finding> {
     let raised: BTreeSet<_> = size_and_use.flat_map(|status| &status.errors).filter_map(|text| kind(text)).collect();
     let finding = |alarm: &str| match alarm {
-        "NOSPACE" => Finding::fail(
-            "alarm",
+        "NOSPACE" => fail(
             "NOSPACE: a member's database is full, and no lock can be acquired",
             format!("{ROOM}; then etcdctl alarm disarm"),
         ),
-        "CORRUPT" => Finding::fail(
-            "alarm",
+        "CORRUPT" => fail(
             "CORRUPT: a member's data differ from those of the others, and no lock can be acquired",
             or_waive(NOT_CORRUPT, Check::Members),
         ),
-        other => Finding::fail("alarm", format!("{other}: etcd has raised this alarm"), "etcdctl alarm list"),
+        other => fail(format!("{other}: etcd has raised this alarm"), "etcdctl alarm list"),
     };
     raised.into_iter().map(finding).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockkeeper_core::kit::{ok, warn, warn_if};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::net::{self, Endpoint, Stream, TlsSettings};
@@ -29,7 +30,7 @@ pub(super) async fn look(at: &Endpoint, tls: Option<&TlsSettings>, within: Durat
     match asked(at, tls, within).await {
         Ok(text) => judge(&text, before),
         // Nothing hangs on it.
-        Err(why) => Finding::ok("disk", format!("etcd does not report the speed of the disk ({why})")),
+        Err(why) => ok(format!("etcd does not report the speed of the disk ({why})")),
     }
 }
 
@@ -60,18 +61,14 @@ async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, at: &Endpoint) -> 
 
 fn judge(text: &str, before: Option<f64>) -> Finding {
     let found = Histogram::read(text, FSYNC_TIMES).zip(Histogram::read(text, COMMIT_TIMES));
-    let Some((fsync, commit)) = found else { return Finding::ok("disk", "etcd does not report the speed of the disk") };
+    let Some((fsync, commit)) = found else { return ok("etcd does not report the speed of the disk") };
     if before == Some(fsync.count) {
         let finding = "etcd does not wait for its writes (--unsafe-no-fsync): a power cut may lose locks";
-        return Finding::warn("disk", finding, "etcd without that option");
+        return warn(finding, "etcd without that option");
     }
     let finding = format!("fsync {}; commit {}", fsync.summary(), commit.summary());
-    match fsync.is_slower_than(FSYNC) || commit.is_slower_than(COMMIT) {
-        true => {
-            Finding::warn("disk", finding, "a faster disk that nothing else writes to: etcd asks for 10ms and 25ms")
-        }
-        false => Finding::ok("disk", finding),
-    }
+    let is_slow = fsync.is_slower_than(FSYNC) || commit.is_slower_than(COMMIT);
+    warn_if(is_slow, finding, "a faster disk that nothing else writes to: etcd asks for 10ms and 25ms")
 }
 
 /// How long something took, how often.

@@ -10,58 +10,89 @@ mod rights;
 mod strays;
 mod version;
 
+use std::future::ready;
 use std::time::Duration;
+
+use lockkeeper_core::kit::{Check as Row, Examination, checks, named};
 
 use self::cluster::MemberStatus;
 use self::rights::Auth;
-use super::wire::Settings;
 use super::wire::messages::{Member, MemberListRequest, MemberListResponse, StatusRequest, StatusResponse};
+use super::wire::{Settings, all};
 use super::{Check, EtcdStore, EtcdStoreBuilder};
 use crate::Result;
 use crate::net::Endpoint;
 use crate::store::{Finding, Level, said_once};
+use crate::time::Clock;
 use crate::url::StoreUrl;
 
+/// What is examined of a cluster that can acquire no lock.
+static MEMBERS: [Row<Seen>; 2] = checks! {
+    ("disk", |seen| seen.disks(), |disks| disks),
+    ("auth", |seen| ready(Ok(rights::who(seen.auth, &seen.builder))), |who| who),
+};
+
+/// What is examined besides.
+static RIGHTS: [Row<Seen>; 2] = checks! {
+    ("lease", |seen| seen.store.shortest_lease(), |lasts| Some(rights::lease(lasts))),
+    ("rights", |seen| rights::examine(&seen.store, &seen.prefix, seen.within), |found| found),
+};
+
+/// What a user with all rights can look at.
+static KEYS: [Row<Seen>; 2] = checks! {
+    ("layout", |seen| seen.store.check_layout(), |()| None),
+    ("keys", |seen| strays::found(&seen.store), |found| found),
+};
+
+/// A cluster of which a member answers.
+struct Seen {
+    store: EtcdStore,
+    builder: EtcdStoreBuilder,
+    settings: Settings,
+    prefix: String,
+    within: Duration,
+    auth: Auth,
+    /// The members that answer.
+    here: Vec<Endpoint>,
+    works: bool,
+}
+
 /// Examines every member that the URL names. The store, if locks can be had there.
-pub(super) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec<Finding>) -> Option<EtcdStore> {
+pub(super) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Option<EtcdStore> {
+    let within = examination.within;
     let opened = EtcdStore::from_url(url).and_then(|builder| unasked(builder, within));
-    let (builder, settings, store) = opened.map_err(|error| findings.push(Finding::failed("store", &error))).ok()?;
-    let (auth, refused) = rights::log_in(&store, &builder).await;
+    let (builder, settings, store) = examination.known("store", opened)?;
+    let log_in = Clock::boot().timeout(within, rights::log_in(&store, &builder)).await;
+    let (auth, refused) = log_in.unwrap_or((Auth::Unknown, None));
     if let Some(refused) = refused {
-        findings.push(refused);
+        examination.findings.push(refused);
         return None;
     }
     let statuses: Vec<MemberStatus> =
         store.0.calls.ask_each("/etcdserverpb.Maintenance/Status", StatusRequest {}, within).await;
-    findings.extend(cluster::silent(&statuses));
-    if statuses.iter().all(|(_, status)| status.is_err()) {
+    examination.findings.extend(cluster::silent(&statuses));
+    let here = statuses.iter().zip(builder.addresses());
+    let here: Vec<_> = here.filter(|((_, status), _)| status.is_ok()).map(|(_, endpoint)| endpoint).collect();
+    if here.is_empty() {
         return None;
     }
-    let list = store.members().await;
-    let mut found = members(&statuses, &list, auth, &store.0.waived);
+    let found = members(&statuses, &store.members().await, auth, &store.0.waived);
     let works = !found.iter().any(|found| ["members", "alarm"].contains(&found.check) && found.level == Level::Fail);
-    findings.append(&mut found);
-    let all = statuses.iter().zip(builder.addresses());
-    let here: Vec<_> = all.filter(|((_, status), _)| status.is_ok()).map(|(_, endpoint)| endpoint).collect();
+    examination.findings.extend(found);
+    let prefix = url.common.prefix.clone().unwrap_or_default();
+    let seen = Seen { store, builder, settings, prefix, within, auth, here, works };
+    examination.run(&MEMBERS, &seen).await;
     if !works {
-        findings.extend(rights::who(auth, &builder));
-        findings.extend(disks(&here, &settings, &[]).await);
         return None;
     }
-    let waits = waits(&here, &settings).await;
-    // This writes to every disk.
-    let lease = rights::shortest_lease(&store).await;
-    findings.extend(disks(&here, &settings, &waits).await);
-    findings.extend(rights::who(auth, &builder));
-    findings.push(lease);
-    let prefix = url.common.prefix.as_deref().unwrap_or_default();
-    let mut found = rights::examine(&store, prefix, within).await;
-    let may = found.iter().all(|found| found.level != Level::Fail);
-    findings.append(&mut found);
-    if may {
-        findings.extend(strays::look(&store).await);
+    let known = examination.findings.len();
+    examination.run(&RIGHTS, &seen).await;
+    let refuses = |found: &Finding| found.check != "lease" && found.level == Level::Fail;
+    if examination.findings.iter().skip(known).any(refuses) {
+        return None;
     }
-    may.then_some(store)
+    examination.run(&KEYS, &seen).await;
+    Some(seen.store)
 }
 
 /// A store that answers sooner than anybody loses patience.
@@ -74,26 +105,24 @@ fn unasked(builder: EtcdStoreBuilder, within: Duration) -> Result<(EtcdStoreBuil
 
 /// What they say of themselves.
 fn members(statuses: &[MemberStatus], list: &[Member], auth: Auth, waived: &[Check]) -> Vec<Finding> {
-    let (mut each, mut versions) = (Vec::new(), Vec::new());
-    for (at, status) in answering(statuses) {
-        each.push((
-            at.clone(),
-            version::look(&status.version, list.len().max(statuses.len()), waived.contains(&Check::Version)),
-        ));
-        if auth == Auth::On {
-            each.extend(version::security(&status.version).map(|found| (at.clone(), found)));
-        }
-        versions.push(&status.version);
-    }
-    let mut found = said_once(each, versions.len());
-    found.extend(versions.iter().any(|version| *version != versions[0]).then(|| {
+    let answers: Vec<_> = answering(statuses).collect();
+    let (count, waives) = (list.len().max(statuses.len()), waived.contains(&Check::Version));
+    let versions = answers.iter().flat_map(|(at, StatusResponse { version, .. })| {
+        let security = version::security(version).filter(|_| auth == Auth::On);
+        [Some(version::look(version, count, waives)), security]
+            .into_iter()
+            .flatten()
+            .map(|found| ((*at).clone(), found))
+    });
+    let mut found = said_once(versions.collect(), answers.len());
+    found.extend(answers.iter().any(|(_, status)| status.version != answers[0].1.version).then(|| {
         let finding = "the members have several versions, which is right during an upgrade only";
         Finding::warn("server", finding, "the same version on all of them")
     }));
-    found.extend(cluster::look(statuses, list));
-    let sizes = answering(statuses).map(|(at, status)| (at.clone(), database::size(status))).collect();
-    found.extend(said_once(sizes, versions.len()));
-    found.extend(database::alarms(answering(statuses).map(|(_, status)| status)));
+    found.extend(named("members", cluster::look(statuses, list)));
+    let sizes = answers.iter().map(|(at, status)| ((*at).clone(), database::size(status))).collect();
+    found.extend(named("database", said_once(sizes, answers.len())));
+    found.extend(named("alarm", database::alarms(answers.iter().map(|(_, status)| *status))));
     found
 }
 
@@ -101,23 +130,18 @@ fn answering(statuses: &[MemberStatus]) -> impl Iterator<Item = (&String, &Statu
     statuses.iter().filter_map(|(at, status)| Some((at, status.as_ref().ok()?)))
 }
 
-/// How often each has waited for its disk.
-async fn waits(here: &[Endpoint], settings: &Settings) -> Vec<Option<f64>> {
-    let mut waits = Vec::with_capacity(here.len());
-    for at in here {
-        waits.push(disk::waits(at, settings.tls.as_ref(), settings.timeout).await);
+impl Seen {
+    /// The speed of each disk, which shows while it is written to.
+    async fn disks(&self) -> Result<Vec<Finding>> {
+        // Nothing depends on the answers: two silences are shorter than the probe may be.
+        let (tls, timeout) = (self.settings.tls.as_ref(), self.settings.timeout.min(self.within / 3));
+        let waits = all(self.here.iter().map(|at| disk::waits(at, tls, timeout))).await;
+        let written = self.works && self.store.shortest_lease().await.is_ok();
+        let looked = self.here.iter().zip(waits).map(|(at, before)| async move {
+            (at.to_string(), disk::look(at, tls, timeout, before.filter(|_| written)).await)
+        });
+        Ok(said_once(all(looked).await, self.here.len()))
     }
-    waits
-}
-
-/// `waits`: what it was before something was written.
-async fn disks(here: &[Endpoint], settings: &Settings, waits: &[Option<f64>]) -> Vec<Finding> {
-    let mut found = Vec::with_capacity(here.len());
-    for (number, at) in here.iter().enumerate() {
-        let before = waits.get(number).copied().flatten();
-        found.push((at.to_string(), disk::look(at, settings.tls.as_ref(), settings.timeout, before).await));
-    }
-    said_once(found, here.len())
 }
 
 impl EtcdStore {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
+use lockkeeper_core::kit::{fail, named, ok, warn, warn_if};
 
 use super::super::layout::Lines;
 use super::super::layout::transaction::{delete, get, put, transaction};
@@ -11,8 +12,7 @@ use super::super::marker::folder;
 use super::super::wire::WireError;
 use super::super::wire::messages::{AuthenticateRequest, AuthenticateResponse, RangeRequest, RequestOp, TxnResponse};
 use super::super::{EtcdStore, EtcdStoreBuilder, fault, sessions};
-use crate::store::{ClaimId, ClaimKey, SessionId};
-use crate::store::{Finding, median};
+use crate::store::{ClaimId, ClaimKey, Finding, SessionId, Store, median};
 use crate::time::Clock;
 use crate::{ErrorKind, LockName, Result};
 
@@ -34,7 +34,6 @@ pub(super) enum Auth {
 
 /// Logs in, or looks whether that would be needed.
 pub(super) async fn log_in(store: &EtcdStore, builder: &EtcdStoreBuilder) -> (Auth, Option<Finding>) {
-    let mut refused = None;
     for _ in store.0.calls.addresses() {
         let asked = match &builder.hosts.user {
             Some(_) => store.0.calls.log_in().await,
@@ -46,16 +45,13 @@ pub(super) async fn log_in(store: &EtcdStore, builder: &EtcdStoreBuilder) -> (Au
             Err(WireError::Refused { message, .. }) if builder.hosts.user.is_none() => {
                 return without_a_user(&message, builder);
             }
-            Err(error) => refused = Some(fault::of(error)),
-        }
-        if refused.as_ref().is_some_and(|error| error.kind() != ErrorKind::Unavailable) {
-            break;
+            Err(error) => match fault::of(error) {
+                error if error.kind() == ErrorKind::Unavailable => {}
+                error => return (Auth::Unknown, Some(Finding::failed("auth", &error))),
+            },
         }
     }
-    match refused {
-        Some(error) if error.kind() != ErrorKind::Unavailable => (Auth::Unknown, Some(Finding::failed("auth", &error))),
-        _ => (Auth::Unknown, None),
-    }
+    (Auth::Unknown, None)
 }
 
 fn without_a_user(message: &str, builder: &EtcdStoreBuilder) -> (Auth, Option<Finding>) {
@@ -66,22 +62,17 @@ fn without_a_user(message: &str, builder: &EtcdStoreBuilder) -> (Auth, Option<Fi
         return (Auth::Unknown, None);
     }
     let has_certificate = builder.hosts.tls.as_ref().is_some_and(|tls| tls.certificate.is_some());
-    let nobody = || {
-        Finding::fail(
-            "auth",
-            "authentication is on, and the URL names no user",
-            "a user in the URL, and LOCKKEEPER_PASSWORD",
-        )
-    };
-    (Auth::On, (!has_certificate).then(nobody))
+    let (finding, remedy) =
+        ("authentication is on, and the URL names no user", "a user in the URL, and LOCKKEEPER_PASSWORD");
+    (Auth::On, (!has_certificate).then(|| Finding::fail("auth", finding, remedy)))
 }
 
 /// What was found of auth, where that is no failure.
 pub(super) fn who(auth: Auth, builder: &EtcdStoreBuilder) -> Option<Finding> {
     Some(match (auth, &builder.hosts.user) {
-        (Auth::Off, _) => Finding::ok("auth", "off: every client that reaches etcd may break every lock"),
-        (Auth::On, Some(user)) => Finding::ok("auth", format!("on; this is user {user:?}")),
-        (Auth::On, None) => Finding::ok("auth", "on; the certificate names the user"),
+        (Auth::Off, _) => ok("off: every client that reaches etcd may break every lock"),
+        (Auth::On, Some(user)) => ok(format!("on; this is user {user:?}")),
+        (Auth::On, None) => ok("on; the certificate names the user"),
         (Auth::Unknown, _) => return None,
     })
 }
@@ -103,57 +94,50 @@ fn quoted(word: &str) -> String {
 }
 
 /// Tries everything, on keys that are nobody's, and how long that takes.
-pub(super) async fn examine(store: &EtcdStore, prefix: &str, within: Duration) -> Vec<Finding> {
+pub(super) async fn examine(store: &EtcdStore, prefix: &str, within: Duration) -> Result<Vec<Finding>> {
+    let role = role(&store.0.lines, prefix);
     // It ends by itself if we do not come to that.
-    let lease = match store.grant(sessions::seconds(within * 2)).await {
-        Ok(granted) => granted.id,
-        Err(error) => return vec![denied(store, prefix, "lease", &error)],
+    let (lease, refused) = match store.grant(sessions::seconds(within * 2)).await {
+        Ok(granted) => (granted.id, refused(store, prefix, granted.id).await?),
+        Err(error) => (0, denied("lease", Err::<(), _>(error))?),
     };
-    let mut findings = vec![];
-    match refused(store, prefix, lease).await {
-        Ok(None) => {
-            let fine =
-                Finding::ok("rights", "this user may do all that locks need; a role with these rights is enough");
-            // Behind the rest of the line, as in a failure: it is long.
-            findings.push(fine.with_remedy(role(&store.0.lines, prefix)));
-            findings.push(speed(store, lease).await.unwrap_or_else(|error| Finding::failed("latency", &error)));
-        }
-        Ok(Some(refused)) => findings.push(refused),
-        Err(error) => findings.push(Finding::failed("rights", &error)),
+    if let Some(refused) = refused {
+        drop(store.revoke(lease).await);
+        return Ok(vec![fail(refused, role)]);
     }
+    let latency = speed(store, lease).await.unwrap_or_else(|error| Finding::failed("latency", &error));
     // What is left of it ends with the lease.
     drop(store.revoke(lease).await);
-    findings
+    // Behind the rest of the line, as in a failure: it is long.
+    let fine = ok("this user may do all that locks need; a role with these rights is enough").with_remedy(role);
+    Ok([vec![fine], named("latency", [latency])].concat())
 }
 
 /// What this user may not do, if there is anything.
-async fn refused(store: &EtcdStore, prefix: &str, lease: i64) -> Result<Option<Finding>> {
+async fn refused(store: &EtcdStore, prefix: &str, lease: i64) -> Result<Option<String>> {
     let lines = &store.0.lines;
     let span = lines.beginning_with(prefix);
     let all = RangeRequest { key: span.from, range_end: span.to, limit: 1, keys_only: true, ..RangeRequest::default() };
     let listed = store.range(all).await;
     for key in keys(lines, prefix)? {
         for (what, op) in [("write", put(&key, Bytes::new(), lease)), ("read", get(&key)), ("delete", delete(&key))] {
-            match store.tried(op).await {
-                Err(error) if error.kind() == ErrorKind::Denied => {
-                    return Ok(Some(denied(store, prefix, &format!("{what} {}…", folder(&key)), &error)));
-                }
-                tried => tried?,
+            let refused = denied(&format!("{what} {}…", folder(&key)), store.tried(op).await)?;
+            if refused.is_some() {
+                return Ok(refused);
             }
         }
     }
-    match listed {
-        Err(error) if error.kind() == ErrorKind::Denied => Ok(Some(denied(store, prefix, "list locks", &error))),
-        listed => listed.map(|_| None),
-    }
+    denied("list locks", listed)
 }
 
-fn denied(store: &EtcdStore, prefix: &str, what: &str, error: &crate::Error) -> Finding {
-    if error.kind() != ErrorKind::Denied {
-        return Finding::failed("rights", error);
+/// What this user may not do, if `tried` says so.
+fn denied<T>(what: &str, tried: Result<T>) -> Result<Option<String>> {
+    match tried {
+        Err(error) if error.kind() == ErrorKind::Denied => {
+            Ok(Some(format!("this user may not {what}: {}", error.message())))
+        }
+        tried => tried.map(|_| None),
     }
-    let finding = format!("this user may not {what}: {}", error.message());
-    Finding::fail("rights", finding, role(&store.0.lines, prefix))
 }
 
 /// One of each kind that the store writes.
@@ -178,29 +162,27 @@ async fn speed(store: &EtcdStore, lease: i64) -> Result<Finding> {
     }
     let (read, write) = (median(reads), median(writes));
     let finding = format!("a read takes {read:.1?}, a write {write:.1?} (medians of {ROUNDS})");
-    Ok(match write > SLOW {
-        true => Finding::warn("latency", finding, "a faster disk for each member, or nearer members"),
-        false => Finding::ok("latency", finding),
-    })
+    Ok(warn_if(write > SLOW, finding, "a faster disk for each member, or nearer members"))
 }
 
-/// The shortest lease: how long the dead cost others at least.
-pub(super) async fn shortest_lease(store: &EtcdStore) -> Finding {
-    let (lease, seconds) = match store.grant(1).await {
-        Ok(granted) => (granted.id, granted.ttl),
-        Err(error) => return Finding::failed("lease", &error),
-    };
-    drop(store.revoke(lease).await);
-    let shortest = crate::store::Store::capabilities(store).ttl_min;
+/// What the shortest lease of so many seconds costs, where `capable` of a lease of so many.
+pub(super) fn lease((seconds, capable): (i64, i64)) -> Finding {
     let finding = format!("the shortest lease lasts {seconds} s");
-    if seconds <= sessions::seconds(shortest) {
-        return Finding::ok("lease", finding);
+    if seconds <= capable {
+        return ok(finding);
     }
     let finding = format!("{finding}: a lock of a shorter ttl is free only {seconds} s after its holder was killed");
-    Finding::warn("lease", finding, "--election-timeout=1000 for etcd: the shortest lease is one and a half times that")
+    warn(finding, "--election-timeout=1000 for etcd: the shortest lease is one and a half times that")
 }
 
 impl EtcdStore {
+    /// How many seconds the shortest lease has, how long the dead cost others at least, and how many it has usually.
+    pub(super) async fn shortest_lease(&self) -> Result<(i64, i64)> {
+        let granted = self.grant(1).await?;
+        drop(self.revoke(granted.id).await);
+        Ok((granted.ttl, sessions::seconds(Store::capabilities(self).ttl_min)))
+    }
+
     async fn ask_for_nobody(&self) -> Result<(), WireError> {
         let nobody = AuthenticateRequest::default();
         let asked = self.0.calls.ask("/etcdserverpb.Auth/Authenticate", nobody).await;

@@ -1,5 +1,7 @@
 //! Keys among those of the locks that are no claims, and claims where older versions had them.
 
+use lockkeeper_core::kit::warn;
+
 use super::super::EtcdStore;
 use super::super::layout::Layout;
 use super::super::marker::folder;
@@ -7,41 +9,27 @@ use super::super::wire::messages::KeyValue;
 use crate::Result;
 use crate::store::Finding;
 
-const CHECK: &str = "keys";
 /// So many are named.
 const MOST: usize = 3;
 
 /// What is wrong with the keys below this prefix; nothing where others keep theirs, which may be anything.
-pub(super) async fn look(store: &EtcdStore) -> Vec<Finding> {
-    if store.0.lines.layout != Layout::Native {
-        return Vec::new();
-    }
-    let mut findings = Vec::new();
-    if let Err(error) = store.check_layout().await {
-        findings.push(Finding::failed("layout", &error));
-    }
-    match found(store).await {
-        Ok(found) => findings.extend(found),
-        Err(error) => findings.push(Finding::failed(CHECK, &error)),
-    }
-    findings
-}
-
-async fn found(store: &EtcdStore) -> Result<Vec<Finding>> {
+pub(super) async fn found(store: &EtcdStore) -> Result<Vec<Finding>> {
     let lines = &store.0.lines;
+    if lines.layout != Layout::Native {
+        return Ok(Vec::new());
+    }
     let mut keys = store.keys(&lines.beginning_with("")).await?;
     keys.retain(|kv| lines.is_stray(&kv.key, kv.lease));
-    let mut findings: Vec<_> = strays(&keys).into_iter().collect();
-    if let Some(old) = store.old_claim().await? {
+    let old = store.old_claim().await?.map(|old| {
         let finding = format!("an older lockkeeper is at work in {}: its locks are not seen here", folder(&old));
-        findings.push(Finding::warn(CHECK, finding, "end all clients of the older version"));
-    }
-    Ok(findings)
+        warn(finding, "end all clients of the older version")
+    });
+    Ok(strays(&keys).into_iter().chain(old).collect())
 }
 
 fn strays(keys: &[KeyValue]) -> Option<Finding> {
     let named: Vec<_> = keys.iter().take(MOST).map(|kv| String::from_utf8_lossy(&kv.key)).collect();
     let more = if keys.len() > MOST { format!(" and {} more", keys.len() - MOST) } else { String::new() };
     let finding = format!("keys that are no claims are in the way of locks: {}{more}", named.join(", "));
-    (!keys.is_empty()).then(|| Finding::warn(CHECK, finding, "etcdctl del KEY for each of them"))
+    (!keys.is_empty()).then(|| warn(finding, "etcdctl del KEY for each of them"))
 }

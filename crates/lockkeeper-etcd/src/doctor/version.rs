@@ -40,21 +40,17 @@ pub(super) fn look(text: &str, members: usize, waived: bool) -> Finding {
     if stalls {
         known.insert(0, STALLED.what);
     }
-    let ended = if version <= ENDED { " and at the end of its life" } else { "" };
-    if version < OLDEST {
-        if waived {
-            known.push("unsafe=version waives this check");
-        }
-        let finding = format!("{name} is older than {}{ended}", name_of(OLDEST));
-        let finding = if known.is_empty() { finding } else { format!("{finding}: {}", known.join("; ")) };
-        return match waived {
-            true => Finding::warn("server", finding, NEWER),
-            false => Finding::fail("server", finding, or_waive(NEWER, Check::Version)),
-        };
+    let is_old = version < OLDEST;
+    if is_old && waived {
+        known.push("unsafe=version waives this check");
     }
-    match known.is_empty() {
-        true => Finding::ok("server", name),
-        false => Finding::warn("server", format!("{name}: {}", known.join("; ")), NEWER),
+    let ended = if version <= ENDED { " and at the end of its life" } else { "" };
+    let name = if is_old { format!("{name} is older than {}{ended}", name_of(OLDEST)) } else { name };
+    let finding = if known.is_empty() { name } else { format!("{name}: {}", known.join("; ")) };
+    match is_old && !waived {
+        true => Finding::fail("server", finding, or_waive(NEWER, Check::Version)),
+        false if known.is_empty() => Finding::ok("server", finding),
+        false => Finding::warn("server", finding, NEWER),
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
+use lockkeeper_core::kit::{Row, fail, judged, ok, warn, warn_if};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::builder::Beside;
@@ -28,6 +29,33 @@ const GATE_LIMIT: Duration = Duration::from_secs(1);
 const GATE_LOOKS: u32 = 50;
 /// The kernel lists its locks a page at a time, and omits some if others end between two pages.
 const LOCKS_READS: usize = 5;
+const FILE_SYSTEM: &str = "file system";
+const PERMISSIONS: &str = "permissions";
+
+static CHECKS: [Row<Place>; 5] = [
+    ("database", |place| Some(database(&place.path, place.is_there))),
+    ("file system", |place| Some(file_system(&place.folder, &place.waived))),
+    ("permissions", |place| Some(permissions(place).unwrap_or_else(|error| Finding::failed(PERMISSIONS, &error)))),
+    ("disk", |place| place.has_folder().then(|| disk(&place.path))),
+    ("gate", |place| place.is_there.then(|| gate(&Beside::of(&place.path).gate, place.within)).flatten()),
+];
+
+/// Where the file is, or will be.
+struct Place {
+    path: PathBuf,
+    /// The folder of the file, or the nearest existing folder above.
+    folder: PathBuf,
+    is_there: bool,
+    waived: Vec<Check>,
+    /// How long a closed gate is tried.
+    within: Duration,
+}
+
+impl Place {
+    fn has_folder(&self) -> bool {
+        self.path.parent() == Some(&self.folder)
+    }
+}
 
 /// The results of the checks.
 #[derive(Debug)]
@@ -41,18 +69,13 @@ pub(super) struct Looked {
 
 pub(super) fn look(path: &Path, waived: &[Check], within: Duration) -> Looked {
     let path = whole(path);
-    let folder = existing_folder(&path);
-    let is_there = path.exists();
-    let mut findings = vec![database(&path, is_there), file_system(&folder, waived)];
-    findings.push(permissions(&path, &folder, waived).unwrap_or_else(|error| Finding::failed("permissions", &error)));
-    if path.parent() == Some(folder.as_path()) {
-        findings.push(disk(&path));
-    }
-    let gate = if is_there { gate(&Beside::of(&path).gate, GATE_LIMIT.min(within / 2)) } else { None };
-    let can_be_opened = is_there && gate.is_none();
-    findings.extend(gate);
+    let folder = path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned();
+    let (is_there, within) = (path.exists(), GATE_LIMIT.min(within / 2));
+    let place = Place { path, folder, is_there, waived: waived.to_vec(), within };
+    let findings = judged(&CHECKS, &place);
+    let can_be_opened = is_there && findings.iter().all(|found| found.check != "gate");
     // A file that is being made at this moment counts too: it is not locked yet.
-    let dead_clients = Clients::new(Beside::of(&path).live).dead(usize::MAX).len();
+    let dead_clients = Clients::new(Beside::of(&place.path).live).dead(usize::MAX).len();
     Looked { findings, dead_clients, can_be_opened }
 }
 
@@ -62,19 +85,14 @@ fn whole(path: &Path) -> PathBuf {
     absolute.canonicalize().unwrap_or(absolute)
 }
 
-/// The folder of the file, or the nearest existing folder above.
-fn existing_folder(path: &Path) -> PathBuf {
-    path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
-}
-
 fn database(path: &Path, is_there: bool) -> Finding {
     let size = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.len().div_ceil(1024));
     if !is_there {
         let finding = format!("file:{} is not there yet", path.display());
-        return Finding::warn("database", finding, "nothing: the first run makes it");
+        return warn(finding, "nothing: the first run makes it");
     }
     let (file, log) = (size(path), size(&suffixed(path, "-wal")));
-    Finding::ok("database", format!("file:{}, {file} KiB, its log {log} KiB", path.display()))
+    ok(format!("file:{}, {file} KiB, its log {log} KiB", path.display()))
 }
 
 fn file_system(folder: &Path, waived: &[Check]) -> Finding {
@@ -83,7 +101,7 @@ fn file_system(folder: &Path, waived: &[Check]) -> Finding {
         Ok(found) => judge(folder, found.f_type as u32, waived),
         Err(error) => {
             let problem = format!("{} cannot be examined: {}", folder.display(), io::Error::from(error));
-            Finding::fail(FILE_SYSTEM, problem, "a folder that this user may use")
+            fail(problem, "a folder that this user may use")
         }
     }
 }
@@ -94,30 +112,26 @@ fn judge(folder: &Path, magic: u32, waived: &[Check]) -> Finding {
         Err(error) if !waived.contains(&Check::NetworkFs) => return Finding::failed(FILE_SYSTEM, &error),
         Err(error) => {
             let remedy = "use the store from one machine only, since unsafe=network-fs waives the check";
-            return Finding::warn(FILE_SYSTEM, error.message(), remedy);
+            return warn(error.message(), remedy);
         }
     };
     let finding = format!("{} is on {name}", folder.display());
     match magic {
         OVERLAY => {
             let remedy = "a volume of the host, if other containers are to share the locks";
-            Finding::warn(FILE_SYSTEM, format!("{finding}, whose files end with the container"), remedy)
+            warn(format!("{finding}, whose files end with the container"), remedy)
         }
-        TMPFS | RAMFS => Finding::ok(
-            FILE_SYSTEM,
-            format!("{finding}, in memory: after a restart the tokens start at the current time"),
-        ),
-        _ => Finding::ok(FILE_SYSTEM, finding),
+        TMPFS | RAMFS => ok(format!("{finding}, in memory: after a restart the tokens start at the current time")),
+        _ => ok(finding),
     }
 }
 
-const FILE_SYSTEM: &str = "file system";
-fn permissions(path: &Path, folder: &Path, waived: &[Check]) -> Result<Finding, Error> {
-    let check = "permissions";
+fn permissions(place: &Place) -> Result<Finding, Error> {
+    let Place { path, folder, waived, .. } = place;
     // A new folder will belong to its owner alone.
-    if path.parent() == Some(folder) {
+    if place.has_folder() {
         // For any file system, which is a finding of its own.
-        checks::folder(folder, &[waived, &[Check::NetworkFs]].concat())?;
+        checks::folder(folder, &[waived, &[Check::NetworkFs][..]].concat())?;
     }
     let mut shown = vec![owner(folder)];
     if path.exists() {
@@ -128,18 +142,14 @@ fn permissions(path: &Path, folder: &Path, waived: &[Check]) -> Result<Finding, 
     for used in [folder, path].iter().filter(|used| used.exists()) {
         if accessat(CWD, *used, Access::WRITE_OK | Access::READ_OK, AtFlags::EACCESS).is_err() {
             let problem = format!("{} may not be written by this user", used.display());
-            return Ok(Finding::fail(
-                check,
-                problem,
-                "run lockkeeper as the owner of the file, or choose another path",
-            ));
+            return Ok(fail(problem, "run lockkeeper as the owner of the file, or choose another path"));
         }
     }
     let shown = shown.join(", ");
     if waived.contains(&Check::Permissions) {
-        return Ok(Finding::warn(check, shown, "remove unsafe=permissions: other users may be able to take any lock"));
+        return Ok(warn(shown, "remove unsafe=permissions: other users may be able to take any lock"));
     }
-    Ok(Finding::ok(check, shown))
+    Ok(ok(shown))
 }
 
 fn owner(path: &Path) -> String {
@@ -156,14 +166,13 @@ fn disk(path: &Path) -> Finding {
     // The file has no meaning, and is found by its name.
     let _ = fs::remove_file(&scratch);
     match took {
-        Ok(took) if took > SLOW_DISK => {
+        Ok(took) => {
             let finding = format!("a write takes {took:.1?} to reach the disk (median of {WRITES})");
-            Finding::warn("disk", finding, "a faster disk: each lock and each release waits for it")
+            warn_if(took > SLOW_DISK, finding, "a faster disk: each lock and each release waits for it")
         }
-        Ok(took) => Finding::ok("disk", format!("a write takes {took:.1?} to reach the disk (median of {WRITES})")),
         Err(error) => {
             let problem = format!("{} cannot be written: {error}", scratch.display());
-            Finding::fail("disk", problem, "make room in that folder, and let this user write there")
+            fail(problem, "make room in that folder, and let this user write there")
         }
     }
 }
@@ -194,14 +203,10 @@ fn gate(gate: &Path, limit: Duration) -> Option<Finding> {
     let problem = |who: &str| format!("{who} is inside the gate and does not leave it, so nobody else can write");
     Some(match pid {
         Some(pid) if is_stopped(pid) => {
-            Finding::fail("gate", problem(&format!("process {pid}, which is stopped,")), format!("kill -CONT {pid}"))
+            fail(problem(&format!("process {pid}, which is stopped,")), format!("kill -CONT {pid}"))
         }
-        Some(pid) => Finding::fail(
-            "gate",
-            problem(&format!("process {pid}")),
-            "check what the process waits for, or end the process",
-        ),
-        None => Finding::fail("gate", problem("a process"), format!("fuser -v {}", gate.display())),
+        Some(pid) => fail(problem(&format!("process {pid}")), "check what the process waits for, or end the process"),
+        None => fail(problem("a process"), format!("fuser -v {}", gate.display())),
     })
 }
 

@@ -1,10 +1,12 @@
 //! Checks in an open database: its durability, its times, and leftovers.
 
 use std::fs;
+use std::future::ready;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
+use lockkeeper_core::kit::{Check, checks, fail, ok, warn, warn_if};
 use rusqlite::Connection;
 
 use crate::boot::LEAP;
@@ -14,39 +16,57 @@ use crate::layout::Commit;
 use crate::layout::read::newest;
 use crate::layout::times::{Micros, now};
 use crate::store::Finding;
-use crate::time::{self, Clock};
-use crate::{Error, ErrorKind, FileStore, Result};
+use crate::time;
+use crate::{FileStore, Result};
 
 /// `PRAGMA synchronous`: each commit that gives out a token waits for the disk.
 const FULL: i64 = 2;
 /// SQLite restarts its log at 4 MiB unless a client keeps reading.
 const LARGE_LOG: u64 = 64 << 20;
 
-pub(super) async fn look(store: &FileStore, dead_clients: usize, within: Duration, findings: &mut Vec<Finding>) {
-    let clock = Clock::boot();
-    let silent = || {
-        let problem = format!("{store} did not answer within {}", format_duration(within));
-        Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("repeat the command"))
-    };
-    let or_failed = |check, found: Option<Result<Finding>>| {
-        found.unwrap_or_else(silent).unwrap_or_else(|error| Finding::failed(check, &error))
-    };
-    findings.push(or_failed("durability", clock.timeout(within, durability(store)).await));
-    findings.push(or_failed("clock", clock.timeout(within, times(store)).await));
-    findings.push(or_failed("leftovers", clock.timeout(within, leftovers(store, dead_clients)).await));
-    findings.push(watches());
+pub(super) static CHECKS: [Check<Opened>; 4] = checks! {
+    ("durability", |opened| opened.durability(), |(journal, synchronous)| {
+        let finding = format!("journal_mode {journal}, synchronous {synchronous}");
+        if journal == "wal" && synchronous == FULL {
+            return Some(ok(finding));
+        }
+        let finding = format!("{finding}: a token may be given out twice after a power cut");
+        Some(fail(finding, "report this as a bug: lockkeeper sets wal and 2"))
+    }),
+    ("clock", |opened| opened.store.0.reader.look(|db, _| times_in(db)), |times| {
+        Some(judge(&times, now(), time::wall_micros()))
+    }),
+    ("leftovers", |opened| opened.leftovers(), |(finding, log)| {
+        // Every opening removes some of them.
+        Some(warn_if(log > LARGE_LOG, finding, "end the other program that keeps reading the file"))
+    }),
+    ("watches", |_| ready(Ok(())), |()| Some(watches())),
+};
+
+/// An open store, and how many clients have left their files.
+pub(super) struct Opened {
+    pub(super) store: FileStore,
+    pub(super) dead_clients: usize,
 }
 
-async fn durability(store: &FileStore) -> Result<Finding> {
-    let synchronous = store.commit(Commit::OnDisk, |txn| txn.number("PRAGMA synchronous")).await?;
-    let look = |db: &Connection| db.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0));
-    let journal = store.0.reader.look(move |db, _| look(db)).await?;
-    let finding = format!("journal_mode {journal}, synchronous {synchronous}");
-    if journal == "wal" && synchronous == FULL {
-        return Ok(Finding::ok("durability", finding));
+impl Opened {
+    async fn durability(&self) -> Result<(String, i64)> {
+        let synchronous = self.store.commit(Commit::OnDisk, |txn| txn.number("PRAGMA synchronous")).await?;
+        let look = |db: &Connection| db.query_row("PRAGMA journal_mode", [], |row| row.get(0));
+        Ok((self.store.0.reader.look(move |db, _| look(db)).await?, synchronous))
     }
-    let finding = format!("{finding}: a token may be given out twice after a power cut");
-    Ok(Finding::fail("durability", finding, "report this as a bug: lockkeeper sets wal and 2"))
+
+    /// What there is, and the size of the log.
+    async fn leftovers(&self) -> Result<(String, u64)> {
+        let (sessions, names) = self.store.0.reader.look(|db, _| unused(db, now())).await?;
+        let log = fs::metadata(suffixed(self.store.path(), "-wal")).map_or(0, |meta| meta.len());
+        let finding = format!(
+            "{} files of ended clients, {sessions} ended sessions, {names} names without claims, a log of {} KiB",
+            self.dead_clients,
+            log.div_ceil(1024)
+        );
+        Ok((finding, log))
+    }
 }
 
 /// The times in the file.
@@ -54,11 +74,6 @@ struct Times {
     boot_id: String,
     newest: Micros,
     highest_fence: i64,
-}
-
-async fn times(store: &FileStore) -> Result<Finding> {
-    let times = store.0.reader.look(|db, _| times_in(db)).await?;
-    Ok(judge(&times, now(), i64::try_from(time::wall_micros()).unwrap_or(i64::MAX)))
 }
 
 fn times_in(db: &Connection) -> rusqlite::Result<Times> {
@@ -72,38 +87,20 @@ fn times_in(db: &Connection) -> rusqlite::Result<Times> {
     )
 }
 
-fn judge(times: &Times, now: Micros, wall: i64) -> Finding {
-    let check = "clock";
-    let apart = |micros: i64| format_duration(Duration::from_millis(micros.unsigned_abs() / 1000));
+fn judge(times: &Times, now: Micros, wall: u64) -> Finding {
+    let apart = |micros: u64| format_duration(Duration::from_millis(micros / 1000));
     if times.newest > now.saturating_add(LEAP) {
-        let ahead = apart(times.newest - now);
+        let ahead = apart(times.newest.abs_diff(now));
         let problem = format!("the file has times that are {ahead} ahead of this process's CLOCK_BOOTTIME");
-        return Finding::fail(check, problem, "one time namespace for all processes that use the file");
+        return fail(problem, "one time namespace for all processes that use the file");
     }
-    if times.highest_fence > wall {
-        let behind = apart(times.highest_fence - wall);
-        let problem =
-            format!("the date is {behind} behind the file's tokens: if the file were lost, tokens would fall");
-        return Finding::warn(check, problem, "set the date (NTP)");
+    if let Some(behind @ 1..) = times.highest_fence.unsigned_abs().checked_sub(wall) {
+        let lost = "if the file were lost, tokens would fall";
+        return warn(format!("the date is {} behind the file's tokens: {lost}", apart(behind)), "set the date (NTP)");
     }
     let age = format_duration(Duration::from_secs(now.saturating_sub(times.newest).unsigned_abs() / 1_000_000));
     let newest = if times.newest == 0 { "no time yet".to_owned() } else { format!("the newest time {age} ago") };
-    Finding::ok(check, format!("boot {}, {newest}, the date above all tokens", times.boot_id))
-}
-
-async fn leftovers(store: &FileStore, dead_clients: usize) -> Result<Finding> {
-    let (sessions, names) = store.0.reader.look(|db, _| unused(db, now())).await?;
-    let log = fs::metadata(suffixed(store.path(), "-wal")).map_or(0, |meta| meta.len());
-    let finding = format!(
-        "{dead_clients} files of ended clients, {sessions} ended sessions, {names} names without claims, a log of {} KiB",
-        log.div_ceil(1024)
-    );
-    if log > LARGE_LOG {
-        let remedy = "end the other program that keeps reading the file";
-        return Ok(Finding::warn("leftovers", finding, remedy));
-    }
-    // Every opening removes some of them.
-    Ok(Finding::ok("leftovers", finding))
+    ok(format!("boot {}, {newest}, the date above all tokens", times.boot_id))
 }
 
 fn unused(db: &Connection, now: Micros) -> rusqlite::Result<(i64, i64)> {
@@ -120,14 +117,11 @@ fn watches() -> Finding {
     let user = rustix::process::geteuid().as_raw();
     let limit = fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").ok();
     let Some(limit) = limit.and_then(|limit| limit.trim().parse::<usize>().ok()) else {
-        return Finding::ok("watches", "the kernel does not report its limit of inotify instances");
+        return ok("the kernel does not report its limit of inotify instances");
     };
     let used = instances_of(user);
     let finding = format!("{used} of {limit} inotify instances of user {user} are in use");
-    if used * 10 >= limit * 9 {
-        return Finding::warn("watches", finding, "sysctl fs.inotify.max_user_instances=1024");
-    }
-    Finding::ok("watches", finding)
+    warn_if(used * 10 >= limit * 9, finding, "sysctl fs.inotify.max_user_instances=1024")
 }
 
 fn instances_of(user: u32) -> usize {

@@ -3,57 +3,35 @@
 mod beside;
 mod inside;
 
-use std::path::Path;
-use std::time::Duration;
-
+use lockkeeper_core::kit::Examination;
 use tokio::sync::oneshot;
 
+use self::inside::Opened;
 use super::{FileStore, writer};
-use crate::duration::format_duration;
-use crate::store::Finding;
-use crate::time::Clock;
 use crate::url::StoreUrl;
+use crate::{Error, ErrorKind, Result};
 
 /// Examines the file and the files beside it, and then its contents. Returns the store, if it could
 /// be opened; a missing store is not made.
-pub(super) async fn examine(url: &StoreUrl, within: Duration, findings: &mut Vec<Finding>) -> Option<FileStore> {
-    let builder = FileStore::from_url(url).map_err(|error| findings.push(Finding::failed("store", &error))).ok()?;
-    let path = builder.path.clone();
-    let (at, waived) = (path.clone(), builder.waived.clone());
-    let looked = on_a_thread(within, move || beside::look(&at, &waived, within)).await;
-    let Some(looked) = looked else {
-        findings.push(silent(&path, "files", within, "check that the disk of the file is still there"));
-        return None;
-    };
-    let can_be_opened = looked.can_be_opened;
-    findings.extend(looked.findings);
-    if !can_be_opened {
+pub(super) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Option<FileStore> {
+    let builder = examination.known("store", FileStore::from_url(url))?;
+    let (path, waived, within) = (builder.path.clone(), builder.waived.clone(), examination.within);
+    let looked = on_a_thread(move || beside::look(&path, &waived, within));
+    let looked = examination.ask("files", "check that the disk of the file is still there", looked).await?;
+    examination.findings.extend(looked.findings);
+    if !looked.can_be_opened {
         return None;
     }
-    match Clock::boot().timeout(within, builder.open()).await {
-        None => {
-            findings.push(silent(&path, "open", within, "end or continue a process that was stopped during a write"));
-            None
-        }
-        Some(Err(error)) => {
-            findings.push(Finding::failed("open", &error));
-            None
-        }
-        Some(Ok(store)) => {
-            inside::look(&store, looked.dead_clients, within, findings).await;
-            Some(store)
-        }
-    }
-}
-
-fn silent(path: &Path, check: &'static str, within: Duration, remedy: &str) -> Finding {
-    let problem = format!("file:{} did not answer within {}", path.display(), format_duration(within));
-    Finding::fail(check, problem, remedy)
+    let silence = "end or continue a process that was stopped during a write";
+    let store = examination.ask("open", silence, builder.open()).await?;
+    let opened = Opened { store, dead_clients: looked.dead_clients };
+    examination.run(&inside::CHECKS, &opened).await;
+    Some(opened.store)
 }
 
 /// Runs work that may block for long.
-async fn on_a_thread<T: Send + 'static>(within: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let (reply, answer) = oneshot::channel();
-    writer::spawn_thread("lockkeeper-look", move || drop(reply.send(work()))).ok()?;
-    Clock::boot().timeout(within, answer).await?.ok()
+    writer::spawn_thread("lockkeeper-look", move || drop(reply.send(work())))?;
+    answer.await.map_err(|_| Error::new(ErrorKind::Internal, "the thread that looks at the file has ended"))
 }

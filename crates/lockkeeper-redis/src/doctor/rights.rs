@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_core::kit::{fail, warn};
 use tokio::sync::watch;
 
+use super::super::builder::Topology;
 use super::super::rights::{CHANNEL, Needed, is_refusal, needed, request};
 use super::super::wire::{Link, Listener, Request, WireError};
 use super::super::{RedisStore, RedisStoreBuilder, fault};
@@ -25,39 +27,42 @@ pub(super) fn rule(builder: &RedisStoreBuilder, shards: bool) -> String {
 pub(super) const SENTINEL_RULE: &str = "ACL SETUSER NAME reset resetchannels on >PASSWORD \
     &+switch-master &+promoted-slave +info +ping +subscribe +sentinel|get-master-addr-by-name +sentinel|master";
 
-/// Tries everything on each of the servers.
-pub(super) async fn examine(
+/// Shows the rule if `refused` is what the opening of the store met because of a right.
+pub(super) fn show(refused: &mut Finding, builder: &RedisStoreBuilder) {
+    if refused.finding.contains("NOPERM") {
+        let rule = match refused.finding.contains("'sentinel") {
+            true => SENTINEL_RULE.to_owned(),
+            false => rule(builder, builder.topology == Topology::Cluster),
+        };
+        *refused = Finding::fail("rights", refused.finding.as_str(), rule);
+    }
+}
+
+/// Tries everything on each of the servers: what the first server refuses that refuses something.
+pub(super) async fn refused(
     store: &RedisStore,
     builder: &RedisStoreBuilder,
     prefix: &str,
     within: Duration,
-) -> Finding {
-    let shards = store.0.servers.shards();
+) -> Result<Option<Finding>> {
+    let (masters, shards) = (store.0.servers.masters(), store.0.servers.shards());
     let needed = needed(builder, shards);
-    for link in store.0.servers.masters() {
-        match refused(&needed, prefix, &link, within).await {
-            Ok(None) => {}
-            Ok(Some(refused)) => return Finding::fail("rights", refused, rule(builder, shards)),
-            Err(error) => return Finding::failed("rights", &error),
+    for link in &masters {
+        if let Some(refused) = refused_by(link, &needed, prefix, within).await? {
+            return Ok(Some(fail(refused, rule(builder, shards))));
         }
     }
-    for link in store.0.servers.masters() {
-        match refused_session(&link).await {
-            Ok(None) => {}
-            Ok(Some(refused)) => {
-                let finding = format!("this user may do all that locks need, but may not detach them: {refused}");
-                return Finding::warn("rights", finding, fault::right_to_sessions());
-            }
-            Err(error) => return Finding::failed("rights", &error),
+    for link in &masters {
+        if let Some(refused) = refused_session(link).await? {
+            let finding = format!("this user may do all that locks need, but may not detach them: {refused}");
+            return Ok(Some(warn(finding, fault::right_to_sessions())));
         }
     }
-    let finding = Finding::ok("rights", "this user may do all that locks need; a user with these rights is enough");
-    // Behind the rest of the line, as in a failure: it is long.
-    finding.with_remedy(rule(builder, shards))
+    Ok(None)
 }
 
 /// What the server refuses, and how.
-async fn refused(needed: &[Needed], prefix: &str, link: &Link, within: Duration) -> Result<Option<String>> {
+async fn refused_by(link: &Link, needed: &[Needed], prefix: &str, within: Duration) -> Result<Option<String>> {
     let key = format!("lk:{{{}}}:rights", LockName::new(&format!("{prefix}lockkeeper-doctor"))?.encoded());
     let tried: Vec<_> = needed.iter().filter(|(_, words)| !words.is_empty()).collect();
     let asked: Vec<_> = tried.iter().map(|(_, words)| link.send(request(words, &key))).collect();
@@ -73,13 +78,16 @@ async fn refused(needed: &[Needed], prefix: &str, link: &Link, within: Duration)
             Err(broken) => return Err(fault::of(broken)),
         }
     }
-    if !may_listen(link, within).await? {
-        refused.push("SUBSCRIBE".to_owned());
-        how.get_or_insert(format!("SUBSCRIBE {CHANNEL} is refused"));
-    }
-    if !may_leave(link).await? {
-        refused.push("UNSUBSCRIBE".to_owned());
-        how.get_or_insert(format!("UNSUBSCRIBE {CHANNEL} is refused"));
+    for (word, _) in needed.iter().filter(|(word, words)| words.is_empty() && *word != "select") {
+        let may = match *word {
+            "subscribe" | "ssubscribe" => may_listen(link, *word == "ssubscribe", within).await?,
+            word => may_leave(link, word).await?,
+        };
+        if !may {
+            let command = word.to_uppercase();
+            how.get_or_insert(format!("{command} {CHANNEL} is refused"));
+            refused.push(command);
+        }
     }
     let more = refused.split_off(refused.len().min(SHOWN)).len();
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
@@ -101,10 +109,10 @@ async fn refused_session(link: &Link) -> Result<Option<String>> {
 }
 
 /// Whether messages arrive: they wake the waiters.
-async fn may_listen(link: &Link, within: Duration) -> Result<bool> {
+async fn may_listen(link: &Link, sharded: bool, within: Duration) -> Result<bool> {
     let (sender, mut receiver) = watch::channel(None);
     let probe = link.beside(Arc::new(SubscriptionProbe(sender)));
-    probe.subscribe(CHANNEL.as_bytes().to_vec(), false);
+    probe.subscribe(CHANNEL.as_bytes().to_vec(), sharded);
     match Clock::boot().timeout(within, receiver.wait_for(Option::is_some)).await {
         Some(Ok(stands)) => Ok(*stands == Some(true)),
         _ => Err(Error::new(ErrorKind::Unavailable, format!("{} does not answer SUBSCRIBE", link.endpoint()))
@@ -112,11 +120,11 @@ async fn may_listen(link: &Link, within: Duration) -> Result<bool> {
     }
 }
 
-/// Whether a channel may be left. Where that is told by a message, the question behind it is what is answered first.
-async fn may_leave(link: &Link) -> Result<bool> {
+/// Whether a channel may be left. Where a message has the answer, the question behind it is what is answered first.
+async fn may_leave(link: &Link, word: &str) -> Result<bool> {
     let own = link.alone().await.map_err(fault::of)?;
-    let leave = Request::command(&[b"UNSUBSCRIBE", CHANNEL.as_bytes()]);
-    let [answer, _] = own.send_all([leave, Request::command(&[b"PING"])]);
+    let request = Request::command(&[word.as_bytes(), CHANNEL.as_bytes()]);
+    let [answer, _] = own.send_all([request, Request::command(&[b"PING"])]);
     match answer.await {
         Err(WireError::Server { code, message, .. }) => Ok(!is_refusal(&code, &message)),
         Ok(_) => Ok(true),
@@ -124,7 +132,7 @@ async fn may_leave(link: &Link) -> Result<bool> {
     }
 }
 
-/// Reports whether a subscription stands.
+/// Reports whether a subscription is allowed.
 #[derive(Debug)]
 struct SubscriptionProbe(watch::Sender<Option<bool>>);
 
@@ -135,7 +143,12 @@ impl Listener for SubscriptionProbe {
         self.0.send_replace(Some(true));
     }
 
-    fn unsubscribed(&self, _channel: &[u8]) {
+    /// The slot is on another node, which looked at the rights first.
+    fn unsubscribed(&self, channel: &[u8]) {
+        self.subscribed(channel);
+    }
+
+    fn refused(&self, _channel: &[u8]) {
         self.0.send_replace(Some(false));
     }
 

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::Check;
+use lockkeeper_core::kit::{Row, fail, judged, ok, warn, warn_if};
+
 use super::super::checks::{self, Info};
-use super::super::wire::Value;
+use super::super::wire::{Endpoint, Link, Request, Value};
+use super::super::{Check, RedisStoreBuilder, fault};
+use crate::Result;
 use crate::store::{Finding, Level};
 
 /// Clocks may differ by this part of the ttl in use, and by no more than the seconds: a lock that another server takes
@@ -15,32 +18,74 @@ const SECONDS_APART: f64 = 1.0;
 /// A server that is fuller than this may refuse the next lock.
 const FULL: f64 = 0.9;
 
-/// Everything but its clock.
-pub(super) fn look(info: &Info, configured: &BTreeMap<String, String>, waived: &[Check]) -> Vec<Finding> {
-    let mut findings = vec![version(info), role(info), eviction(info)];
-    for (finding, check) in findings.iter_mut().zip([Check::Version, Check::Replica, Check::Eviction]) {
-        judge(finding, check, info, waived);
-    }
-    findings.push(persistence(info, configured));
-    if !info.is_replica() {
-        findings.extend(replicas(info, configured));
-    }
-    findings.extend(memory(info));
-    findings
+/// Everything but the clock of a server.
+static CHECKS: [Row<ServerReport>; 7] = [
+    ("server", |server| Some(server.judged(Check::Version, version(&server.info)))),
+    ("role", |server| Some(server.judged(Check::Replica, role(&server.info)))),
+    ("eviction", |server| Some(server.judged(Check::Eviction, eviction(&server.info)))),
+    ("persistence", |server| Some(persistence(server))),
+    ("replicas", replicas),
+    ("memory", |server| memory(&server.info)),
+    ("replicas", missing_replicas),
+];
+
+/// A server, as it describes itself.
+#[derive(Default)]
+pub(super) struct ServerReport {
+    info: Info,
+    /// What `CONFIG` says, as far as this user may ask.
+    configured: BTreeMap<&'static str, String>,
+    waived: Vec<Check>,
+    min_replicas: u32,
 }
 
-/// Gives what is refused the remedy of the refusal; what was waived is only a warning.
-fn judge(finding: &mut Finding, check: Check, info: &Info, waived: &[Check]) {
-    if finding.level != Level::Fail {
-        return;
+impl ServerReport {
+    pub(super) async fn of(link: &Link, builder: &RedisStoreBuilder) -> Result<Self> {
+        let info = Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)?;
+        let mut configured = BTreeMap::new();
+        for name in ["min-replicas-to-write", "appendfsync", "save"] {
+            let asked = link.send(Request::command(&[b"CONFIG", b"GET", name.as_bytes()])).await;
+            configured.extend(asked.ok().and_then(setting).map(|value| (name, value)));
+        }
+        Ok(Self { info, configured, waived: builder.waived.clone(), min_replicas: builder.min_replicas })
     }
-    if waived.contains(&check) {
-        finding.level = Level::Warn;
-        return finding.finding.push_str(&format!("; unsafe={} waives this check", check.name()));
+
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        judged(&CHECKS, self)
     }
-    let others: Vec<_> = Check::ALL.into_iter().filter(|other| *other != check).collect();
-    if let Err(refused) = checks::refuse(info, &others) {
-        finding.remedy = refused.remedy().map(str::to_owned);
+
+    pub(super) fn is_usable(&self) -> bool {
+        checks::refuse(&self.info, &self.waived).is_ok() && missing_replicas(self).is_none()
+    }
+
+    /// Where the replicas of a master are.
+    pub(super) fn listed_replicas(&self) -> Vec<Endpoint> {
+        let listed = (0..).map_while(|number| self.info.get(&format!("slave{number}")));
+        let endpoint = |listed: &str| {
+            let part = |name: &str| listed.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+            Some(Endpoint { host: part("ip")?.to_owned(), port: part("port")?.parse().ok()? })
+        };
+        listed.filter_map(endpoint).collect()
+    }
+
+    fn configured(&self, name: &str) -> Option<&str> {
+        self.configured.get(name).map(String::as_str)
+    }
+
+    /// Gives what is refused the remedy of the refusal; what was waived is only a warning.
+    fn judged(&self, check: Check, finding: Finding) -> Finding {
+        if finding.level != Level::Fail {
+            return finding;
+        }
+        if self.waived.contains(&check) {
+            let waived = format!("{}; unsafe={} waives this check", finding.finding, check.name());
+            return warn(waived, finding.remedy.unwrap_or_default());
+        }
+        let others: Vec<_> = Check::ALL.into_iter().filter(|other| *other != check).collect();
+        match checks::refuse(&self.info, &others).map_err(|refused| refused.remedy().map(str::to_owned)) {
+            Err(Some(remedy)) => finding.with_remedy(remedy),
+            _ => finding,
+        }
     }
 }
 
@@ -50,80 +95,67 @@ fn version(info: &Info) -> Finding {
         (None, version) => format!("Redis {}", version.unwrap_or("of an unknown version")),
     };
     match info.is_old() {
-        true => Finding::fail("server", format!("{name} is older than 6.2"), "a newer server"),
-        false => Finding::ok("server", name),
+        true => fail(format!("{name} is older than 6.2"), "a newer server"),
+        false => ok(name),
     }
 }
 
 fn role(info: &Info) -> Finding {
     match info.is_replica() {
-        true => Finding::fail("role", "a replica: it takes no locks", "the address of its master"),
-        false => Finding::ok("role", "master"),
+        true => fail("a replica: it takes no locks", "the address of its master"),
+        false => ok("master"),
     }
 }
 
 fn eviction(info: &Info) -> Finding {
     match (info.evicts(), info.get("maxmemory_policy")) {
-        (Some(policy), _) => Finding::fail(
-            "eviction",
-            format!("maxmemory-policy {policy}: the server deletes locks to make room"),
-            checks::NEVER_FORGET,
-        ),
-        (None, Some(policy)) => Finding::ok("eviction", format!("maxmemory-policy {policy}")),
-        (None, None) => Finding::warn(
-            "eviction",
-            "the server does not report its maxmemory-policy",
-            "check the settings of the server",
-        ),
+        (Some(policy), _) => {
+            fail(format!("maxmemory-policy {policy}: the server deletes locks to make room"), checks::NEVER_FORGET)
+        }
+        (None, Some(policy)) => ok(format!("maxmemory-policy {policy}")),
+        (None, None) => warn("the server does not report its maxmemory-policy", "check the settings of the server"),
     }
 }
 
-fn persistence(info: &Info, configured: &BTreeMap<String, String>) -> Finding {
-    let remedy = "appendonly yes, and appendfsync always where no lock may be lost to a power cut";
-    if info.get("aof_enabled") == Some("1") {
-        return match configured.get("appendfsync").map(String::as_str) {
-            Some("always") => Finding::ok("persistence", "append-only file, every write on disk before it is answered"),
-            Some("no") => Finding::warn("persistence", "append-only file, written when the system decides", remedy),
-            _ => Finding::ok("persistence", "append-only file: a power cut may lose the last second"),
-        };
-    }
-    let finding = match configured.get("save").map(String::as_str) {
-        Some("") => "none: a restart loses all locks, also held locks",
-        Some(_) => "snapshots only: a restart brings released locks back, and loses all locks since the last snapshot",
-        None => "no append-only file: a restart loses held locks (this user may not ask about snapshots)",
+fn persistence(server: &ServerReport) -> Finding {
+    let has_log = server.info.get("aof_enabled") == Some("1");
+    let finding = match (has_log, server.configured("appendfsync"), server.configured("save")) {
+        (true, Some("always"), _) => return ok("append-only file, every write on disk before it is answered"),
+        (true, Some("no"), _) => "append-only file, written when the system decides",
+        (true, ..) => return ok("append-only file: a power cut may lose the last second"),
+        (_, _, Some("")) => "none: a restart loses all locks, also held locks",
+        (_, _, Some(_)) => {
+            "snapshots only: a restart brings released locks back, and loses all locks since the last snapshot"
+        }
+        (_, _, None) => "no append-only file: a restart loses held locks (this user may not ask about snapshots)",
     };
-    Finding::warn("persistence", finding, remedy)
+    warn(finding, "appendonly yes, and appendfsync always where no lock may be lost to a power cut")
 }
 
-fn replicas(info: &Info, configured: &BTreeMap<String, String>) -> Option<Finding> {
-    let replicas: u32 = info.get("connected_slaves")?.parse().ok()?;
-    let needed = configured.get("min-replicas-to-write").map(String::as_str);
+fn replicas(server: &ServerReport) -> Option<Finding> {
+    let replicas: u32 = server.info.get("connected_slaves").filter(|_| !server.info.is_replica())?.parse().ok()?;
     let asynchronous = "a failover may lose the last locks";
-    Some(match (replicas, needed) {
-        (0, Some(needed)) if needed != "0" => Finding::fail(
-            "replicas",
+    Some(match (replicas, server.configured("min-replicas-to-write")) {
+        (0, Some(needed)) if needed != "0" => fail(
             format!("none, and min-replicas-to-write {needed}: the server refuses all writes"),
             "more replicas, or CONFIG SET min-replicas-to-write 0",
         ),
-        (0, _) => Finding::ok("replicas", "none: no server takes over when this one fails"),
-        (_, Some("0")) => Finding::warn(
-            "replicas",
+        (0, _) => ok("none: no server takes over when this one fails"),
+        (_, Some("0")) => warn(
             format!("{replicas}, and min-replicas-to-write 0: without its replicas the server still grants locks"),
             "CONFIG SET min-replicas-to-write 1; and min-replicas=1 in the URL",
         ),
-        (_, Some(needed)) => {
-            Finding::ok("replicas", format!("{replicas}, and min-replicas-to-write {needed}; {asynchronous}"))
-        }
-        (_, None) => Finding::ok("replicas", format!("{replicas}; {asynchronous}")),
+        (_, Some(needed)) => ok(format!("{replicas}, and min-replicas-to-write {needed}; {asynchronous}")),
+        (_, None) => ok(format!("{replicas}; {asynchronous}")),
     })
 }
 
 /// What is wrong where a lock counts only when so many replicas have it.
-pub(super) fn missing_replicas(info: &Info, needed: u32) -> Option<Finding> {
-    let replicas: u32 = info.get("connected_slaves")?.parse().ok()?;
+fn missing_replicas(server: &ServerReport) -> Option<Finding> {
+    let (replicas, needed): (u32, _) = (server.info.get("connected_slaves")?.parse().ok()?, server.min_replicas);
     (replicas < needed).then(|| {
         let problem = format!("{replicas}, and min-replicas={needed} in the URL: no lock can be acquired");
-        Finding::fail("replicas", problem, "more replicas, or a lower min-replicas in the URL")
+        fail(problem, "more replicas, or a lower min-replicas in the URL")
     })
 }
 
@@ -131,14 +163,10 @@ fn memory(info: &Info) -> Option<Finding> {
     let number = |field: &str| info.get(field).and_then(|value| value.parse::<f64>().ok());
     let (used, most) = (number("used_memory")?, number("maxmemory")?);
     if most == 0.0 {
-        return Some(Finding::ok("memory", "no limit of its own"));
+        return Some(ok("no limit of its own"));
     }
-    let share = used / most;
-    let finding = format!("{:.0} % of maxmemory is used", share * 100.0);
-    Some(match share > FULL {
-        true => Finding::warn("memory", finding, "a higher maxmemory: a full server refuses locks"),
-        false => Finding::ok("memory", finding),
-    })
+    let finding = format!("{:.0} % of maxmemory is used", 100.0 * used / most);
+    Some(warn_if(used / most > FULL, finding, "a higher maxmemory: a full server refuses locks"))
 }
 
 /// The clocks of all servers, their replicas too, against ours and each other.
@@ -147,7 +175,7 @@ pub(super) fn clocks(offsets: &[Option<f64>], ttl: Duration) -> Finding {
     let [low, high] = [f64::min, f64::max].map(|pick| known.iter().copied().reduce(pick).unwrap_or_default());
     if known.len() < offsets.len() {
         let remedy = "the right to use TIME, and a way from here to each replica";
-        return Finding::warn("clock", "a server or a replica did not report its time", remedy);
+        return warn("a server or a replica did not report its time", remedy);
     }
     let (apart, ttl) = (high - low, ttl.as_secs_f64());
     if apart > SECONDS_APART.min(PART_APART * ttl) {
@@ -156,17 +184,17 @@ pub(super) fn clocks(offsets: &[Option<f64>], ttl: Duration) -> Finding {
             "a time service on each server, and a lock-delay of more than {apart:.3} s until then: a lock that moves \
              to a server whose clock is ahead expires so much too early"
         );
-        return Finding::warn("clock", finding, remedy);
+        return warn(finding, remedy);
     }
     match low.abs().max(high.abs()) > SECONDS_APART {
         // Nothing hangs on ours: it is good to know for whoever reads logs.
-        true => Finding::ok("clock", format!("{high:+.1} s from this machine's; no lock depends on it")),
-        false => Finding::ok("clock", "the same as this machine's, to the second"),
+        true => ok(format!("{high:+.1} s from this machine's; no lock depends on it")),
+        false => ok("the same as this machine's, to the second"),
     }
 }
 
 /// The value in the answer to `CONFIG GET`.
-pub(super) fn setting(answer: Value) -> Option<String> {
+fn setting(answer: Value) -> Option<String> {
     let value = match answer {
         Value::Map(pairs) => pairs.into_iter().next()?.1,
         Value::Array(words) => words.into_iter().nth(1)?,
@@ -188,10 +216,14 @@ mod tests {
     const GOOD: &str = "redis_version:7.0.15\r\nrole:master\r\nmaxmemory_policy:noeviction\r\nmaxmemory:0\r\n\
         used_memory:5\r\naof_enabled:1\r\nconnected_slaves:1\r\n";
 
-    fn found(text: &str, configured: &[(&str, &str)], check: &str) -> Finding {
-        let configured = configured.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let all = look(&Info::parse(text), &configured, &[]);
-        all.into_iter().find(|found| found.check == check).unwrap()
+    fn found(text: &str, configured: &[(&'static str, &str)], check: &str) -> Finding {
+        let configured = configured.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let server = ServerReport { info: Info::parse(text), configured, ..ServerReport::default() };
+        server.findings().into_iter().find(|found| found.check == check).unwrap()
+    }
+
+    fn needs(min_replicas: u32) -> Option<Finding> {
+        missing_replicas(&ServerReport { info: Info::parse(GOOD), min_replicas, ..ServerReport::default() })
     }
 
     #[test]
@@ -219,8 +251,8 @@ mod tests {
         let alone = GOOD.replace("connected_slaves:1", "connected_slaves:0");
         assert_eq!(found(&alone, &[("min-replicas-to-write", "1")], "replicas").level, Level::Fail);
         assert_eq!(found(&alone, &[("min-replicas-to-write", "0")], "replicas").level, Level::Ok);
-        assert_eq!(missing_replicas(&Info::parse(GOOD), 1), None);
-        assert_eq!(missing_replicas(&Info::parse(GOOD), 2).unwrap().level, Level::Fail);
+        assert_eq!(needs(1), None);
+        assert_eq!(needs(2).unwrap().level, Level::Fail);
         let snapshots = GOOD.replace("aof_enabled:1", "aof_enabled:0");
         assert!(found(&snapshots, &[("save", "3600 1")], "persistence").finding.contains("snapshots"));
     }

@@ -32,7 +32,7 @@ use crate::url::StoreUrl;
 pub async fn examine(url: &StoreUrl, within: Duration) -> Vec<Finding> {
     let Examined { mut findings, store, .. } = drivers::examine(url, within).await;
     if let Some(store) = store {
-        through::examine(store, url, within, &mut findings).await;
+        findings.extend(through::examine(store, url, within).await);
     }
     findings
 }

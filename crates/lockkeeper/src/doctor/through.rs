@@ -1,14 +1,16 @@
 //! What can be seen of any store through a keeper: how long a lock takes, who holds how many, what it can do.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
+
+use lockkeeper_core::kit::{Check, Examination, checks, ok, warn, warn_if};
 
 use super::Finding;
 use crate::builder::{KeeperBuilder, Source};
 use crate::duration::format_duration;
 use crate::layer::Prefix;
-use crate::store::median;
-use crate::store::{Capabilities, Expiry, Store};
+use crate::store::{Capabilities, Expiry, Store, median};
 use crate::time::Clock;
 use crate::url::StoreUrl;
 use crate::{Keeper, LockInfo, Result};
@@ -23,75 +25,79 @@ const LOCKS_MAX: usize = 1000;
 /// So many that cannot be used are named.
 const PROBLEMS_MAX: usize = 3;
 
-pub(super) async fn examine(store: Arc<dyn Store>, url: &StoreUrl, within: Duration, findings: &mut Vec<Finding>) {
-    let prefix = url.common.prefix.as_deref().unwrap_or_default();
-    let clock = Clock::boot();
-    let id = clock.timeout(within, identity(Arc::clone(&store), prefix)).await;
-    let keeper = match KeeperBuilder::new(Source::Store(store)).prefix(prefix).connect().await {
-        Ok(keeper) => keeper,
-        Err(error) => return findings.push(Finding::failed("keeper", &error)),
-    };
-    let silent = |check| {
-        let remedy = "repeat the command, and check the load of the store";
-        Finding::fail(check, format!("the store did not answer within {}", format_duration(within)), remedy)
-    };
-    findings.push(id.unwrap_or_else(|| silent("id")));
-    let round_trip = clock.timeout(within, round_trip(&keeper, within)).await;
-    findings.push(round_trip.unwrap_or_else(|| silent("round trip")));
-    let locks = clock.timeout(within, locks(&keeper)).await;
-    findings.extend(locks.unwrap_or_else(|| vec![silent("locks")]));
-    findings.push(capabilities(&keeper.capabilities()));
-    // What could not be given back ends by itself.
-    drop(keeper.shutdown(within).await);
-}
+static CHECKS: [Check<Seen>; 4] = checks! {
+    ("id", |seen| seen.id(), |id| Some(named(id))),
+    ("round trip", |seen| seen.round_trip(), |took| {
+        let finding = format!("a lock and its release take {took:.1?} (median of {ROUNDS})");
+        Some(warn_if(took > SLOW, finding, "a nearer store, or a faster disk for the store"))
+    }),
+    ("locks", |seen| seen.locks(), locks),
+    ("capabilities", |seen| ready(Ok(seen.keeper.capabilities())), |can| Some(capabilities(&can))),
+};
 
-/// The id of the store, and of what a keeper of this URL shows. Locks do without it.
-async fn identity(store: Arc<dyn Store>, prefix: &str) -> Finding {
-    let id = async {
-        let whole = store.id().await?;
-        let shown = Prefix::new(store, prefix)?.id().await?;
-        Ok::<_, crate::Error>(match prefix {
-            "" => whole.to_string(),
-            prefix => format!("{whole}; {shown} with the prefix {prefix:?}"),
-        })
-    };
-    match id.await {
-        Ok(id) => Finding::ok("id", id),
-        Err(error) => Finding::warn("id", error.message(), error.remedy().unwrap_or_default()),
+pub(super) async fn examine(store: Arc<dyn Store>, url: &StoreUrl, within: Duration) -> Vec<Finding> {
+    let mut examination = Examination::new("the store", within);
+    let prefix = url.common.prefix.clone().unwrap_or_default();
+    let keeper = KeeperBuilder::new(Source::Store(Arc::clone(&store))).prefix(&*prefix).connect().await;
+    if let Some(keeper) = examination.known("keeper", keeper) {
+        let seen = Seen { store, keeper, prefix, within };
+        examination.run(&CHECKS, &seen).await;
+        // What could not be given back ends by itself.
+        drop(seen.keeper.shutdown(examination.within_at_the_end()).await);
     }
+    examination.findings
 }
 
-async fn round_trip(keeper: &Keeper, within: Duration) -> Finding {
-    match rounds(keeper, within).await {
-        Ok(took) if took > SLOW => {
-            let finding = format!("a lock and its release take {took:.1?} (median of {ROUNDS})");
-            Finding::warn("round trip", finding, "a nearer store, or a faster disk for the store")
+/// A store, and a keeper on it.
+struct Seen {
+    store: Arc<dyn Store>,
+    keeper: Keeper,
+    prefix: String,
+    within: Duration,
+}
+
+impl Seen {
+    /// The id of the store, and of what a keeper of this URL shows.
+    async fn id(&self) -> Result<Result<String>> {
+        let id = async {
+            let whole = self.store.id().await?;
+            let shown = Prefix::new(Arc::clone(&self.store), &self.prefix)?.id().await?;
+            Ok(match self.prefix.as_str() {
+                "" => whole.to_string(),
+                prefix => format!("{whole}; {shown} with the prefix {prefix:?}"),
+            })
+        };
+        Ok(id.await)
+    }
+
+    async fn round_trip(&self) -> Result<Duration> {
+        let (mutex, clock) = (self.keeper.mutex(NAME)?, Clock::boot());
+        let mut took = Vec::with_capacity(ROUNDS);
+        for _ in 0..ROUNDS {
+            let start = clock.now();
+            // Somebody else may be examining the same store.
+            mutex.lock().wait(self.within).await?.release().await?;
+            took.push(clock.now().saturating_since(start));
         }
-        Ok(took) => Finding::ok("round trip", format!("a lock and its release take {took:.1?} (median of {ROUNDS})")),
-        Err(error) => Finding::failed("round trip", &error),
+        Ok(median(took))
+    }
+
+    /// None of a store that does not list locks.
+    async fn locks(&self) -> Result<Option<Vec<LockInfo>>> {
+        let Ok(admin) = self.keeper.admin() else { return Ok(None) };
+        admin.list("", LOCKS_MAX).await.map(Some)
     }
 }
 
-async fn rounds(keeper: &Keeper, within: Duration) -> Result<Duration> {
-    let (mutex, clock) = (keeper.mutex(NAME)?, Clock::boot());
-    let mut took = Vec::with_capacity(ROUNDS);
-    for _ in 0..ROUNDS {
-        let start = clock.now();
-        // Somebody else may be examining the same store.
-        mutex.lock().wait(within).await?.release().await?;
-        took.push(clock.now().saturating_since(start));
-    }
-    Ok(median(took))
+/// Locks do without it.
+fn named(id: Result<String>) -> Finding {
+    id.map_or_else(|error| warn(error.message(), error.remedy().unwrap_or_default()), ok)
 }
 
-async fn locks(keeper: &Keeper) -> Vec<Finding> {
-    let Ok(admin) = keeper.admin() else { return vec![Finding::ok("locks", "this store does not list locks")] };
-    let mut locks = match admin.list("", LOCKS_MAX).await {
-        Ok(locks) => locks,
-        Err(error) => return vec![Finding::failed("locks", &error)],
-    };
+fn locks(locks: Option<Vec<LockInfo>>) -> Vec<Finding> {
+    let Some(mut locks) = locks else { return vec![ok("this store does not list locks")] };
     let problems: Vec<_> = locks.extract_if(.., |lock| lock.problem.is_some()).collect();
-    let mut findings = vec![Finding::ok("locks", summary(&locks))];
+    let mut findings = vec![ok(summary(&locks))];
     findings.extend(problems.iter().take(PROBLEMS_MAX).filter_map(problem));
     if let Some(more) = problems.len().checked_sub(PROBLEMS_MAX).filter(|more| *more > 0) {
         findings.push(Finding::warn("keys", format!("{more} more names that cannot be used"), "lockkeeper list"));
@@ -132,35 +138,51 @@ fn capabilities(can: &Capabilities) -> Finding {
         Expiry::PerClaim => "each lock has its own lease",
         Expiry::Session { .. } => "the locks of a session share a lease",
     };
-    Finding::ok(
-        "capabilities",
-        format!(
-            "admission {:?}, fencing {:?}, wake {:?}, {}; {expiry}; ttl {} to {}, lock-delay up to {}",
-            can.admission,
-            can.fencing,
-            can.wake,
-            if can.queue { "with a queue" } else { "without a queue" },
-            format_duration(can.ttl_min),
-            format_duration(can.ttl_max),
-            format_duration(can.lock_delay_max),
-        ),
-    )
+    ok(format!(
+        "admission {:?}, fencing {:?}, wake {:?}, {}; {expiry}; ttl {} to {}, lock-delay up to {}",
+        can.admission,
+        can.fencing,
+        can.wake,
+        if can.queue { "with a queue" } else { "without a queue" },
+        format_duration(can.ttl_min),
+        format_duration(can.ttl_max),
+        format_duration(can.lock_delay_max),
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorKind;
+    use crate::doctor::Level;
+    use crate::testing::{Op, TestStore};
+
+    #[tokio::test]
+    async fn a_store_that_denies_each_request_is_not_waited_for() {
+        let (store, within) = (TestStore::new(), Duration::from_secs(3600));
+        for op in [Op::Claim, Op::Renew, Op::Withdraw, Op::Close] {
+            (0..2000).for_each(|_| store.fail_next(op, ErrorKind::Denied));
+        }
+        let url = "memory:".parse().unwrap();
+        let examined = examine(Arc::new(store), &url, within);
+        let findings = Clock::boot().timeout(Duration::from_secs(20), examined).await.expect("it waits");
+        assert!(findings.iter().any(|found| found.check == "round trip" && found.level == Level::Fail), "{findings:?}");
+    }
+
+    async fn looked(keeper: &Keeper) -> String {
+        summary(&keeper.admin().unwrap().list("", LOCKS_MAX).await.unwrap())
+    }
 
     #[tokio::test]
     async fn who_holds_how_many_is_summed_up() {
         let keeper = Keeper::memory();
-        assert_eq!(locks(&keeper).await[0].finding, "0 in use, 0 held, 0 waiting");
+        assert_eq!(looked(&keeper).await, "0 in use, 0 held, 0 waiting");
         let _a = keeper.mutex("a").unwrap().lock().await.unwrap();
         let _b = keeper.mutex("b").unwrap().lock().await.unwrap();
         let mutex = keeper.mutex("b").unwrap();
         let (waiting, looked) = tokio::join!(mutex.lock().wait(Duration::from_secs(1)), async {
             // Polled after the attempt has taken its place.
-            locks(&keeper).await.remove(0).finding
+            looked(&keeper).await
         });
         assert!(waiting.is_err());
         assert!(
