@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
 use lockkeeper::url::StoreUrl;
@@ -154,6 +156,23 @@ fn toned_table(mut columns: Columns, rows: &[Vec<String>], first: Tone) -> Strin
     lines.collect()
 }
 
+/// The columns of the terminal, if it is one that knows them.
+pub(crate) fn width(of: impl AsFd) -> Option<usize> {
+    tcgetwinsize(of).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns != 0)
+}
+
+/// The lines of a text, none wider than `width`; a word that is wider has a line of its own.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut().filter(|line| line.chars().count() + 1 + word.chars().count() <= width) {
+            Some(line) => *line = format!("{line} {word}"),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// Text of strangers for a terminal: control characters could move the cursor and forge lines.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(char::is_control) {
@@ -270,6 +289,14 @@ mod tests {
         assert_eq!(columns.line(&[("x", Tone::Free), ("b", Tone::Plain)]), "x     b\n");
         assert_eq!(columns.line(&[("longer", Tone::Free), ("b", Tone::Plain)]), "longer  b\n");
         assert_eq!(columns.line(&[("", Tone::Plain)]), "\n");
+    }
+
+    #[test]
+    fn text_is_wrapped_between_words_and_none_is_cut() {
+        assert_eq!(wrapped("a bc d", 4), ["a bc", "d"]);
+        assert_eq!(wrapped("a bc d", 6), ["a bc d"]);
+        assert_eq!(wrapped("éé à wide-word b", 4), ["éé à", "wide-word", "b"]);
+        assert_eq!(wrapped("", 4), [""]);
     }
 
     #[test]

@@ -130,8 +130,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Examines the store: rights, disk, clock, leftovers, round trip; exit code 1 when something fails
     ///
-    /// `doctor` prints a line for each check: ok, warn or FAIL, the finding, and the remedy. It makes no store, and
-    /// takes no lock except its own, lockkeeper-doctor.
+    /// `doctor` prints for each check: ok, warn or FAIL, the finding, and below it the remedy, in lines as wide as the
+    /// terminal. It makes no store, and takes no lock except its own, lockkeeper-doctor.
     Doctor,
     Completions(CompletionsArgs),
     /// Prints the manual page

@@ -1,21 +1,26 @@
 //! `lockkeeper doctor`: problems of the store, present or imminent, and their remedies.
 
+use std::io;
+use std::iter::repeat;
 use std::path::Path;
 
 use lockkeeper::doctor::{Finding, Level, examine};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::output::{answer, printable, table};
+use crate::output::{answer, json_line, printable, table, width, wrapped};
 use crate::reach;
 use crate::settings::{Origin, Settings};
 
-/// Prints a line for each check; one that failed is a "no".
+/// The width of the output where no terminal has one.
+const WIDTH: usize = 100;
+
+/// Prints what each check has found; one that failed is a "no".
 pub(crate) async fn doctor(settings: &Settings) -> Result<Exit, Failure> {
     settings.refuse_missing_folder()?;
     let mut findings = vec![configuration(settings), store(settings)];
     findings.extend(examine(&settings.store.url, settings.connect_timeout).await);
-    answer(&if settings.json { json(&findings)? } else { text(&findings) })?;
+    answer(&if settings.json { json(&findings)? } else { text(&findings, width(io::stdout()).unwrap_or(WIDTH)) })?;
     let failed = findings.iter().any(|found| found.level == Level::Fail);
     Ok(if failed { Exit::No } else { Exit::Ok })
 }
@@ -48,24 +53,26 @@ struct Line<'a> {
 fn json(findings: &[Finding]) -> Result<String, Failure> {
     let lines = findings.iter().map(|found| {
         let Finding { level, check, finding, .. } = found;
-        let line = Line { status: status(*level), check, finding, remedy: remedy(found) };
-        serde_json::to_string(&line).map(|line| line + "\n")
+        json_line(&Line { status: status(*level), check, finding, remedy: remedy(found) })
     });
-    lines.collect::<Result<_, _>>().map_err(|error| Failure::new(Exit::Internal, error.to_string()))
+    lines.collect()
 }
 
-/// The finding and its remedy share one column, so that a long finding does not widen all other
-/// columns.
-fn text(findings: &[Finding]) -> String {
-    let rows: Vec<Vec<String>> = findings
-        .iter()
-        .map(|found| {
-            let remedy = remedy(found).map(|remedy| format!(". Try: {remedy}")).unwrap_or_default();
-            let finding = format!("{}{remedy}", found.finding);
-            [status(found.level), found.check, &finding].map(|cell| printable(cell).into_owned()).to_vec()
-        })
-        .collect();
-    table(&rows)
+/// The status, the check, and what it has found; below that the remedy.
+fn text(findings: &[Finding], width: usize) -> String {
+    let names = findings.iter().map(|found| found.check.chars().count()).max().unwrap_or_default();
+    // Two columns with their gaps are before the text.
+    let room = width.saturating_sub("warn".len() + names + 4);
+    let lines = |found: &Finding| {
+        let remedy = remedy(found).map(|remedy| format!("Try: {remedy}"));
+        let texts = [Some(found.finding.clone()), remedy].into_iter().flatten();
+        texts.flat_map(|text| wrapped(&printable(&text), room)).collect::<Vec<_>>()
+    };
+    let rows = findings.iter().flat_map(|found| {
+        let names = [[status(found.level), found.check]].into_iter().chain(repeat([""; 2]));
+        names.zip(lines(found)).map(|([status, check], line)| vec![status.to_owned(), check.to_owned(), line])
+    });
+    table(&rows.collect::<Vec<_>>())
 }
 
 /// The remedy, unless it is to run the doctor.
@@ -80,5 +87,27 @@ fn status(level: Level) -> &'static str {
         Level::Ok => "ok",
         Level::Warn => "warn",
         _ => "FAIL",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_and_remedies_are_wrapped_in_their_column() {
+        let findings = [
+            Finding::ok("server", "Redis 7.0.15"),
+            Finding::warn("round trip", "a lock takes 200ms, which is long", "a nearer store"),
+            Finding::fail("role", "a replica", "lockkeeper doctor"),
+        ];
+        let narrow = "ok    server      Redis 7.0.15\n\
+                      warn  round trip  a lock takes 200ms,\n                  which is long\n\
+                      \x20                 Try: a nearer store\n\
+                      FAIL  role        a replica\n";
+        assert_eq!(text(&findings, 40), narrow);
+        assert_eq!(text(&findings, 100).lines().count(), 4);
+        // No word is cut, however narrow the terminal is.
+        assert!(text(&findings, 0).contains("200ms,"));
     }
 }

@@ -4,9 +4,10 @@ use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::termios::{tcgetpgrp, tcgetwinsize};
+use rustix::termios::tcgetpgrp;
 
 use super::sink::Sink;
+use crate::output::width;
 use crate::this_process::own_group;
 
 /// Moves to the first column, and erases the line.
@@ -36,7 +37,7 @@ impl Status {
             return;
         }
         self.is_drawn.store(true, Ordering::Relaxed);
-        stderr.write(format!("{WIPE}{}", fitting(text, width())));
+        stderr.write(format!("{WIPE}{}", fitting(text, width(io::stderr()).unwrap_or(USUAL_WIDTH))));
     }
 
     /// Returns only when the terminal has erased the line, so that the next output begins on a
@@ -58,11 +59,6 @@ impl Status {
 /// into the background.
 fn is_in_background() -> bool {
     tcgetpgrp(io::stderr()).is_ok_and(|foreground| Some(foreground) != own_group())
-}
-
-fn width() -> usize {
-    let columns = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
-    if columns == 0 { USUAL_WIDTH } else { columns }
 }
 
 /// As much text as fits into one line without its last column: a line that wraps could not be

@@ -6,9 +6,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
 
-use crate::support::{Store, eventually, program, stderr, stdout};
+use crate::support::{Store, Terminal, eventually, program, stderr, stdout};
 
 /// The lines of a report, by their check.
 struct Report {
@@ -72,12 +73,35 @@ fn doctor_has_a_line_for_each_check() {
     let output = store.output(&["doctor"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
     let text = stdout(&output);
-    assert_eq!(text.lines().count(), report(&store).lines.len());
-    let column = text.lines().next().unwrap().find("configuration").unwrap();
+    let begins = |line: &&str| ["ok ", "warn ", "FAIL "].iter().any(|status| line.starts_with(status));
+    assert_eq!(text.lines().filter(begins).count(), report(&store).lines.len());
+    let first = text.lines().next().unwrap();
+    let (name, finding) = (first.find("configuration").unwrap(), first.rfind("  ").unwrap() + 2);
     for line in text.lines() {
-        assert!(["ok ", "warn ", "FAIL "].iter().any(|status| line.starts_with(status)), "{line}");
-        assert!(!line[column..].starts_with(' ') && line[..column].ends_with(' '), "{text}");
+        assert!(!line[finding..].starts_with(' ') && line[..finding].ends_with("  "), "{text}");
+        assert!(begins(&line) != line[..finding].trim().is_empty(), "{text}");
+        assert!(!begins(&line) || !line[name..].starts_with(' '), "{text}");
+        assert!(line.chars().count() <= 100 || !line[finding..].contains(' '), "{text}");
     }
+}
+
+#[test]
+fn a_narrow_terminal_gets_narrow_lines() {
+    let store = Store::new();
+    assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+    let (mut command, terminal) = (store.command(&["doctor"]), Terminal::new());
+    tcsetwinsize(terminal.side(), Winsize { ws_row: 24, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let mut doctor = command.stdout(terminal.side()).spawn().unwrap();
+    drop(command);
+    let screen = terminal.screen();
+    assert_eq!(doctor.wait().unwrap().code(), Some(0), "{screen}");
+    let texts = screen.lines().map(|line| &line["ok  configuration  ".len()..]);
+    for (line, text) in screen.lines().zip(texts) {
+        // A word that is longer has a line of its own.
+        assert!(line.chars().count() <= 60 || !text.trim().contains(' '), "{line:?} of {screen}");
+    }
+    let capabilities = screen.lines().skip_while(|line| !line.contains("capabilities")).count();
+    assert!(capabilities > 2, "{screen}");
 }
 
 #[test]
@@ -215,8 +239,10 @@ fn a_long_line_widens_no_other_and_no_remedy_leads_back_here() {
         program().args(["-S", "redis://127.0.0.1:1", "--connect-timeout", "300ms", "doctor"]).output().unwrap();
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    let failed = text.lines().find(|line| line.starts_with("FAIL  open")).unwrap_or_else(|| panic!("{text}"));
-    assert!(failed.contains("Connection refused (os error 111). Try: a look whether the server runs"), "{failed}");
+    let failed = text.lines().skip_while(|line| !line.starts_with("FAIL  open")).collect::<Vec<_>>();
+    let failed: Vec<_> = failed.iter().map(|line| &line["FAIL  configuration  ".len()..]).collect();
+    assert!(failed.join(" ").contains("Connection refused (os error 111)"), "{text}");
+    assert!(failed.contains(&"Try: a look whether the server runs"), "{text}");
     for line in text.lines() {
         assert!(!line["FAIL  configuration  ".len()..].contains("  "), "{line:?}");
     }
