@@ -136,12 +136,12 @@ mod tests {
     /// The master takes nothing any more, so that a round stays unwritten; then the connection is lost.
     #[tokio::test]
     async fn no_part_of_a_round_goes_to_another_connection() {
-        let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
+        let (peer, mark) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()).mark());
         let (master, _remote, _received) = peer.link(patient()).await;
         let replicas = Arc::new(Replicas::needed(1).unwrap());
         let asked = || {
-            let (replicas, master, keys) = (Arc::clone(&replicas), master.clone(), keys.clone());
-            tokio::spawn(async move { replicas.have_it(&master, RUN, &keys.mark(), false).await })
+            let (replicas, master, mark) = (Arc::clone(&replicas), master.clone(), mark.clone());
+            tokio::spawn(async move { replicas.have_it(&master, RUN, &mark, false).await })
         };
         let first = asked();
         let mut remote = peer.connection().await;
@@ -157,7 +157,7 @@ mod tests {
             drop(link.send(echo(&"x".repeat(4 << 20))));
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let mut second = pin!(replicas.have_it(&master, RUN, &keys.mark(), false));
+        let mut second = pin!(replicas.have_it(&master, RUN, &mark, false));
         assert!(matches!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
         drop(remote);
         let error = within(second).await.unwrap_err();
@@ -178,10 +178,10 @@ mod tests {
     /// The first is asked for alone; those who come meanwhile are asked for together.
     #[tokio::test]
     async fn one_round_is_for_all_who_come_during_the_one_before() {
-        let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
+        let (peer, mark) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()).mark());
         let (master, _remote, _received) = peer.link(patient()).await;
         let replicas = Replicas::needed(1).unwrap();
-        let asked = || Box::pin(replicas.have_it(&master, RUN, &keys.mark(), false));
+        let asked = || Box::pin(replicas.have_it(&master, RUN, &mark, false));
         let (mut first, mut second, mut third) = (asked(), asked(), asked());
         let mut cx = Context::from_waker(Waker::noop());
         assert!(first.as_mut().poll(&mut cx).is_pending());
@@ -206,12 +206,12 @@ mod tests {
     /// The master was restarted between its answer and the look at its replicas: they have followed the new one.
     #[tokio::test]
     async fn replicas_of_a_restarted_master_confirm_nothing_that_the_one_before_has_granted() {
-        let (peer, keys) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()));
+        let (peer, mark) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()).mark());
         let (master, _remote, _received) = peer.link(patient()).await;
         let replicas = Arc::new(Replicas::needed(1).unwrap());
         let asked = {
             let (replicas, master) = (Arc::clone(&replicas), master.clone());
-            tokio::spawn(async move { replicas.have_it(&master, "the run before", &keys.mark(), false).await })
+            tokio::spawn(async move { replicas.have_it(&master, "the run before", &mark, false).await })
         };
         let mut remote = peer.connection().await;
         let error = within(asked).await.unwrap().unwrap_err();
