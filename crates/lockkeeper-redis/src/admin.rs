@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 
 use super::layout::{self, Keys, Victim};
-use super::route::NoFallback;
 use super::servers::Said;
 use super::wire::{Link, Request, Value, WireError};
 use super::{RedisStore, fault, long};
@@ -153,7 +152,7 @@ fn together(store: &RedisStore) -> usize {
 }
 
 fn ask(store: &RedisStore, keys: &[Keys]) -> impl Future<Output = std::result::Result<Said, WireError>> + Send + use<> {
-    store.0.servers.send(keys[0].slot(), layout::lines(keys, long::SHORT), NoFallback)
+    store.0.servers.send(keys[0].slot(), layout::lines(keys, long::SHORT))
 }
 
 /// A long line is asked for by itself. Everybody may have left it meanwhile.

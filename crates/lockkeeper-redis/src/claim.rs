@@ -11,11 +11,7 @@ pub(super) async fn claim(store: &RedisStore, claim: &Claim) -> Result<Verdict> 
     let sent = waiting.asks(claim.key.id);
     store.0.session_claims.claim(claim, store.0.clock.now());
     let request = layout::claim(claim, &store.0.client, &channel);
-    // Nobody would know of which node's replicas to ask.
-    let may_be_open = !servers.needs_replicas();
-    let open =
-        move |nth: usize| (may_be_open && nth == 0).then(|| layout::claim_open(claim, &store.0.client, &channel));
-    let said = store.ask_or(&claim.key.name, request, open)?.await?;
+    let said = store.ask(&claim.key.name, request)?.await?;
     let answer = said.read(|value| layout::claim_answer(claim, value))?;
     match answer.value {
         Verdict::Queued { .. } => {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::route::NoFallback;
 use super::{CAPABILITIES, RedisStore, claim, fault, layout, long, renew, session, wait, withdraw};
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
@@ -59,7 +58,7 @@ impl Store for RedisStore {
 
     async fn id(&self) -> Result<StoreId> {
         self.check_process()?;
-        let asked = self.0.servers.send(layout::slot(layout::ID_KEY.as_bytes()), layout::id(), NoFallback);
+        let asked = self.0.servers.send(layout::slot(layout::ID_KEY.as_bytes()), layout::id());
         let said = asked.await.map_err(fault::of_id)?;
         let id = said.read(layout::id_answer)?;
         // A master without it would make another one.

@@ -46,7 +46,6 @@ pub use self::driver::DRIVER;
 pub use self::layout::check;
 use self::layout::{ClientId, Keys};
 pub use self::register::RedisRegister;
-use self::route::Fallback;
 use self::servers::{Listens, Said, Servers};
 use self::wait::PushListener;
 use self::wire::Request;
@@ -152,19 +151,9 @@ impl RedisStore {
 
     /// Sends a request about a line to the server of its keys; it has its place in the order when this returns.
     fn ask(&self, name: &LockName, request: Request) -> Result<impl Future<Output = Result<Said>> + Send + use<>> {
-        self.ask_or(name, request, |_: usize| None)
-    }
-
-    /// The same for a request that has other forms, with fewer keys, for as long as its slot is on its way.
-    fn ask_or<F: Fallback>(
-        &self,
-        name: &LockName,
-        request: Request,
-        fallback: F,
-    ) -> Result<impl Future<Output = Result<Said>> + Send + use<F>> {
         self.check_process()?;
         let keys = Keys::of(name);
-        let answer = self.0.servers.send(keys.slot(), request, fallback);
+        let answer = self.0.servers.send(keys.slot(), request);
         Ok(async move { answer.await.map_err(|error| fault::about(error, &keys.shown())) })
     }
 

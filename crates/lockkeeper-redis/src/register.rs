@@ -5,7 +5,6 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::layout::{self, KeyLocation};
-use super::route::NoFallback;
 use super::servers::Said;
 use super::wire::Request;
 use super::{RedisStore, fault};
@@ -43,7 +42,7 @@ impl RedisStore {
 impl RedisRegister {
     async fn call(&self, location: &KeyLocation, request: Request) -> Result<Said> {
         self.0.check_process()?;
-        let said = self.0.0.servers.send(location.slot, request, NoFallback).await;
+        let said = self.0.0.servers.send(location.slot, request).await;
         said.map_err(|error| fault::about(error, location.key()))
     }
 }

@@ -1,4 +1,4 @@
-//! Renewals: one request for each place where claims stand, and where a slot is on its way one for each claim.
+//! Renewals: one request for each place where claims stand.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -7,7 +7,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::layout::{self, Keys};
-use super::route::{OPEN, ReportMigration};
 use super::servers::Said;
 use super::{RedisStore, fault};
 use crate::store::{Live, Renewal, Renewed, SessionId};
@@ -64,44 +63,23 @@ async fn each(store: &RedisStore, live: &[Live], within: Duration) -> Vec<Renewa
     for (_, at) in groups {
         let of: Vec<_> = at.iter().map(|at| live[*at].clone()).collect();
         let keys = &keys[at[0]];
-        let answer = servers.send(keys.slot(), layout::renew(&of), ReportMigration);
+        let answer = servers.send(keys.slot(), layout::renew(&of));
         asked.push(Box::pin(async move {
-            match answer.await {
-                Err(error) if error.is(OPEN) => Err(at),
-                Err(error) => Ok((at, Err(fault::about(error, &keys.shown())))),
-                Ok(said) => Ok((at, counted(store, keys, &of, said).await)),
-            }
+            let renewed = match answer.await {
+                Err(error) => Err(fault::about(error, &keys.shown())),
+                Ok(said) => counted(store, keys, &of, said).await,
+            };
+            (at, renewed)
         }));
     }
-    let (mut said, mut answers) = (Vec::new(), Vec::new());
+    let mut answers = Vec::new();
     // All together: what a place needs after its first answer (its replicas) is asked while others are silent.
-    clock.timeout(within, all(&mut asked, &mut said)).await;
-    settle(store, live, within, said.drain(..), &mut answers).await;
+    clock.timeout(within, all(&mut asked, &mut answers)).await;
     if !is_any(&answers) {
         // Each comes to an end by itself, and says why nothing came of it.
-        all(&mut asked, &mut said).await;
-        settle(store, live, within, said.drain(..), &mut answers).await;
+        all(&mut asked, &mut answers).await;
     }
     answers
-}
-
-/// Takes the answers of groups; the claims of those that are on their way to another node are asked for one by one.
-async fn settle(
-    store: &RedisStore,
-    live: &[Live],
-    within: Duration,
-    said: impl Iterator<Item = Result<Renewals, Vec<usize>>>,
-    answers: &mut Vec<Renewals>,
-) {
-    let mut open = Vec::new();
-    for answer in said {
-        match answer {
-            Ok(answer) => answers.push(answer),
-            Err(at) => open.extend(at),
-        }
-    }
-    let answered = is_any(answers);
-    answers.extend(one_by_one(store, live, open, within, answered).await);
 }
 
 /// Whether anything was renewed, rather than told to be impossible.
@@ -132,37 +110,6 @@ async fn counted(store: &RedisStore, keys: &Keys, of: &[Live], said: Said) -> Re
             .for_each(|held| *held = Renewal::Failed(error.clone()));
     }
     Ok(answered)
-}
-
-/// Renews claims whose keys may be in two groups, each by itself: one that has to wait for its keys holds up no other,
-/// nor what was `answered` for others elsewhere.
-async fn one_by_one(
-    store: &RedisStore,
-    live: &[Live],
-    which: Vec<usize>,
-    within: Duration,
-    answered: bool,
-) -> Vec<Renewals> {
-    let asked = which.into_iter().map(|at| {
-        let one = &live[at];
-        let (keys, request) = (Keys::of(&one.key.name), layout::renew(std::slice::from_ref(one)));
-        let answer = store.0.servers.send(keys.slot(), request, |nth: usize| layout::renew_open(one, nth));
-        async move {
-            let answered = match answer.await {
-                Ok(said) => counted(store, &keys, std::slice::from_ref(one), said).await,
-                Err(error) => Err(fault::about(error, &keys.shown())),
-            };
-            (vec![at], answered)
-        }
-    });
-    let mut asked: Vec<Pin<Box<_>>> = asked.map(Box::pin).collect();
-    let mut answers: Vec<Renewals> = Vec::new();
-    store.0.clock.timeout(within, all(&mut asked, &mut answers)).await;
-    if !answered && !is_any(&answers) {
-        // Each comes to an end by itself, and says why nothing came of it.
-        all(&mut asked, &mut answers).await;
-    }
-    answers
 }
 
 /// Waits for all of them; those that have answered leave the list.

@@ -10,7 +10,7 @@ use super::builder;
 use super::fault;
 use super::layout::{self, Channel, ClientId, Keys};
 use super::replicas::{self, Replicas};
-use super::route::{By, Fallback, Route, Topology};
+use super::route::{By, Route, Topology};
 use super::wire::{Link, Listener, Request, Settings, Value, WireError};
 use super::{Check, RedisStoreBuilder, rights};
 use crate::net::{Endpoint, TlsSettings};
@@ -117,16 +117,14 @@ impl Servers {
         Ok(Arc::new(Self { route, client, channel, listening: Mutex::default(), replicas, runtime }))
     }
 
-    /// Sends a request to who has this slot, which can also be made with fewer keys while the slot is on its way. It has
-    /// its place in the order when this returns.
-    pub(super) fn send<F: Fallback>(
+    /// Sends a request to who has this slot. It has its place in the order when this returns.
+    pub(super) fn send(
         &self,
         slot: u16,
         request: Request,
-        fallback: F,
-    ) -> impl Future<Output = Result<Said, WireError>> + Send + use<F> {
+    ) -> impl Future<Output = Result<Said, WireError>> + Send + use<> {
         let needs_proof = self.needs_replicas();
-        let answer = self.route.send_by(slot, request, fallback);
+        let answer = self.route.send_by(slot, request);
         async move {
             let (value, by) = answer.await?;
             Ok(Said { value, by, needs_proof })
@@ -294,7 +292,6 @@ fn settings(builder: &RedisStoreBuilder) -> Result<Settings> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::route::NoFallback;
     use super::super::wire::tests::peer::{Peer, echo, patient, within};
     use super::*;
     use crate::store::{ClaimId, ClaimKey, SessionId};
@@ -324,7 +321,7 @@ mod tests {
         let (listening, runtime) = (Mutex::default(), Runtime::here_or_own().unwrap());
         let servers = Servers { route, client, channel: Vec::new(), listening, replicas: None, runtime };
         for read in reads.chain([Box::new(swap) as Box<_>]) {
-            let (wrong, behind) = (servers.send(0, echo("x"), NoFallback), servers.send(0, echo("y"), NoFallback));
+            let (wrong, behind) = (servers.send(0, echo("x")), servers.send(0, echo("y")));
             assert_eq!([remote.request().await.remove(1), remote.request().await.remove(1)], ["x", "y"]);
             remote.say("+what\r\n").await;
             let error = within(wrong).await.unwrap().read(read).unwrap_err();

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::layout::SessionKey;
-use super::route::NoFallback;
 use super::servers::Said;
 use super::wire::Request;
 use super::{CAPABILITIES, Error, RedisStore, Result, fault};
@@ -52,7 +51,7 @@ fn ask(
     request: Request,
 ) -> Result<impl Future<Output = Result<Said>> + Send + use<>> {
     store.check_process()?;
-    let said = store.0.servers.send(key.slot, request, NoFallback);
+    let said = store.0.servers.send(key.slot, request);
     let key = key.key().to_owned();
     Ok(async move { said.await.map_err(|error| fault::of_session(error, &key)) })
 }

@@ -11,8 +11,7 @@ pub(super) async fn withdraw(store: &RedisStore, key: &ClaimKey, tombstone: Opti
     // Whatever comes of this, nobody waits for it any more.
     store.0.pushed.waiting.left(key.id);
     let request = layout::withdraw(key, tombstone).posted();
-    let open = |nth: usize| if nth == 0 { layout::withdraw_open(key, tombstone) } else { None };
-    let withdrawal = store.ask_or(&key.name, request, open)?.await?.read(layout::withdraw_answer)?;
+    let withdrawal = store.ask(&key.name, request)?.await?.read(layout::withdraw_answer)?;
     store.0.session_claims.left(key);
     Ok(withdrawal)
 }
@@ -31,8 +30,7 @@ pub(super) async fn close(store: &RedisStore, id: &SessionId, live: &[Live]) -> 
     let mut sent = Vec::new();
     for (key, tombstone) in all.values() {
         store.0.pushed.waiting.left(key.id);
-        let open = |nth: usize| if nth == 0 { layout::withdraw_open(key, *tombstone) } else { None };
-        sent.push(store.ask_or(&key.name, layout::withdraw(key, *tombstone), open));
+        sent.push(store.ask(&key.name, layout::withdraw(key, *tombstone)));
     }
     let mut closed = Ok(());
     for answer in sent {

@@ -27,10 +27,10 @@ fn agree(seed: u64) {
     eprintln!("seed {seed}");
     let agreement = against_memory(&redis.address().to_string(), seed, STEPS, memory);
     eprintln!("seed {seed}: {agreement:?}");
-    let Agreement { steps, grants, pushes, open, kept, .. } = agreement;
+    let Agreement { steps, grants, pushes, kept, .. } = agreement;
     assert_eq!(steps, STEPS);
     // Otherwise the run has shown little.
-    let is_much = grants > STEPS / 20 && pushes > STEPS / 200 && open > STEPS / 50 && kept > 0;
+    let is_much = grants > STEPS / 20 && pushes > STEPS / 200 && kept > 0;
     assert!(is_much, "{agreement:?}");
 }
 

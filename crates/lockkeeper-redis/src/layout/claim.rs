@@ -26,12 +26,6 @@ pub(crate) fn claim(claim: &Claim, client: &ClientId, channel: &Channel<'_>) -> 
     }
 }
 
-/// The same with the key of the line alone, while a slot is on its way: for a lock that is free, or was got by this claim.
-pub(crate) fn claim_open(claim: &Claim, client: &ClientId, channel: &Channel<'_>) -> Request {
-    let keys = Keys::of(&claim.key.name);
-    Request::eval(&scripts::CLAIM_OPEN, &keys.all()[..1], &[&record(claim, client), &options(claim, channel)])
-}
-
 /// The claim as the line keeps it while it is alone there, but for its token and its end.
 pub(super) fn record(claim: &Claim, client: &ClientId) -> Vec<u8> {
     let mut record = Vec::with_capacity(128);

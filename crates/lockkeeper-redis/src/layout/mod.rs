@@ -30,12 +30,12 @@ pub(crate) use self::admin::{
 };
 use self::bytes::Reader;
 pub(crate) use self::channel::{Channel, ClientId, Push, changes_channel, name_of_channel, pushed};
-pub(crate) use self::claim::{claim, claim_answer, claim_open};
+pub(crate) use self::claim::{claim, claim_answer};
 pub(crate) use self::id::{ID_KEY, ID_MARK, id, id_answer};
 pub(crate) use self::keys::{Keys, slot};
 pub(crate) use self::line::{is_longer, line, line_answer, observe, observe_answer};
 pub(crate) use self::register::{KeyLocation, load, load_answer, swap, swap_answer};
-pub(crate) use self::renew::{renew, renew_answer, renew_open, withdraw, withdraw_answer, withdraw_open};
+pub(crate) use self::renew::{renew, renew_answer, withdraw, withdraw_answer};
 #[cfg(test)]
 pub(crate) use self::scripts::SCRIPTS;
 pub(crate) use self::session::{SESSION_KEYS, SessionKey};

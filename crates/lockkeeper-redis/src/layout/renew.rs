@@ -23,19 +23,6 @@ pub(crate) fn renew(live: &[Live]) -> Request {
     Request::eval(&scripts::RENEW, &keys, &ids)
 }
 
-/// The same for one claim while a slot is on its way: at first with the key of the line alone, then with that of its
-/// claims, too.
-pub(crate) fn renew_open(live: &Live, nth: usize) -> Option<Request> {
-    let keys = Keys::of(&live.key.name);
-    let [line, _, claims, _] = keys.all();
-    let some: &[&[u8]] = match nth {
-        0 => &[line],
-        1 => &[line, claims],
-        _ => return None,
-    };
-    Some(Request::eval(&scripts::RENEW_OPEN, some, &[&alone(&live.key.id)]))
-}
-
 /// How a claim begins that is alone in its line.
 fn alone(id: &ClaimId) -> [u8; 17] {
     let mut bytes = [super::ALONE; 17];
@@ -97,13 +84,6 @@ pub(crate) fn withdraw(key: &ClaimKey, tombstone: Option<Duration>) -> Request {
     let keys = Keys::of(&key.name);
     let tombstone = tombstone.map_or(0, millis).to_string();
     Request::eval(&scripts::WITHDRAW, &keys.all(), &[&alone(&key.id), tombstone.as_bytes()])
-}
-
-/// The same with the key of the line alone, while a slot is on its way. A tombstone has a key of its own.
-pub(crate) fn withdraw_open(key: &ClaimKey, tombstone: Option<Duration>) -> Option<Request> {
-    let keys = Keys::of(&key.name);
-    let request = || Request::eval(&scripts::WITHDRAW_OPEN, &keys.all()[..1], &[&alone(&key.id), b"0"]);
-    tombstone.is_none().then(request)
 }
 
 pub(crate) fn withdraw_answer(value: &Value) -> Result<Withdrawal> {

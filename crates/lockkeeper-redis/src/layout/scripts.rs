@@ -5,35 +5,36 @@ use std::sync::LazyLock;
 
 use crate::wire::Script;
 
-/// A script that begins with some files, has the line of a name in the middle and what writes it, and ends with others;
-/// or without these.
+/// A script that begins with one file, has the line of a name in the middle and what writes it, and ends with another.
 macro_rules! script {
-    ($($before:literal),+; $($after:literal),+) => {
-        script!($($before),+, "line", "write", $($after),+)
-    };
-    ($($file:literal),+) => {
-        LazyLock::new(|| Script::new(inlined(concat!(
-            include_str!("../lua/record.lua"),
-            include_str!("../lua/start.lua"),
-            $(include_str!(concat!("../lua/", $file, ".lua")),)+
-        )).leak()).loaded_with(of_claims))
+    ($before:literal, $after:literal) => {
+        LazyLock::new(|| {
+            Script::new(
+                inlined(concat!(
+                    include_str!("../lua/record.lua"),
+                    include_str!("../lua/start.lua"),
+                    include_str!(concat!("../lua/", $before, ".lua")),
+                    include_str!("../lua/line.lua"),
+                    include_str!("../lua/write.lua"),
+                    include_str!(concat!("../lua/", $after, ".lua")),
+                ))
+                .leak(),
+            )
+            .loaded_with(of_claims)
+        })
     };
 }
 
-pub(super) static CLAIM: LazyLock<Script> = script!("claim_free"; "claim");
-pub(super) static WITHDRAW: LazyLock<Script> = script!("withdraw_alone"; "withdraw");
-pub(super) static RENEW: LazyLock<Script> = script!("renew_each"; "renew", "renew_loop");
-pub(super) static LOOK: LazyLock<Script> = script!("one"; "look");
-pub(super) static LINE: LazyLock<Script> = script!("one"; "read");
-pub(super) static OBSERVE: LazyLock<Script> = script!("one"; "observe");
-pub(super) static AMEND: LazyLock<Script> = script!("one"; "amend");
-pub(super) static EVICT: LazyLock<Script> = script!("one"; "evict");
-pub(super) static REQUEST: LazyLock<Script> = script!("one"; "request");
-pub(super) static LINES: LazyLock<Script> = script!("lines_each"; "lines");
-/// The same with fewer keys, for as long as a slot is on its way. They answer nothing where they do not do.
-pub(super) static CLAIM_OPEN: LazyLock<Script> = script!("claim_open", "claim_free", "claim_nothing");
-pub(super) static WITHDRAW_OPEN: LazyLock<Script> = script!("withdraw_alone", "withdraw_open");
-pub(super) static RENEW_OPEN: LazyLock<Script> = script!("renew_each", "renew_open", "renew_loop");
+pub(super) static CLAIM: LazyLock<Script> = script!("claim_free", "claim");
+pub(super) static WITHDRAW: LazyLock<Script> = script!("withdraw_alone", "withdraw");
+pub(super) static RENEW: LazyLock<Script> = script!("renew_each", "renew");
+pub(super) static LOOK: LazyLock<Script> = script!("one", "look");
+pub(super) static LINE: LazyLock<Script> = script!("one", "read");
+pub(super) static OBSERVE: LazyLock<Script> = script!("one", "observe");
+pub(super) static AMEND: LazyLock<Script> = script!("one", "amend");
+pub(super) static EVICT: LazyLock<Script> = script!("one", "evict");
+pub(super) static REQUEST: LazyLock<Script> = script!("one", "request");
+pub(super) static LINES: LazyLock<Script> = script!("lines_each", "lines");
 /// Of registers, which have nothing to do with lines.
 pub(super) static SWAP: LazyLock<Script> =
     LazyLock::new(|| Script::new(inlined(include_str!("../lua/swap.lua")).leak()));
@@ -51,25 +52,8 @@ fn of_claims() -> Vec<&'static Script> {
 
 /// All of them.
 #[cfg(any(test, feature = "testing"))]
-pub(crate) static SCRIPTS: LazyLock<[&Script; 16]> = LazyLock::new(|| {
-    [
-        &CLAIM,
-        &WITHDRAW,
-        &RENEW,
-        &LOOK,
-        &LINE,
-        &OBSERVE,
-        &AMEND,
-        &EVICT,
-        &REQUEST,
-        &LINES,
-        &CLAIM_OPEN,
-        &WITHDRAW_OPEN,
-        &RENEW_OPEN,
-        &SWAP,
-        &SESSION,
-        &ID,
-    ]
+pub(crate) static SCRIPTS: LazyLock<[&Script; 13]> = LazyLock::new(|| {
+    [&CLAIM, &WITHDRAW, &RENEW, &LOOK, &LINE, &OBSERVE, &AMEND, &EVICT, &REQUEST, &LINES, &SWAP, &SESSION, &ID]
 });
 
 /// The script as the server gets it: with numbers in the places of its constants, and without comment lines. As locals

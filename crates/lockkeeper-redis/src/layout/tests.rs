@@ -154,7 +154,7 @@ fn a_scan_misses_no_name_with_the_prefix() {
     let matches = |pattern: &str, key: &[u8]| {
         let (begin, set) = pattern.strip_suffix('*').unwrap().split_at(4);
         let first = key.strip_prefix(begin.as_bytes()).and_then(|rest| rest.first());
-        set.is_empty() || first.is_some_and(|first| set[1..set.len() - 1].as_bytes().contains(first))
+        set.is_empty() || first.is_some_and(|first| set.as_bytes()[1..set.len() - 1].contains(first))
     };
     for prefix in ["", "a", "a.", ".", "..", "h", "h.", "a/", "é", "a..b."] {
         let pattern = pattern(prefix);

@@ -34,8 +34,7 @@ local FREE_LENGTH=8
 --   17 form B         ALONE
 --   18 id c16
 --   34 a claim's record, from `capacity` to the texts
--- The short way of CLAIM writes it. The short way of RENEW, and CLAIM_OPEN, write `expires`. Any other change makes it SHARED
--- or FREE.
+-- The short way of CLAIM writes it. The short way of RENEW writes `expires`. Any other change makes it SHARED or FREE.
 local FORM=17
 local ALONE=33
 local ALONE_ID=18

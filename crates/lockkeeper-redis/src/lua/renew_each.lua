@@ -1,9 +1,8 @@
--- RENEW. KEYS: the four of each name. ARGV: \33, id for each. RENEW_OPEN has the same files at its beginning and its end.
--- Answers for each claim: its token and its ttl in µs if it holds; these and the words if somebody asks for the lock; 0 if it
+-- RENEW. KEYS: the four of each name. ARGV: \33, id for each. Answers for each claim: its token and its ttl in µs if it holds; these and the words if somebody asks for the lock; 0 if it
 -- waits; -1 if it is not there; the words of who broke it; or an error. Last comes the first 8 bytes of the first id | now.
 local time=call('TIME')
 local now=time[1]*1000000+time[2]
-local answers,needs_all_keys={},false
+local answers={}
 
 -- Returns the words of a BROKEN or REQUESTED claim: who, and why. They are the end of what is shown.
 local function words_of(claim)
@@ -18,5 +17,5 @@ local function held(claim,token,lease)
   return {token,lease-1000*decode('<I4',claim,DELAY),byte(claim,FLAGS)%(2*REQUESTED)>=REQUESTED and words_of(claim) or nil}
 end
 
--- Renews the claim `id` of one line, and returns the answer about it. The files up to renew_loop.lua are its body.
+-- Renews the claim `id` of one line, and returns the answer about it. The files up to renew.lua are its body.
 local function renew(line_key,queue_key,claims_key,tombstones_key,id,stored)

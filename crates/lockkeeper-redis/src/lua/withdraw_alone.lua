@@ -11,8 +11,8 @@ if stored and ARGV[2]=='0' and sub(stored,FORM,33)==ARGV[1] then
   -- A life of more than a day has made the key stay for longer than the last token needs.
   if expires-now>DAY then
     local ttl_ms=string.format('%.0f',math.max(TWO_DAYS_MS,(last_token-now)/1000+TWO_DAYS_MS))
-    even_if_full(KEYS[2] or line_key,'SET',line_key,sub(stored,1,8),'PX',ttl_ms)
-  else even_if_full(KEYS[2] or line_key,'SET',line_key,sub(stored,1,8),'KEEPTTL') end
+    even_if_full(KEYS[2],'SET',line_key,sub(stored,1,8),'PX',ttl_ms)
+  else even_if_full(KEYS[2],'SET',line_key,sub(stored,1,8),'KEEPTTL') end
   return expires>now and 1 or 0
 end
 local id,queue_key,claims_key,tombstones_key=sub(ARGV[1],2),KEYS[2],KEYS[3],KEYS[4]

@@ -2,7 +2,6 @@
 //! has the slot.
 
 mod cluster;
-mod fallback;
 mod master;
 mod opinions;
 mod sentinel;
@@ -16,8 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::cluster::Cluster;
-use self::fallback::Migrating;
-pub(crate) use self::fallback::{Fallback, NoFallback, OPEN, ReportMigration};
 use self::sentinel::Sentinel;
 use self::slots::Redirect;
 use super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Value, Who, WireError};
@@ -118,16 +115,15 @@ impl Route {
         }
     }
 
-    /// Sends a request about what is in `slot` (outside a cluster any number), which can also be made with fewer keys
-    /// while the slot is on its way. It has its place in the order of the requests to that slot when this returns.
-    /// Redirections, and what passes by itself, are followed for at most [`Settings::timeout`], as long as the answer is
-    /// awaited; a request whose effect is unknown is never repeated. Returns who brought the answer, too.
-    pub(crate) fn send_by<F: Fallback>(
+    /// Sends a request about what is in `slot` (outside a cluster any number). It has its place in the order of the
+    /// requests to that slot when this returns. Redirections, and what passes by itself, are followed for at most
+    /// [`Settings::timeout`], as long as the answer is awaited; a request whose effect is unknown is never repeated.
+    /// Returns who brought the answer, too.
+    pub(crate) fn send_by(
         &self,
         slot: u16,
         request: Request,
-        fallback: F,
-    ) -> impl Future<Output = Result<(Value, By), WireError>> + Send + use<F> {
+    ) -> impl Future<Output = Result<(Value, By), WireError>> + Send + use<> {
         let link = self.link(slot);
         let by = By::now(&link, false);
         let answer = link.send(request.clone());
@@ -135,15 +131,15 @@ impl Route {
         async move {
             match answer.await.and_then(whole) {
                 Ok(value) => Ok((value, by)),
-                Err(error) => route.follow(slot, Migrating::new(request, fallback), link, error).await,
+                Err(error) => route.follow(slot, request, link, error).await,
             }
         }
     }
 
-    async fn follow<F: Fallback>(
+    async fn follow(
         &self,
         slot: u16,
-        mut migrating: Migrating<F>,
+        request: Request,
         mut link: Link,
         error: WireError,
     ) -> Result<(Value, By), WireError> {
@@ -152,10 +148,7 @@ impl Route {
         let mut backoff = Backoff::new(FIRST_PAUSE, LAST_PAUSE);
         let mut error = error;
         for attempt in 0_u32.. {
-            let action = match self {
-                Self::Cluster(_) if error.is(fallback::OPEN) => migrating.next(),
-                _ => self.retry_action(slot, &link, &error),
-            };
+            let action = self.retry_action(slot, &link, &error);
             let waits = match &action {
                 RetryAction::None => return Err(self.named(&link, error)),
                 RetryAction::Distrust => {
@@ -178,18 +171,17 @@ impl Route {
                     // Why it cannot be reached, the request says.
                     drop(other.ready().await);
                     by = By::now(&other, true);
-                    let [_, answer] = other.send_all([Request::command(&[b"ASKING"]), migrating.request()]);
+                    let [_, answer] = other.send_all([Request::command(&[b"ASKING"]), request.clone()]);
                     link = other;
                     answer
                 }
                 _ => {
                     link = self.link(slot);
                     by = By::now(&link, false);
-                    link.send(migrating.request())
+                    link.send(request.clone())
                 }
             };
             match answer.await.and_then(whole) {
-                Ok(Value::Nil) if migrating.is_reduced() => error = fallback::open(),
                 Ok(value) => return Ok((value, by)),
                 Err(next) => error = next,
             }
@@ -240,7 +232,8 @@ impl Route {
                 cluster.refresh();
                 RetryAction::Later
             }
-            (_, "LOADING") => RetryAction::Later,
+            // The slot is on its way, and some of the keys are at another node or do not exist. That ends with the move.
+            (Self::Cluster(_), "TRYAGAIN") | (_, "LOADING") => RetryAction::Later,
             _ => RetryAction::None,
         }
     }

@@ -34,7 +34,8 @@ pub(crate) enum Who {
 /// What stands for a code where we refuse a server that makes room by forgetting keys; its policy comes behind it.
 pub(crate) const FORGETFUL: &str = "maxmemory-policy";
 
-/// What stands for a code where a script of an open slot met a key that is elsewhere by now: it has done its first half.
+/// What stands for a code where a script removed a key while its slot was on its way, and met it again: the key would be made
+/// at the other node. The script has done its first half.
 pub(crate) const HALF_WAY: &str = "non-local-key";
 const NON_LOCAL: &str = "cript attempted to access a non local key";
 /// What stands for a code where we refuse a server on which the user may not do what locks need; what comes behind it.

@@ -23,8 +23,6 @@ use lockkeeper_core::kit::seeded::Seeded;
 
 const LINES: usize = 3;
 const CLIENTS: usize = 3;
-/// How often of 1000 times the form with fewer keys is tried first.
-const OPEN: u16 = 300;
 
 /// What a run was made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,8 +35,6 @@ pub struct Agreement {
     pub pushes: u32,
     /// Answers that are less exact than the memory store's where they may be: a line was full of dead waiters that had been looked for less than a second before.
     pub lenient: u32,
-    /// Answers of the forms that name fewer keys.
-    pub open: u32,
     /// Claims that were found to be kept by their minimum hold.
     pub kept: u32,
     /// Requests that the server refused half-way, and that had changed nothing.

@@ -3,15 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
-
-use super::{CLIENTS, LINES, OPEN, Tried, Watched, World};
+use super::{CLIENTS, LINES, Tried, Watched, World};
 use crate::layout::{self, Channel, ClaimStatus, Keys, Push, Victim};
 use crate::store::{
-    Amend, Amended, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Live, LiveState, MAX, Meta, Renewal, Renewed,
-    Store, Target, Verdict,
+    Amend, Amended, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Live, LiveState, MAX, Meta, Renewal, Store,
+    Target, Verdict,
 };
-use crate::wire::Request;
 
 impl World {
     /// Of the first two lines a mutex and readers, of the third a semaphore of changing size; seldom the other way round.
@@ -82,8 +79,7 @@ impl World {
         let client = self.clients[sender];
         let channel = client.channel();
         let channel = Channel { bytes: channel.as_bytes().into(), sharded: false };
-        let open = self.seed.happens(OPEN).then(|| layout::claim_open(&claim, &client, &channel));
-        let answer = self.ask(open, &layout::claim(&claim, &client, &channel));
+        let answer = self.server.ask(&layout::claim(&claim, &client, &channel));
         let ours = layout::claim_answer(&claim, &answer).map(|answered| answered.value);
         let theirs = self.memory.claim(&claim).await;
         self.note(line, &format!("claim {claim:?}"), claim.key.id, &(&ours, &theirs));
@@ -138,8 +134,7 @@ impl World {
     async fn leave(&mut self, which: usize) -> usize {
         let Tried { claim, line, .. } = self.tried[which].clone();
         let tombstone = self.seed.happens(200).then(|| Duration::from_secs(1 + self.seed.below(90)));
-        let open = self.seed.happens(OPEN).then(|| layout::withdraw_open(&claim.key, tombstone)).flatten();
-        let ours = layout::withdraw_answer(&self.ask(open, &layout::withdraw(&claim.key, tombstone))).unwrap();
+        let ours = layout::withdraw_answer(&self.server.ask(&layout::withdraw(&claim.key, tombstone))).unwrap();
         let theirs = self.memory.withdraw(&claim.key, tombstone).await.unwrap();
         self.note(line, "withdraw", claim.key.id, &(tombstone, ours, theirs));
         assert_eq!(ours, theirs);
@@ -152,15 +147,7 @@ impl World {
         let which: Vec<usize> = (0..count).map(|_| self.pick(self.tried.len())).collect();
         let live: Vec<Live> =
             which.iter().map(|w| Live { key: self.tried[*w].claim.key.clone(), state: states[self.pick(3)] }).collect();
-        let ours = match self.seed.happens(OPEN) {
-            true => {
-                let each: Vec<_> = live.iter().map(|live| self.renew_open(live)).collect();
-                let requests = each.iter().flat_map(|renewed| renewed.requests.clone()).collect();
-                let claims = each.into_iter().flat_map(|renewed| renewed.claims).collect();
-                Renewed { claims, server_time: None, requests }
-            }
-            false => layout::renew_answer(&live, &self.server.ask(&layout::renew(&live))).unwrap(),
-        };
+        let ours = layout::renew_answer(&live, &self.server.ask(&layout::renew(&live))).unwrap();
         let theirs = self.memory.renew(&self.session, &live).await.unwrap();
         assert_eq!(ours.requests, theirs.requests, "who asks for {live:?}");
         for (i, (ours, theirs)) in ours.claims.into_iter().zip(theirs.claims).enumerate() {
@@ -176,24 +163,6 @@ impl World {
             }
         }
         self.tried[which[0]].line
-    }
-
-    /// As while a slot is on its way. It grants nothing, so that is done before.
-    fn renew_open(&mut self, live: &Live) -> Renewed {
-        self.server.ask(&layout::line(&live.key.name, None));
-        let one = std::slice::from_ref(live);
-        let open = (0..).map_while(|nth| layout::renew_open(live, nth));
-        let answer = open.map(|request| self.server.ask(&request)).find(|answer| *answer != Value::Nil);
-        self.agreement.open += u32::from(answer.is_some());
-        let answer = answer.unwrap_or_else(|| self.server.ask(&layout::renew(one)));
-        layout::renew_answer(one, &answer).unwrap()
-    }
-
-    /// The form with one key first, if there is one.
-    fn ask(&mut self, open: Option<Request>, whole: &Request) -> Value {
-        let answer = open.map(|open| self.server.ask(&open)).filter(|answer| *answer != Value::Nil);
-        self.agreement.open += u32::from(answer.is_some());
-        answer.unwrap_or_else(|| self.server.ask(whole))
     }
 
     /// Half of the time one that was told that it holds: most others are dead, or wait.

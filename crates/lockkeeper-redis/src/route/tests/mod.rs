@@ -5,21 +5,12 @@ mod redirects;
 use redis::Value;
 
 use super::super::wire::{Endpoint, Request, WireError};
+use super::Route;
 use super::slots::{self, Range, Redirect};
-use super::{Fallback, NoFallback, Route};
 
 impl Route {
     fn send(&self, slot: u16, request: Request) -> impl Future<Output = Result<Value, WireError>> + Send + use<> {
-        self.send_or(slot, request, NoFallback)
-    }
-
-    fn send_or<F: Fallback>(
-        &self,
-        slot: u16,
-        request: Request,
-        fallback: F,
-    ) -> impl Future<Output = Result<Value, WireError>> + Send + use<F> {
-        let answer = self.send_by(slot, request, fallback);
+        let answer = self.send_by(slot, request);
         async move { Ok(answer.await?.0) }
     }
 }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use lockkeeper_core::Effect;
 use redis::Value;
 
-use super::super::{ReportMigration, Route, Topology};
+use super::super::{Route, Topology};
+use crate::ErrorKind;
+use crate::fault;
 use crate::wire::tests::peer::{Peer, PeerConnection, Received, Sound, echo, listener, patient, within};
 use crate::wire::{Request, Script, Settings, WireError};
 
@@ -85,7 +88,7 @@ async fn a_request_for_a_slot_on_its_way_is_asked_for_there_this_once() {
     pair.one.1.say(&format!("-ASK 5 :{}\r\n", pair.two.0.endpoint.port)).await;
     assert_eq!(pair.two.1.request().await, ["ASKING"]);
     assert_eq!(pair.two.1.request().await, ["ECHO", "x"]);
-    pair.two.1.say("+OK\r\n-TRYAGAIN Multiple keys request during rehashing of slot\r\n").await;
+    pair.two.1.say(&format!("+OK\r\n{IN_TWO_PLACES}")).await;
     assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
     pair.one.1.say(":1\r\n").await;
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
@@ -157,33 +160,49 @@ async fn a_connection_outlives_the_runtime_of_the_request_that_led_to_it() {
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(2)));
 }
 
+const IN_TWO_PLACES: &str = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
+
 #[tokio::test]
-async fn a_request_whose_keys_are_in_two_places_is_made_with_fewer_of_them() {
+async fn a_request_whose_keys_are_in_two_places_is_repeated_until_they_are_in_one() {
     let mut pair = cluster(patient()).await;
-    let forms = |nth: usize| ["one key", "two keys"].get(nth).map(|form| echo(form));
-    let answer = tokio::spawn(pair.route.send_or(5, echo("whole"), forms));
-    assert_eq!(pair.one.1.request().await, ["ECHO", "whole"]);
-    pair.one.1.say("-TRYAGAIN Multiple keys request during rehashing of slot\r\n").await;
-    assert_eq!(pair.one.1.request().await, ["ECHO", "one key"]);
+    let answer = tokio::spawn(pair.route.send(5, echo("x")));
+    for _ in 0..3 {
+        assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
+        pair.one.1.say(IN_TWO_PLACES).await;
+    }
+    // All of its keys have left the first node, and some have not reached the second one.
+    assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
     pair.one.1.say(&format!("-ASK 5 :{}\r\n", pair.two.0.endpoint.port)).await;
-    assert_eq!(pair.two.1.request().await, ["ASKING"]);
-    assert_eq!(pair.two.1.request().await, ["ECHO", "one key"]);
-    pair.two.1.say("+OK\r\n_\r\n").await;
-    // It does not do. The next one begins where the slot still is: its keys may be there.
-    assert_eq!(pair.one.1.request().await, ["ECHO", "two keys"]);
-    pair.one.1.say("-TRYAGAIN Multiple keys request during rehashing of slot\r\n").await;
-    assert_eq!(pair.one.1.request().await, ["ECHO", "whole"]);
-    pair.one.1.say(":1\r\n").await;
+    assert_eq!([pair.two.1.request().await, pair.two.1.request().await], [vec!["ASKING"], vec!["ECHO", "x"]]);
+    pair.two.1.say(&format!("+OK\r\n{IN_TWO_PLACES}")).await;
+    assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
+    pair.one.1.say(&format!("-MOVED 5 127.0.0.1:{}\r\n", pair.two.0.endpoint.port)).await;
+    assert_eq!(asked(&mut pair.two.1).await, ["ECHO", "x"]);
+    pair.two.1.say(":1\r\n").await;
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
 }
 
+/// Each copy was refused, so none has an effect.
 #[tokio::test]
-async fn who_has_something_else_to_ask_learns_that_a_slot_is_on_its_way() {
-    let mut pair = cluster(patient()).await;
-    let answer = tokio::spawn(pair.route.send_or(5, echo("x"), ReportMigration));
-    pair.one.1.request().await;
-    pair.one.1.say("-TRYAGAIN Multiple keys request during rehashing of slot\r\n").await;
-    assert!(within(answer).await.unwrap().unwrap_err().is("TRYAGAIN"));
+async fn a_request_whose_keys_stay_in_two_places_is_refused_at_its_deadline() {
+    let timeout = Duration::from_millis(300);
+    let Pair { route, one: (_peer, mut remote), .. } = cluster(Settings { timeout, ..patient() }).await;
+    let (began, mut copies) = (std::time::Instant::now(), 0);
+    let answer = route.send(5, echo("x"));
+    tokio::pin!(answer);
+    let error = loop {
+        tokio::select! {
+            answer = &mut answer => break answer.unwrap_err(),
+            request = asked(&mut remote) => {
+                assert_eq!(request, ["ECHO", "x"]);
+                copies += 1;
+                remote.say(IN_TWO_PLACES).await;
+            }
+        }
+    };
+    assert!(began.elapsed() >= timeout && copies > 2, "{copies} copies in {:?}", began.elapsed());
+    let error = fault::of(error);
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
 }
 
 #[tokio::test]
@@ -200,7 +219,7 @@ async fn what_may_have_happened_is_not_repeated_and_what_the_server_refuses_is_r
 
 #[tokio::test]
 async fn servers_that_send_us_to_each_other_are_not_followed_for_ever() {
-    let settings = Settings { timeout: std::time::Duration::from_millis(300), ..patient() };
+    let settings = Settings { timeout: Duration::from_millis(300), ..patient() };
     let Pair { route, one, two, .. } = cluster(settings).await;
     let (one_port, two_port) = (one.0.endpoint.port, two.0.endpoint.port);
     for ((peer, mut remote), other) in [(one, two_port), (two, one_port)] {
