@@ -4,9 +4,9 @@ use super::finding::Finding;
 use super::source::Source;
 use super::tokens::{Token, paths};
 
-/// A feature that only one file of a crate may use.
+/// A feature that only one module of a crate may use.
 struct Place {
-    /// The file below `src/`.
+    /// The file below `src/`. The files in the folder of its module belong to it.
     file: &'static str,
     what: &'static str,
     /// Neighbouring segments of a path.
@@ -78,7 +78,7 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
 }
 
 fn file(source: &Source, place: &Place) -> Vec<Finding> {
-    let is_place = ["src", "src/kit"].iter().any(|dir| source.path.ends_with(&format!("/{dir}/{}", place.file)));
+    let is_place = ["src", "src/kit"].iter().any(|dir| is_at(&source.path, &format!("/{dir}/{}", place.file)));
     let is_allowed = ALLOWED.iter().any(|(dir, file, _)| source.path.starts_with(dir) && *file == place.file);
     if is_place || is_allowed {
         return Vec::new();
@@ -91,6 +91,11 @@ fn file(source: &Source, place: &Place) -> Vec<Finding> {
     lines.dedup();
     let message = format!("{}: only src/{} may", place.what, place.file);
     lines.into_iter().map(|line| Finding::new(&source.path, line, message.clone())).collect()
+}
+
+/// Whether this is the file at `place`, or one of the files below its module.
+fn is_at(path: &str, place: &str) -> bool {
+    path.ends_with(place) || path.contains(&place.replace(".rs", "/"))
 }
 
 fn by_path(place: &Place, tokens: &[Token<'_>]) -> Vec<usize> {

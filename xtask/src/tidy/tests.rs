@@ -106,7 +106,9 @@ fn clocks_randomness_and_tasks_are_found_outside_their_place() {
     ] {
         assert_eq!(lines("keeper.rs", text).len(), 1, "{text}");
         assert_eq!(lines("sub/time.rs", text).len(), 1, "{text}");
+        assert_eq!(lines("sub/time/part.rs", text).len(), 1, "{text}");
         assert_eq!(lines(place, text), [0; 0], "{text}");
+        assert_eq!(lines(&place.replace(".rs", "/part.rs"), text), [0; 0], "{text}");
         assert_eq!(lines("tests/it.rs", text), [0; 0], "{text}");
         let in_tests = format!("#[cfg(test)]\nmod tests {{\n    fn f() {{\n        {text}\n    }}\n}}\n");
         assert_eq!(lines("keeper.rs", &in_tests), [0; 0], "{text}");

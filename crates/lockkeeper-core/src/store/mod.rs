@@ -14,6 +14,7 @@ mod finding;
 mod forward;
 mod held;
 mod id;
+mod limits;
 mod line;
 mod losses;
 mod poll;
@@ -40,18 +41,13 @@ pub use self::finding::said_once;
 pub use self::finding::{Finding, Level};
 pub use self::held::HeldClaim;
 pub use self::id::StoreId;
+pub use self::limits::{MAX, TOMBSTONE_MIN};
 pub use self::line::{Entry, Interest, Line};
 pub use self::losses::Losses;
 pub use self::poll::{Pace, poll};
 #[doc(inline)]
 pub use crate::forward_store;
 use crate::{LockName, Result};
-
-/// The weight, and the capacity, of an exclusive claim.
-pub const MAX: u32 = u32::MAX;
-
-/// How long a tombstone lasts at least, and how long a store remembers a closed session.
-pub const TOMBSTONE_MIN: Duration = Duration::from_secs(60);
 
 /// A system that keeps lines of claims.
 ///
