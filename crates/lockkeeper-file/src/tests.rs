@@ -18,12 +18,15 @@ use crate::time::{Clock, Instant};
 use lockkeeper_core::Effect;
 
 mod basics;
+mod boot_ids;
 mod boots;
+mod deaths;
 mod faults;
 mod many;
 mod opening;
 mod processes;
 mod register;
+mod rights;
 mod waiting;
 
 const TTL: Duration = Duration::from_secs(30);

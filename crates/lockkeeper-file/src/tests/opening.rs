@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::task::JoinHandle;
-
+use super::rights::at_the_gate;
 use super::*;
 
 #[tokio::test]
@@ -96,31 +95,6 @@ async fn another_boot_keeps_the_fence_of_what_was_held() {
 }
 
 #[tokio::test]
-async fn the_files_are_private_and_dead_clients_are_removed() {
-    let machine = Machine::new();
-    let nested = machine.0.path().join("a/b/locks.db");
-    let error = FileStore::new(&nested).open().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-    let store = FileStore::new(&nested).create_parents(true).open().await.unwrap();
-    assert_eq!(store.to_string(), format!("file:{}", nested.canonicalize().unwrap().display()));
-    let mode = |path: &str| fs::metadata(machine.0.path().join(path)).unwrap().permissions().mode() & 0o777;
-    for (path, expected) in [
-        ("a", 0o700),
-        ("a/b", 0o700),
-        ("a/b/locks.db", 0o600),
-        ("a/b/locks.db.gate", 0o600),
-        ("a/b/locks.db-wal", 0o600),
-    ] {
-        assert_eq!(mode(path), expected, "{path}");
-    }
-    let live = || fs::read_dir(machine.0.path().join("a/b/locks.db.live")).unwrap().count();
-    drop(store);
-    let again = FileStore::new(&nested).open().await.unwrap();
-    assert_eq!(live(), 1);
-    drop(again);
-}
-
-#[tokio::test]
 async fn what_is_not_ours_is_refused_with_a_remedy() {
     let refused = |machine: &Machine| {
         let path = machine.path();
@@ -162,36 +136,6 @@ async fn what_is_not_ours_is_refused_with_a_remedy() {
 }
 
 #[tokio::test]
-async fn a_file_or_folder_that_others_can_write_is_refused_unless_that_is_allowed() {
-    for writable in ["locks.db", ""] {
-        let machine = Machine::new();
-        drop(machine.open().await);
-        let path = machine.0.path().join(writable);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o770)).unwrap();
-        let error = FileStore::new(machine.path()).open().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Denied);
-        assert!(error.remedy().unwrap().contains("chmod"), "{error}");
-        FileStore::new(machine.path()).allow(Check::Permissions).open().await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_folder_that_cannot_be_written_is_refused() {
-    // For root no mode is read-only, but /proc is.
-    let error = FileStore::new("/proc/locks.db").open().await.unwrap_err();
-    assert!(error.remedy().is_some(), "{error}");
-    let machine = Machine::new();
-    fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o500)).unwrap();
-    if File::create(machine.0.path().join("x")).is_err() {
-        let error = FileStore::new(machine.path()).open().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
-    } else {
-        left_out("root may write a read-only folder");
-    }
-    fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o700)).unwrap();
-}
-
-#[tokio::test]
 async fn a_symbolic_link_leads_to_the_same_lines() {
     let machine = Machine::new();
     let client = machine.client().await;
@@ -200,114 +144,6 @@ async fn a_symbolic_link_leads_to_the_same_lines() {
     std::os::unix::fs::symlink(machine.path(), &link).unwrap();
     let through = Client::on(FileStore::new(link).open().await.unwrap(), short()).await;
     through.queued(&through.mutex("n")).await;
-}
-
-#[tokio::test]
-async fn another_boot_is_not_believed_while_a_client_of_this_one_lives() {
-    let machine = Machine::new();
-    let client = machine.client().await;
-    let held = client.mutex("n");
-    let token = client.granted(&held).await;
-    let error = FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    assert!(error.remedy().unwrap().contains("boot_id"), "{error}");
-    assert_eq!(client.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token, ttl: held.ttl }]);
-}
-
-/// The program leaves this behind with `acquire`: a held lock, and no living process.
-#[tokio::test]
-async fn a_detached_lock_outlasts_an_opening_with_another_boot_id() {
-    let machine = Machine::new();
-    let holder = machine.client_with(SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) }).await;
-    let held = holder.mutex("stock");
-    let token = holder.granted(&held).await;
-    let Client { store, session, spec } = holder;
-    drop(store);
-    let error = FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    assert!(error.to_string().contains("stock is still held for "), "{error}");
-    assert!(error.remedy().unwrap().contains("boot_id in all containers"), "{error}");
-    let adopted = Client { store: machine.open().await, session, spec };
-    assert_eq!(adopted.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token, ttl: held.ttl }]);
-    adopted.withdraw(&held).await;
-    drop(adopted);
-    let container = FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap();
-    let container = Client::on(container, short()).await;
-    assert_eq!(container.granted(&container.mutex("stock")).await, token + 1);
-}
-
-/// Only the date distinguishes such a container from a machine that was restarted. A detached lock outlives that too.
-#[tokio::test]
-async fn with_another_boot_id_a_date_that_was_set_far_forward_passes_for_a_restart_and_a_detached_lock_stays() {
-    let machine = Machine::new();
-    let holder = machine.client_with(SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) }).await;
-    let token = holder.granted(&holder.mutex("stock")).await;
-    drop(holder);
-    let forward = || {
-        let mut boot = Boot::pretends_another_boot()?;
-        boot.began += micros(clock());
-        Ok(boot)
-    };
-    let container = Client::on(FileStore::new(machine.path()).boot(forward).open().await.unwrap(), short()).await;
-    container.queued(&container.mutex("stock")).await;
-    let line = container.store.line(&name("stock")).await.unwrap();
-    assert_eq!(line.entries[0].token, Some(token));
-}
-
-#[tokio::test]
-async fn a_lock_delay_outlasts_an_opening_with_another_boot_id() {
-    let machine = Machine::new();
-    let crashing = machine.client_with(SessionSpec::new(TTL, ms(1500))).await;
-    let token = crashing.granted(&crashing.mutex("stock")).await;
-    let start = clock();
-    drop(crashing);
-    // Now its end is recorded, and the delay begins.
-    drop(machine.open().await);
-    let container = loop {
-        match FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await {
-            Ok(store) => break Client::on(store, short()).await,
-            Err(error) => assert!(error.to_string().contains("stock is still held"), "{error}"),
-        }
-    };
-    assert_eq!(container.granted(&container.mutex("stock")).await, token + 1);
-    assert!(since(start) >= ms(1499), "{:?}", since(start));
-}
-
-/// The clock of the second start goes on for longer than that of the first did, and the lock was taken for a day.
-#[tokio::test]
-async fn a_restart_is_believed_although_the_clock_has_passed_the_old_times() {
-    let machine = Machine::new();
-    let spec = SessionSpec { detached: true, ..SessionSpec::new(Duration::from_secs(86_400), Duration::ZERO) };
-    let old = machine.client_with(spec).await;
-    let token = old.granted(&old.mutex("n")).await;
-    drop(old);
-    let boot = || Ok(Boot::after_a_restart(Duration::from_nanos(clock().as_nanos()) + Duration::from_secs(60)));
-    let store = FileStore::new(machine.path()).boot(boot).open().await.unwrap();
-    let new = Client::on(store, short()).await;
-    new.queued(&new.mutex("n")).await;
-    let holder = new.store.line(&name("n")).await.unwrap().entries.remove(0);
-    assert_eq!(holder.token, Some(token));
-    let until = new.store.write(|txn| txn.number("SELECT max(hold_until_us) FROM lk_session")).await.unwrap();
-    assert!(until > micros(clock() + Duration::from_secs(86_400 + 30)), "its life is one of the new start: {until}");
-}
-
-#[tokio::test]
-async fn the_date_of_the_start_is_noted_again_when_it_was_corrected() {
-    let machine = Machine::new();
-    drop(machine.open().await);
-    let began = || {
-        let db = Connection::open(machine.path()).unwrap();
-        db.query_row("SELECT began_us FROM lk_meta", [], |row| row.get::<_, i64>(0)).unwrap()
-    };
-    let before = began();
-    assert!(before.abs_diff(Boot::of_this_process().unwrap().began) < 10_000_000, "{before}");
-    let corrected = || {
-        let mut boot = Boot::of_this_process()?;
-        boot.began += 3_600_000_000;
-        Ok(boot)
-    };
-    drop(FileStore::new(machine.path()).boot(corrected).open().await.unwrap());
-    assert!((began() - before).abs_diff(3_600_000_000) < 10_000_000, "{}", began());
 }
 
 /// A process that is stopped before its turn, with a reading of the clock from before, takes later
@@ -347,81 +183,6 @@ fn a_new_file_never_has_two_names() {
         }
     });
     assert_eq!(fs::read_dir(machine.0.path()).unwrap().count(), 0, "nothing is left of the making");
-}
-
-/// A user who may write the folder may make the store's files before the store does.
-#[tokio::test]
-async fn what_another_user_has_put_where_all_may_write_is_refused() {
-    for suffix in ["", "-wal", "-shm", ".gate", ".live", ".notify"] {
-        let machine = Machine::new();
-        fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o1777)).unwrap();
-        let planted = files::suffixed(&machine.path(), suffix);
-        if [".live", ".notify"].contains(&suffix) { fs::create_dir(&planted) } else { fs::write(&planted, "") }
-            .unwrap();
-        if std::os::unix::fs::chown(&planted, Some(12_345), None).is_err() {
-            return left_out("only root can play another user");
-        }
-        let error = FileStore::new(machine.path()).open().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Denied, "{suffix}: {error}");
-        assert!(error.to_string().contains(&format!("locks.db{suffix} ")) && error.remedy().is_some(), "{error}");
-        FileStore::new(machine.path()).allow(Check::Permissions).open().await.unwrap();
-    }
-}
-
-/// Shuts the gate, and opens the file until the opening waits there.
-async fn at_the_gate(machine: &Machine, builder: FileStoreBuilder) -> (File, JoinHandle<Result<FileStore>>) {
-    use std::os::unix::fs::MetadataExt;
-
-    drop(machine.open().await);
-    let gate = File::open(files::suffixed(&machine.path(), ".gate")).unwrap();
-    gate.lock().unwrap();
-    let opening = tokio::spawn(builder.open());
-    let of_the_gate = format!(":{} ", gate.metadata().unwrap().ino());
-    let waits = |line: &str| line.contains("-> FLOCK") && line.contains(&of_the_gate);
-    while !fs::read_to_string("/proc/locks").unwrap().lines().any(waits) {
-        tokio::task::yield_now().await;
-    }
-    (gate, opening)
-}
-
-/// The last check comes after the files are made: it sees a file that another user put there in
-/// between.
-#[tokio::test]
-async fn what_another_user_has_put_there_during_the_opening_is_refused() {
-    let machine = Machine::new();
-    fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o1777)).unwrap();
-    let (gate, opening) = at_the_gate(&machine, FileStore::new(machine.path())).await;
-    let folder = files::suffixed(&machine.path(), ".notify");
-    fs::remove_dir_all(&folder).unwrap();
-    fs::create_dir(&folder).unwrap();
-    if std::os::unix::fs::chown(&folder, Some(12_345), None).is_err() {
-        gate.unlock().unwrap();
-        return left_out("only root can play another user");
-    }
-    gate.unlock().unwrap();
-    let error = opening.await.unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
-    assert!(error.to_string().contains("locks.db.notify belongs to another user"), "{error}");
-}
-
-#[tokio::test]
-async fn files_beside_it_that_others_can_write_are_refused() {
-    for suffix in [".gate", ".live", ".notify"] {
-        let machine = Machine::new();
-        drop(machine.open().await);
-        let path = files::suffixed(&machine.path(), suffix);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
-        let error = FileStore::new(machine.path()).open().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Denied, "{suffix}: {error}");
-    }
-}
-
-#[tokio::test]
-async fn a_sticky_folder_is_taken() {
-    let machine = Machine::new();
-    fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o1777)).unwrap();
-    drop(machine.open().await);
-    drop(machine.open().await);
 }
 
 /// The log of another program, or of a killed client, stays where it was.
