@@ -260,13 +260,22 @@ fn a_file_that_only_declares_and_re_exports_is_in_no_cycle() {
 #[test]
 fn the_largest_cycle_only_becomes_smaller() {
     let three = vec!["crates/x/src/a.rs", "crates/x/src/b.rs", "crates/x/src/c.rs"];
-    let found = |largest| {
-        let findings = cycles::against(largest, std::slice::from_ref(&three));
+    let found = |largest, larger| {
+        let findings = cycles::against(cycles::Limits { largest, larger }, std::slice::from_ref(&three));
         findings.into_iter().map(|finding| finding.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(found(3), [""; 0]);
-    assert!(found(2)[0].starts_with("crates/x/src/a.rs:1: 3 files use each other in a circle, 2 may: crates/x"));
-    assert!(found(4)[0].ends_with("the largest cycle of files has 3 files now: lower LARGEST to that"));
+    assert_eq!(found(3, &[]), [""; 0]);
+    assert!(found(2, &[])[0].starts_with("crates/x/src/a.rs:1: 3 files use each other in a circle, 2 may: crates/x"));
+    assert!(found(4, &[])[0].ends_with("the largest cycle of files has 3 files now: lower `largest` to that"));
+    // A crate with a limit of its own.
+    assert_eq!(found(1, &[("crates/x", 3)]), [""; 0]);
+    assert!(found(1, &[("crates/x", 2)])[0].contains("3 files use each other in a circle, 2 may"));
+    assert!(
+        found(1, &[("crates/x", 4)])[0]
+            .ends_with("the largest cycle of crates/x has 3 files now: lower its limit to that")
+    );
+    assert!(found(3, &[("crates/x", 4)]).concat().ends_with("has 3 files now: remove crates/x from `larger`"));
+    assert_eq!(found(2, &[("crates/xy", 3)]).len(), 2, "another crate, and one without a cycle");
 }
 
 #[test]
