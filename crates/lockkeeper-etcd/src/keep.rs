@@ -34,6 +34,17 @@ pub(super) enum Left {
     KeptBefore,
 }
 
+/// What became of a timer that was to be written into the record of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Put {
+    /// The record names this timer.
+    Done,
+    /// The record does not name this timer: a copy of the change has come before it, for example.
+    Not(Amended),
+    /// The record names another timer meanwhile.
+    Outrun,
+}
+
 /// Begins a minimum hold. The work goes on if the caller drops its future: the timer would run
 /// without a claim otherwise.
 pub(super) async fn begin(store: &EtcdStore, key: &ClaimKey, number: u64, hold: Duration) -> Result<Amended> {
@@ -87,11 +98,16 @@ impl EtcdStore {
         let unneeded: Vec<_> = slot.strays().chain(before.map(|keep| keep.lease)).collect();
         let put = self.put_on(&session, key, own, number, &timer).await;
         match &put {
-            Ok(Some(Amended::Done)) => unneeded.into_iter().for_each(|timer| self.revoke_unneeded(timer)),
+            Ok(Put::Done) => unneeded.into_iter().for_each(|timer| self.revoke_unneeded(timer)),
             Err(error) if error.effect() == Effect::Unknown => session.may_be_timed(key.id, lease),
+            // The claim may be on an earlier timer.
             _ => self.revoke_unneeded(lease),
         }
-        put
+        put.map(|put| match put {
+            Put::Done => Some(Amended::Done),
+            Put::Not(amended) => Some(amended),
+            Put::Outrun => None,
+        })
     }
 
     /// Writes the number of a change that changes nothing else. `None` if the claim was changed meanwhile.
@@ -114,8 +130,7 @@ impl EtcdStore {
         Ok(answer.succeeded.then_some(Amended::Done))
     }
 
-    /// Writes the timer into the record of the claim, and puts the claim on the lease that ends last. `None` if the record names
-    /// another timer by then.
+    /// Writes the timer into the record of the claim, and puts the claim on the lease that ends last.
     async fn put_on(
         &self,
         session: &Arc<Session>,
@@ -123,15 +138,15 @@ impl EtcdStore {
         mut own: Contender,
         number: u64,
         timer: &Timer,
-    ) -> Result<Option<Amended>> {
+    ) -> Result<Put> {
         let keep_of = |claim: &Contender| claim.keep().map(|keep| keep.lease);
         let before = keep_of(&own);
         for _ in 0..TRIES {
             let Some(mut record) = own.record.clone().filter(|_| !own.is_over()) else {
-                return Ok(Some(Amended::NotLive));
+                return Ok(Put::Not(Amended::NotLive));
             };
             if let Some(amended) = Amended::of_number(number, record.change) {
-                return Ok(Some(amended));
+                return Ok(Put::Not(amended));
             }
             (record.keep, record.change) = (Some(timer.keep), number);
             record.held_ms.get_or_insert_with(unix_ms);
@@ -152,13 +167,13 @@ impl EtcdStore {
                 session.shows(key.id, record);
                 session.is_timed(key.id, *timer, on);
                 session.is_dated(key.id);
-                return Ok(Some(Amended::Done));
+                return Ok(Put::Done);
             }
             let found = only(ranges(answer.responses).next()).map(Contender::read);
             match found.filter(|found| found.created == own.created) {
                 Some(found) if keep_of(&found) == before => own = found,
-                Some(_) => return Ok(None),
-                None => return Ok(Some(Amended::NotLive)),
+                Some(_) => return Ok(Put::Outrun),
+                None => return Ok(Put::Not(Amended::NotLive)),
             }
         }
         Err(fault::always_changes())

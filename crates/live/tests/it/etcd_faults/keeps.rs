@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockkeeper::store::{Amend, Amended, Evict, Line, LiveState, Renewal, Store as _, Target, Verdict, Withdrawal};
-use lockkeeper_live::{Entry, Etcd};
+use lockkeeper_live::{Entry, Etcd, Proxy, Way};
 use serde_json::Value;
 
 use super::{Bare, UNRENEWED, drive, lease_of, line, name, store};
@@ -198,4 +198,40 @@ async fn a_session_that_is_closed_leaves_no_marked_claim() {
     evicted.unwrap();
     holder.store.close(&holder.claim.key.session, &[]).await.unwrap();
     assert!(matches!(next.tries().await, Verdict::Granted { .. }));
+}
+
+/// The copy finds that the timer runs for long enough, and writes its number only. The other one has begun another timer by
+/// then, because less was left.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_minimum_hold_whose_copy_was_faster_ends_no_claim() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let holder = Bare::new(&etcd.url_through(&[&proxy]), &name, TTL).await;
+    holder.granted().await;
+    holder.keeps(TTL * 3).await;
+    let (mut entry, mut record) = only(&etcd, &name);
+    let (first, number) = (timer(&record), 1 << 40);
+    assert_eq!(entry.lease, first);
+    let leases = || etcd.control().leases().unwrap();
+    let before = leases();
+    proxy.delay(Way::ToServer, Duration::from_millis(300));
+    let (amended, second) = tokio::join!(holder.store.amend(&holder.claim.key, number, &Amend::MinHold(LONG)), async {
+        let second = loop {
+            match leases().into_iter().find(|lease| !before.contains(lease)) {
+                Some(lease) => break lease,
+                None => tokio::time::sleep(Duration::from_millis(2)).await,
+            }
+        };
+        record["change"] = number.into();
+        (entry, _) = only(&etcd, &name);
+        write(&etcd, &entry, &record);
+        second
+    });
+    assert_eq!(amended.unwrap(), Amended::Done);
+    let one_has_ended = || !(leases().contains(&first) && leases().contains(&second));
+    while !one_has_ended() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(only(&etcd, &name).0.lease, first);
+    assert!(!leases().contains(&second));
 }
