@@ -34,7 +34,7 @@ impl EtcdStore {
         let ttl = if purpose == Purpose::Hold { session.hold } else { session.wait };
         let (sent, lease) = (self.0.clock.now(), self.grant(ttl).await?.id);
         if session.is_shared() {
-            self.show_lease(&session.id, lease, purpose).await?;
+            self.show_lease(session, lease, purpose).await?;
         }
         session.add(lease, purpose, sent);
         match self.refresh(session, lease).await? {

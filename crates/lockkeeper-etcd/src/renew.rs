@@ -28,7 +28,7 @@ pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> R
     let session = store.session(id).await?;
     let renewed = renew_all(store, id, &session, live).await;
     if renewed.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
-        store.0.sessions.lost(id);
+        store.0.sessions.lost(&session);
     }
     renewed
 }

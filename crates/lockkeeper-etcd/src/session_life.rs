@@ -25,16 +25,20 @@ impl EtcdStore {
             return Err(refusal::session_ended());
         }
         match self.0.sessions.known(id) {
-            Some(session) => self.open_again(id, &session, spec).await?,
+            Some(session) => self.open_again(&session, spec).await?,
             None => self.open_first(id, spec, sent).await?,
         }
         Ok(Opened { ttl: spec.ttl })
     }
 
     /// A session that is known here starts its life again.
-    async fn open_again(&self, id: &SessionId, session: &Session, spec: &SessionSpec) -> Result<()> {
-        if !self.refresh_all(session).await? {
-            self.0.sessions.lost(id);
+    async fn open_again(&self, session: &Session, spec: &SessionSpec) -> Result<()> {
+        let lives = match self.refresh_all(session).await {
+            Err(error) if error.kind() == ErrorKind::SessionLost => false,
+            lives => lives?,
+        };
+        if !lives {
+            self.0.sessions.lost(session);
             return Err(refusal::session_ended());
         }
         if session.spec == *spec { Ok(()) } else { Err(refusal::other_durations()) }
@@ -46,15 +50,15 @@ impl EtcdStore {
         if !is_new && !self.is_session_of(id, lease, seconds).await? {
             return Err(taken());
         }
-        if spec.detached {
-            self.record(id, lease, spec, is_new).await?;
-        }
-        let session = self.0.sessions.opened(id, spec, is_new, sent);
+        let recorded = if spec.detached { self.record(id, lease, spec).await? } else { 0 };
+        let session = Session::opened(id, spec, is_new, recorded, sent);
         if !is_new && !self.refresh_all(&session).await? {
-            self.0.sessions.forget(id);
             return Err(refusal::session_ended());
         }
-        Ok(())
+        match self.0.sessions.insert(session, sent).spec == *spec {
+            true => Ok(()),
+            false => Err(refusal::other_durations()),
+        }
     }
 
     /// Makes the lease with this id; `false` if there is one.
@@ -89,8 +93,12 @@ impl EtcdStore {
         Ok(fits && found.keys.iter().all(|key| self.0.lines.is_of_session(id, key)))
     }
 
-    /// Says what a detached session is, before anything is done in it, unless that is said already.
-    async fn record(&self, id: &SessionId, lease: i64, spec: &SessionSpec, is_new: bool) -> Result<()> {
+    /// Says what a detached session is, before anything is done in it, unless that is said already. Returns the revision that
+    /// has said it.
+    ///
+    /// A refused client leaves the first lease alone, although it may have made the lease: another client may have opened the
+    /// session meanwhile. A lease without a session ends by itself.
+    async fn record(&self, id: &SessionId, lease: i64, spec: &SessionSpec) -> Result<i64> {
         let (record, ended) = (self.0.lines.session(id), self.0.lines.ended(id));
         let then = vec![put(&record, SessionRecord::of(spec).written(), lease)];
         let request = transaction(vec![absent(&record), absent(&ended)], then, vec![get(&record), get(&ended)]);
@@ -100,22 +108,17 @@ impl EtcdStore {
             false => fault::of(error),
         })?;
         if answer.succeeded {
-            return Ok(());
+            return Ok(answer.header.map_or(0, |header| header.revision));
         }
         let mut found = ranges(answer.responses);
-        let refused = match (only(found.next()), only(found.next())) {
-            (_, Some(_)) => refusal::session_ended(),
+        match (only(found.next()), only(found.next())) {
             (Some(kv), None) => match recorded(&kv, lease) {
-                Some(same) if same == *spec => return Ok(()),
-                Some(_) => refusal::other_durations(),
-                None => taken(),
+                Some(same) if same == *spec => Ok(kv.create_revision),
+                Some(_) => Err(refusal::other_durations()),
+                None => Err(taken()),
             },
-            (None, None) => refusal::session_ended(),
-        };
-        if is_new {
-            self.revoke_unneeded(lease);
+            _ => Err(refusal::session_ended()),
         }
-        Err(refused)
     }
 
     /// The session of this id. One that was opened elsewhere is known to etcd if it is detached.
@@ -137,8 +140,9 @@ impl EtcdStore {
         }
         let record = super::wire::messages::RangeRequest { key: self.0.lines.session(id), ..Default::default() };
         let found = only(Some(self.range(record).await?));
-        let spec = found.and_then(|kv| recorded(&kv, lease_of(id))).ok_or_else(sessions::lost)?;
-        let session = self.0.sessions.opened(id, &spec, false, now);
+        let said = |kv: KeyValue| recorded(&kv, lease_of(id)).map(|spec| (spec, kv.create_revision));
+        let (spec, revision) = found.and_then(said).ok_or_else(sessions::lost)?;
+        let session = self.0.sessions.insert(Session::opened(id, &spec, false, revision, now), now);
         self.begin_to_listen();
         Ok(session)
     }

@@ -13,7 +13,7 @@ use super::layout::transaction::{absent, created, delete, present, put, transact
 use super::layout::{Missed, SessionPart};
 use super::sessions::{self, Purpose, Session};
 use super::wire::all;
-use super::wire::messages::{KeyValue, TxnResponse};
+use super::wire::messages::{Compare, KeyValue, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::store::{Live, SessionId};
 use crate::time::Instant;
@@ -47,10 +47,7 @@ impl EtcdStore {
         now: Instant,
     ) -> Result<Vec<Missed>> {
         let found = self.range(self.0.lines.of_session(id).all()).await?.kvs;
-        let record = self.0.lines.session(id);
-        if !found.iter().any(|kv| kv.key == record) {
-            return Err(sessions::lost());
-        }
+        self.is_there(session, &found)?;
         session.has_leases(&self.0.lines, id, &found, now);
         let mut missed: Vec<Missed> = found.into_iter().filter_map(|kv| self.missed(id, kv)).collect();
         if missed.is_empty() {
@@ -76,10 +73,30 @@ impl EtcdStore {
     }
 
     /// Reads which leases the other clients of a detached session have made.
+    ///
+    /// # Errors
+    /// `SessionLost` if the session is not there any more.
     pub(super) async fn learn_leases(&self, session: &Session) -> Result<()> {
         let found = self.range(self.0.lines.of_session(&session.id).all()).await?.kvs;
+        self.is_there(session, &found)?;
         session.has_leases(&self.0.lines, &session.id, &found, self.0.clock.now());
         Ok(())
+    }
+
+    /// Whether these keys are of this session, and not of another one with the same id after its end.
+    fn is_there(&self, session: &Session, found: &[KeyValue]) -> Result<()> {
+        let record = self.0.lines.session(&session.id);
+        match found.iter().any(|kv| kv.key == record && kv.create_revision == session.recorded) {
+            true => Ok(()),
+            false => Err(sessions::lost()),
+        }
+    }
+
+    /// A detached session is there, and no client has begun to close it. Without this comparison a claim could be put on the
+    /// first lease of a later session with the same id, or on a lease that is about to be revoked.
+    pub(super) fn is_open(&self, session: &Session) -> Vec<Compare> {
+        let (record, ended) = (self.0.lines.session(&session.id), self.0.lines.ended(&session.id));
+        vec![created(&record, session.recorded), absent(&ended)]
     }
 
     fn missed(&self, id: &SessionId, kv: KeyValue) -> Option<Missed> {
@@ -121,10 +138,9 @@ impl EtcdStore {
     ///
     /// # Errors
     /// `SessionLost` if the session was closed meanwhile. Then the lease is given back.
-    pub(super) async fn show_lease(&self, id: &SessionId, lease: i64, purpose: Purpose) -> Result<()> {
-        let key = self.0.lines.session_lease(id, lease, purpose == Purpose::Hold);
-        let when = vec![present(&self.0.lines.session(id)), absent(&self.0.lines.ended(id))];
-        let request = transaction(when, vec![put(&key, Bytes::new(), lease)], Vec::new());
+    pub(super) async fn show_lease(&self, session: &Session, lease: i64, purpose: Purpose) -> Result<()> {
+        let key = self.0.lines.session_lease(&session.id, lease, purpose == Purpose::Hold);
+        let request = transaction(self.is_open(session), vec![put(&key, Bytes::new(), lease)], Vec::new());
         let shown = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of);
         let refused: Error = match shown {
             Ok(TxnResponse { succeeded: true, .. }) => return Ok(()),

@@ -23,7 +23,7 @@ impl Claiming {
             when.extend(is_free.iter().cloned());
             let mut then = deletions(&leaving);
             then.push(self.put(lease, true));
-            let answer = self.txn(transaction(when, then, self.known_and_line())).await;
+            let answer = self.txn_in_session(transaction(when, then, self.known_and_line())).await;
             self.end_turn();
             let answer = answer?;
             if answer.succeeded {

@@ -35,7 +35,7 @@ impl Claiming {
     /// Joins the line on this lease, wherever that is.
     pub(super) async fn join_behind(&self, lease: i64) -> Result<Outcome> {
         // After a refusal its turn goes on: there may be another lease.
-        let answer = self.txn(self.behind(lease, &self.leaving())).await?;
+        let answer = self.txn_in_session(self.behind(lease, &self.leaving())).await?;
         self.end_turn();
         Ok(self.joined_behind(answer, lease))
     }
@@ -44,7 +44,7 @@ impl Claiming {
     async fn join_first_or_behind(&self, hold: i64) -> Result<Outcome> {
         let mut wait = self.store.fresh(&self.session, Purpose::Wait);
         loop {
-            let answer = match (self.txn(self.first_or_behind(hold, wait)).await, wait) {
+            let answer = match (self.txn_in_session(self.first_or_behind(hold, wait)).await, wait) {
                 // The wait lease may be the one that has ended, and etcd has done nothing.
                 (Err(error), Some(ended)) if error.kind() == ErrorKind::SessionLost => {
                     self.session.ended(ended);

@@ -32,7 +32,7 @@ impl Claiming {
         let mut leaving = self.leaving();
         leaving.retain(|leaving| leaving.key != replaced.own.key);
         loop {
-            let answer = self.txn(self.replacing(&replaced, &leaving, lease)).await;
+            let answer = self.txn_in_session(self.replacing(&replaced, &leaving, lease)).await;
             self.end_turn();
             let answer = match answer {
                 // The timer of the minimum hold has ended, and etcd has done nothing.

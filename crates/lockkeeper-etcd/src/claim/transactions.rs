@@ -3,11 +3,13 @@
 use bytes::Bytes;
 
 use super::{Claiming, Outcome};
-use crate::layout::transaction::{absent, all, delete_made, get, last, only, put, range, ranges, transaction};
+use crate::layout::transaction::{
+    absent, all, delete_made, get, inners, last, nested, only, put, range, ranges, transaction,
+};
 use crate::layout::{Contender, Incarnation, Layout};
 use crate::wall_clock::unix_ms;
 use crate::wire::messages::{Compare, RangeRequest, RangeResponse, RequestOp, ResponseOp, TxnRequest, TxnResponse};
-use crate::{Error, ErrorKind, Result, fault};
+use crate::{Error, ErrorKind, Result, fault, sessions};
 
 impl Claiming {
     /// Neither the key of the claim nor its tombstone is there.
@@ -83,6 +85,23 @@ impl Claiming {
 
     pub(super) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse> {
         self.store.txn(request).await.map_err(fault::of_a_put)
+    }
+
+    /// Processes a transaction that may put the key of the claim: only while its session is open. A session that is not
+    /// detached has no other client that could close it, and needs no comparison.
+    pub(super) async fn txn_in_session(&self, request: TxnRequest) -> Result<TxnResponse> {
+        if !self.session.is_shared() {
+            return self.txn(request).await;
+        }
+        let is_open = self.store.is_open(&self.session);
+        let TxnResponse { header, responses, succeeded } =
+            self.txn(transaction(is_open, vec![nested(request)], Vec::new())).await?;
+        if !succeeded {
+            self.store.0.sessions.lost(&self.session);
+            return Err(sessions::lost());
+        }
+        // The answer of a nested transaction has no header of its own.
+        inners(responses).next().map(|inner| TxnResponse { header, ..inner }).ok_or_else(garbled)
     }
 
     /// Takes the claim out of the line again.

@@ -162,8 +162,9 @@ mod tests {
             assert!(Arc::ptr_eq(&sessions.opened(&id, &spec, true, now), &session), "opened again it is the same");
             id
         });
-        sessions.lost(&ours);
-        sessions.lost(&theirs);
+        for id in [&ours, &theirs] {
+            sessions.lost(&sessions.known(id).unwrap());
+        }
         assert!(sessions.known(&ours).is_some() && sessions.known(&theirs).is_none());
     }
 

@@ -64,6 +64,9 @@ pub(super) struct Session {
     pub(super) id: SessionId,
     /// With what it was opened.
     pub(super) spec: SessionSpec,
+    /// The revision that created the record of a detached session. It distinguishes the session from a later one with the same
+    /// id. 0 for a session that is not detached.
+    pub(super) recorded: i64,
     /// Whether its claims use slots one after the other: nobody else has to find them, and nobody else has used any.
     reuses_keys: bool,
     inner: Mutex<Inner>,
@@ -103,16 +106,17 @@ struct Lease {
 }
 
 impl Sessions {
-    /// A session that was opened, unless it is known already. `is_new`: its first lease was made by this client just now, so
-    /// that nothing of it can be anywhere.
-    pub(super) fn opened(&self, id: &SessionId, spec: &SessionSpec, is_new: bool, sent: Instant) -> Arc<Session> {
-        let session = Session::new(id, spec, is_new && !spec.detached);
-        session.add(lease_of(id), Purpose::Hold, sent);
-        session.renewed(lease_of(id), sent, session.hold);
+    /// A session that was opened, unless it is known already.
+    pub(super) fn insert(&self, session: Session, now: Instant) -> Arc<Session> {
         let mut known = self.lock();
         // Those that were lost, or given away, are closed by nobody.
-        known.all.retain(|_, session| !session.is_over(sent));
-        Arc::clone(known.all.entry(id.clone()).or_insert_with(|| Arc::new(session)))
+        known.all.retain(|_, session| !session.is_over(now));
+        Arc::clone(known.all.entry(session.id.clone()).or_insert_with(|| Arc::new(session)))
+    }
+
+    #[cfg(test)]
+    pub(super) fn opened(&self, id: &SessionId, spec: &SessionSpec, is_new: bool, sent: Instant) -> Arc<Session> {
+        self.insert(Session::opened(id, spec, is_new, 0, sent), sent)
     }
 
     /// The session of this name, if this client has used it before.
@@ -139,15 +143,13 @@ impl Sessions {
         self.lock().all.values().find(|session| session.claim_state(id).is_some()).cloned()
     }
 
-    pub(super) fn forget(&self, id: &SessionId) {
-        self.lock().all.remove(id);
-    }
-
     /// etcd has ended the session. A detached one may be closed by nobody here.
-    pub(super) fn lost(&self, id: &SessionId) {
+    pub(super) fn lost(&self, lost: &Session) {
         let mut known = self.lock();
-        if known.all.get(id).is_some_and(|session| session.is_shared()) {
-            known.all.remove(id);
+        // The same id may be another session by now.
+        let is_lost = |session: &Arc<Session>| session.is_shared() && session.recorded == lost.recorded;
+        if known.all.get(&lost.id).is_some_and(is_lost) {
+            known.all.remove(&lost.id);
         }
     }
 
@@ -157,16 +159,22 @@ impl Sessions {
 }
 
 impl Session {
-    fn new(id: &SessionId, spec: &SessionSpec, reuses_keys: bool) -> Self {
-        Self {
+    /// `is_new`: its first lease was made by this client just now, so that nothing of it can be anywhere. A detached session
+    /// was `recorded` by this revision.
+    pub(super) fn opened(id: &SessionId, spec: &SessionSpec, is_new: bool, recorded: i64, sent: Instant) -> Self {
+        let session = Self {
             hold: seconds(spec.ttl + spec.lock_delay),
             wait: seconds(spec.wait_ttl + SLACK),
             id: id.clone(),
             spec: spec.clone(),
-            reuses_keys,
+            recorded,
+            reuses_keys: is_new && !spec.detached,
             inner: Mutex::default(),
             gate: Gate::default(),
-        }
+        };
+        session.add(lease_of(id), Purpose::Hold, sent);
+        session.renewed(lease_of(id), sent, session.hold);
+        session
     }
 
     /// The ttl that counts for a claim of it with this ttl.

@@ -1,0 +1,99 @@
+//! Several clients use one detached session: what one of them does ends no claim of another one.
+
+use std::time::Duration;
+
+use lockkeeper::ErrorKind;
+use lockkeeper::store::{Claim, LiveState, Renewal, SessionId, SessionSpec, Store as _};
+use lockkeeper_live::Etcd;
+
+use super::{Bare, lease_of, line, name, send, store};
+
+const TTL: Duration = Duration::from_secs(30);
+
+fn spec(bare: &Bare) -> SessionSpec {
+    let durations = SessionSpec::new(bare.claim.ttl, Duration::ZERO);
+    SessionSpec { wait_ttl: bare.claim.wait_ttl, detached: true, ..durations }
+}
+
+/// A client with a detached session, and another client of that session that has not opened it.
+async fn clients(etcd: &Etcd, name: &str, ttl: Duration) -> [Bare; 2] {
+    let mut ours = Bare::new(&etcd.url(), name, ttl).await;
+    ours.claim.key.session = SessionId::random();
+    ours.store.open(&ours.claim.key.session, &spec(&ours)).await.unwrap();
+    let theirs = Bare { store: store(&etcd.url()).await, claim: Claim { resend: true, ..ours.claim.clone() } };
+    [ours, theirs]
+}
+
+/// Asserts that the line keeps this many claims, however late a request of another client comes.
+async fn stays(etcd: &Etcd, name: &str, claims: usize) {
+    for _ in 0..25 {
+        assert_eq!(line(etcd, name).len(), claims);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+impl Bare {
+    async fn is_held(&self) {
+        let renewal = self.renew(LiveState::Granted).await.unwrap();
+        assert!(matches!(renewal, Renewal::Held { .. }), "{renewal:?}");
+    }
+}
+
+/// The refused client has made the first lease, but another client uses the lease before the refusal.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_opening_that_is_refused_ends_no_session() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [mut ours, theirs] = clients(&etcd, &name, TTL).await;
+    theirs.store.open(&SessionId::random(), &spec(&ours)).await.unwrap();
+    let session = SessionId::random();
+    let (lease, other) = (lease_of(&session), SessionSpec { wait_ttl: Duration::from_secs(1), ..spec(&ours) });
+    let mut opening = theirs.store.open(&session, &other);
+    send(&mut opening, || etcd.control().leases().unwrap().contains(&lease)).await;
+    ours.claim.key.session = session.clone();
+    ours.store.open(&session, &spec(&ours)).await.unwrap();
+    ours.granted().await;
+    assert_eq!(opening.await.unwrap_err().kind(), ErrorKind::Invalid);
+    stays(&etcd, &name, 1).await;
+    ours.is_held().await;
+}
+
+/// A client that opens a closed session makes its first lease before the refusal.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_granted_in_a_session_that_another_client_has_closed() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [ours, theirs] = clients(&etcd, &name, TTL).await;
+    let third = store(&etcd.url()).await;
+    third.open(&SessionId::random(), &spec(&ours)).await.unwrap();
+    let (session, spec) = (ours.claim.key.session.clone(), spec(&ours));
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        // A client of its own, since a refused client forgets the session.
+        let client = store(&etcd.url()).await;
+        client.renew(&session, &[]).await.unwrap();
+        all.push(client);
+    }
+    theirs.store.close(&session, &[]).await.unwrap();
+    let (lease, mut opening) = (lease_of(&session), third.open(&session, &spec));
+    send(&mut opening, || etcd.control().leases().unwrap().contains(&lease)).await;
+    for (client, (queue, weight)) in all.iter().zip([(true, u32::MAX), (true, 1), (false, u32::MAX)]) {
+        let claim = Claim { queue, weight, ..ours.another().claim };
+        let error = client.claim(&claim).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
+    }
+    assert_eq!(opening.await.unwrap_err().kind(), ErrorKind::SessionLost);
+    stays(&etcd, &name, 0).await;
+}
+
+/// The session has ended, and the same id was opened again: what the client knows is of the session before.
+#[tokio::test]
+async fn a_client_that_missed_the_end_of_a_session_claims_nothing_in_the_next_one() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [ours, theirs] = clients(&etcd, &name, TTL).await;
+    let session = &ours.claim.key.session;
+    etcd.control().revoke(lease_of(session)).unwrap();
+    theirs.store.open(session, &spec(&ours)).await.unwrap();
+    let error = ours.store.claim(&ours.claim).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
+    ours.store.open(session, &spec(&ours)).await.unwrap();
+    ours.another().granted().await;
+}
