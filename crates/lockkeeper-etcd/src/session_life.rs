@@ -47,8 +47,8 @@ impl EtcdStore {
     async fn open_first(&self, id: &SessionId, spec: &SessionSpec, sent: Instant) -> Result<()> {
         let (lease, seconds) = (lease_of(id), sessions::seconds(spec.ttl + spec.lock_delay));
         let is_new = self.grant_as(lease, seconds).await?;
-        if !is_new && !self.is_session_of(id, lease, seconds).await? {
-            return Err(taken());
+        if !is_new {
+            self.finds_its_lease(id, lease, spec).await?;
         }
         let recorded = if spec.detached { self.record(id, lease, spec).await? } else { 0 };
         let session = Session::opened(id, spec, is_new, recorded, sent);
@@ -78,7 +78,11 @@ impl EtcdStore {
 
     /// Whether a lease that has the id of this session's is this session's: of its length, and with nothing on it but what
     /// this session has put there. The answer to an earlier request was lost then, or another client has opened it.
-    async fn is_session_of(&self, id: &SessionId, lease: i64, seconds: i64) -> Result<bool> {
+    ///
+    /// # Errors
+    /// `Invalid` for a session that is detached and should not be, or the reverse: a client that takes the session for its own
+    /// would remove what it has not made.
+    async fn finds_its_lease(&self, id: &SessionId, lease: i64, spec: &SessionSpec) -> Result<()> {
         let request = LeaseTimeToLiveRequest { id: lease, keys: true };
         let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
         let found: LeaseTimeToLiveResponse = asked.map_err(|error| fault::of(error).without_effect())?;
@@ -89,8 +93,15 @@ impl EtcdStore {
         let record = self.0.lines.session(id);
         let is_recorded = found.keys.contains(&record);
         // Where the record is, that says how long the session lives.
-        let fits = is_recorded || found.granted_ttl == seconds;
-        Ok(fits && found.keys.iter().all(|key| self.0.lines.is_of_session(id, key)))
+        let fits = is_recorded || found.granted_ttl == sessions::seconds(spec.ttl + spec.lock_delay);
+        if !fits || !found.keys.iter().all(|key| self.0.lines.is_of_session(id, key)) {
+            return Err(taken());
+        }
+        // The record is there before any claim.
+        match is_recorded == spec.detached || found.keys.is_empty() {
+            true => Ok(()),
+            false => Err(refusal::other_durations()),
+        }
     }
 
     /// Says what a detached session is, before anything is done in it, unless that is said already. Returns the revision that

@@ -12,7 +12,7 @@
 //!     mod memory_store;
 //!     harness = lockkeeper_testing::MemoryHarness;
 //!     lacks = [SessionExpiry];
-//!     left_out = 11
+//!     left_out = 12
 //! }
 //! ```
 //!

@@ -12,7 +12,7 @@
 ///     mod memory_store;
 ///     harness = lockkeeper_testing::MemoryHarness;
 ///     lacks = [SessionExpiry];
-///     left_out = 11
+///     left_out = 12
 /// }
 /// ```
 #[macro_export]
@@ -138,6 +138,7 @@ macro_rules! __store_cases {
                 a_close_through_another_client_frees_everything [Queue Detached SessionExpiry]
                 a_session_is_closed_for_all_clients [Detached]
                 a_crash_of_the_opener_ends_nothing [Detached]
+                a_detached_session_is_not_opened_as_another [Detached SessionExpiry]
             }
             token {
                 they_are_in_range []

@@ -9,7 +9,7 @@ lockkeeper_testing::suite! {
     mod redis_standalone_crowded;
     harness = Crowded<Moved<Resp3>>;
     lacks = [SessionExpiry, VirtualTime];
-    left_out = 13
+    left_out = 14
 }
 
 lockkeeper_testing::storm_suite! {
@@ -22,7 +22,7 @@ macro_rules! way_to_redis {
         mod $module;
         harness = $harness;
         lacks = [SessionExpiry, VirtualTime];
-        left_out = 8
+        left_out = 9
     })*};
 }
 

@@ -111,8 +111,8 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     ///
     /// # Errors
     /// - `Unsupported` when a duration is out of the store's range. The message names the range.
-    /// - `Invalid` when the session is open with other durations, on stores whose claims belong to sessions. The
-    ///   session stays as it is.
+    /// - `Invalid` when the session is open with other durations, or is detached while the request is not, or the reverse,
+    ///   on stores whose claims belong to sessions. The session stays as it is.
     /// - `SessionLost` when the session with this id has ended, and the store remembers it. A store MUST remember a
     ///   closed session for [`TOMBSTONE_MIN`], for all clients if the session was detached, and otherwise for the
     ///   client that opened it. A store MAY forget a session that has expired. Then the id opens a session without

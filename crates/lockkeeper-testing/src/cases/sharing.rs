@@ -3,7 +3,7 @@
 
 use crate::{Case, Ttls};
 use lockkeeper::ErrorKind;
-use lockkeeper::store::{LiveState, Withdrawal};
+use lockkeeper::store::{LiveState, SessionSpec, Withdrawal};
 
 /// Two clients open a session with one id, and both use one session.
 pub async fn two_clients_open_one_session(case: &Case) {
@@ -16,6 +16,18 @@ pub async fn two_clients_open_one_session(case: &Case) {
     assert_eq!(held.held().await, token);
     held.through(&b).release().await;
     assert!(held.is_lost().await);
+}
+
+/// A detached session is not opened as one that belongs to a client, not even by a client that has not used it.
+pub async fn a_detached_session_is_not_opened_as_another(case: &Case) {
+    let (a, other) = (case.detached(Ttls::long()).await, case.writer("lock").await.trying());
+    let held = a.mutex(&case.name("lock"));
+    let token = held.granted().await;
+    let b = case.beside(&a).await;
+    let error = b.store.open(&b.session, &SessionSpec { detached: false, ..b.spec() }).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert_eq!(held.through(&b).held().await, token);
+    other.busy().await;
 }
 
 /// A client that did not open the session renews a claim that another client made.

@@ -21,7 +21,7 @@ macro_rules! suite_of_claims {
         mod $module;
         harness = $harness;
         lacks = [SessionExpiry];
-        left_out = 11
+        left_out = 12
     })*};
 }
 

@@ -18,7 +18,7 @@ mod contract {
         mod test_store_at_rest;
         harness = AtRest;
         lacks = [SessionExpiry];
-        left_out = 11
+        left_out = 12
     }
 }
 
