@@ -139,6 +139,7 @@ macro_rules! __store_cases {
                 a_session_is_closed_for_all_clients [Detached]
                 a_crash_of_the_opener_ends_nothing [Detached]
                 a_detached_session_is_not_opened_as_another [Detached SessionExpiry]
+                a_claim_sent_again_with_other_numbers_stays_as_it_is [Queue Detached ReadWrite]
             }
             token {
                 they_are_in_range []

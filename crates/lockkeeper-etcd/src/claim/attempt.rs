@@ -58,7 +58,7 @@ impl Claiming {
         {
             return Ok(Outcome::Held { lease, created, is_dated: false });
         }
-        self.leave(created).await?;
+        self.leave(created, created).await?;
         self.check(ahead)?;
         Ok(Outcome::Outside { line: ahead.to_vec(), revision: created })
     }

@@ -3,23 +3,29 @@
 use super::Claiming;
 use crate::Result;
 use crate::layout::transaction::all;
-use crate::layout::{Contender, admissions};
+use crate::layout::{Contender, Record, admissions};
 use crate::store::admit::same_kind;
 use crate::store::refusal;
+
+/// Refuses a claim with this record behind claims of another kind, or of a later epoch.
+pub(super) fn check(record: &Record, ahead: &[Contender]) -> Result<()> {
+    let own = record.meta().epoch;
+    for other in ahead {
+        if !same_kind(other.capacity(), record.capacity) {
+            return Err(refusal::other_kind(record.capacity));
+        }
+        let epoch = other.meta().epoch;
+        if epoch > own {
+            return Err(refusal::epoch(epoch, own));
+        }
+    }
+    Ok(())
+}
 
 impl Claiming {
     /// Refuses a claim behind claims of another kind, or of a later epoch.
     pub(super) fn check(&self, ahead: &[Contender]) -> Result<()> {
-        for other in ahead {
-            if !same_kind(other.capacity(), self.claim.capacity) {
-                return Err(refusal::other_kind(self.claim.capacity));
-            }
-            let epoch = other.meta().epoch;
-            if epoch > self.claim.meta.epoch {
-                return Err(refusal::epoch(epoch, self.claim.meta.epoch));
-            }
-        }
-        Ok(())
+        check(&self.record, ahead)
     }
 
     /// Refuses a claim in a full line with so many keys. Only if the line may be full, it is read
@@ -33,7 +39,7 @@ impl Claiming {
     }
 
     /// Refuses a claim behind too many waiters of this line.
-    pub(super) fn check_max_waiters(&self, line: &[Contender]) -> Result<()> {
+    fn check_max_waiters(&self, line: &[Contender]) -> Result<()> {
         let most = self.claim.max_waiters;
         let own = line.iter().position(|contender| contender.key == self.key).unwrap_or(line.len());
         let held = admissions(line).take_while(|(_, admitted)| *admitted).count();

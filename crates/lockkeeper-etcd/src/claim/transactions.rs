@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::{Claiming, Outcome};
 use crate::layout::transaction::{
-    absent, all, delete_made, get, inners, last, nested, only, put, range, ranges, transaction,
+    absent, all, changed, created, delete, delete_made, get, inners, last, nested, only, put, range, ranges,
+    transaction,
 };
 use crate::layout::{Contender, Incarnation, Layout};
 use crate::wall_clock::unix_ms;
@@ -104,9 +105,14 @@ impl Claiming {
         inners(responses).next().map(|inner| TxnResponse { header, ..inner }).ok_or_else(garbled)
     }
 
-    /// Takes the claim out of the line again.
-    pub(super) async fn leave(&self, created: i64) -> Result<()> {
-        let deleting = transaction(Vec::new(), vec![delete_made(&self.key, created)], Vec::new());
+    /// Takes the claim out of the line again, as these revisions have created and changed it. Another client of its session may
+    /// have changed it since: then that client has found that the claim waits or holds.
+    pub(super) async fn leave(&self, made: i64, changed_last: i64) -> Result<()> {
+        let when = match self.session.is_shared() {
+            true => changed(&self.key, changed_last),
+            false => created(&self.key, made),
+        };
+        let deleting = transaction(vec![when], vec![delete(&self.key)], Vec::new());
         self.txn(deleting).await.map_err(Error::with_unknown_effect).map(drop)
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::refusals::check;
 use super::{Claiming, Joined, Outcome};
 use crate::layout::transaction::{all, changed, get, leased, only, put, ranges, rewrite, transaction};
 use crate::layout::{Contender, Layout, Notice, Record, ahead_of, mark};
@@ -40,7 +41,7 @@ impl Claiming {
             refused => refused,
         };
         if let Err(error) = belongs_here {
-            self.leave(created).await?;
+            self.leave(created, created).await?;
             return Err(error);
         }
         self.store.ends_overdue(ahead).await;
@@ -59,7 +60,7 @@ impl Claiming {
         if verdict.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
             // The claim is on a wait lease, and the hold lease has ended: it must not stay in the
             // line of a lost session.
-            self.leave(created).await?;
+            self.leave(created, created).await?;
         }
         verdict.map_err(Error::with_unknown_effect)
     }
@@ -79,14 +80,17 @@ impl Claiming {
             return Ok(Verdict::Gone);
         }
         let ahead = ahead_of(&line, own.created);
+        let status = ClaimStatus::of(&own, ahead, true);
         // The earlier request may have been refused, and the deletion of its key may not have
-        // arrived.
-        if let Err(error) = self.check(ahead).and_then(|()| self.check_max_waiters(&line)) {
-            self.leave(own.created).await?;
+        // arrived. What this request asks for does not count: it may differ.
+        if let Err(error) = check(&record, ahead) {
+            // Another client may know that the claim holds.
+            if !(self.session.is_shared() && matches!(status, ClaimStatus::First(_))) {
+                self.leave(own.created, own.changed).await?;
+            }
             return Err(error);
         }
         self.store.ends_overdue(ahead).await;
-        let status = ClaimStatus::of(&own, ahead, true);
         self.judge(&record, status, own.changed, length(ahead)).await.map_err(Error::with_unknown_effect)
     }
 

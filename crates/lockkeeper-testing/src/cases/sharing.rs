@@ -3,7 +3,7 @@
 
 use crate::{Case, Ttls};
 use lockkeeper::ErrorKind;
-use lockkeeper::store::{LiveState, SessionSpec, Withdrawal};
+use lockkeeper::store::{LiveState, SessionSpec, Verdict, Withdrawal};
 
 /// Two clients open a session with one id, and both use one session.
 pub async fn two_clients_open_one_session(case: &Case) {
@@ -126,4 +126,36 @@ pub async fn a_crash_of_the_opener_ends_nothing(case: &Case) {
     assert_eq!(there.held().await, token);
     there.release().await;
     other.with_new_id().granted().await;
+}
+
+/// A claim that another client sends again with other numbers is in the state in which it was, and stays as it was.
+pub async fn a_claim_sent_again_with_other_numbers_stays_as_it_is(case: &Case) {
+    let mut ahead = case.reader("lock").await;
+    ahead.claim.meta.epoch = 5;
+    ahead.granted().await;
+    let a = case.detached(Ttls::long()).await;
+    let [mut held, mut first, mut second] =
+        [a.reader(&case.name("lock")), a.mutex(&case.name("lock")), a.mutex(&case.name("lock"))];
+    for claim in [&mut held, &mut first, &mut second] {
+        claim.claim.meta.epoch = 5;
+    }
+    let token = held.granted().await;
+    first.queued().await;
+    second.queued().await;
+    let b = case.beside(&a).await;
+    let again = |epoch, capacity| {
+        let mut again = held.through(&b);
+        (again.claim.meta.epoch, again.claim.capacity) = (epoch, capacity);
+        again
+    };
+    for again in [again(0, u32::MAX), again(5, 3)] {
+        let verdict = again.resend().await;
+        assert!(matches!(verdict, Verdict::Granted { token: found, .. } if found == token), "{verdict:?}");
+    }
+    for waiting in [&first, &second] {
+        let verdict = waiting.through(&b).behind_at_most(1).resend().await;
+        assert!(matches!(verdict, Verdict::Queued { .. }), "{verdict:?}");
+    }
+    assert_eq!(held.held().await, token);
+    ahead.sees(&[&ahead, &held, &first, &second], 2).await;
 }
