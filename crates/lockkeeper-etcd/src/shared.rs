@@ -17,7 +17,7 @@ use super::wire::messages::{Compare, KeyValue, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::store::{Live, SessionId};
 use crate::time::Instant;
-use crate::{Error, Result};
+use crate::{Effect, Error, Result};
 
 /// What is to be done about claims that nobody may have listed.
 #[derive(Debug, Default)]
@@ -137,7 +137,8 @@ impl EtcdStore {
     /// Shows the others a lease on which nothing is yet.
     ///
     /// # Errors
-    /// `SessionLost` if the session was closed meanwhile. Then the lease is given back.
+    /// `SessionLost` if the session was closed meanwhile. Then the lease is given back. If no answer came, others may have seen
+    /// the lease and chosen it: it ends by itself unless they renew it.
     pub(super) async fn show_lease(&self, session: &Session, lease: i64, purpose: Purpose) -> Result<()> {
         let key = self.0.lines.session_lease(&session.id, lease, purpose == Purpose::Hold);
         let request = transaction(self.is_open(session), vec![put(&key, Bytes::new(), lease)], Vec::new());
@@ -145,6 +146,7 @@ impl EtcdStore {
         let refused: Error = match shown {
             Ok(TxnResponse { succeeded: true, .. }) => return Ok(()),
             Ok(_) => sessions::lost(),
+            Err(error) if error.effect() == Effect::Unknown => return Err(error),
             Err(error) => error,
         };
         self.revoke_unneeded(lease);

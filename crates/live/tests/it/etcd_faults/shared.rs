@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use lockkeeper::ErrorKind;
 use lockkeeper::store::{Claim, LiveState, Renewal, SessionId, SessionSpec, Store as _};
-use lockkeeper_live::Etcd;
+use lockkeeper_live::{Etcd, Proxy, Way};
 
 use super::{Bare, lease_of, line, name, send, store};
 
 const TTL: Duration = Duration::from_secs(30);
+
+/// How long each request of a slow client takes to etcd.
+const SLOW: Duration = Duration::from_millis(100);
 
 fn spec(bare: &Bare) -> SessionSpec {
     let durations = SessionSpec::new(bare.claim.ttl, Duration::ZERO);
@@ -22,6 +25,15 @@ async fn clients(etcd: &Etcd, name: &str, ttl: Duration) -> [Bare; 2] {
     ours.store.open(&ours.claim.key.session, &spec(&ours)).await.unwrap();
     let theirs = Bare { store: store(&etcd.url()).await, claim: Claim { resend: true, ..ours.claim.clone() } };
     [ours, theirs]
+}
+
+/// The same, but the second client is behind a proxy.
+async fn clients_and_proxy(etcd: &Etcd, name: &str) -> ([Bare; 2], Proxy) {
+    let [ours, mut theirs] = clients(etcd, name, TTL).await;
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    theirs.store = store(&etcd.url_through(&[&proxy])).await;
+    theirs.store.renew(&theirs.claim.key.session, &[]).await.unwrap();
+    ([ours, theirs], proxy)
 }
 
 /// Asserts that the line keeps this many claims, however late a request of another client comes.
@@ -96,4 +108,29 @@ async fn a_client_that_missed_the_end_of_a_session_claims_nothing_in_the_next_on
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
     ours.store.open(session, &spec(&ours)).await.unwrap();
     ours.another().granted().await;
+}
+
+/// The client that made the lease does not know that others have seen it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_others_may_have_chosen_is_not_given_back() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let holder = Bare::new(&etcd.url(), &name, TTL).await;
+    holder.granted().await;
+    let ([ours, theirs], proxy) = clients_and_proxy(&etcd, &name).await;
+    let shown = format!("/lockkeeper/.session/{:x}/wait-", lease_of(&ours.claim.key.session));
+    proxy.delay(Way::ToClient, SLOW);
+    let (claim, its) = (Claim { resend: false, ..theirs.another().claim }, theirs.store.clone());
+    let claiming = tokio::spawn(async move { its.claim(&claim).await });
+    while etcd.control().keys(&shown).unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    proxy.black_hole(Way::ToClient);
+    let lease = etcd.control().keys(&shown).unwrap()[0].lease;
+    ours.store.renew(&ours.claim.key.session, &[]).await.unwrap();
+    ours.queued().await;
+    assert_eq!(line(&etcd, &name)[1].lease, lease);
+    proxy.heal();
+    proxy.cut();
+    claiming.await.unwrap().unwrap_err();
+    stays(&etcd, &name, 2).await;
 }
