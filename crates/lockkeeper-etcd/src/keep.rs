@@ -156,7 +156,11 @@ impl EtcdStore {
             session.is_unsettled(key.id);
             let on = self.last_to_end(session, own.lease, timer).await.map_err(Error::without_effect)?;
             let then = vec![put(&own.key, record.written(), on)];
-            let request = transaction(vec![changed(&own.key, own.changed)], then, vec![get(&own.key)]);
+            let mut when = vec![changed(&own.key, own.changed)];
+            if session.is_shared() {
+                when.extend(self.is_open(session));
+            }
+            let request = transaction(when, then, vec![get(&own.key)]);
             let within = session.spec.ttl / 4;
             let asked = self.0.calls.ask_within("/etcdserverpb.KV/Txn", request, within).await;
             let answer: TxnResponse = asked.map_err(|error| match error.is_no_lease() && on == timer.keep.lease {
@@ -171,6 +175,8 @@ impl EtcdStore {
             }
             let found = only(ranges(answer.responses).next()).map(Contender::read);
             match found.filter(|found| found.created == own.created) {
+                // Its session is being closed: the claim goes with it.
+                Some(found) if found.changed == own.changed => return Ok(Put::Not(Amended::NotLive)),
                 Some(found) if keep_of(&found) == before => own = found,
                 Some(_) => return Ok(Put::Outrun),
                 None => return Ok(Put::Not(Amended::NotLive)),

@@ -34,6 +34,7 @@ mod identity;
 mod keep;
 mod layout;
 mod leases;
+mod letting_go;
 mod line;
 mod look;
 mod marker;

@@ -95,7 +95,7 @@ impl EtcdStore {
     }
 
     /// The answers to these reads, all of one revision.
-    async fn read_together(&self, reads: Vec<RequestOp>) -> Result<Vec<RangeResponse>> {
+    pub(super) async fn read_together(&self, reads: Vec<RequestOp>) -> Result<Vec<RangeResponse>> {
         let answer = self.txn(transaction(Vec::new(), reads, Vec::new())).await;
         let answer = answer.map_err(|error| fault::of(error).without_effect())?;
         Ok(ranges(answer.responses).collect())

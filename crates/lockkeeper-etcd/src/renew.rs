@@ -215,6 +215,12 @@ impl EtcdStore {
         Ok(claims)
     }
 
+    /// The keys of the claims on these leases.
+    pub(super) async fn claims_on(&self, leases: &[i64]) -> Result<Vec<Bytes>> {
+        let Listed { keys, .. } = self.keys_on(leases, self.0.timeout).await?;
+        Ok(keys.into_keys().filter(|key| self.0.lines.is_claim(key)).collect())
+    }
+
     /// The keys on these leases, and the leases that have ended.
     async fn keys_on(&self, leases: &[i64], within: Duration) -> Result<Listed> {
         let mut listed = Listed::default();

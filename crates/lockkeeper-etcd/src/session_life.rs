@@ -171,6 +171,9 @@ impl EtcdStore {
             session.has_leases(&self.0.lines, id, &found, self.0.clock.now());
         }
         let leases = session.leases();
+        if session.is_shared() {
+            self.leave_on_timers(&leases).await?;
+        }
         let elsewhere = self.not_on(&session, id, &leases, live).await?;
         for withdrawn in all(elsewhere.iter().map(|key| self.withdraw(key, None))).await {
             withdrawn?;

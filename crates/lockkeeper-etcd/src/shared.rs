@@ -3,7 +3,7 @@
 //!
 //! Each client renews with a list of its own, so that none of them alone can recognize a leftover. A client that misses a claim says so
 //! with a key; a client that lists it removes that key before its renewal is answered; and when the key has stood for a whole life,
-//! the claim goes in one transaction with it.
+//! the claim goes in one transaction with it, or is left on the timer of its minimum hold.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use super::layout::transaction::{absent, created, delete, present, put, transaction};
 use super::layout::{Missed, SessionPart};
+use super::letting_go::Leftover;
 use super::sessions::{self, Purpose, Session};
 use super::wire::all;
 use super::wire::messages::{Compare, KeyValue, TxnResponse};
@@ -25,7 +26,7 @@ pub(super) struct Verdicts {
     /// To be said of them that they were missed: their keys.
     pub(super) missed: Vec<Bytes>,
     /// To go, with what says so.
-    pub(super) over: Vec<Missed>,
+    pub(super) over: Vec<Leftover>,
 }
 
 impl Verdicts {
@@ -101,15 +102,18 @@ impl EtcdStore {
 
     fn missed(&self, id: &SessionId, kv: KeyValue) -> Option<Missed> {
         match self.0.lines.part_of_session(id, &kv.key)? {
-            SessionPart::Missed => Some(Missed { created: kv.create_revision, key: kv.key, claim: kv.value }),
-            SessionPart::Lease { .. } => None,
+            // Another program may have written what names another key than its own name says.
+            SessionPart::Missed if self.0.lines.missed(id, &kv.value) == kv.key => {
+                Some(Missed { created: kv.create_revision, key: kv.key, claim: kv.value })
+            }
+            SessionPart::Missed | SessionPart::Lease { .. } => None,
         }
     }
 
     /// Says that claims were missed, and removes those of which that was said for a whole life.
     pub(super) async fn report(&self, id: &SessionId, verdicts: Verdicts) {
         let said = verdicts.missed.iter().map(|claim| self.say_missed(id, claim));
-        let gone = verdicts.over.iter().map(|missed| self.remove_missed(missed));
+        let gone = verdicts.over.iter().map(|leftover| self.remove_leftover(leftover));
         for written in all(said).await.into_iter().chain(all(gone).await) {
             if let Err(error) = written {
                 tracing::debug!(target: "lockkeeper", store = %self, %error, "leftovers were not removed");
@@ -123,13 +127,7 @@ impl EtcdStore {
         self.write(transaction(vec![absent(&key), present(claim)], then, Vec::new())).await
     }
 
-    /// If nobody has listed the claim since, it is left over from a lost reply.
-    async fn remove_missed(&self, missed: &Missed) -> Result<()> {
-        let then = vec![delete(&missed.claim), delete(&missed.key)];
-        self.write(transaction(vec![created(&missed.key, missed.created)], then, Vec::new())).await
-    }
-
-    async fn write(&self, request: super::wire::messages::TxnRequest) -> Result<()> {
+    pub(super) async fn write(&self, request: super::wire::messages::TxnRequest) -> Result<()> {
         let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
         answer.map(|_: TxnResponse| ()).map_err(fault::of)
     }

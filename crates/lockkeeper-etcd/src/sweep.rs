@@ -50,10 +50,10 @@ impl EtcdStore {
             for live in live {
                 found.remove(&session.slot_of(&self.0.lines, &live.key).at);
             }
-            let unlisted = found.into_keys().filter(|key| self.0.lines.is_claim(key)).collect();
+            found.retain(|key, _| self.0.lines.is_claim(key));
             match session.is_shared() {
-                true => over.verdicts = session.judge_unlisted(unlisted, missed, now),
-                false => over.keys = session.left_over(unlisted, now),
+                true => over.verdicts = session.judge_unlisted(found, missed, now),
+                false => over.keys = session.left_over(found.into_keys().collect(), now),
             }
         }
         over

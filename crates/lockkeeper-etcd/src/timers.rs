@@ -84,7 +84,12 @@ impl EtcdStore {
             return Ok(Some(on));
         }
         let at = session.slot_of(&self.0.lines, key).at;
-        let request = transaction(vec![changed(&at, found.changed)], vec![move_to(&at, on)], Vec::new());
+        let mut when = vec![changed(&at, found.changed)];
+        if session.is_shared() {
+            // On its timer the claim outlives a close.
+            when.extend(self.is_open(session));
+        }
+        let request = transaction(when, vec![move_to(&at, on)], Vec::new());
         let answer = self.txn(request).await.map_err(fault::of_a_put)?;
         if answer.succeeded {
             session.holds(key.id, on, found.created);

@@ -140,6 +140,7 @@ macro_rules! __store_cases {
                 a_crash_of_the_opener_ends_nothing [Detached]
                 a_detached_session_is_not_opened_as_another [Detached SessionExpiry]
                 a_claim_sent_again_with_other_numbers_stays_as_it_is [Queue Detached ReadWrite]
+                a_close_through_another_client_keeps_a_minimum_hold [Detached MinHold]
             }
             token {
                 they_are_in_range []

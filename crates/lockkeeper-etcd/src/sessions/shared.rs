@@ -1,10 +1,12 @@
 //! What the other clients of a detached session have made and said.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::super::layout::{Lines, Missed, SessionPart};
+use super::super::letting_go::Leftover;
 use super::super::shared::Verdicts;
 use super::super::wire::messages::KeyValue;
 use super::{Purpose, Session};
@@ -24,20 +26,26 @@ impl Session {
     }
 
     /// What is to be done about the keys that are on its leases and that the list of a renewal does not name, of which
-    /// others have said this.
-    pub(in super::super) fn judge_unlisted(&self, unlisted: Vec<Bytes>, said: Vec<Missed>, now: Instant) -> Verdicts {
+    /// others have said this. A claim that is on none of its leases is no leftover: it may be kept.
+    pub(in super::super) fn judge_unlisted(
+        &self,
+        unlisted: HashMap<Bytes, i64>,
+        said: Vec<Missed>,
+        now: Instant,
+    ) -> Verdicts {
         let whole = Duration::from_secs(self.hold.unsigned_abs());
         let mut inner = self.lock();
         let mut verdicts = Verdicts::default();
         let is_said = |claim: &Bytes| said.iter().any(|missed| missed.claim == *claim);
-        verdicts.missed = unlisted.into_iter().filter(|claim| !is_said(claim)).collect();
+        verdicts.missed = unlisted.keys().filter(|claim| !is_said(claim)).cloned().collect();
         let seen = std::mem::take(&mut inner.missed);
         for missed in said {
             let before = seen.get(&missed.key).filter(|(created, _)| *created == missed.created);
             let since = before.map_or(now, |(_, since)| *since);
             inner.missed.insert(missed.key.clone(), (missed.created, since));
             if now.saturating_since(since) >= whole {
-                verdicts.over.push(missed);
+                let lease = unlisted.get(&missed.claim).copied();
+                verdicts.over.push(Leftover { missed, lease });
             }
         }
         verdicts

@@ -1,9 +1,11 @@
 //! One detached session that several clients use at once. Most of the clients did not open the
 //! session.
 
+use std::time::Duration;
+
 use crate::{Case, Ttls};
 use lockkeeper::ErrorKind;
-use lockkeeper::store::{LiveState, SessionSpec, Verdict, Withdrawal};
+use lockkeeper::store::{Amend, Amended, LiveState, SessionSpec, Verdict, Withdrawal};
 
 /// Two clients open a session with one id, and both use one session.
 pub async fn two_clients_open_one_session(case: &Case) {
@@ -158,4 +160,19 @@ pub async fn a_claim_sent_again_with_other_numbers_stays_as_it_is(case: &Case) {
     }
     assert_eq!(held.held().await, token);
     ahead.sees(&[&ahead, &held, &first, &second], 2).await;
+}
+
+/// The close of another client keeps what has a minimum hold, listed or not, and however long it is.
+pub async fn a_close_through_another_client_keeps_a_minimum_hold(case: &Case) {
+    let other = case.client(Ttls::long()).await;
+    for (at, (is_listed, hold)) in [(false, 20), (true, 20), (false, 3600), (true, 3600)].into_iter().enumerate() {
+        let (a, name) = (case.detached(Ttls::long()).await, case.name(&format!("lock{at}")));
+        let held = a.mutex(&name);
+        held.granted().await;
+        assert_eq!(held.amend(Amend::MinHold(Duration::from_secs(hold))).await, Amended::Done);
+        let listed = [held.live(LiveState::Granted)];
+        let live = if is_listed { &listed[..] } else { &[] };
+        case.beside(&a).await.close(live).await;
+        other.mutex(&name).trying().busy().await;
+    }
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use lockkeeper::ErrorKind;
-use lockkeeper::store::{Claim, LiveState, Renewal, SessionId, SessionSpec, Store as _};
+use lockkeeper::store::{Amend, Amended, Claim, Live, LiveState, Renewal, SessionId, SessionSpec, Store as _};
 use lockkeeper_live::{Etcd, Proxy, Way};
 
+use super::keeps::{LONG, only, timer};
 use super::{Bare, lease_of, line, name, send, store};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -42,6 +43,12 @@ async fn stays(etcd: &Etcd, name: &str, claims: usize) {
         assert_eq!(line(etcd, name).len(), claims);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Renews the session with none of its claims. An unknown claim makes the renewal list the keys of all leases.
+async fn misses_all(client: &Bare) {
+    let live = Live { key: client.another().claim.key, state: LiveState::InFlight };
+    client.store.renew(&client.claim.key.session, &[live]).await.unwrap();
 }
 
 impl Bare {
@@ -133,4 +140,71 @@ async fn a_lease_that_others_may_have_chosen_is_not_given_back() {
     proxy.cut();
     claiming.await.unwrap().unwrap_err();
     stays(&etcd, &name, 2).await;
+}
+
+/// Another client has missed the claim in its list, before the minimum hold began.
+#[tokio::test]
+async fn what_is_kept_is_no_leftover() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [ours, theirs] = clients(&etcd, &name, Duration::from_secs(2)).await;
+    ours.granted().await;
+    misses_all(&theirs).await;
+    let missed = format!("/lockkeeper/.session/{:x}/missed", lease_of(&ours.claim.key.session));
+    while etcd.control().keys(&missed).unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    ours.keeps(LONG).await;
+    ours.withdrawn().await;
+    while !etcd.control().keys(&missed).unwrap().is_empty() {
+        misses_all(&theirs).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(line(&etcd, &name).len(), 1);
+}
+
+/// The claim is on the lease of its session, which ends later than the minimum hold.
+#[tokio::test]
+async fn a_leftover_stays_for_its_minimum_hold() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [ours, theirs] = clients(&etcd, &name, Duration::from_secs(4)).await;
+    ours.granted().await;
+    let (session, key) = (&ours.claim.key.session, only(&etcd, &name).0.key);
+    let missed = format!("/lockkeeper/.session/{:x}/missed", lease_of(session));
+    let mut hold = Some(Duration::from_secs(3));
+    let began = std::time::Instant::now();
+    loop {
+        misses_all(&theirs).await;
+        if began.elapsed() > Duration::from_secs(3)
+            && let Some(hold) = hold.take()
+        {
+            assert_eq!(ours.store.amend(&ours.claim.key, 1, &Amend::MinHold(hold)).await.unwrap(), Amended::Done);
+            assert_eq!(only(&etcd, &name).0.lease, lease_of(session));
+        }
+        if hold.is_none() && etcd.control().keys(&missed).unwrap().is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (kept, record) = only(&etcd, &name);
+    assert_eq!((kept.key, kept.lease), (key, timer(&record)));
+    assert_eq!(record["keep"]["released"], true);
+}
+
+/// What names another key than its own hash was written by no client of the session.
+#[tokio::test]
+async fn a_key_that_nobody_has_missed_is_not_removed() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [ours, theirs] = clients(&etcd, &name, Duration::from_secs(2)).await;
+    let (session, victim) = (&ours.claim.key.session, format!("/another/{name}"));
+    let lease = lease_of(session);
+    etcd.control().put(&victim, "x").unwrap();
+    let forged = format!("/lockkeeper/.session/{lease:x}/missed-00112233445566778899aabbccddeeff");
+    etcd.control().put_with_lease(&forged, &victim, lease).unwrap();
+    ours.granted().await;
+    while !line(&etcd, &name).is_empty() {
+        misses_all(&theirs).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    misses_all(&theirs).await;
+    assert!(etcd.control().get(&victim).unwrap().is_some());
 }

@@ -1,0 +1,87 @@
+//! Claims that go without a request of their caller, as leftovers or with the close of their session. A minimum hold that is
+//! not over stays.
+
+use bytes::Bytes;
+
+use super::layout::transaction::{changed, created, delete, get, only, put, ranges, transaction};
+use super::layout::{Contender, Keep, Missed};
+use super::wire::messages::{RangeRequest, RequestOp, TxnResponse};
+use super::{EtcdStore, fault};
+use crate::Result;
+
+/// How often a claim is let go because something else changes it meanwhile.
+const TRIES: u32 = 16;
+/// So many claims are read in one transaction: etcd takes 128 operations.
+const AT_ONCE: usize = 100;
+
+/// A claim that no client has listed for a whole life, as the clients of its session have said.
+#[derive(Debug)]
+pub(super) struct Leftover {
+    pub(super) missed: Missed,
+    /// The lease of the session that the claim is on. Without one, the claim has gone, or belongs to no client any more.
+    pub(super) lease: Option<i64>,
+}
+
+impl EtcdStore {
+    /// Removes a leftover, with the key that says what it is. A client that has listed the claim since has removed that key.
+    pub(super) async fn remove_leftover(&self, leftover: &Leftover) -> Result<()> {
+        let Missed { key, created: said, claim } = &leftover.missed;
+        let mut when = vec![created(key, *said)];
+        let own = match leftover.lease {
+            Some(lease) => self.read_claim(claim).await?.filter(|own| own.lease == lease),
+            None => None,
+        };
+        let Some(own) = own else { return self.write(transaction(when, vec![delete(key)], Vec::new())).await };
+        when.push(changed(claim, own.changed));
+        let request = |goes: RequestOp| transaction(when.clone(), vec![goes, delete(key)], Vec::new());
+        match self.txn(request(let_go(&own))).await {
+            // The minimum hold is over.
+            Err(error) if error.is_no_lease() => self.write(request(delete(claim))).await,
+            removed => removed.map(drop).map_err(fault::of),
+        }
+    }
+
+    /// Leaves the claims of a detached session that is being closed on the timers of their minimum holds, if these are not over.
+    /// What is on `leases` goes with the session. No minimum hold begins any more.
+    pub(super) async fn leave_on_timers(&self, leases: &[i64]) -> Result<()> {
+        let keys = self.claims_on(leases).await?;
+        for chunk in keys.chunks(AT_ONCE) {
+            let found = self.read_together(chunk.iter().map(get).collect()).await?;
+            for own in found.into_iter().filter_map(|range| only(Some(range))) {
+                self.leave_on_timer(Contender::read(own)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn leave_on_timer(&self, mut own: Contender) -> Result<()> {
+        for _ in 0..TRIES {
+            if own.is_over() || own.keep().is_none_or(|keep| keep.lease == own.lease) {
+                return Ok(());
+            }
+            let when = vec![changed(&own.key, own.changed)];
+            let request = transaction(when, vec![let_go(&own)], vec![get(&own.key)]);
+            let found = match self.txn(request).await {
+                Err(error) if error.is_no_lease() => return Ok(()),
+                Ok(TxnResponse { succeeded: true, .. }) => return Ok(()),
+                answer => only(ranges(answer.map_err(fault::of)?.responses).next()),
+            };
+            let Some(found) = found else { return Ok(()) };
+            own = Contender::read(found);
+        }
+        Err(fault::always_changes())
+    }
+
+    async fn read_claim(&self, key: &Bytes) -> Result<Option<Contender>> {
+        let asked = self.range(RangeRequest { key: key.clone(), ..RangeRequest::default() }).await?;
+        Ok(only(Some(asked)).map(Contender::read))
+    }
+}
+
+/// Deletes the claim, or leaves it on the timer of its minimum hold.
+fn let_go(own: &Contender) -> RequestOp {
+    let kept = own.record.clone().zip(own.keep().copied()).filter(|_| !own.is_over());
+    let Some((mut record, keep)) = kept else { return delete(&own.key) };
+    record.keep = Some(Keep { released: true, ..keep });
+    put(&own.key, record.written(), keep.lease)
+}
