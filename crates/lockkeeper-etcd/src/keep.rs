@@ -14,7 +14,7 @@ use super::timer::Timer;
 use super::wall_clock::{millis, unix_ms};
 use super::wire::messages::{RangeRequest, TxnResponse};
 use super::{EtcdStore, fault};
-use crate::store::{Amended, ClaimKey};
+use crate::store::{Amended, ClaimId, ClaimKey};
 use crate::{Effect, Error, ErrorKind, Result};
 
 /// How often a change is tried because something else changes the claim meanwhile.
@@ -194,7 +194,7 @@ impl EtcdStore {
             _ => {}
         }
         for _ in 0..TRIES {
-            let own = self.own(key, slot).await?;
+            let own = self.claim_in(slot, key.id).await?;
             let Some(own) = own else { return Ok(Left::Nothing) };
             let Some((mut record, keep)) = own.record.clone().zip(own.keep().copied()) else {
                 return Ok(Left::Nothing);
@@ -225,24 +225,11 @@ impl EtcdStore {
         Err(fault::always_changes())
     }
 
-    /// The timer that a claim inherits from the claim which it replaces.
-    pub(super) async fn inherited(&self, session: &Session, key: &ClaimKey) -> Result<Option<Timer>> {
-        let slot = session.slot_of(&self.0.lines, key);
-        if session.knows_timers() {
-            return Ok(slot.timer);
-        }
-        let own = self.own(key, &slot).await?;
-        match own.as_ref().and_then(Contender::keep).filter(|keep| !keep.released) {
-            Some(keep) => self.timer_of(*keep).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
     /// The key of the slot, if it is this claim.
-    async fn own(&self, key: &ClaimKey, slot: &KeySlot) -> Result<Option<Contender>> {
+    pub(super) async fn claim_in(&self, slot: &KeySlot, id: ClaimId) -> Result<Option<Contender>> {
         let own = RangeRequest { key: slot.at.clone(), ..RangeRequest::default() };
         let own = only(Some(self.range(own).await?)).map(Contender::read);
-        Ok(own.filter(|own| own.id == Some(key.id)))
+        Ok(own.filter(|own| own.id == Some(id)))
     }
 
     /// The timer that was begun before, if it lasts for so long.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use lockkeeper_core::sync::lock;
 use tokio::sync::Mutex as Gate;
 
-use super::layout::Incarnation;
+use super::layout::{Leaver, LeaverState};
 use crate::LockName;
 
 /// A claim deletes at most so many keys of other releases.
@@ -32,7 +32,7 @@ struct Line {
 /// A key whose deletion is under way.
 #[derive(Debug)]
 struct Leaving {
-    incarnation: Incarnation,
+    leaver: Leaver,
     /// A claim may have deleted it first.
     taken: AtomicBool,
 }
@@ -66,11 +66,10 @@ impl Order {
         OrderGuard { order: Arc::clone(self), name: name.clone(), gate, queue_len }
     }
 
-    /// This key is about to be deleted. If its create revision is not known, no claim deletes it
-    /// first.
-    pub(super) fn leave(&self, name: &LockName, incarnation: Incarnation) -> Leaves<'_> {
-        let is_known = incarnation.created != 0;
-        let one = Arc::new(Leaving { incarnation, taken: AtomicBool::new(false) });
+    /// This key is about to be deleted. If its revision is not known, no claim deletes it first.
+    pub(super) fn leave(&self, name: &LockName, leaver: Leaver) -> Leaves<'_> {
+        let is_known = !matches!(leaver.state, LeaverState::Created(0) | LeaverState::Changed(0));
+        let one = Arc::new(Leaving { leaver, taken: AtomicBool::new(false) });
         let mut lines = self.lock();
         let line = lines.entry(name.clone()).or_default();
         line.users += 1;
@@ -82,11 +81,11 @@ impl Order {
 
     /// The keys of this name that a claim deletes in its own transaction. It cannot be the key that
     /// the claim puts: etcd refuses to delete and to put one key in one transaction.
-    pub(super) fn piggyback_deletes(&self, name: &LockName, own: &[u8]) -> Vec<Incarnation> {
+    pub(super) fn piggyback_deletes(&self, name: &LockName, own: &[u8]) -> Vec<Leaver> {
         let lines = self.lock();
         let Some(line) = lines.get(name) else { return Vec::new() };
-        let taken = line.leaving.iter().filter(|one| one.incarnation.key != own).take(MOST);
-        taken.inspect(|one| one.taken.store(true, Ordering::Release)).map(|one| one.incarnation.clone()).collect()
+        let taken = line.leaving.iter().filter(|one| one.leaver.key != own).take(MOST);
+        taken.inspect(|one| one.taken.store(true, Ordering::Release)).map(|one| one.leaver.clone()).collect()
     }
 
     fn remove(&self, name: &LockName, one: Option<&Arc<Leaving>>) {
@@ -134,11 +133,11 @@ mod tests {
     #[test]
     fn a_claim_takes_along_what_leaves_the_same_line_and_nothing_is_remembered() {
         let (order, name, other) = (Order::default(), "a".parse().unwrap(), "b".parse().unwrap());
-        let incarnation = |key: &'static str, created: i64| Incarnation { key: key.into(), created };
-        let leaves = order.leave(&name, incarnation("k", 7));
-        let stays = order.leave(&other, incarnation("l", 8));
-        let of_whom_little_is_known = order.leave(&name, incarnation("m", 0));
-        assert_eq!(order.piggyback_deletes(&name, b"own"), [incarnation("k", 7)]);
+        let leaver = |key: &'static str, created: i64| Leaver { key: key.into(), state: LeaverState::Created(created) };
+        let leaves = order.leave(&name, leaver("k", 7));
+        let stays = order.leave(&other, leaver("l", 8));
+        let of_whom_little_is_known = order.leave(&name, leaver("m", 0));
+        assert_eq!(order.piggyback_deletes(&name, b"own"), [leaver("k", 7)]);
         assert_eq!(order.piggyback_deletes(&name, b"k"), [], "etcd refuses to delete and to put the same");
         assert!(leaves.was_piggybacked() && !stays.was_piggybacked() && !of_whom_little_is_known.was_piggybacked());
         drop((leaves, stays, of_whom_little_is_known));

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::keep::Left;
-use super::layout::Incarnation;
 use super::layout::transaction::{delete_made, deleted, put, transaction};
+use super::layout::{Leaver, LeaverState};
 use super::wire::messages::{RequestOp, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::store::{ClaimId, ClaimKey, Withdrawal};
@@ -29,7 +29,7 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     // The next claim of this client deletes the key if this request is late, but not a key that
     // stays for its minimum hold.
     let created = if left == Left::Nothing { made } else { 0 };
-    let leaves = store.0.order.leave(&key.name, Incarnation { key: slot.at.clone(), created });
+    let leaves = store.0.order.leave(&key.name, Leaver { key: slot.at.clone(), state: LeaverState::Created(created) });
     let removal = (left == Left::Nothing).then(|| delete_made(&slot.at, made));
     let answer = remove_and_mark_gone(store, removal, key.id, tombstone).await;
     let was_piggybacked = leaves.was_piggybacked() && state.is_some();

@@ -140,6 +140,9 @@ macro_rules! __store_cases {
                 a_crash_of_the_opener_ends_nothing [Detached]
                 a_detached_session_is_not_opened_as_another [Detached SessionExpiry]
                 a_claim_sent_again_with_other_numbers_stays_as_it_is [Queue Detached ReadWrite]
+                what_is_kept_is_not_replaced_through_another_client [Detached MinHold]
+                what_is_broken_is_not_replaced_through_another_client [Detached Admin]
+                a_claim_is_replaced_through_another_client [Detached MinHold]
                 a_close_through_another_client_keeps_a_minimum_hold [Detached MinHold]
             }
             token {

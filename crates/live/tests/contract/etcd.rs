@@ -16,7 +16,7 @@ lockkeeper_testing::suite! {
     mod etcd_shared_with_go_crowded;
     harness = Crowded<On<SharedWithGo>>;
     lacks = [MinHold, PerClaimExpiry, ReadWrite, VirtualTime, Weighted];
-    left_out = 113
+    left_out = 115
 }
 
 lockkeeper_testing::storm_suite! {

@@ -3,7 +3,7 @@
 use super::transactions::{deletions, held, staying};
 use super::{Claiming, Joined, Outcome};
 use crate::Result;
-use crate::layout::transaction::{empty_but_for, nobody_since, transaction};
+use crate::layout::transaction::{empty_but_for, nobody_since, none_was_changed, transaction};
 use crate::layout::{Contender, admissions, ahead_of};
 use crate::sessions::Purpose;
 use crate::status::ClaimStatus;
@@ -39,6 +39,7 @@ impl Claiming {
                 // If no claim joins after this read, the lock is free: a claim that leaves does not
                 // block this one.
                 is_free = vec![nobody_since(&self.line, revision)];
+                is_free.extend(none_was_changed(&leaving));
             } else if !self.store.ends_overdue(&stay).await {
                 return Ok(Outcome::Outside { line, revision });
             }

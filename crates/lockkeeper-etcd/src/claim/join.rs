@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::transactions::{deletions, garbled, known_or_retired, revision};
 use super::{Claiming, Joined, Outcome};
-use crate::layout::Incarnation;
+use crate::layout::Leaver;
 use crate::layout::transaction::{empty_but_for, inners, nested, range, ranges, transaction};
 use crate::sessions::Purpose;
 use crate::wire::messages::{TxnRequest, TxnResponse};
@@ -84,7 +84,7 @@ impl Claiming {
         transaction(when, then, vec![nested(behind)])
     }
 
-    fn behind(&self, lease: i64, leaving: &[Incarnation]) -> TxnRequest {
+    fn behind(&self, lease: i64, leaving: &[Leaver]) -> TxnRequest {
         let mut then = deletions(leaving);
         then.extend([self.put(lease, false), range(self.ahead())]);
         transaction(self.is_new(), then, self.known())

@@ -29,9 +29,9 @@
 //!  a look              created since the look                                 then join, and leave
 //!                                                                             again if not admitted
 //! replace              new; old claim there, on   delete the old claim, put   Known, Retired, or by
-//!                      its lease; line empty      on the hold lease: Held     the line: Outside, or
-//!                      but for it                                             again on the lease to
-//!                                                                             which it was moved
+//!                      its lease (in a detached   on the hold lease: Held     the line: Outside, or
+//!                      session: unchanged); line                              again as it was moved
+//!                      empty but for it
 //! resend               key not there              put the tombstone: Retired  Known
 //! ```
 //!
@@ -55,6 +55,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::OwnedMutexGuard;
 
+use self::replace::Replaced;
 use super::layout::{Contender, Record, Span};
 use super::order::OrderGuard;
 use super::sessions::Session;
@@ -75,6 +76,8 @@ struct Claiming {
     /// The key of its tombstone.
     tombstone: Bytes,
     record: Arc<Record>,
+    /// The claim that the claim replaces.
+    replaced: Option<Replaced>,
     /// The timer of the minimum hold that the claim inherits from the claim which it replaces.
     timer: Option<Timer>,
     /// The claim's place among the claims of this client on this name.
@@ -128,7 +131,13 @@ impl Claiming {
         let session = store.session(&claim.key.session).await?;
         let slot = session.slot(&store.0.lines, &claim.key, store.0.clock.now());
         session.replaces(claim.key.id, claim.replaces);
-        let timer = inherited(store, &session, claim).await?;
+        let (replaced, timer) = match claim.replaces {
+            Some(old) => {
+                let (replaced, timer) = replace::replaced_by(store, &session, claim, old).await?;
+                (Some(replaced), timer)
+            }
+            None => (None, None),
+        };
         let mut record = Record::of(claim, &store.0.client);
         record.keep = timer.map(|timer| timer.keep);
         Ok(Self {
@@ -139,6 +148,7 @@ impl Claiming {
             key: slot.at,
             tombstone: store.0.lines.gone(claim.key.id),
             record: Arc::new(record),
+            replaced,
             timer,
             order_guard: store.0.order.guard(&claim.key.name),
             gate: Mutex::default(),
@@ -162,9 +172,9 @@ impl Claiming {
             // would withdraw it again.
             return Ok(Outcome::Retired);
         }
-        match self.claim.replaces {
+        match &self.replaced {
             _ if self.claim.resend => self.resend().await,
-            Some(old) => self.replace(old).await,
+            Some(old) => self.replace(old.clone()).await,
             None if self.claim.queue => self.join().await,
             None => self.attempt().await,
         }
@@ -213,20 +223,6 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.end_turn();
     }
-}
-
-/// The timer of the minimum hold of the claim that this claim replaces, unless the minimum hold is
-/// over.
-async fn inherited(store: &EtcdStore, session: &Arc<Session>, claim: &Claim) -> Result<Option<Timer>> {
-    let Some(old) = claim.replaces else { return Ok(None) };
-    // A detached claim has a session of its own.
-    let of_old = store.0.sessions.of(old).unwrap_or_else(|| Arc::clone(session));
-    let timer = store.inherited(&of_old, &ClaimKey { id: old, ..claim.key.clone() }).await?;
-    let timer = timer.filter(|timer| timer.is_over > store.0.clock.now());
-    if let Some(timer) = timer {
-        session.times(claim.key.id, timer);
-    }
-    Ok(timer)
 }
 
 impl EtcdStore {

@@ -4,10 +4,10 @@ use bytes::Bytes;
 
 use super::{Claiming, Outcome};
 use crate::layout::transaction::{
-    absent, all, changed, created, delete, delete_made, get, inners, last, nested, only, put, range, ranges,
+    absent, all, changed, created, delete, delete_leaver, get, inners, last, nested, only, put, range, ranges,
     transaction,
 };
-use crate::layout::{Contender, Incarnation, Layout};
+use crate::layout::{Contender, Layout, Leaver};
 use crate::wall_clock::unix_ms;
 use crate::wire::messages::{Compare, RangeRequest, RangeResponse, RequestOp, ResponseOp, TxnRequest, TxnResponse};
 use crate::{Error, ErrorKind, Result, fault, sessions};
@@ -50,7 +50,7 @@ impl Claiming {
 
     /// The keys that are leaving: this transaction deletes them, in case it overtakes their
     /// releases.
-    pub(super) fn leaving(&self) -> Vec<Incarnation> {
+    pub(super) fn leaving(&self) -> Vec<Leaver> {
         self.store.0.order.piggyback_deletes(&self.claim.key.name, &self.key)
     }
 
@@ -118,14 +118,14 @@ impl Claiming {
 }
 
 /// Deletes the keys that are leaving.
-pub(super) fn deletions(leaving: &[Incarnation]) -> Vec<RequestOp> {
-    leaving.iter().map(|leaving| delete_made(&leaving.key, leaving.created)).collect()
+pub(super) fn deletions(leaving: &[Leaver]) -> Vec<RequestOp> {
+    leaving.iter().map(delete_leaver).collect()
 }
 
 /// The claims of a line without those that are leaving. A later claim in the slot of a leaving one
 /// stays.
-pub(super) fn staying(line: &[Contender], leaving: &[Incarnation]) -> Vec<Contender> {
-    line.iter().filter(|other| !leaving.contains(&other.incarnation())).cloned().collect()
+pub(super) fn staying(line: &[Contender], leaving: &[Leaver]) -> Vec<Contender> {
+    line.iter().filter(|other| !other.is_leaving(leaving)).cloned().collect()
 }
 
 /// The revision of a transaction: the create revision of the keys that it has put first.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::keys::{Incarnation, Lines, Span};
+use super::leaver::{Leaver, LeaverState};
 use super::record::{Keep, Record};
 use crate::store::admit::{Admission, Demand};
 use crate::store::{ClaimId, Entry, IdHash, MAX, Meta, Revision};
@@ -50,6 +51,18 @@ impl Contender {
     /// The key, and the revision that created it.
     pub(crate) fn incarnation(&self) -> Incarnation {
         Incarnation { key: self.key.clone(), created: self.created }
+    }
+
+    /// Whether a request deletes this claim as it is.
+    pub(crate) fn is_leaving(&self, leaving: &[Leaver]) -> bool {
+        let is_this = |leaver: &Leaver| {
+            leaver.key == self.key
+                && match leaver.state {
+                    LeaverState::Created(revision) => revision == self.created,
+                    LeaverState::Changed(revision) => revision == self.changed,
+                }
+        };
+        leaving.iter().any(is_this)
     }
 
     /// The contenders of a line, in order.

@@ -5,6 +5,7 @@
 
 mod contender;
 mod keys;
+mod leaver;
 mod record;
 mod session;
 #[cfg(test)]
@@ -13,6 +14,7 @@ pub(super) mod transaction;
 
 pub(super) use self::contender::{Contender, admissions, ahead_of, is_as_it_was, mark};
 pub(super) use self::keys::{Incarnation, Lines, Missed, SessionPart, Span};
+pub(super) use self::leaver::{Leaver, LeaverState};
 pub(super) use self::record::{Keep, Notice, NoticeKind, Record};
 pub(super) use self::session::{SessionRecord, lease_of};
 

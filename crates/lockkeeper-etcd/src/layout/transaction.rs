@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::keys::{Incarnation, Span};
+use super::keys::Span;
+use super::leaver::{Leaver, LeaverState};
 use crate::wire::messages::compare::{CompareResult, CompareTarget, TargetUnion};
 use crate::wire::messages::range_request::{SortOrder, SortTarget};
 use crate::wire::messages::request_op::Request;
@@ -49,24 +50,17 @@ pub(crate) fn nobody_since(span: &Span, revision: i64) -> Compare {
     Compare { range_end: span.to.clone(), ..compare }
 }
 
-/// The range has no keys but these incarnations, which may be there or not.
-pub(crate) fn empty_but_for(span: &Span, but: &[Incarnation]) -> Vec<Compare> {
+/// The range has no keys but these, which may be there or not.
+pub(crate) fn empty_but_for(span: &Span, but: &[Leaver]) -> Vec<Compare> {
     let mut but: Vec<_> = but.iter().collect();
     but.sort_unstable();
     let (mut from, mut compares) = (span.from.clone(), Vec::with_capacity(2 * but.len() + 1));
-    for Incarnation { key, created } in but {
-        if from < *key {
-            compares.push(nothing_between(&from, key));
+    for leaver in but {
+        if from < leaver.key {
+            compares.push(nothing_between(&from, &leaver.key));
         }
-        // A later incarnation of the key is another claim. A key that is not there has the create
-        // revision 0.
-        compares.push(compare(
-            key,
-            CompareResult::Less,
-            CompareTarget::Create,
-            TargetUnion::CreateRevision(created + 1),
-        ));
-        from = next(key);
+        compares.push(no_later_than(leaver));
+        from = next(&leaver.key);
     }
     if from < span.to {
         compares.push(nothing_between(&from, &span.to));
@@ -105,6 +99,16 @@ pub(crate) fn delete_made(key: &Bytes, revision: i64) -> RequestOp {
     match revision {
         0 => delete(key),
         revision => nested(transaction(vec![created(key, revision)], vec![delete(key)], Vec::new())),
+    }
+}
+
+/// Deletes this key in this state.
+pub(crate) fn delete_leaver(leaver: &Leaver) -> RequestOp {
+    match leaver.state {
+        LeaverState::Created(revision) => delete_made(&leaver.key, revision),
+        LeaverState::Changed(revision) => {
+            nested(transaction(vec![changed(&leaver.key, revision)], vec![delete(&leaver.key)], Vec::new()))
+        }
     }
 }
 
@@ -172,6 +176,20 @@ pub(crate) fn deleted(responses: &[ResponseOp]) -> i64 {
 /// The only key of an answer.
 pub(crate) fn only(range: Option<RangeResponse>) -> Option<KeyValue> {
     range.and_then(|range| range.kvs.into_iter().next())
+}
+
+/// What is deleted here, another client may have changed: then it stays, and counts.
+pub(crate) fn none_was_changed(leaving: &[Leaver]) -> impl Iterator<Item = Compare> {
+    leaving.iter().filter(|leaver| matches!(leaver.state, LeaverState::Changed(_))).map(no_later_than)
+}
+
+/// The key is in this state, or in an earlier one. A key that is not there has the revision 0.
+fn no_later_than(leaver: &Leaver) -> Compare {
+    let (target, to) = match leaver.state {
+        LeaverState::Created(revision) => (CompareTarget::Create, TargetUnion::CreateRevision(revision + 1)),
+        LeaverState::Changed(revision) => (CompareTarget::Mod, TargetUnion::ModRevision(revision + 1)),
+    };
+    compare(&leaver.key, CompareResult::Less, target, to)
 }
 
 fn nothing_between(from: &Bytes, to: &Bytes) -> Compare {

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use crate::{Case, Ttls};
 use lockkeeper::ErrorKind;
-use lockkeeper::store::{Amend, Amended, LiveState, SessionSpec, Verdict, Withdrawal};
+use lockkeeper::store::{Amend, Amended, Evict, LiveState, SessionSpec, Target, Verdict, Withdrawal};
+
+/// A minimum hold that outlasts its case.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// Two clients open a session with one id, and both use one session.
 pub async fn two_clients_open_one_session(case: &Case) {
@@ -160,6 +163,48 @@ pub async fn a_claim_sent_again_with_other_numbers_stays_as_it_is(case: &Case) {
     }
     assert_eq!(held.held().await, token);
     ahead.sees(&[&ahead, &held, &first, &second], 2).await;
+}
+
+/// A kept claim belongs to no client, so no claim replaces it, through whichever client.
+pub async fn what_is_kept_is_not_replaced_through_another_client(case: &Case) {
+    let a = case.detached(Ttls::long()).await;
+    let b = case.beside(&a).await;
+    for (at, (holder, releaser)) in [(&a, &a), (&a, &b)].into_iter().enumerate() {
+        let name = case.name(&format!("lock{at}"));
+        let held = holder.mutex(&name);
+        held.granted_for(LONG).await;
+        held.through(releaser).release().await;
+        for client in [&a, &b] {
+            client.mutex(&name).replacing(&held).trying().busy().await;
+        }
+        case.writer(&format!("lock{at}")).await.trying().busy().await;
+    }
+}
+
+/// A claim that was broken is replaced through no client.
+pub async fn what_is_broken_is_not_replaced_through_another_client(case: &Case) {
+    let a = case.detached(Ttls::long()).await;
+    let b = case.beside(&a).await;
+    let held = a.mutex(&case.name("lock"));
+    held.granted().await;
+    let admin = case.writer("lock").await;
+    let by_id = Target::Id(held.id());
+    admin.client.store.admin().unwrap().evict(&held.claim.key.name, &by_id, Evict::Mark, "op", "stuck").await.unwrap();
+    for client in [&a, &b] {
+        client.mutex(&held.claim.key.name).replacing(&held).trying().busy().await;
+    }
+}
+
+/// A claim takes the place of another client's claim, with the minimum hold of that claim.
+pub async fn a_claim_is_replaced_through_another_client(case: &Case) {
+    let (a, other) = (case.detached(Ttls::long()).await, case.writer("lock").await.trying());
+    let held = a.mutex(&case.name("lock"));
+    let token = held.granted_for(LONG).await;
+    let next = case.beside(&a).await.mutex(&held.claim.key.name).replacing(&held).trying();
+    assert!(next.granted().await > token);
+    assert!(held.is_lost().await);
+    next.release().await;
+    other.busy().await;
 }
 
 /// The close of another client keeps what has a minimum hold, listed or not, and however long it is.

@@ -16,7 +16,7 @@ lockkeeper_testing::suite! {
     mod table;
     harness = super::TableHarness;
     lacks = [Admin, Amend, MinHold, ReadWrite, SessionExpiry, Weighted];
-    left_out = 163
+    left_out = 166
 }
 
 /// The table of the example on virtual time.

@@ -208,3 +208,32 @@ async fn a_key_that_nobody_has_missed_is_not_removed() {
     misses_all(&theirs).await;
     assert!(etcd.control().get(&victim).unwrap().is_some());
 }
+
+/// The replacing client reads the claim before its minimum hold is made longer, on another timer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_replaces_another_one_stays_when_the_minimum_hold_has_just_been_made_longer() {
+    let etcd = Etcd::start().unwrap();
+    let ([first, slow], proxy) = clients_and_proxy(&etcd, &name()).await;
+    for late in 0..10 {
+        let name = name();
+        let mut ours = first.another();
+        ours.claim.key.name = name.parse().unwrap();
+        ours.granted().await;
+        ours.keeps(LONG).await;
+        let mut next = slow.another();
+        next.claim = Claim { resend: false, queue: false, replaces: Some(ours.claim.key.id), ..ours.another().claim };
+        proxy.delay(Way::ToServer, SLOW);
+        let (replaced, ()) = tokio::join!(next.store.claim(&next.claim), async {
+            tokio::time::sleep(SLOW / 2 * late).await;
+            let amended = ours.store.amend(&ours.claim.key, u64::MAX >> 12, &Amend::MinHold(LONG * 2)).await;
+            assert!(matches!(amended, Ok(Amended::Done | Amended::NotLive)), "{amended:?}");
+        });
+        proxy.delay(Way::ToServer, Duration::ZERO);
+        if let Err(error) = &replaced {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        }
+        stays(&etcd, &name, 1).await;
+        let (entry, record) = only(&etcd, &name);
+        assert_eq!(entry.lease, timer(&record), "{late}: {record}");
+    }
+}
