@@ -194,35 +194,40 @@ impl EtcdStore {
             _ => {}
         }
         for _ in 0..TRIES {
-            let own = self.claim_in(slot, key.id).await?;
-            let Some(own) = own else { return Ok(Left::Nothing) };
-            let Some((mut record, keep)) = own.record.clone().zip(own.keep().copied()) else {
-                return Ok(Left::Nothing);
-            };
-            if own.is_broken() {
-                self.revoke_unneeded(keep.lease);
-                return Ok(Left::Nothing);
-            }
-            if keep.released {
-                // The answer to an earlier withdrawal was lost.
-                return Ok(if slot.timer.is_some() { Left::Kept } else { Left::KeptBefore });
-            }
-            let timer = keep.lease;
-            record.keep = Some(Keep { released: true, ..keep });
-            let then = vec![put(&own.key, record.written(), timer)];
-            let request = transaction(vec![changed(&own.key, own.changed)], then, Vec::new());
-            match self.txn(request).await {
-                Ok(TxnResponse { succeeded: true, .. }) => return Ok(Left::Kept),
-                Ok(_) => {}
-                // The timer has ended, and the minimum hold with it.
-                Err(error) if error.is_no_lease() => return Ok(Left::Nothing),
-                // etcd cannot write the record. But the claim is on its timer, which no client
-                // renews.
-                Err(error) if error.is_no_space() && own.lease == timer => return Ok(Left::Kept),
-                Err(error) => return Err(fault::of(error)),
+            let Some(own) = self.claim_in(slot, key.id).await? else { return Ok(Left::Nothing) };
+            if let Some(left) = self.leave_as_read(&own, slot).await? {
+                return Ok(left);
             }
         }
         Err(fault::always_changes())
+    }
+
+    /// The same for a claim that was read. `None` if the claim was changed meanwhile.
+    pub(super) async fn leave_as_read(&self, own: &Contender, slot: &KeySlot) -> Result<Option<Left>> {
+        let Some((mut record, keep)) = own.record.clone().zip(own.keep().copied()) else {
+            return Ok(Some(Left::Nothing));
+        };
+        if own.is_broken() {
+            self.revoke_unneeded(keep.lease);
+            return Ok(Some(Left::Nothing));
+        }
+        if keep.released {
+            // The answer to an earlier withdrawal was lost.
+            return Ok(Some(if slot.timer.is_some() { Left::Kept } else { Left::KeptBefore }));
+        }
+        let timer = keep.lease;
+        record.keep = Some(Keep { released: true, ..keep });
+        let then = vec![put(&own.key, record.written(), timer)];
+        let request = transaction(vec![changed(&own.key, own.changed)], then, Vec::new());
+        match self.txn(request).await {
+            Ok(TxnResponse { succeeded, .. }) => Ok(succeeded.then_some(Left::Kept)),
+            // The timer has ended, and the minimum hold with it.
+            Err(error) if error.is_no_lease() => Ok(Some(Left::Nothing)),
+            // etcd cannot write the record. But the claim is on its timer, which no client
+            // renews.
+            Err(error) if error.is_no_space() && own.lease == timer => Ok(Some(Left::Kept)),
+            Err(error) => Err(fault::of(error)),
+        }
     }
 
     /// The key of the slot, if it is this claim.

@@ -5,12 +5,18 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::keep::Left;
-use super::layout::transaction::{delete_made, deleted, put, transaction};
-use super::layout::{Leaver, LeaverState};
+use super::layout::transaction::{
+    changed, delete, delete_made, deleted, get, inners, nested, only, put, ranges, transaction,
+};
+use super::layout::{Contender, Leaver, LeaverState};
+use super::sessions::Session;
 use super::wire::messages::{RequestOp, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::store::{ClaimId, ClaimKey, Withdrawal};
 use crate::{ErrorKind, Result};
+
+/// How often a claim is withdrawn again because another client changes it meanwhile.
+const TRIES: u32 = 16;
 
 pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
     let session = match store.session(&key.session).await {
@@ -21,6 +27,19 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
         }
         session => session?,
     };
+    match session.is_shared() {
+        true => withdraw_as_read(store, &session, key, tombstone).await,
+        false => withdraw_own(store, &session, key, tombstone).await,
+    }
+}
+
+/// A claim that no other client changes.
+async fn withdraw_own(
+    store: &EtcdStore,
+    session: &Session,
+    key: &ClaimKey,
+    tombstone: Option<Duration>,
+) -> Result<Withdrawal> {
     let slot = session.slot_of(&store.0.lines, key);
     let is_known = session.knows_timers();
     let state = session.left(key.id);
@@ -48,6 +67,60 @@ pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Optio
     session.releases_slot(key, store.0.clock.now());
     let removed = deleted(&answer.responses) > 0 || was_piggybacked || left == Left::Kept;
     Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
+}
+
+/// A claim that another client of the session may change at any moment, to begin its minimum hold for example. So only the
+/// state that was read is deleted; of a changed claim, the new state.
+async fn withdraw_as_read(
+    store: &EtcdStore,
+    session: &Session,
+    key: &ClaimKey,
+    tombstone: Option<Duration>,
+) -> Result<Withdrawal> {
+    let slot = session.slot_of(&store.0.lines, key);
+    let is_known = session.left(key.id).is_some();
+    let mut was_piggybacked = false;
+    for _ in 0..TRIES {
+        let own = store.claim_in(&slot, key.id).await?;
+        let left = match &own {
+            Some(own) => match store.leave_as_read(own, &slot).await? {
+                Some(left) => left,
+                None => continue,
+            },
+            None => Left::Nothing,
+        };
+        let state = own.filter(|_| left == Left::Nothing).map_or(0, |own| own.changed);
+        let leaves =
+            store.0.order.leave(&key.name, Leaver { key: slot.at.clone(), state: LeaverState::Changed(state) });
+        let removal = (left == Left::Nothing).then(|| delete_unchanged(&slot.at, state));
+        let answer = remove_and_mark_gone(store, removal, key.id, tombstone).await;
+        was_piggybacked |= leaves.was_piggybacked() && is_known;
+        let answer = answer.map_err(|error| if was_piggybacked { error.with_unknown_effect() } else { error })?;
+        drop(leaves);
+        let removed = deleted(&answer.responses) > 0;
+        if inners(answer.responses).any(|inner| !inner.succeeded && is_claim(inner, key.id)) {
+            continue;
+        }
+        if removed {
+            // No key is on the timers any more, which a new leader of etcd may have lengthened.
+            slot.timers().for_each(|timer| store.revoke_unneeded(timer));
+        }
+        session.releases_slot(key, store.0.clock.now());
+        let removed = removed || was_piggybacked || left == Left::Kept;
+        return Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent });
+    }
+    Err(fault::always_changes())
+}
+
+/// Deletes the key if it is in this state, and reads it otherwise.
+fn delete_unchanged(key: &Bytes, state: i64) -> RequestOp {
+    nested(transaction(vec![changed(key, state)], vec![delete(key)], vec![get(key)]))
+}
+
+/// Whether this answer shows the key of the claim.
+fn is_claim(answer: TxnResponse, id: ClaimId) -> bool {
+    let found = only(ranges(answer.responses).next()).map(Contender::read);
+    found.is_some_and(|found| found.id == Some(id))
 }
 
 /// Removes a claim, and puts its tombstone, which stands for so long whatever becomes of the session. Both are one

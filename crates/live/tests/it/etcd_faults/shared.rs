@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use lockkeeper::ErrorKind;
-use lockkeeper::store::{Amend, Amended, Claim, Live, LiveState, Renewal, SessionId, SessionSpec, Store as _};
+use lockkeeper::store::{
+    Amend, Amended, Claim, ClaimKey, Live, LiveState, Renewal, SessionId, SessionSpec, Store as _,
+};
 use lockkeeper_live::{Etcd, Proxy, Way};
 
 use super::keeps::{LONG, only, timer};
@@ -207,6 +209,64 @@ async fn a_key_that_nobody_has_missed_is_not_removed() {
     }
     misses_all(&theirs).await;
     assert!(etcd.control().get(&victim).unwrap().is_some());
+}
+
+/// The other client reads the claim before the minimum hold begins, and releases the claim after that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_through_another_client_leaves_a_minimum_hold_that_has_just_begun() {
+    let etcd = Etcd::start().unwrap();
+    let ([first, slow], proxy) = clients_and_proxy(&etcd, &name()).await;
+    for late in 0..6 {
+        let name = name();
+        let mut ours = first.another();
+        ours.claim.key.name = name.parse().unwrap();
+        ours.granted().await;
+        let key: &ClaimKey = &ours.claim.key;
+        proxy.delay(Way::ToServer, SLOW);
+        let (withdrawn, amended) = tokio::join!(slow.store.withdraw(key, None), async {
+            tokio::time::sleep(SLOW / 2 * late).await;
+            ours.store.amend(key, 1, &Amend::MinHold(LONG)).await
+        });
+        proxy.delay(Way::ToServer, Duration::ZERO);
+        withdrawn.unwrap();
+        let kept = amended.unwrap() == Amended::Done;
+        assert_eq!(line(&etcd, &name).len(), usize::from(kept), "{late}");
+        assert!(!kept || only(&etcd, &name).1["keep"]["released"] == true);
+    }
+}
+
+/// A claim deletes the claim that leaves before it, but not the claim whose minimum hold has begun meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_behind_a_release_is_not_granted_beside_a_minimum_hold() {
+    let etcd = Etcd::start().unwrap();
+    let ([first, slow], proxy) = clients_and_proxy(&etcd, &name()).await;
+    for late in 0..8 {
+        let name = name();
+        let [mut ours, mut next] = [first.another(), slow.another()];
+        for bare in [&mut ours, &mut next] {
+            bare.claim.key.name = name.parse().unwrap();
+        }
+        next.claim = Claim { resend: false, queue: false, ..next.claim.clone() };
+        ours.granted().await;
+        let key: &ClaimKey = &ours.claim.key;
+        proxy.delay(Way::ToServer, SLOW);
+        let claiming = async {
+            // The release has been sent, and reads the claim.
+            tokio::time::sleep(SLOW + SLOW / 4).await;
+            next.store.claim(&next.claim).await
+        };
+        let amending = async {
+            tokio::time::sleep(SLOW / 2 * late).await;
+            ours.store.amend(key, 1, &Amend::MinHold(LONG)).await
+        };
+        let (withdrawn, claimed, amended) = tokio::join!(slow.store.withdraw(key, None), claiming, amending);
+        proxy.delay(Way::ToServer, Duration::ZERO);
+        withdrawn.unwrap();
+        let is_granted = matches!(claimed.unwrap(), lockkeeper::store::Verdict::Granted { .. });
+        let is_kept = amended.unwrap() == Amended::Done;
+        assert!(!(is_granted && is_kept), "{late}");
+        assert_eq!(line(&etcd, &name).len(), usize::from(is_granted) + usize::from(is_kept), "{late}");
+    }
 }
 
 /// The replacing client reads the claim before its minimum hold is made longer, on another timer.
