@@ -27,7 +27,7 @@ const TRIES: u32 = 16;
 /// than the claim's life, until it is known that the mark is there.
 const ON_ITS_WAY: Duration = Duration::from_secs(60);
 /// How long a notice stays in the notification key of a client, in seconds.
-const NOTICE_TTL: i64 = 60;
+pub(super) const NOTICE_TTL: i64 = 60;
 
 #[async_trait]
 impl Admin for EtcdStore {

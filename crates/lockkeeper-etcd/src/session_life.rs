@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::layout::transaction::{absent, get, only, put, range, ranges, transaction};
-use super::layout::{SessionRecord, lease_of};
+use super::layout::{SessionPart, SessionRecord, lease_of};
 use super::sessions::{self, Session};
 use super::tombstones::REMEMBERED;
 use super::wire::all;
@@ -124,7 +124,8 @@ impl EtcdStore {
         let mut found = ranges(answer.responses);
         match (only(found.next()), only(found.next())) {
             (Some(kv), None) => match recorded(&kv, lease) {
-                Some(same) if same == *spec => Ok(kv.create_revision),
+                // What is written has whole microseconds.
+                Some(found) if SessionRecord::of(&found) == SessionRecord::of(spec) => Ok(kv.create_revision),
                 Some(_) => Err(refusal::other_durations()),
                 None => Err(taken()),
             },
@@ -160,7 +161,7 @@ impl EtcdStore {
 
     pub(super) async fn close_session(&self, id: &SessionId, live: &[Live]) -> Result<()> {
         let session = match self.session(id).await {
-            Err(error) if error.kind() == ErrorKind::SessionLost => return self.remember_ended(id).await.map(drop),
+            Err(error) if error.kind() == ErrorKind::SessionLost => return self.close_what_is_left(id).await,
             session => session?,
         };
         // What is made for it at this moment is ended too, and nothing is made after that.
@@ -183,6 +184,18 @@ impl EtcdStore {
             self.revoke(lease).await?;
         }
         self.0.sessions.closed(id, self.0.clock.now() + REMEMBERED);
+        Ok(())
+    }
+
+    /// The first lease of a session has ended, and another one may be there, with claims.
+    async fn close_what_is_left(&self, id: &SessionId) -> Result<()> {
+        for kv in self.remember_ended(id).await? {
+            if let Some(SessionPart::Lease { id: lease, .. }) = self.0.lines.part_of_session(id, &kv.key)
+                && kv.lease == lease
+            {
+                self.revoke(lease).await?;
+            }
+        }
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use super::layout::{Missed, SessionPart};
 use super::letting_go::Leftover;
 use super::sessions::{self, Purpose, Session};
 use super::wire::all;
-use super::wire::messages::{Compare, KeyValue, TxnResponse};
+use super::wire::messages::{Compare, KeyValue, RangeResponse, TxnResponse};
 use super::{EtcdStore, fault};
 use crate::store::{Live, SessionId};
 use crate::time::Instant;
@@ -47,7 +47,11 @@ impl EtcdStore {
         live: &[Live],
         now: Instant,
     ) -> Result<Vec<Missed>> {
-        let found = self.range(self.0.lines.of_session(id).all()).await?.kvs;
+        // As a renewal of leases, this must leave time for another try.
+        let within = session.spec.ttl / 4;
+        let found = self.0.calls.ask_within("/etcdserverpb.KV/Range", self.0.lines.of_session(id).all(), within).await;
+        let found: RangeResponse = found.map_err(|error| fault::of(error).without_effect())?;
+        let found = found.kvs;
         self.is_there(session, &found)?;
         session.has_leases(&self.0.lines, id, &found, now);
         let mut missed: Vec<Missed> = found.into_iter().filter_map(|kv| self.missed(id, kv)).collect();
@@ -58,7 +62,8 @@ impl EtcdStore {
         let (ours, others): (Vec<_>, Vec<_>) = missed.drain(..).partition(|missed| listed.contains(&missed.claim));
         for chunk in ours.chunks(100) {
             let then = chunk.iter().map(|missed| delete(&missed.key)).collect();
-            let taken_back = self.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), then, Vec::new())).await;
+            let request = transaction(Vec::new(), then, Vec::new());
+            let taken_back = self.0.calls.ask_within("/etcdserverpb.KV/Txn", request, within).await;
             let _: TxnResponse = taken_back.map_err(fault::of)?;
         }
         Ok(others)

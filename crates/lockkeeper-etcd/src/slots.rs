@@ -181,8 +181,9 @@ impl KeySlots {
         slot
     }
 
-    pub(super) fn release(&mut self, key: &ClaimKey, now: Instant) {
-        let (Some(slot), Some(free)) = (self.taken.remove(&key.id), self.names.get_mut(&key.name)) else { return };
+    pub(super) fn release(&mut self, id: ClaimId, now: Instant) {
+        let Some(slot) = self.taken.remove(&id) else { return };
+        let Some(free) = self.names.get_mut(&slot.name) else { return };
         free.users -= 1;
         match slot.number {
             Some(number) => free.numbers.push(number),
@@ -215,13 +216,13 @@ mod tests {
         let second = slots.take(&lines, &b, now).at;
         assert_ne!(first, second);
         assert_ne!(slots.take(&lines, &key("m"), now).at, first, "another line has its own slots");
-        slots.release(&a, now);
+        slots.release(a.id, now);
         assert_eq!(slots.take(&lines, &c, now).at, first);
         slots.retire(b.id);
         assert_eq!(slots.of(b.id).map(|slot| &slot.at), Some(&second), "until it has left");
-        slots.release(&b, now);
+        slots.release(b.id, now);
         assert!(slots.of(b.id).is_none());
-        slots.release(&c, now);
+        slots.release(c.id, now);
         let after: Vec<_> = (0..3).map(|_| slots.take(&lines, &key("n"), now).at).collect();
         assert!(after.contains(&first) && !after.contains(&second), "{after:?}");
     }
@@ -232,11 +233,11 @@ mod tests {
         let (mut slots, retired) = (KeySlots::default(), key("retired"));
         let at = slots.take(&lines, &retired, now).at;
         slots.retire(retired.id);
-        slots.release(&retired, now);
+        slots.release(retired.id, now);
         for number in 0..3 * NAMES {
             let key = key(&format!("n{number}"));
             slots.take(&lines, &key, now);
-            slots.release(&key, now);
+            slots.release(key.id, now);
         }
         assert!(slots.names.len() <= NAMES + 2, "{}", slots.names.len());
         assert_ne!(slots.take(&lines, &key("retired"), now).at, at);
@@ -250,7 +251,7 @@ mod tests {
             let key = key(&format!("n{number}"));
             slots.take(&lines, &key, now);
             slots.retire(key.id);
-            slots.release(&key, now);
+            slots.release(key.id, now);
             (slots.names.len(), slots.most)
         };
         for number in 0..4 * NAMES {

@@ -46,6 +46,9 @@ impl EtcdStore {
         let mut over = Leftovers::default();
         if proof.is_whole {
             let mut found = proof.keys;
+            if session.is_shared() {
+                session.forget_absent(&found, live, now);
+            }
             over.leases = session.to_revoke(&found.values().copied().collect(), now);
             for live in live {
                 found.remove(&session.slot_of(&self.0.lines, &live.key).at);

@@ -10,6 +10,7 @@ use super::wire::WireError;
 use crate::store::TOMBSTONE_MIN;
 use crate::time::{Instant, believed, lasts_at_most};
 use lockkeeper_core::sync::lock;
+use tokio::sync::Mutex as Gate;
 
 /// For how long it is remembered that a session was closed.
 pub(super) const REMEMBERED: Duration = TOMBSTONE_MIN;
@@ -20,7 +21,10 @@ const PER_LEASE: usize = 500;
 
 /// The lease of this client on which the next tombstone is.
 #[derive(Debug, Default)]
-pub(super) struct Tombstones(Mutex<Option<TombstoneLease>>);
+pub(super) struct Tombstones {
+    last: Mutex<Option<TombstoneLease>>,
+    making: Gate<()>,
+}
 
 #[derive(Debug)]
 struct TombstoneLease {
@@ -32,7 +36,7 @@ struct TombstoneLease {
 
 impl Tombstones {
     fn take(&self, until: Instant) -> Option<i64> {
-        let mut lease = lock(&self.0);
+        let mut lease = lock(&self.last);
         let lease = lease.as_mut().filter(|lease| lease.valid_until >= until && lease.used < PER_LEASE)?;
         lease.used += 1;
         Some(lease.id)
@@ -40,7 +44,7 @@ impl Tombstones {
 
     fn replace(&self, id: i64, valid_until: Instant) {
         let lease = TombstoneLease { id, valid_until, used: 1 };
-        lock(&self.0).replace(lease);
+        lock(&self.last).replace(lease);
     }
 }
 
@@ -49,6 +53,11 @@ impl EtcdStore {
     pub(super) async fn tombstone_lease(&self, lasts: Duration, fresh: bool) -> Result<i64, WireError> {
         let sent = self.0.clock.now();
         let lasts = lasts_at_most(lasts);
+        if let Some(lease) = self.0.tombstones.take(sent + lasts).filter(|_| !fresh) {
+            return Ok(lease);
+        }
+        // Of many that come at once, one makes the lease, and the others use it too.
+        let _turn = self.0.tombstones.making.lock().await;
         if let Some(lease) = self.0.tombstones.take(sent + lasts).filter(|_| !fresh) {
             return Ok(lease);
         }

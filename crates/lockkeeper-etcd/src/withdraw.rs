@@ -80,6 +80,9 @@ async fn withdraw_as_read(
     let slot = session.slot_of(&store.0.lines, key);
     let is_known = session.left(key.id).is_some();
     let mut was_piggybacked = false;
+    // The next claim of this client on the name has to come after this request, which has to read before it can leave.
+    let guard = store.0.order.guard(&key.name);
+    let mut turn = Some(guard.gate.lock().await);
     for _ in 0..TRIES {
         let own = store.claim_in(&slot, key.id).await?;
         let left = match &own {
@@ -92,6 +95,7 @@ async fn withdraw_as_read(
         let state = own.filter(|_| left == Left::Nothing).map_or(0, |own| own.changed);
         let leaves =
             store.0.order.leave(&key.name, Leaver { key: slot.at.clone(), state: LeaverState::Changed(state) });
+        drop(turn.take());
         let removal = (left == Left::Nothing).then(|| delete_unchanged(&slot.at, state));
         let answer = remove_and_mark_gone(store, removal, key.id, tombstone).await;
         was_piggybacked |= leaves.was_piggybacked() && is_known;

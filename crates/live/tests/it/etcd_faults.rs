@@ -15,6 +15,7 @@ mod reconnects;
 mod requests;
 mod rights;
 mod sessions;
+mod several_clients;
 mod shared;
 mod short_lines;
 mod timers;

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use super::refusals::check;
 use super::{Claiming, Joined, Outcome};
+use crate::admin::NOTICE_TTL;
 use crate::layout::transaction::{all, changed, get, leased, only, put, ranges, rewrite, transaction};
 use crate::layout::{Contender, Layout, Notice, Record, ahead_of, mark};
 use crate::neighbours::{Neighbours, SHORT_QUEUE};
 use crate::random::jittered;
-use crate::sessions::{ClaimState, Purpose};
+use crate::sessions::{self, ClaimState, Purpose};
 use crate::status::{ClaimStatus, Found};
 use crate::store::{Revision, Verdict};
+use crate::wire::messages::{RangeRequest, RequestOp};
 use crate::{Error, ErrorKind, Result, fault};
 
 /// How often a claim is read again because another client changes it too.
@@ -106,10 +108,9 @@ impl Claiming {
             if record.client == self.store.0.client || own.is_over() {
                 return Ok(Arc::new(record));
             }
-            let notice = Notice::elsewhere(record.hex().to_owned());
-            let notice = put(&self.store.0.lines.notice(&record.client), notice.written(), own.lease);
+            let mut then = self.hand_over(&record).await.map_err(Error::with_unknown_effect)?;
             record.client = Arc::clone(&self.store.0.client);
-            let then = vec![rewrite(&self.key, record.written()), notice];
+            then.push(rewrite(&self.key, record.written()));
             let when = vec![changed(&self.key, own.changed), leased(&self.key, own.lease)];
             let answer = self.txn(transaction(when, then, vec![get(&self.key)])).await;
             let answer = answer.map_err(Error::with_unknown_effect)?;
@@ -123,6 +124,24 @@ impl Claiming {
             *own = now;
         }
         Ok(own.record.clone().map_or_else(|| Arc::clone(&self.record), Arc::new))
+    }
+
+    /// What a take-over writes beside the record: the notice to the client of before, and an operator's request to let go,
+    /// which the new client finds only in its own folder. Neither key may be on a lease of the session, where only the
+    /// session's own keys are.
+    async fn hand_over(&self, record: &Record) -> Result<Vec<RequestOp>> {
+        let (store, lines) = (&self.store, &self.store.0.lines);
+        let request = lines.request(&record.client, record.hex());
+        let asked = only(Some(store.range(RangeRequest { key: request, ..RangeRequest::default() }).await?));
+        let lease = store.grant(NOTICE_TTL).await?.id;
+        let notice = Notice::elsewhere(record.hex().to_owned());
+        let mut then = vec![put(&lines.notice(&record.client), notice.written(), lease)];
+        if let Some(asked) = asked {
+            let request = lines.request(&store.0.client, record.hex());
+            let lasts = store.grant(sessions::seconds(record.lease_time()).max(NOTICE_TTL)).await?.id;
+            then.push(put(&request, asked.value, lasts));
+        }
+        Ok(then)
     }
 
     /// The verdict about a claim in line with this record, which `changed` was the last revision to

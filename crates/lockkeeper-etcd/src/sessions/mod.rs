@@ -9,7 +9,7 @@ mod lists;
 mod shared;
 mod timers;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::layout::{Lines, lease_of};
 pub(super) use super::slots::KeySlot;
 use super::slots::KeySlots;
 use super::tombstones::REMEMBERED;
-use crate::store::{ClaimId, ClaimKey, SessionId, SessionSpec};
+use crate::store::{ClaimId, ClaimKey, Live, SessionId, SessionSpec};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, LockName};
 
@@ -83,6 +83,8 @@ struct Inner {
     unlisted: HashMap<Bytes, Instant>,
     /// Keys of which a client has said that it has missed them, by the revision of that, and when that was seen first.
     missed: HashMap<Bytes, (i64, Instant)>,
+    /// Claims of a detached session that were on no lease of the session in the last whole list, since when.
+    absent: HashMap<ClaimId, Instant>,
     /// When the keys of all leases were listed last.
     listed: Option<Instant>,
 }
@@ -206,9 +208,14 @@ impl Session {
         Some(lease.id)
     }
 
+    /// A lease of the session, unless it is known already: what this client makes, a renewal of this client may have read
+    /// before the answer came.
     pub(super) fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {
-        let lease = Lease { id, purpose, claims: 0, renewed, ttl: 0, ready: false, empty: None, retired: None };
-        self.lock().leases.push(lease);
+        let mut inner = self.lock();
+        if inner.leases.iter().all(|lease| lease.id != id) {
+            let lease = Lease { id, purpose, claims: 0, renewed, ttl: 0, ready: false, empty: None, retired: None };
+            inner.leases.push(lease);
+        }
     }
 
     /// A renewal of it was acknowledged, for so many seconds.
@@ -287,7 +294,7 @@ impl Session {
     pub(super) fn releases_slot(&self, key: &ClaimKey, now: Instant) {
         let mut inner = self.lock();
         inner.leave(key.id);
-        inner.slots.release(key, now);
+        inner.slots.release(key.id, now);
     }
 
     /// The claim is to take the place of that one.
@@ -346,6 +353,26 @@ impl Session {
             .filter(|(_, since)| now.saturating_since(**since) >= ttl)
             .map(|(k, _)| k.clone())
             .collect()
+    }
+
+    /// Forgets the claims that are on no lease of the session, as a whole list of the keys shows, and that this client has
+    /// not listed for a whole life: another client has withdrawn them.
+    pub(super) fn forget_absent(&self, keys: &HashMap<Bytes, i64>, live: &[Live], now: Instant) {
+        let ttl = Duration::from_secs(self.hold.unsigned_abs());
+        let mut inner = self.lock();
+        let listed: HashSet<ClaimId> = live.iter().map(|live| live.key.id).collect();
+        let is_absent =
+            |id: &ClaimId| !listed.contains(id) && inner.slots.of(*id).is_none_or(|slot| !keys.contains_key(&slot.at));
+        let absent: Vec<ClaimId> = inner.claims.keys().copied().filter(is_absent).collect();
+        let since = |id: ClaimId| (id, inner.absent.get(&id).copied().unwrap_or(now));
+        let absent: HashMap<ClaimId, Instant> = absent.into_iter().map(since).collect();
+        let (over, absent): (Vec<_>, Vec<_>) =
+            absent.into_iter().partition(|(_, since)| now.saturating_since(*since) >= ttl);
+        inner.absent = absent.into_iter().collect();
+        for (id, _) in over {
+            inner.leave(id);
+            inner.slots.release(id, now);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

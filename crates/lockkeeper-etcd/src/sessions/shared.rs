@@ -19,7 +19,7 @@ impl Session {
         for kv in found {
             let Some(SessionPart::Lease { id: lease, holds }) = lines.part_of_session(id, &kv.key) else { continue };
             // On another lease it is somebody else's word.
-            if kv.lease == lease && self.purpose(lease).is_none() {
+            if kv.lease == lease {
                 self.add(lease, if holds { Purpose::Hold } else { Purpose::Wait }, now);
             }
         }
@@ -54,10 +54,12 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::layout::{Layout, lease_of};
-    use super::super::Sessions;
+    use std::sync::Arc;
+
+    use super::super::super::layout::{Layout, Record, lease_of};
+    use super::super::{ClaimState, Sessions};
     use super::*;
-    use crate::store::SessionSpec;
+    use crate::store::{Claim, ClaimId, ClaimKey, Live, LiveState, SessionSpec};
     use crate::time::Clock;
 
     const TTL: Duration = Duration::from_secs(30);
@@ -89,6 +91,54 @@ mod tests {
             session.renewed(lease, now, seconds);
         }
         assert!(session.bears_holders(hold) && !session.bears_holders(wait) && !session.is_stale(wait, now));
+    }
+
+    /// A client has made a lease, and its renewal reads the lease before the client has the answer.
+    #[test]
+    fn a_lease_is_known_once() {
+        let (sessions, lines, id) = (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
+        let now = Clock::boot().now();
+        let spec = SessionSpec { detached: true, wait_ttl: TTL / 3, ..SessionSpec::new(TTL, Duration::ZERO) };
+        let session = sessions.insert(Session::opened(&id, &spec, false, 1, now), now);
+        session.has_leases(&lines, &id, &shown(&lines, &id), now);
+        session.add(THEIRS[0].0, Purpose::Hold, now);
+        assert_eq!(session.leases(), [lease_of(&id), THEIRS[0].0, THEIRS[1].0]);
+    }
+
+    /// Else a lease that has served 500 claims would count as full for ever.
+    #[test]
+    fn a_claim_that_another_client_has_withdrawn_is_forgotten_after_a_whole_life() {
+        let (sessions, lines, id) = (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
+        let now = Clock::boot().now();
+        let spec = SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) };
+        let session = sessions.insert(Session::opened(&id, &spec, false, 1, now), now);
+        let key = ClaimKey { name: "a".parse().unwrap(), session: id.clone(), id: ClaimId::random() };
+        let slot = session.slot(&lines, &key, now);
+        let record = Arc::new(Record::of(&Claim::exclusive(key.clone(), &spec), &"c".into()));
+        let state = ClaimState {
+            lease: lease_of(&id),
+            created: 1,
+            held: true,
+            is_dated: true,
+            granted: None,
+            watched: None,
+            blocked_by: None,
+            record,
+            is_elsewhere: false,
+        };
+        session.insert_claim(key.id, state);
+        let listed = [Live { key: key.clone(), state: LiveState::Granted }];
+        let there = HashMap::from([(slot.at, lease_of(&id))]);
+        let is_known = || session.claim_state(key.id).is_some() && session.has_slot(key.id);
+        for (keys, live) in [(&there, &[][..]), (&HashMap::new(), &listed[..])] {
+            session.forget_absent(keys, live, now);
+            session.forget_absent(keys, live, now + TTL * 2);
+            assert!(is_known());
+        }
+        session.forget_absent(&HashMap::new(), &[], now);
+        assert!(is_known());
+        session.forget_absent(&HashMap::new(), &[], now + TTL);
+        assert!(session.claim_state(key.id).is_none() && !session.has_slot(key.id));
     }
 
     #[test]

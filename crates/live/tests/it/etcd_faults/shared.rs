@@ -16,13 +16,13 @@ const TTL: Duration = Duration::from_secs(30);
 /// How long each request of a slow client takes to etcd.
 const SLOW: Duration = Duration::from_millis(100);
 
-fn spec(bare: &Bare) -> SessionSpec {
+pub(super) fn spec(bare: &Bare) -> SessionSpec {
     let durations = SessionSpec::new(bare.claim.ttl, Duration::ZERO);
     SessionSpec { wait_ttl: bare.claim.wait_ttl, detached: true, ..durations }
 }
 
 /// A client with a detached session, and another client of that session that has not opened it.
-async fn clients(etcd: &Etcd, name: &str, ttl: Duration) -> [Bare; 2] {
+pub(super) async fn clients(etcd: &Etcd, name: &str, ttl: Duration) -> [Bare; 2] {
     let mut ours = Bare::new(&etcd.url(), name, ttl).await;
     ours.claim.key.session = SessionId::random();
     ours.store.open(&ours.claim.key.session, &spec(&ours)).await.unwrap();
