@@ -42,7 +42,7 @@
 //!   another version.
 //! - The register still has the version that the write expects: the write is not done so far. The client sends the
 //!   *same* write again, with the same id. Of all copies, late ones too, the version lets at most one through.
-//! The register has a version so much later that it has forgotten the id: the write was done and
+//! - The register has a version so much later that it has forgotten the id: the write was done and
 //!   replaced since, or never will be done. No client can find out any more, and the caller gets
 //!   this as an error.
 //!

@@ -49,7 +49,10 @@ async fn a_grant_that_the_renewal_of_another_client_makes_is_reported_to_the_cli
 
 #[tokio::test]
 async fn a_grant_that_a_late_copy_of_another_client_makes_is_reported_to_the_client_that_waits() {
-    a_learns_of_the_grant_that(async |elsewhere| drop(elsewhere.granted().await)).await;
+    a_learns_of_the_grant_that(async |elsewhere| {
+        elsewhere.granted().await;
+    })
+    .await;
 }
 
 /// Another client sends the claim while client A is cut off. Client A finds that when it is

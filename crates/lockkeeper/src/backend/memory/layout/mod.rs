@@ -240,7 +240,7 @@ impl Lines {
         Evicted::Done
     }
 
-    /// Asks all who hold, and returns whom.
+    /// Asks all holders, and returns them.
     pub(in crate::backend::memory) fn request(&mut self, name: &LockName, asked: &Asked, now: Instant) -> Vec<ClaimId> {
         let Some(line) = self.lines.get_mut(name) else { return Vec::new() };
         line.settle(now);
