@@ -3,6 +3,7 @@
 //! A mutant that survives shows a line that no test protects. The line gets a test, or a reason why
 //! the program is the same with the mutant.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -84,10 +85,20 @@ fn command(root: &Path, files: &[&String], live: bool) -> Command {
     files.iter().for_each(|file| {
         mutants.args(["--file", file]);
     });
-    if live {
-        mutants.args(["--test-package", "lockkeeper-live"]);
+    for package in live.then(|| with_live_tests(root)).into_iter().flatten() {
+        mutants.args(["--test-package", &package]);
     }
     mutants
+}
+
+/// The packages with tests on real servers: each store that has some, and what holds on every server.
+fn with_live_tests(root: &Path) -> Vec<String> {
+    let crates = fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
+    let stores = crates.filter(|folder| folder.path().join("tests/faults").is_dir());
+    let mut packages: Vec<_> = stores.filter_map(|folder| folder.file_name().into_string().ok()).collect();
+    packages.push("lockkeeper-live".to_owned());
+    packages.sort_unstable();
+    packages
 }
 
 fn install() -> Result<()> {
@@ -139,12 +150,14 @@ mod tests {
     fn each_file_is_named_and_servers_only_where_they_are_asked_for() {
         let (one, two) = ("a.rs".to_owned(), "b.rs".to_owned());
         let words = |live| {
-            let command = command(Path::new("/"), &[&one, &two], live);
+            let command = command(&crate::root().unwrap(), &[&one, &two], live);
             let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
             words.join(" ")
         };
         assert!(words(false).contains("--file a.rs --file b.rs"), "{}", words(false));
         assert!(!words(false).contains("--test-package"), "{}", words(false));
-        assert!(words(true).ends_with("--test-package lockkeeper-live"), "{}", words(true));
+        for package in ["lockkeeper-etcd", "lockkeeper-live", "lockkeeper-redis"] {
+            assert!(words(true).contains(&format!("--test-package {package}")), "{}", words(true));
+        }
     }
 }

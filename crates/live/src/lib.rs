@@ -8,6 +8,7 @@
 //!   shared server cannot be stopped, since that takes `&mut`.
 //! - A missing program is an error with the command that installs it, never a reason to skip a
 //!   test.
+//! - [`locks`] has what the tests of all stores share; the rest knows nothing of locks.
 //! - A [`Proxy`] loses, delays, doubles and cuts the traffic through it, and reports the traffic,
 //!   so that no test has to sleep.
 
@@ -15,6 +16,7 @@ mod certificates;
 mod clock;
 mod dialogue;
 mod etcd;
+pub mod locks;
 mod nursery;
 mod port;
 mod process;
@@ -31,4 +33,6 @@ pub use self::program::{Program, interop_binary, lockkeeper_binary};
 pub use self::proxy::{Act, Message, Proxy, Seen, Way};
 pub use self::redis::{Cluster, ClusterBuilder, Redis, RedisBuilder, Sentinel, SentinelBuilder, StandingClock};
 pub use self::server::Server;
-pub use self::shared::{cluster, etcd, etcd_debian, etcd_oldest, etcd_three, etcd_tls, redis, redis_tls, sentinel};
+pub use self::shared::{
+    Servers, cluster, etcd, etcd_debian, etcd_oldest, etcd_three, etcd_tls, redis, redis_tls, sentinel,
+};

@@ -38,13 +38,17 @@ impl Kind {
     }
 }
 
-/// By package and program. All other programs compute.
-const KINDS: [(&str, &str, Kind); 5] = [
-    ("lockkeeper-live", "contract", Kind::Sleep),
-    ("lockkeeper-live", "it", Kind::Spawn),
-    ("lockkeeper-cli", "it", Kind::Spawn),
-    ("lockkeeper", "it", Kind::Sleep),
-    ("lockkeeper-live", "storms", Kind::Storm),
+/// A program that is known by its name, and its package where one is given.
+type Known = (Option<&'static str>, &'static str, Kind);
+
+/// All other programs compute. Each crate of a store has the two programs without a package.
+const KINDS: [Known; 6] = [
+    (None, "contract", Kind::Sleep),
+    (None, "faults", Kind::Spawn),
+    (Some("lockkeeper-live"), "it", Kind::Spawn),
+    (Some("lockkeeper-cli"), "it", Kind::Spawn),
+    (Some("lockkeeper"), "it", Kind::Sleep),
+    (Some("lockkeeper-live"), "storms", Kind::Storm),
 ];
 
 /// Makes a test program report how long each test took. The option is not stable, so the program
@@ -56,17 +60,22 @@ const UNSTABLE: (&str, &str) = ("RUSTC_BOOTSTRAP", "libtest");
 
 /// The programs that run only with `--all` or by their name: other ways to the same stores, other
 /// versions of the servers, long histories.
-const ONLY_WITH_ALL: [(&str, &str, Kind); 1] = [("lockkeeper-live", "matrix", Kind::Sleep)];
+const ONLY_WITH_ALL: [Known; 1] = [(Some("lockkeeper-live"), "matrix", Kind::Sleep)];
 
 /// All that is known of programs, the longest first.
-fn known() -> impl Iterator<Item = (&'static str, &'static str, Kind)> {
+fn known() -> impl Iterator<Item = Known> {
     KINDS.into_iter().chain(ONLY_WITH_ALL)
+}
+
+/// Whether this is the program of that name.
+fn is_known(package: &str, program: &str, (of, name, _): Known) -> bool {
+    program == name && of.is_none_or(|of| of == package)
 }
 
 /// A program with tests.
 #[derive(Debug)]
 pub(crate) struct TestProgram {
-    /// `lockkeeper-live contract`
+    /// `lockkeeper-redis contract`
     pub(crate) name: String,
     pub(crate) kind: Kind,
     /// The options that make cargo run it.
@@ -87,8 +96,8 @@ impl TestProgram {
         !args.all && !args.name_programs() && ONLY_WITH_ALL.into_iter().any(|known| self.is(known))
     }
 
-    fn is(&self, (package, name, _): (&str, &str, Kind)) -> bool {
-        self.name == format!("{package} {name}")
+    fn is(&self, known: Known) -> bool {
+        self.name.split_once(' ').is_some_and(|(package, program)| is_known(package, program, known))
     }
 
     /// The command with the user's options and xtask's own.
@@ -209,7 +218,7 @@ impl Artifact {
             _ => vec!["--lib".to_owned()],
         };
         let (package, name) = (self.package, self.name);
-        let kind = known().find(|known| (known.0, known.1) == (&package, &name));
+        let kind = known().find(|known| is_known(&package, &name, *known));
         let kind = kind.map_or(Kind::Compute, |known| known.2);
         // A benchmark is no program of libtest.
         let tells_times = self.kind != "bench";
@@ -241,12 +250,12 @@ mod tests {
 
     #[test]
     fn a_test_program_is_found_with_its_kind_and_how_to_repeat_it() {
-        let id = "crates/other#lockkeeper-live@0.1.0";
+        let id = "crates/other#lockkeeper-redis@0.1.0";
         let test = Artifact::new(&message("test", id, "contract", true, r#""/t/c-1""#)).unwrap().test();
-        assert_eq!((test.name.as_str(), test.kind), ("lockkeeper-live contract", Kind::Sleep));
+        assert_eq!((test.name.as_str(), test.kind), ("lockkeeper-redis contract", Kind::Sleep));
         assert_eq!(
             test.to_repeat(&["a::b".to_owned()]),
-            "cargo test --all-features --locked -p lockkeeper-live --test contract -- --exact 'a::b'"
+            "cargo test --all-features --locked -p lockkeeper-redis --test contract -- --exact 'a::b'"
         );
         let id = "crates/lockkeeper#0.1.0";
         let unit = Artifact::new(&message("lib", id, "lockkeeper", true, r#""/t/l-1""#)).unwrap().test();
@@ -295,7 +304,7 @@ mod tests {
         ] {
             let args = Args::new(&given.iter().map(ToString::to_string).collect::<Vec<_>>());
             assert_eq!(matrix.is_left_out(&args), is_left_out, "{given:?}");
-            assert!(!test("contract").is_left_out(&args), "{given:?}");
+            assert!(!test("it").is_left_out(&args), "{given:?}");
         }
         assert!(matrix.kind == Kind::Sleep && matrix.rank() > test("storms").rank());
         assert!(matrix.rank() < test("unknown").rank());
@@ -318,11 +327,14 @@ mod tests {
 
     #[test]
     fn every_kind_that_is_named_is_a_program_of_the_workspace() {
+        let crates = crate::root().unwrap().join("crates");
+        let stores = ["lockkeeper-redis", "lockkeeper-etcd"];
         for (package, name, _) in KINDS {
-            let crates = crate::root().unwrap().join("crates");
-            let folder = if package == "lockkeeper-live" { crates.join("live") } else { crates.join(package) };
-            let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
-            assert!(manifest.contains(&format!("[[test]]\nname = \"{name}\"")), "{package} has no test {name}");
+            for package in package.as_slice().iter().chain(stores.iter().filter(|_| package.is_none())) {
+                let folder = if *package == "lockkeeper-live" { "live" } else { package };
+                let manifest = std::fs::read_to_string(crates.join(folder).join("Cargo.toml")).unwrap();
+                assert!(manifest.contains(&format!("[[test]]\nname = \"{name}\"")), "{package} has no test {name}");
+            }
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
+use lockkeeper_live::locks::LONG;
 use lockkeeper_live::{Cluster, Redis, cluster};
-
-use crate::faults::LONG;
 
 #[test]
 fn all_tests_of_a_process_share_one() {

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockkeeper::{ErrorKind, Event, Guard, Keeper, LostReason};
 use lockkeeper_live::Server;
-
-use crate::etcd_faults::{is_free, patiently, waiter};
-use crate::faults::{LONG, TIME_LIMIT, name, renewed, within};
+use lockkeeper_live::locks::{LONG, TIME_LIMIT, is_free, name, patiently, renewed, waiter, within};
 
 /// On servers of three members a busy machine makes everything slow.
 const SLOW_LIMIT: Duration = Duration::from_secs(40);

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use lockkeeper_live::locks::LONG;
 use lockkeeper_live::{Redis, Sentinel, sentinel};
-
-use crate::faults::LONG;
 
 #[test]
 fn all_tests_of_a_process_share_some() {

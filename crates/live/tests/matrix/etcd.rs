@@ -2,7 +2,7 @@
 
 use lockkeeper_testing::InAStorm;
 
-use crate::stores::etcd::{BehindTls, OfDebian, Oldest, On, One, SharedWithGo, Three};
+use crate::etcd_stores::{BehindTls, OfDebian, Oldest, On, One, SharedWithGo, Three};
 
 macro_rules! whole_suite {
     ($($module:ident: $harness:ty;)*) => {$(lockkeeper_testing::suite! {

@@ -2,8 +2,8 @@
 
 use lockkeeper_testing::{Crowded, InAStorm};
 
-use crate::stores::redis::{Moved, On, Resp2, Resp3};
-use crate::stores::servers::{BehindTls, BySentinels, Clustered, WithAReplica};
+use crate::redis_stores::servers::{BehindTls, BySentinels, Clustered, WithAReplica};
+use crate::redis_stores::{Moved, On, Resp2, Resp3};
 
 macro_rules! whole_suite {
     ($($module:ident: $harness:ty;)*) => {$(lockkeeper_testing::suite! {

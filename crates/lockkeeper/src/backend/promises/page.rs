@@ -98,11 +98,18 @@ pub(super) fn cases(cell: &str) -> impl Iterator<Item = &str> {
     cell.split("suite `").skip(1).filter_map(|rest| rest.split('`').next())
 }
 
-/// `contract redis::redis_cluster::*`: the test program, and the tests as it prints them.
+/// `lockkeeper-live matrix redis::redis_cluster::*`: the package, the test program, and the tests as it prints them.
 fn suite(file: &str, module: &str) -> String {
-    let mut parts = file.trim_end_matches(".rs").rsplit('/');
-    let (harness, program) = (parts.next().unwrap_or(file), parts.next().unwrap_or(file));
-    format!("`{program} {harness}::{module}::*`")
+    let parts: Vec<_> = file.split('/').collect();
+    let ["crates", folder, "tests", program, last] = parts[..] else {
+        panic!("{file} is no file of a test program");
+    };
+    let package = if folder == "live" { "lockkeeper-live" } else { folder };
+    let within = match last.trim_end_matches(".rs") {
+        "main" => String::new(),
+        module => format!("{module}::"),
+    };
+    format!("`{package} {program} {within}{module}::*`")
 }
 
 fn split(page: &str) -> (&str, &str) {
@@ -138,5 +145,6 @@ fn a_page_is_read() {
     assert_eq!((field(text, "name"), field(text, "layout")), (Some("X, y"), None));
     let found: Vec<_> = cases("suite `a::one_case`, `own::test`, suite `b::c`").collect();
     assert_eq!(found, ["a::one_case", "b::c"]);
-    assert_eq!(suite("tests/contract/redis.rs", "tls"), "`contract redis::tls::*`");
+    assert_eq!(suite("crates/x/tests/contract/main.rs", "tls"), "`x contract tls::*`");
+    assert_eq!(suite("crates/live/tests/matrix/redis.rs", "tls"), "`lockkeeper-live matrix redis::tls::*`");
 }

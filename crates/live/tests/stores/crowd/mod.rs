@@ -1,4 +1,0 @@
-//! Foreign data around the locks, written without their stores.
-
-pub(crate) mod etcd;
-pub(crate) mod redis;

@@ -1,0 +1,31 @@
+//! etcd, its leases and its members fail, each test in one way with a name. These tests start
+//! servers and processes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
+
+mod by_hand;
+mod checks;
+mod compaction;
+mod crowds;
+mod ghosts;
+mod histories;
+mod identity;
+mod keeps;
+mod key_slots;
+mod leaders;
+mod leavings;
+mod lists;
+mod moves;
+mod neighbours;
+mod overdue;
+mod reconnects;
+mod registers;
+mod requests;
+mod rights;
+mod sessions;
+mod several_clients;
+mod shared;
+mod short_lines;
+mod support;
+mod timers;
+mod tokens;
+mod unpolled;
