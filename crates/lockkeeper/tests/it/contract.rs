@@ -1,18 +1,14 @@
-//! The contract of a store, on every store and every layer.
+//! The contract of a store, on the store in memory and every layer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use lockkeeper::layer::{Faults, Prefix, Traced};
+use lockkeeper::layer::{Prefix, Traced};
 use lockkeeper::store::Store;
 use lockkeeper::time::Clock;
-use lockkeeper::{FileStore, KeeperBuilder};
 use lockkeeper_testing::wrong::Mutated;
-use lockkeeper_testing::{AtRest, Crash, Crowded, Harness, InAStorm, MemoryHarness, Through, Time, Ttls, Wrap};
-use tempfile::TempDir;
+use lockkeeper_testing::{AtRest, InAStorm, MemoryHarness, Through, Wrap};
 
 use crate::by_session::BySession;
-use crate::crowd::FileAmongOthers;
 use crate::spans;
 
 /// Stores whose claims expire one by one: their sessions do not expire.
@@ -27,10 +23,10 @@ macro_rules! suite_of_claims {
 
 /// Stores whose claims live as long as their session.
 macro_rules! suite_of_sessions {
-    ($($module:ident: $harness:ty, [$($lack:ident),*];)*) => {$(lockkeeper_testing::suite! {
+    ($($module:ident: $harness:ty;)*) => {$(lockkeeper_testing::suite! {
         mod $module;
         harness = $harness;
-        lacks = [PerClaimExpiry, $($lack),*];
+        lacks = [PerClaimExpiry];
         left_out = 5
     })*};
 }
@@ -43,68 +39,13 @@ suite_of_claims! {
 }
 
 suite_of_sessions! {
-    memory_store_by_session: Mutated<MemoryHarness, BySession>, [];
-    file_store: FileHarness, [VirtualTime];
-    file_store_crowded: Crowded<FileAmongOthers>, [VirtualTime];
-    memory_store_by_session_under_a_prefix: Through<Mutated<MemoryHarness, BySession>, UnderAPrefix>, [];
-}
-
-lockkeeper_testing::keeper_suite! {
-    mod file_store_on_a_thread_of_its_own;
-    harness = Through<FileHarness, OnAThreadOfItsOwn>;
-    lacks = [];
-    left_out = 0
+    memory_store_by_session: Mutated<MemoryHarness, BySession>;
+    memory_store_by_session_under_a_prefix: Through<Mutated<MemoryHarness, BySession>, UnderAPrefix>;
 }
 
 lockkeeper_testing::storm_suite! {
     mod memory_store_in_a_storm;
     harness = InAStorm<MemoryHarness>
-}
-
-lockkeeper_testing::storm_suite! {
-    mod file_store_in_a_storm;
-    harness = InAStorm<FileHarness>
-}
-
-/// The file store in a folder of its own. A dropped client ends like a killed process: its liveness
-/// file is unlocked, and the client sends nothing.
-pub(crate) struct FileHarness {
-    folder: TempDir,
-}
-
-impl Harness for FileHarness {
-    const TIME: Time = Time::Real;
-    const ON_CRASH: Crash = Crash::Frees;
-    const WAITERS_DIE_FIRST: bool = true;
-
-    async fn start() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
-    }
-
-    async fn client(&self) -> Arc<dyn Store> {
-        Arc::new(FileStore::new(self.folder.path().join("locks.db")).open().await.unwrap())
-    }
-
-    async fn crash(&self, client: Arc<dyn Store>) {
-        drop(client);
-    }
-
-    fn clock(&self) -> Clock {
-        Clock::boot()
-    }
-
-    fn prefix(&self) -> String {
-        String::new()
-    }
-
-    fn short(&self) -> Ttls {
-        // A busy machine may pause a test or the disk for a second.
-        Ttls { ttl: Duration::from_secs(2), wait_ttl: Duration::from_secs(1), ..Ttls::quick() }
-    }
-
-    fn fault_profile(&self) -> Faults {
-        Faults::none()
-    }
 }
 
 /// A prefix with special characters of file names, SQL, patterns and URLs.
@@ -129,19 +70,5 @@ impl Wrap for Shown {
     fn wrap(client: Arc<dyn Store>, _clock: Clock) -> Arc<dyn Store> {
         spans::watch();
         Arc::new(Traced::new(client))
-    }
-}
-
-/// Keepers whose engine has a thread of its own, on the store itself.
-#[derive(Debug)]
-struct OnAThreadOfItsOwn;
-
-impl Wrap for OnAThreadOfItsOwn {
-    fn wrap(client: Arc<dyn Store>, _clock: Clock) -> Arc<dyn Store> {
-        client
-    }
-
-    fn set_up(builder: KeeperBuilder) -> KeeperBuilder {
-        builder.dedicated_thread()
     }
 }

@@ -2,14 +2,12 @@
 //! of wrong stores and engines do not.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockkeeper::store::Store;
-use lockkeeper_testing::history::{Habits, History, Kind, Plan, Seed, Summary};
+use lockkeeper_testing::history::{History, Kind, Plan, Seed, Summary};
 use lockkeeper_testing::wrong::{self, Habit, Mutant, Mutated, SmallEngine};
 use lockkeeper_testing::{Case, Harness, MemoryHarness, TestClient, Ttls, run};
 
-use crate::contract::FileHarness;
 use crate::wrong_stores::Unmutated;
 
 /// A store without a mutant, whose histories run on virtual time.
@@ -69,17 +67,6 @@ pass! {
 fn locks_with_a_delay_pass_in_a_storm() {
     for kind in [Kind::Mutex, Kind::RwLock] {
         passes::<MemoryHarness>("delay", &Plan::stormy(kind, Ttls::quick()), 3);
-    }
-}
-
-/// In real time a seed determines the operations, but not their outcomes.
-#[test]
-fn all_kinds_pass_on_the_file_store() {
-    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore(3), Kind::Resized(&[2, 4]), Kind::ReentrantMutex] {
-        let ttls = Ttls { ttl: Duration::from_secs(3), ..ttls() };
-        let habits = Habits { pause: Duration::from_millis(20), ..Plan::calm(kind, ttls).habits };
-        let plan = Plan { habits, lingers: Duration::from_secs(2), ..Plan::calm(kind, ttls) };
-        assert!(passes::<FileHarness>("file", &plan, 1).grants > 30);
     }
 }
 
