@@ -22,7 +22,7 @@ const KEPT: Duration = Duration::from_millis(600);
 /// - A holder counts as the holder for the ttl after its last acknowledged request, counted from before it was sent.
 /// - An id that may have expired is never used again.
 /// - A holder begins a minimum hold now and then, if the store can keep one.
-/// A claim whose outcome was ever unknown is withdrawn with a tombstone, and withdrawn again until
+/// - A claim whose outcome was ever unknown is withdrawn with a tombstone, and withdrawn again until
 ///   the store answers.
 ///
 /// Panics when two clients hold the lock at once, when a client holds the lock before a minimum

@@ -449,7 +449,7 @@ mod tests {
 
     /// Looks when it is dropped.
     #[derive(Debug)]
-    struct Looks(Weak<WaitingClaims<Looks>>, Arc<AtomicUsize>);
+    struct Looks(Weak<WaitingClaims<Self>>, Arc<AtomicUsize>);
 
     impl Drop for Looks {
         fn drop(&mut self) {
