@@ -25,7 +25,7 @@ lockkeeper_testing::suite! {
     mod etcd_shared_with_go;
     harness = On<SharedWithGo>;
     lacks = [MinHold, PerClaimExpiry, ReadWrite, VirtualTime, Weighted];
-    left_out = 112
+    left_out = 115
 }
 
 lockkeeper_testing::storm_suite! {
