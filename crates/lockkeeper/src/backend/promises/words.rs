@@ -30,24 +30,20 @@ fn locks(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
 }
 
 fn expiry(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
-    let detached = "A `detached` lock outlives the client that acquired it.";
-    let (says, shown) = match can.expiry {
-        Expiry::PerClaim => (
-            format!("Each lock has its own lease. {detached}"),
-            vec!["suite `renew::only_what_is_listed_is_renewed`", "suite `detached::it_outlives_its_process`"],
-        ),
+    let (lease, shown) = match can.expiry {
+        Expiry::PerClaim => ("Each lock has its own lease.", "suite `renew::only_what_is_listed_is_renewed`"),
         Expiry::Session { .. } => {
-            let session = "The locks of a client live and end with its session.";
-            let shown = "suite `session::an_expired_session_is_lost`";
-            if can.resumable {
-                (format!("{session} {detached}"), vec![shown, "suite `detached::it_outlives_its_process`"])
-            } else {
-                let none = "`engine::detached::where_locks_end_with_their_connection_none_is_detached`";
-                (format!("{session} No lock can be `detached`."), vec![shown, none])
-            }
+            ("The locks of a client live and end with its session.", "suite `session::an_expired_session_is_lost`")
         }
     };
-    ("Expiry of a lock", says, shown)
+    let (detached, shown_too) = if can.resumable {
+        let outlives = "A `detached` lock outlives the client that acquired it.";
+        (outlives, "suite `detached::it_outlives_its_process`")
+    } else {
+        let none = "`engine::detached::where_locks_end_with_their_connection_none_is_detached`";
+        ("No lock can be `detached`.", none)
+    };
+    ("Expiry of a lock", format!("{lease} {detached}"), vec![shown, shown_too])
 }
 
 fn ttl(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
