@@ -54,7 +54,11 @@ fn delay(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
     if can.lock_delay_max.is_zero() {
         return ("Lock-delay", "None.".to_owned(), vec!["suite `session::what_is_out_of_range_is_refused`"]);
     }
-    let shown = vec!["suite `expiry::the_lock_delay_is_kept`", "suite `delay::a_crash_lets_the_delay_run_out`"];
+    // The first two cases have a waiter.
+    let shown = match can.queue {
+        true => vec!["suite `expiry::the_lock_delay_is_kept`", "suite `delay::a_crash_lets_the_delay_run_out`"],
+        false => vec!["suite `expiry::a_release_ends_the_lock_delay`"],
+    };
     ("Lock-delay", format!("Up to {}.", duration(can.lock_delay_max)), shown)
 }
 
