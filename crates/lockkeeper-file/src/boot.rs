@@ -132,8 +132,8 @@ fn begin_again(db: &mut Connection, known: &Known, boot: &Boot) -> rusqlite::Res
     let up = known.newest.saturating_sub(SPARE_MAX);
     greeting.execute(
         "UPDATE lk_session SET dead = max(dead, hold_until_us <= ?2),
-             hold_until_us = iif(hold_until_us <= ?2, ?1, ?1 + ttl_us),
-             wait_until_us = iif(hold_until_us <= ?2, ?1, ?1 + wait_ttl_us)",
+             hold_until_us = iif(dead OR hold_until_us <= ?2, ?1, ?1 + ttl_us),
+             wait_until_us = iif(dead OR hold_until_us <= ?2, ?1, ?1 + wait_ttl_us)",
         [boot.now, up],
     )?;
     // Of these no more was left when the machine went down than was left then.

@@ -226,5 +226,6 @@ async fn a_session_that_was_reported_as_lost_does_not_come_back_with_a_restart()
     assert_eq!(holder.renew(&[(&held, LiveState::Granted)]).await.unwrap_err().kind(), ErrorKind::SessionLost);
     let (session, spec) = leave(holder);
     let there = Client { store: restarted(&machine).await, session, spec };
+    assert!(there.store.line(&name("n")).await.unwrap().entries.is_empty(), "the lock is free at once");
     assert_eq!(there.renew(&[(&held, LiveState::Granted)]).await.unwrap_err().kind(), ErrorKind::SessionLost);
 }
