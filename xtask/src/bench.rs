@@ -10,7 +10,18 @@ use crate::commands::{cargo, exit_code, say};
 /// The table goes to stdout, cargo's output to stderr.
 pub(crate) fn run(root: &Path, goals: &[String]) -> Result<ExitCode> {
     let mut bench = cargo(root);
-    bench.args(["bench", "--quiet", "--locked", "--package", "lockkeeper-cli", "--bench", "goals", "--"]).args(goals);
+    bench
+        .args([
+            "bench",
+            "--quiet",
+            "--locked",
+            "--package",
+            "lockkeeper-cli",
+            "--bench",
+            "goals",
+            "--",
+        ])
+        .args(goals);
     say(&bench);
     Ok(exit_code(bench.status().context("cargo cannot be run")?))
 }

@@ -18,7 +18,8 @@ pub(crate) struct Budgets(HashMap<String, Duration>);
 
 impl Budgets {
     pub(crate) fn read(root: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(root.join(FILE)).with_context(|| format!("cannot read {FILE}"))?;
+        let text = std::fs::read_to_string(root.join(FILE))
+            .with_context(|| format!("cannot read {FILE}"))?;
         Self::parse(&text).context(FILE)
     }
 
@@ -29,7 +30,12 @@ impl Budgets {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let at = || format!("line {}: {line:?} is no name with its seconds. Try: clippy 150", number + 1);
+            let at = || {
+                format!(
+                    "line {}: {line:?} is no name with its seconds. Try: clippy 150",
+                    number + 1
+                )
+            };
             let (name, seconds) = line.rsplit_once(' ').with_context(at)?;
             let seconds = seconds.parse().ok().filter(|seconds| *seconds > 0).with_context(at)?;
             if budgets.insert(name.trim_end().to_owned(), Duration::from_secs(seconds)).is_some() {
@@ -51,7 +57,9 @@ impl Budgets {
         };
         (took >= FACTOR * budget).then(|| {
             let (took, budget) = (took.as_secs_f64(), budget.as_secs());
-            format!("{name} took {took:.1} s: {FACTOR} times its budget of {budget} s, or more ({FILE})")
+            format!(
+                "{name} took {took:.1} s: {FACTOR} times its budget of {budget} s, or more ({FILE})"
+            )
         })
     }
 }
@@ -60,7 +68,8 @@ impl Budgets {
 pub(crate) fn table(steps: &[(String, Duration)], budgets: &Budgets) -> Vec<String> {
     let mut lines = vec![format!("{:>8}  {:>8}", "took", "budget")];
     for (name, took) in steps {
-        let budget = budgets.of(name).map_or("-".to_owned(), |budget| format!("{} s", budget.as_secs()));
+        let budget =
+            budgets.of(name).map_or("-".to_owned(), |budget| format!("{} s", budget.as_secs()));
         lines.push(format!("{:>6.1} s  {budget:>8}  {name}", took.as_secs_f64()));
     }
     lines
@@ -74,7 +83,8 @@ mod tests {
 
     #[test]
     fn a_name_may_have_spaces_and_comments_are_passed_by() {
-        let budgets = Budgets::parse("# of 2 cores\n\nclippy 150\n  lockkeeper-live it   446\n").unwrap();
+        let budgets =
+            Budgets::parse("# of 2 cores\n\nclippy 150\n  lockkeeper-live it   446\n").unwrap();
         assert_eq!(budgets.of("clippy"), Some(150 * SECOND));
         assert_eq!(budgets.of("lockkeeper-live it"), Some(446 * SECOND));
         assert_eq!(budgets.of("lockkeeper-live"), None);
@@ -113,6 +123,13 @@ mod tests {
     fn the_table_shows_each_step_with_its_budget_or_none() {
         let steps = [("build".to_owned(), SECOND / 4), ("lockkeeper it".to_owned(), 1234 * SECOND)];
         let said = table(&steps, &Budgets::parse("lockkeeper it 115").unwrap());
-        assert_eq!(said, ["    took    budget", "   0.2 s         -  build", "1234.0 s     115 s  lockkeeper it"]);
+        assert_eq!(
+            said,
+            [
+                "    took    budget",
+                "   0.2 s         -  build",
+                "1234.0 s     115 s  lockkeeper it"
+            ]
+        );
     }
 }

@@ -19,7 +19,10 @@ const STEPS: [(&str, &str); 7] = [
         "cargo clippy --workspace --lib --bins --tests --benches --examples --test '*' --all-features --locked -- \
          -D warnings",
     ),
-    ("clippy without features", "cargo clippy -p lockkeeper --no-default-features --locked -- -D warnings"),
+    (
+        "clippy without features",
+        "cargo clippy -p lockkeeper --no-default-features --locked -- -D warnings",
+    ),
     ("docs", "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features --locked"),
     ("test", "cargo xtask test"),
     ("interop", "cargo xtask interop"),
@@ -48,7 +51,8 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
 
 fn need(component: &str) -> Result<()> {
     let mut version = Command::new("cargo");
-    let is_there = version.args([component, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let is_there =
+        version.args([component, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !is_there.is_ok_and(|status| status.success()) {
         bail!("cargo {component} is missing. Try: rustup component add rustfmt clippy");
     }
@@ -57,7 +61,8 @@ fn need(component: &str) -> Result<()> {
 
 /// Before any step: the missing line is reported at once, and not after half an hour.
 fn has_all(budgets: &Budgets, steps: &[(&str, &str)]) -> Result<()> {
-    let missing: Vec<_> = steps.iter().map(|(name, _)| *name).filter(|name| budgets.of(name).is_none()).collect();
+    let missing: Vec<_> =
+        steps.iter().map(|(name, _)| *name).filter(|name| budgets.of(name).is_none()).collect();
     if !missing.is_empty() {
         bail!(
             "{} has no budget for: {}. Try: add a line with the name and its seconds",
@@ -82,7 +87,14 @@ struct Report {
 }
 
 impl Report {
-    fn add(&mut self, name: &str, line: &str, status: ExitStatus, took: Duration, budgets: &Budgets) {
+    fn add(
+        &mut self,
+        name: &str,
+        line: &str,
+        status: ExitStatus,
+        took: Duration,
+        budgets: &Budgets,
+    ) {
         if !status.success() {
             self.failures.push(format!("{name} failed ({status}). To repeat it: {line}"));
         }
@@ -116,7 +128,9 @@ mod tests {
         has_all(&Budgets::read(&crate::root().unwrap()).unwrap(), &STEPS).unwrap();
         let budgets = Budgets::parse("docs 60").unwrap();
         has_all(&budgets, &[("docs", DOCS)]).unwrap();
-        let error = has_all(&budgets, &[("docs", DOCS), ("new", DOCS), ("newer", DOCS)]).unwrap_err().to_string();
+        let error = has_all(&budgets, &[("docs", DOCS), ("new", DOCS), ("newer", DOCS)])
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with(".ci/budgets has no budget for: new, newer. Try: "), "{error}");
     }
 
@@ -125,7 +139,9 @@ mod tests {
         let root = crate::root().unwrap();
         let step = |line: &str| command(&root, line).status().unwrap().code();
         assert_eq!(
-            step("FLAGS='-D warnings' sh -c 'test \"$FLAGS\" = \"-D warnings\" && test -f .ci/budgets'"),
+            step(
+                "FLAGS='-D warnings' sh -c 'test \"$FLAGS\" = \"-D warnings\" && test -f .ci/budgets'"
+            ),
             Some(0)
         );
         assert_eq!(step("test -z \"$CARGO_PKG_NAME\" && exit 3"), Some(3));
@@ -133,7 +149,8 @@ mod tests {
 
     #[test]
     fn every_failure_is_listed_after_the_times_with_the_line_that_repeats_it() {
-        let (budgets, mut report) = (Budgets::parse("docs 60\ntest 10\ntidy 10").unwrap(), Report::default());
+        let (budgets, mut report) =
+            (Budgets::parse("docs 60\ntest 10\ntidy 10").unwrap(), Report::default());
         report.add("docs", DOCS, status("exit 101"), Duration::from_secs(7), &budgets);
         report.add("tidy", "cargo xtask tidy", status("exit 0"), Duration::from_secs(1), &budgets);
         report.add("test", "cargo xtask test", status("exit 0"), Duration::from_secs(20), &budgets);

@@ -16,7 +16,9 @@ pub(crate) fn cargo(root: &Path) -> Command {
 /// reads some of them: cargo would build ring and its dependents again after each command that the
 /// user gives to cargo directly.
 pub(crate) fn without_own_variables(command: &mut Command) -> &mut Command {
-    let is_own = |name: &str| ["CARGO_MANIFEST_", "CARGO_PKG_"].iter().any(|prefix| name.starts_with(prefix));
+    let is_own = |name: &str| {
+        ["CARGO_MANIFEST_", "CARGO_PKG_"].iter().any(|prefix| name.starts_with(prefix))
+    };
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_own)) {
         command.env_remove(name);
     }
@@ -51,7 +53,10 @@ mod tests {
     fn cargo_gets_none_of_the_variables_that_cargo_has_set_for_us() {
         let cargo = cargo(Path::new("/"));
         for own in ["CARGO_PKG_NAME", "CARGO_MANIFEST_DIR"] {
-            assert!(std::env::var_os(own).is_some(), "{own} is not set: was this program started without cargo?");
+            assert!(
+                std::env::var_os(own).is_some(),
+                "{own} is not set: was this program started without cargo?"
+            );
             assert!(cargo.get_envs().any(|(name, value)| name == own && value.is_none()), "{own}");
         }
         assert!(!cargo.get_envs().any(|(name, _)| name == "PATH" || name == "CARGO_HOME"));

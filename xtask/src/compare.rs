@@ -10,7 +10,8 @@ use crate::packages::{self, Program};
 use crate::test::Outcome;
 
 /// What the build of a client of etcd starts.
-const PROTOC: &[Program] = &[Program { binary: "protoc", package: "protobuf-compiler", variable: None }];
+const PROTOC: &[Program] =
+    &[Program { binary: "protoc", package: "protobuf-compiler", variable: None }];
 
 const CLIPPY: [&str; 9] = [
     "clippy",

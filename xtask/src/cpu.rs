@@ -46,7 +46,11 @@ struct Process {
 fn processes() -> HashMap<u32, Process> {
     let folders = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = folders.filter_map(|folder| folder.file_name().to_str()?.parse::<u32>().ok());
-    numbers.filter_map(|id| Some((id, process(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)?))).collect()
+    numbers
+        .filter_map(|id| {
+            Some((id, process(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)?))
+        })
+        .collect()
 }
 
 /// Reads a line of `/proc/PID/stat`: the name in parentheses may have spaces.
@@ -60,7 +64,9 @@ fn process(stat: &str) -> Option<Process> {
 /// The times of a process and of all its descendants.
 fn of_family(ancestor: u32, processes: &HashMap<u32, Process>) -> Duration {
     let parent = |id: &u32| processes.get(id).map(|process| process.parent);
-    let is_of_it = |id: u32| std::iter::successors(Some(id), parent).take(processes.len()).any(|id| id == ancestor);
+    let is_of_it = |id: u32| {
+        std::iter::successors(Some(id), parent).take(processes.len()).any(|id| id == ancestor)
+    };
     processes.iter().filter(|(id, _)| is_of_it(**id)).map(|(_, process)| process.time).sum()
 }
 
@@ -79,7 +85,13 @@ mod tests {
     #[test]
     fn the_time_of_a_program_is_that_of_all_its_descendants() {
         let second = |parent| Process { parent, time: Duration::from_secs(1) };
-        let processes = HashMap::from([(1, second(0)), (5, second(1)), (6, second(5)), (7, second(6)), (8, second(1))]);
+        let processes = HashMap::from([
+            (1, second(0)),
+            (5, second(1)),
+            (6, second(5)),
+            (7, second(6)),
+            (8, second(1)),
+        ]);
         assert_eq!(of_family(5, &processes), Duration::from_secs(3));
         assert_eq!(of_family(9, &processes), Duration::ZERO);
     }
@@ -87,8 +99,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn what_a_child_has_computed_is_counted() {
-        let mut child =
-            std::process::Command::new("sh").args(["-c", "sh -c 'while :; do :; done'; :"]).spawn().unwrap();
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "sh -c 'while :; do :; done'; :"])
+            .spawn()
+            .unwrap();
         let (id, start, mut cpu) = (child.id(), Instant::now(), Cpu::default());
         while cpu.time() < 3 * TICK {
             assert!(start.elapsed() < Duration::from_secs(500), "no time was seen");
@@ -96,7 +110,8 @@ mod tests {
             cpu.look(id);
         }
         // The shell and the shell in it.
-        let family = processes().into_iter().filter(|(_, process)| process.parent == id).map(|(id, _)| id);
+        let family =
+            processes().into_iter().filter(|(_, process)| process.parent == id).map(|(id, _)| id);
         for id in family.chain([id]).map(|id| id.to_string()) {
             std::process::Command::new("kill").args(["-KILL", &id]).status().unwrap();
         }

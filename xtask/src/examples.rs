@@ -66,14 +66,21 @@ mod tests {
 
     #[test]
     fn a_failure_names_the_example_and_how_to_repeat_it() {
-        let failing =
-            Example { package: "lockkeeper".to_owned(), name: "tickets".to_owned(), program: "/t/tickets".into() };
+        let failing = Example {
+            package: "lockkeeper".to_owned(),
+            name: "tickets".to_owned(),
+            program: "/t/tickets".into(),
+        };
         let status = |code: &str| Some(Command::new("sh").args(["-c", code]).status().unwrap());
         assert_eq!(complaint(&failing, status("exit 0")), None);
-        for (status, how) in [(status("exit 3"), "failed (exit status: 3)"), (None, "did not end within 120 s")] {
+        for (status, how) in
+            [(status("exit 3"), "failed (exit status: 3)"), (None, "did not end within 120 s")]
+        {
             let text = complaint(&failing, status).unwrap();
             assert!(
-                text.starts_with(&format!("example tickets {how}. To repeat it: cargo run -p lockkeeper")),
+                text.starts_with(&format!(
+                    "example tickets {how}. To repeat it: cargo run -p lockkeeper"
+                )),
                 "{text}"
             );
         }

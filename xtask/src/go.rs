@@ -39,7 +39,11 @@ fn build_one(module: &Path, bin: &Path) -> Result<()> {
     let go = find()?;
     let (has, needs) = (version(&go)?, needed(module)?);
     let mut build = Command::new(&go);
-    build.args(["build", "-trimpath", "-buildvcs=false", "-o"]).arg(bin).arg("./cmd/...").current_dir(module);
+    build
+        .args(["build", "-trimpath", "-buildvcs=false", "-o"])
+        .arg(bin)
+        .arg("./cmd/...")
+        .current_dir(module);
     if must_get_another(has, needs)? && std::env::var_os(TOOLCHAIN).is_none() {
         build.env(TOOLCHAIN, "auto");
     }
@@ -69,24 +73,34 @@ pub(crate) fn is_newer(made: &Path, sources: &Path) -> Result<bool> {
 
 /// One for each folder of `cmd`.
 fn programs(module: &Path) -> Result<Vec<String>> {
-    let folders = fs::read_dir(module.join("cmd")).with_context(|| format!("cannot list {}/cmd", module.display()))?;
+    let folders = fs::read_dir(module.join("cmd"))
+        .with_context(|| format!("cannot list {}/cmd", module.display()))?;
     folders.map(|folder| Ok(folder?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 /// When the last of the files in there was changed.
 fn newest(folder: &Path) -> Result<Option<SystemTime>> {
     let mut newest = None;
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
+    for entry in
+        fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?
+    {
         let entry = entry?;
         let is_folder = entry.file_type()?.is_dir();
-        let changed = if is_folder { self::newest(&entry.path())? } else { Some(entry.metadata()?.modified()?) };
+        let changed = if is_folder {
+            self::newest(&entry.path())?
+        } else {
+            Some(entry.metadata()?.modified()?)
+        };
         newest = newest.max(changed);
     }
     Ok(newest)
 }
 
 fn touch(program: &Path) -> Result<()> {
-    let file = fs::File::options().append(true).open(program).with_context(|| program.display().to_string())?;
+    let file = fs::File::options()
+        .append(true)
+        .open(program)
+        .with_context(|| program.display().to_string())?;
     file.set_modified(SystemTime::now()).with_context(|| program.display().to_string())
 }
 
@@ -118,7 +132,11 @@ fn find() -> Result<PathBuf> {
 
 fn version(go: &Path) -> Result<(u32, u32)> {
     // In a module that names a newer Go, `go env GOVERSION` would ask that version.
-    let output = Command::new(go).args(["env", "GOVERSION"]).env(TOOLCHAIN, "local").current_dir("/").output();
+    let output = Command::new(go)
+        .args(["env", "GOVERSION"])
+        .env(TOOLCHAIN, "local")
+        .current_dir("/")
+        .output();
     let output = output.with_context(|| format!("cannot run {}", go.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     numbers(text.trim().trim_start_matches("go")).with_context(|| format!("which Go is {text:?}?"))
@@ -142,8 +160,10 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 
 /// The folder in which cargo puts its builds.
 pub(crate) fn target(root: &Path) -> Result<PathBuf> {
-    let output = cargo(root).args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).output();
-    let told: Value = serde_json::from_slice(&output.context("cannot run cargo")?.stdout).context("cargo metadata")?;
+    let output =
+        cargo(root).args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).output();
+    let told: Value = serde_json::from_slice(&output.context("cannot run cargo")?.stdout)
+        .context("cargo metadata")?;
     Ok(told["target_directory"].as_str().context("cargo has no target folder")?.into())
 }
 
@@ -162,10 +182,16 @@ mod tests {
 
     #[test]
     fn a_go_that_is_too_old_gets_another_or_says_what_to_do() {
-        assert!(!must_get_another((1, 26), (1, 26)).unwrap() && !must_get_another((1, 27), (1, 26)).unwrap());
+        assert!(
+            !must_get_another((1, 26), (1, 26)).unwrap()
+                && !must_get_another((1, 27), (1, 26)).unwrap()
+        );
         assert!(must_get_another((1, 21), (1, 26)).unwrap());
         let error = must_get_another((1, 19), (1, 26)).unwrap_err().to_string();
-        assert!(error.starts_with("Go 1.19 cannot build etcd, which needs 1.26. Try: unpack"), "{error}");
+        assert!(
+            error.starts_with("Go 1.19 cannot build etcd, which needs 1.26. Try: unpack"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -15,7 +15,11 @@ use crate::test::{Total, run_tests};
 /// The tools that build the Rust etcd-client. Debian has the second one in a package of its own.
 const PROTOBUF: &[Program] = &[
     Program { binary: "protoc", package: "protobuf-compiler", variable: None },
-    Program { binary: "/usr/include/google/protobuf/any.proto", package: "libprotobuf-dev", variable: None },
+    Program {
+        binary: "/usr/include/google/protobuf/any.proto",
+        package: "libprotobuf-dev",
+        variable: None,
+    },
 ];
 
 /// Java is too large to be installed without a question.
@@ -54,7 +58,9 @@ fn build_java(project: &Path, target: &Path) -> Result<()> {
         return Ok(());
     }
     let mut maven = Command::new("mvn");
-    maven.args(["--batch-mode", "--quiet", "package"]).arg(format!("-Dtarget={}", target.display()));
+    maven
+        .args(["--batch-mode", "--quiet", "package"])
+        .arg(format!("-Dtarget={}", target.display()));
     must(maven.current_dir(project))
 }
 

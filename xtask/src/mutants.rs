@@ -24,7 +24,16 @@ const TIME_LIMIT: &str = "4";
 const THAT_MATTER: [(&str, &[&str]); 7] = [
     (
         "crates/lockkeeper/src/engine/",
-        &["--lib", "--test", "it", "--", "engine::", "memory_store::", "memory_store_by_session::", "dedicated::"],
+        &[
+            "--lib",
+            "--test",
+            "it",
+            "--",
+            "engine::",
+            "memory_store::",
+            "memory_store_by_session::",
+            "dedicated::",
+        ],
     ),
     ("crates/lockkeeper-core/src/store/", &["--lib", "--", "store::"]),
     ("crates/lockkeeper/src/backend/memory/", &["--lib", "--test", "it", "--", "memory"]),
@@ -62,7 +71,9 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
 
 /// The tests that matter for all of these files; all tests, if the files have different ones.
 fn that_matter(files: &[&String]) -> &'static [&'static str] {
-    let of = |file: &String| THAT_MATTER.iter().find(|(place, _)| file.starts_with(place)).map(|(_, tests)| *tests);
+    let of = |file: &String| {
+        THAT_MATTER.iter().find(|(place, _)| file.starts_with(place)).map(|(_, tests)| *tests)
+    };
     let all: Vec<_> = files.iter().map(|file| of(file)).collect();
     all[0].filter(|first| all.iter().all(|other| *other == Some(*first))).unwrap_or_default()
 }
@@ -78,8 +89,19 @@ fn split(args: &[String]) -> (&[String], &[String]) {
 /// stay from one run to the next, and the builds have no debug information.
 fn command(root: &Path, files: &[&String], live: bool) -> Command {
     let mut mutants = cargo(root);
-    mutants.env("CARGO_TARGET_DIR", root.join("target/mutants")).env("CARGO_PROFILE_DEV_DEBUG", "0");
-    mutants.args(["mutants", "--workspace", "--all-features", "--no-shuffle", "--jobs", "1", "--output", "target"]);
+    mutants
+        .env("CARGO_TARGET_DIR", root.join("target/mutants"))
+        .env("CARGO_PROFILE_DEV_DEBUG", "0");
+    mutants.args([
+        "mutants",
+        "--workspace",
+        "--all-features",
+        "--no-shuffle",
+        "--jobs",
+        "1",
+        "--output",
+        "target",
+    ]);
     mutants.args(["--timeout-multiplier", TIME_LIMIT, "--minimum-test-timeout", "60"]);
     mutants.args(["--exclude-re", "impl (fmt::)?(Debug|Display)"]);
     files.iter().for_each(|file| {
@@ -95,7 +117,8 @@ fn command(root: &Path, files: &[&String], live: bool) -> Command {
 fn with_live_tests(root: &Path) -> Vec<String> {
     let crates = fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
     let stores = crates.filter(|folder| folder.path().join("tests/faults").is_dir());
-    let mut packages: Vec<_> = stores.filter_map(|folder| folder.file_name().into_string().ok()).collect();
+    let mut packages: Vec<_> =
+        stores.filter_map(|folder| folder.file_name().into_string().ok()).collect();
     packages.push("lockkeeper-live".to_owned());
     packages.sort_unstable();
     packages
@@ -151,7 +174,8 @@ mod tests {
         let (one, two) = ("a.rs".to_owned(), "b.rs".to_owned());
         let words = |live| {
             let command = command(&crate::root().unwrap(), &[&one, &two], live);
-            let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+            let words: Vec<_> =
+                command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
             words.join(" ")
         };
         assert!(words(false).contains("--file a.rs --file b.rs"), "{}", words(false));

@@ -22,7 +22,8 @@ const SBIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// Installs the missing packages.
 pub(crate) fn install_missing(programs: &[Program]) -> Result<()> {
     let packages = missing(programs, |program| {
-        program.variable.is_some_and(|variable| std::env::var_os(variable).is_some()) || is_installed(program.binary)
+        program.variable.is_some_and(|variable| std::env::var_os(variable).is_some())
+            || is_installed(program.binary)
     });
     if packages.is_empty() {
         eprintln!("xtask: nothing to install");
@@ -33,8 +34,11 @@ pub(crate) fn install_missing(programs: &[Program]) -> Result<()> {
 
 /// The packages of the programs that are not there, each once.
 fn missing(programs: &[Program], is_there: impl Fn(&Program) -> bool) -> Vec<&'static str> {
-    let mut packages: Vec<_> =
-        programs.iter().filter(|program| !is_there(program)).map(|program| program.package).collect();
+    let mut packages: Vec<_> = programs
+        .iter()
+        .filter(|program| !is_there(program))
+        .map(|program| program.package)
+        .collect();
     packages.sort_unstable();
     packages.dedup();
     packages

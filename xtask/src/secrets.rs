@@ -32,9 +32,13 @@ pub(crate) fn watch(
         // have ended.
         command.process_group(0);
     }
-    let mut child: Child =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("cannot be started")?;
-    let (out, err) = (child.stdout.take().context("no output")?, child.stderr.take().context("no output")?);
+    let mut child: Child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot be started")?;
+    let (out, err) =
+        (child.stdout.take().context("no output")?, child.stderr.take().context("no output")?);
     let (found, mut ended) = (AtomicUsize::new(0), Ok(None));
     std::thread::scope(|scope| {
         scope.spawn(|| pass_on(out, see, &found));
@@ -51,7 +55,11 @@ pub(crate) fn show(line: &str, is_to_be_shown: bool) {
     }
 }
 
-fn end(child: &mut Child, limit: Option<Duration>, look: &dyn Fn(u32)) -> Result<Option<ExitStatus>> {
+fn end(
+    child: &mut Child,
+    limit: Option<Duration>,
+    look: &dyn Fn(u32),
+) -> Result<Option<ExitStatus>> {
     let start = Instant::now();
     while limit.is_none_or(|limit| start.elapsed() < limit) {
         if let Some(status) = child.try_wait()? {
@@ -75,7 +83,10 @@ fn pass_on(from: impl Read, see: See<'_>, found: &AtomicUsize) {
         let secret = SECRETS.iter().find(|secret| line.contains(**secret));
         if let Some(secret) = secret {
             found.fetch_add(1, Ordering::Relaxed);
-            see(&format!("xtask: a secret was printed: {}", line.replace(secret, "[SECRET]")), true);
+            see(
+                &format!("xtask: a secret was printed: {}", line.replace(secret, "[SECRET]")),
+                true,
+            );
         } else {
             let is_to_be_shown = section.is_to_be_shown(&line);
             see(&line, is_to_be_shown);
@@ -138,17 +149,21 @@ mod tests {
 
     #[test]
     fn what_passing_tests_printed_is_not_shown() {
-        let output =
-            "test a ... ok\n\nsuccesses:\n\n---- a stdout ----\nhello\n\nfailures:\n\n---- b ----\n\ntest result: x\n";
+        let output = "test a ... ok\n\nsuccesses:\n\n---- a stdout ----\nhello\n\nfailures:\n\n---- b ----\n\ntest result: x\n";
         let (shown, found) = passed_on(output);
-        assert!(!shown.contains("hello") && shown.contains("---- b ----") && shown.contains("test result: x"));
+        assert!(
+            !shown.contains("hello")
+                && shown.contains("---- b ----")
+                && shown.contains("test result: x")
+        );
         assert_eq!(found, 0);
     }
 
     #[test]
     fn a_secret_is_found_wherever_it_is_printed() {
         let secret = SECRETS[0];
-        let (shown, found) = passed_on(&format!("successes:\n---- a stdout ----\nredis://u:{secret}@h\n"));
+        let (shown, found) =
+            passed_on(&format!("successes:\n---- a stdout ----\nredis://u:{secret}@h\n"));
         assert_eq!(found, 1);
         assert!(shown.contains("a secret was printed") && !shown.contains(secret), "{shown}");
     }

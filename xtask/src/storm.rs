@@ -12,7 +12,8 @@ use crate::test::install;
 const STORMS: [&str; 5] = ["cluster", "cluster_kills", "etcd", "file", "sentinel"];
 
 /// The variables of a storm, by the options of the user.
-const OPTIONS: [(&str, &str); 2] = [("--seconds", "LOCKKEEPER_STORM_SECONDS"), ("--seed", "LOCKKEEPER_SEED")];
+const OPTIONS: [(&str, &str); 2] =
+    [("--seconds", "LOCKKEEPER_STORM_SECONDS"), ("--seed", "LOCKKEEPER_SEED")];
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     let (name, variables) = read(args)?;
@@ -26,7 +27,12 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
 
 /// The storm, and its variables.
 fn read(args: &[String]) -> Result<(&str, Vec<(&'static str, &str)>)> {
-    let usage = || format!("Try: cargo xtask storm NAME --seconds N --seed S, with a NAME of {}", STORMS.join(", "));
+    let usage = || {
+        format!(
+            "Try: cargo xtask storm NAME --seconds N --seed S, with a NAME of {}",
+            STORMS.join(", ")
+        )
+    };
     let mut args = args.iter().map(String::as_str);
     let name = args.next().with_context(usage)?;
     if !STORMS.contains(&name) {
@@ -37,7 +43,9 @@ fn read(args: &[String]) -> Result<(&str, Vec<(&'static str, &str)>)> {
         let known = OPTIONS.iter().find(|(known, _)| *known == option);
         let (_, variable) = known.with_context(|| format!("what is {option:?}? {}", usage()))?;
         let value = args.next().with_context(|| format!("{option} needs a number. {}", usage()))?;
-        let _: u64 = value.parse().with_context(|| format!("{option} {value} is not a number. {}", usage()))?;
+        let _: u64 = value
+            .parse()
+            .with_context(|| format!("{option} {value} is not a number. {}", usage()))?;
         variables.push((*variable, value));
     }
     Ok((name, variables))
@@ -61,7 +69,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_the_storms_that_there_are() {
-        for wrong in ["", "clutser", "cluster --seconds", "cluster --seconds x", "cluster --minutes 1"] {
+        for wrong in
+            ["", "clutser", "cluster --seconds", "cluster --seconds x", "cluster --minutes 1"]
+        {
             let error = format!("{:#}", read(&words(wrong)).unwrap_err());
             assert!(error.contains("cluster, cluster_kills, etcd, file, sentinel"), "{error}");
         }

@@ -22,7 +22,16 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
         _ => bail!("cargo xtask tables takes --check and nothing else"),
     };
     let mut test = cargo(root);
-    test.args(["test", "--quiet", "--package", "lockkeeper", "--all-features", "--locked", "--lib", TESTS]);
+    test.args([
+        "test",
+        "--quiet",
+        "--package",
+        "lockkeeper",
+        "--all-features",
+        "--locked",
+        "--lib",
+        TESTS,
+    ]);
     if check {
         test.env_remove(WRITE);
     } else {

@@ -66,9 +66,24 @@ impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Go(go) => {
-                let Go { lock, own, clients, tasks, awaited, hold, every, most, end, patience, trace } = go;
+                let Go {
+                    lock,
+                    own,
+                    clients,
+                    tasks,
+                    awaited,
+                    hold,
+                    every,
+                    most,
+                    end,
+                    patience,
+                    trace,
+                } = go;
                 let [own, awaited] = [own, awaited].map(|word| u8::from(*word));
-                write!(f, "go lock={lock} own={own} clients={clients} tasks={tasks} awaited={awaited} hold={hold} ")?;
+                write!(
+                    f,
+                    "go lock={lock} own={own} clients={clients} tasks={tasks} awaited={awaited} hold={hold} "
+                )?;
                 write!(f, "every={every} most={most} end={end} patience={patience} trace={trace}")
             }
             Self::Hold(Hold { lock, count }) => write!(f, "hold lock={lock} count={count}"),
@@ -98,7 +113,9 @@ impl FromStr for Order {
                 patience: words.get("patience")?,
                 trace: words.get("trace")?,
             }),
-            Some("hold") => Self::Hold(Hold { lock: words.get("lock")?, count: words.get("count")? }),
+            Some("hold") => {
+                Self::Hold(Hold { lock: words.get("lock")?, count: words.get("count")? })
+            }
             Some("drop") => Self::Drop,
             _ => bail!("no such order: {line}"),
         })
@@ -133,7 +150,9 @@ mod tests {
             patience: 4,
             trace: "/tmp/trace".to_owned(),
         };
-        for order in [Order::Go(go), Order::Hold(Hold { lock: "x".to_owned(), count: 3 }), Order::Drop] {
+        for order in
+            [Order::Go(go), Order::Hold(Hold { lock: "x".to_owned(), count: 3 }), Order::Drop]
+        {
             assert_eq!(order.to_string().parse::<Order>()?, order);
         }
         Ok(())

@@ -34,7 +34,10 @@ pub struct Log {
 impl Log {
     /// An empty one.
     pub fn new(client: usize) -> Self {
-        Self { cycles: Vec::with_capacity(1 << 16), current: Cycle { client: client as u64, ..Cycle::default() } }
+        Self {
+            cycles: Vec::with_capacity(1 << 16),
+            current: Cycle { client: client as u64, ..Cycle::default() },
+        }
     }
 
     /// The moment before `lock`.

@@ -27,7 +27,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for shop in ["north", "south", "east", "west"] {
         let (url, server) = (etcd.url(), redis.url());
         // Each shop is a client of its own, as if in a process of its own.
-        shops.spawn(async move { sell(shop, &url, &server).await.map_err(|error| error.to_string()) });
+        shops.spawn(
+            async move { sell(shop, &url, &server).await.map_err(|error| error.to_string()) },
+        );
     }
     let mut sold = 0;
     for shop in shops.join_all().await {
@@ -54,7 +56,10 @@ async fn sell(shop: &str, etcd: &str, redis: &str) -> Result<u32, Box<dyn Error>
             println!("{shop} has sold {sold}");
             return Ok(sold);
         }
-        asked::<()>(&mut data, &stock.write(&guard.sequencer(), &["SET", &(left - 1).to_string()])?)?;
+        asked::<()>(
+            &mut data,
+            &stock.write(&guard.sequencer(), &["SET", &(left - 1).to_string()])?,
+        )?;
         sold += 1;
         guard.release().await?;
     }
@@ -75,8 +80,15 @@ async fn refused(etcd: &Etcd, redis: &Redis) -> Result<(), Box<dyn Error>> {
     let write = write_of(&stock, &late.sequencer())?;
     let printed: (u32, String) = send(&mut data, &write)?;
     println!("the late one, token {}, is refused: token {} was there", late.token(), printed.1);
-    assert_eq!(Answer::of(printed.0.into(), Some(&printed.1))?, Answer::Stale { seen: next.token() });
-    assert!(etcd.control().get(&holds.key)?.is_none_or(|there| there.create_revision != holds.create_revision));
+    assert_eq!(
+        Answer::of(printed.0.into(), Some(&printed.1))?,
+        Answer::Stale { seen: next.token() }
+    );
+    assert!(
+        etcd.control()
+            .get(&holds.key)?
+            .is_none_or(|there| there.create_revision != holds.create_revision)
+    );
     next.release().await?;
     Ok(())
 }
@@ -90,7 +102,10 @@ async fn keeper(url: &str) -> lockkeeper::Result<Keeper> {
 }
 
 /// The answer of the command; an error if the holder has lost the lock.
-fn asked<T: redis::FromRedisValue>(data: &mut redis::Connection, call: &Call) -> Result<T, Box<dyn Error>> {
+fn asked<T: redis::FromRedisValue>(
+    data: &mut redis::Connection,
+    call: &Call,
+) -> Result<T, Box<dyn Error>> {
     let (passed, answer): (u32, T) = send(data, call)?;
     match passed {
         1 => Ok(answer),
@@ -98,7 +113,10 @@ fn asked<T: redis::FromRedisValue>(data: &mut redis::Connection, call: &Call) ->
     }
 }
 
-fn send<T: redis::FromRedisValue>(data: &mut redis::Connection, call: &Call) -> redis::RedisResult<T> {
+fn send<T: redis::FromRedisValue>(
+    data: &mut redis::Connection,
+    call: &Call,
+) -> redis::RedisResult<T> {
     let mut command = redis::cmd("EVAL");
     command.arg(call.script).arg(call.keys.len()).arg(&call.keys);
     for arg in &call.args {

@@ -50,7 +50,8 @@ async fn sell(server: &Redis, store: &RedisStore) -> Result<(), Box<dyn Error>> 
         println!("{shop} sold {sold}");
         total += sold;
     }
-    let (left, orders): (u32, u32) = (server.query(&["GET", STOCK])?, server.query(&["LLEN", ORDERS])?);
+    let (left, orders): (u32, u32) =
+        (server.query(&["GET", STOCK])?, server.query(&["LLEN", ORDERS])?);
     println!("{left} are left, and there are {orders} orders");
     assert_eq!((total, left, orders), (60, 0, 60));
     Ok(())
@@ -73,7 +74,8 @@ async fn count(server: &Redis, store: &RedisStore) -> Result<(), Box<dyn Error>>
     let keeper = Keeper::builder(store.clone()).connect().await?;
     let (lock, stock) = (keeper.mutex("inventory")?, FencedKey::new(STOCK)?);
     let write = |holder, counted: &'static str| {
-        let fenced = store.transactions().fenced(&stock, &holder).policy(Policy::default().attempts(3));
+        let fenced =
+            store.transactions().fenced(&stock, &holder).policy(Policy::default().attempts(3));
         fenced.run(move |_| {
             let changes = Changes::none().and(&["SET", STOCK, counted]);
             async move { Ok::<_, lockkeeper::Error>(changes) }

@@ -27,12 +27,19 @@ impl Dialogue {
     /// If the program cannot be started.
     pub fn start(command: &mut Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = nursery()?.adopt(command).spawn().with_context(|| format!("cannot start {command:?}"))?;
-        let (input, output) = (child.stdin.take().context("no input")?, child.stdout.take().context("no output")?);
+        let mut child = nursery()?
+            .adopt(command)
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
+        let (input, output) =
+            (child.stdin.take().context("no input")?, child.stdout.take().context("no output")?);
         let (sender, answers) = channel();
         // The thread ends with the output.
         thread::spawn(move || {
-            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+            BufReader::new(output)
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
         });
         Ok(Self { child, input, answers })
     }
@@ -52,7 +59,9 @@ impl Dialogue {
     pub fn answer(&mut self) -> Result<String> {
         self.answers.recv_timeout(TIME_LIMIT).map_err(|error| match error {
             RecvTimeoutError::Timeout => anyhow!("a program did not answer within {TIME_LIMIT:?}"),
-            RecvTimeoutError::Disconnected => anyhow!("a program has ended: {:?}", self.child.wait()),
+            RecvTimeoutError::Disconnected => {
+                anyhow!("a program has ended: {:?}", self.child.wait())
+            }
         })
     }
 
@@ -64,7 +73,9 @@ impl Dialogue {
         match self.answers.try_recv() {
             Ok(line) => Ok(Some(line)),
             Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => bail!("a program has ended: {:?}", self.child.wait()),
+            Err(TryRecvError::Disconnected) => {
+                bail!("a program has ended: {:?}", self.child.wait())
+            }
         }
     }
 

@@ -31,8 +31,11 @@ pub use self::dialogue::Dialogue;
 pub use self::etcd::{Control, Entry, Etcd, EtcdBuilder};
 pub use self::program::{Program, interop_binary, lockkeeper_binary};
 pub use self::proxy::{Act, Message, Proxy, Seen, Way};
-pub use self::redis::{Cluster, ClusterBuilder, Redis, RedisBuilder, Sentinel, SentinelBuilder, StandingClock};
+pub use self::redis::{
+    Cluster, ClusterBuilder, Redis, RedisBuilder, Sentinel, SentinelBuilder, StandingClock,
+};
 pub use self::server::Server;
 pub use self::shared::{
-    Servers, cluster, etcd, etcd_debian, etcd_oldest, etcd_three, etcd_tls, redis, redis_tls, sentinel,
+    Servers, cluster, etcd, etcd_debian, etcd_oldest, etcd_three, etcd_tls, redis, redis_tls,
+    sentinel,
 };

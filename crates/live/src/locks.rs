@@ -38,7 +38,9 @@ pub async fn within<T>(limit: Duration, what: impl IntoFuture<Output = T>) -> T 
 /// # Panics
 /// If the guard is lost, or no renewal succeeds in time.
 pub async fn renewed(guard: &Guard) {
-    let renew = async { while guard.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {} };
+    let renew = async {
+        while guard.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {}
+    };
     within(TIME_LIMIT, renew).await;
     guard.check().unwrap();
 }
@@ -116,7 +118,8 @@ pub async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Guard>> {
     let waiting = tokio::spawn(async move {
         loop {
             match mutex.lock().await {
-                Err(error) if error.kind() == ErrorKind::Unavailable && !seen.load(Ordering::SeqCst) => {}
+                Err(error)
+                    if error.kind() == ErrorKind::Unavailable && !seen.load(Ordering::SeqCst) => {}
                 ended => return ended,
             }
         }
@@ -132,7 +135,8 @@ pub async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Guard>> {
 /// # Panics
 /// If they get several ids, or an error.
 pub async fn asked_together(stores: Vec<Arc<dyn Store>>) -> StoreId {
-    let mut asking: JoinSet<_> = stores.into_iter().map(|store| async move { store.id().await.unwrap() }).collect();
+    let mut asking: JoinSet<_> =
+        stores.into_iter().map(|store| async move { store.id().await.unwrap() }).collect();
     let first = asking.join_next().await.unwrap().unwrap();
     while let Some(id) = asking.join_next().await {
         assert_eq!(id.unwrap(), first);

@@ -53,7 +53,10 @@ pub(crate) fn nursery() -> Result<&'static Nursery> {
 
 impl Nursery {
     fn open() -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("lockkeeper-live-").tempdir().context("no folder for servers")?;
+        let folder = tempfile::Builder::new()
+            .prefix("lockkeeper-live-")
+            .tempdir()
+            .context("no folder for servers")?;
         let mut watchdog = Command::new("sh")
             .args(["-c", WATCHDOG, "watchdog"])
             .arg(folder.path())

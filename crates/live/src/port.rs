@@ -38,7 +38,8 @@ pub(crate) fn free() -> Result<u16> {
     let range = (first_outgoing().saturating_sub(FIRST) / 2).clamp(1, BUS.into());
     for _ in 0..range {
         // Each process begins at another port, and gives a port again only after a full round.
-        let number = process::id().wrapping_mul(101).wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
+        let number =
+            process::id().wrapping_mul(101).wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
         let Ok(port) = u16::try_from(FIRST + number % range) else { continue };
         let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
         if is_free(port) && is_free(bus(port)) {

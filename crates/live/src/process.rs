@@ -50,10 +50,14 @@ pub(crate) struct Process {
 impl Process {
     /// Starts the server. Its output is appended to `log`.
     pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(log).context("cannot write a log")?;
+        let file =
+            OpenOptions::new().create(true).append(true).open(log).context("cannot write a log")?;
         let other = file.try_clone().context("cannot write a log")?;
         let command = command.stdin(Stdio::null()).stdout(file).stderr(other);
-        let child = nursery()?.adopt(command).spawn().with_context(|| format!("cannot start {command:?}"))?;
+        let child = nursery()?
+            .adopt(command)
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
         Ok(Self { child, log: log.to_owned() })
     }
 
@@ -68,7 +72,10 @@ impl Process {
 
     /// The output of the server.
     pub(crate) fn log(&self) -> String {
-        fs::read(&self.log).map_or_else(|error| error.to_string(), |text| String::from_utf8_lossy(&text).into_owned())
+        fs::read(&self.log).map_or_else(
+            |error| error.to_string(),
+            |text| String::from_utf8_lossy(&text).into_owned(),
+        )
     }
 
     /// # Errors
@@ -86,7 +93,8 @@ impl Process {
         let tasks = format!("/proc/{}/task", self.id());
         eventually("a stopped server stands", || {
             self.must_run()?;
-            let threads: Vec<_> = fs::read_dir(&tasks).context("cannot look at the threads")?.flatten().collect();
+            let threads: Vec<_> =
+                fs::read_dir(&tasks).context("cannot look at the threads")?.flatten().collect();
             Ok(threads.iter().all(|thread| state(&thread.path()) == Some('T')).then_some(()))
         })
     }
@@ -113,7 +121,8 @@ impl Process {
     fn signal(&mut self, signal: Signal) -> Result<()> {
         // The child is not reaped yet, so it still has this process id.
         self.must_run()?;
-        kill_process(Pid::from_child(&self.child), signal).with_context(|| format!("cannot send {signal:?}"))
+        kill_process(Pid::from_child(&self.child), signal)
+            .with_context(|| format!("cannot send {signal:?}"))
     }
 }
 

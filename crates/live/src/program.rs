@@ -31,10 +31,15 @@ impl Program {
             return named;
         }
         let path = env::var_os("PATH").unwrap_or_default();
-        let mut addresses =
-            env::split_paths(&path).chain(SBIN.map(Into::into)).map(|position| position.join(self.binary));
+        let mut addresses = env::split_paths(&path)
+            .chain(SBIN.map(Into::into))
+            .map(|position| position.join(self.binary));
         addresses.find(|program| program.is_file()).ok_or_else(|| {
-            anyhow!("{} is not installed. Try: cargo xtask test, or apt-get install {}", self.binary, self.packages)
+            anyhow!(
+                "{} is not installed. Try: cargo xtask test, or apt-get install {}",
+                self.binary,
+                self.packages
+            )
         })
     }
 }
@@ -54,13 +59,16 @@ pub fn interop_binary(path: &str) -> Result<PathBuf> {
     // target/debug/deps/it-0123456789abcdef, or one folder deeper if cargo builds for another kind
     // of machine.
     let mut addresses = test.ancestors().map(|folder| folder.join("interop").join(path));
-    addresses.find(|program| program.is_file()).ok_or_else(|| anyhow!("{path} is not built. Try: cargo xtask interop"))
+    addresses
+        .find(|program| program.is_file())
+        .ok_or_else(|| anyhow!("{path} is not built. Try: cargo xtask interop"))
 }
 
 /// The path in a variable, if the variable is set.
 fn named(variable: &str) -> Option<Result<PathBuf>> {
     let named = PathBuf::from(env::var_os(variable)?);
-    let problem = || anyhow!("{variable} names {}, which is no file. Try: its whole path", named.display());
+    let problem =
+        || anyhow!("{variable} names {}, which is no file. Try: its whole path", named.display());
     Some(named.is_file().then(|| named.clone()).ok_or_else(problem))
 }
 
@@ -76,5 +84,8 @@ pub fn lockkeeper_binary() -> Result<PathBuf> {
     if program.is_file() {
         return Ok(program);
     }
-    Err(anyhow!("{} is missing. Try: cargo test --workspace, or cargo build -p lockkeeper-cli", program.display()))
+    Err(anyhow!(
+        "{} is missing. Try: cargo test --workspace, or cargo build -p lockkeeper-cli",
+        program.display()
+    ))
 }

@@ -108,7 +108,10 @@ pub fn etcd_oldest() -> Result<&'static Etcd> {
 }
 
 /// The first caller starts the server; a second caller waits meanwhile.
-fn shared<T>(cell: &'static OnceLock<Result<T, String>>, start: fn() -> Result<T>) -> Result<&'static T> {
+fn shared<T>(
+    cell: &'static OnceLock<Result<T, String>>,
+    start: fn() -> Result<T>,
+) -> Result<&'static T> {
     let started = cell.get_or_init(|| start().map_err(|error| format!("{error:#}")));
     started.as_ref().map_err(|error| anyhow!("{error}"))
 }

@@ -49,9 +49,14 @@ mod tests {
 
     #[test]
     fn what_the_manual_shows_is_understood() {
-        for (text, millis) in
-            [("500ms", 500), ("30s", 30_000), ("5m", 300_000), ("1h30m", 5_400_000), ("30", 30_000), ("0", 0)]
-        {
+        for (text, millis) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("5m", 300_000),
+            ("1h30m", 5_400_000),
+            ("30", 30_000),
+            ("0", 0),
+        ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
             assert_eq!(parse_limit(text), Ok(Limit::For(Duration::from_millis(millis))), "{text}");
         }
@@ -60,7 +65,19 @@ mod tests {
 
     #[test]
     fn an_error_names_what_is_allowed() {
-        for text in ["", "forever", "5x", "s", "30m1h", "1s1s", "1h30", "-1", ".5", "1 s", "99999999999999999999"] {
+        for text in [
+            "",
+            "forever",
+            "5x",
+            "s",
+            "30m1h",
+            "1s1s",
+            "1h30",
+            "-1",
+            ".5",
+            "1 s",
+            "99999999999999999999",
+        ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains("500ms, 30s, 5m, 1h30m"), "{text:?}: {error}");
         }
@@ -69,8 +86,13 @@ mod tests {
 
     #[test]
     fn people_read_two_units() {
-        for (millis, text) in [(120, "120ms"), (8412, "8.4s"), (30_000, "30s"), (93_001, "1m33s"), (5_400_000, "1h30m")]
-        {
+        for (millis, text) in [
+            (120, "120ms"),
+            (8412, "8.4s"),
+            (30_000, "30s"),
+            (93_001, "1m33s"),
+            (5_400_000, "1h30m"),
+        ] {
             assert_eq!(human(Duration::from_millis(millis)), text);
         }
     }

@@ -113,7 +113,9 @@ impl From<ErrorKind> for Exit {
     fn from(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::Timeout | ErrorKind::QueueFull => Self::Busy(Self::BUSY),
-            ErrorKind::Unavailable | ErrorKind::SessionLost | ErrorKind::Closed => Self::Unavailable,
+            ErrorKind::Unavailable | ErrorKind::SessionLost | ErrorKind::Closed => {
+                Self::Unavailable
+            }
             ErrorKind::Denied => Self::Denied,
             // The error is about a NAME or an option; the code that connects knows that there it is
             // about the URL.

@@ -10,7 +10,8 @@ use crate::args::Global;
 /// The variables for the command. The command inherits the other variables of the environment
 /// anyway.
 pub(crate) fn variables(global: &Global) -> Vec<(&'static str, String)> {
-    let config = global.config.as_deref().and_then(|path| Some(absolute(path).ok()?.to_str()?.to_owned()));
+    let config =
+        global.config.as_deref().and_then(|path| Some(absolute(path).ok()?.to_str()?.to_owned()));
     let known = [
         global.store.as_deref().map(store),
         config.map(|path| ("LOCKKEEPER_CONFIG", path)),
@@ -22,7 +23,9 @@ pub(crate) fn variables(global: &Global) -> Vec<(&'static str, String)> {
 /// A name of the configuration, or a URL: a relative path would name another file once the command
 /// changes its directory.
 fn store(typed: &str) -> (&'static str, String) {
-    let Ok(mut url) = typed.parse::<StoreUrl>() else { return ("LOCKKEEPER_STORE", typed.to_owned()) };
+    let Ok(mut url) = typed.parse::<StoreUrl>() else {
+        return ("LOCKKEEPER_STORE", typed.to_owned());
+    };
     if url.has_password() {
         // A URL with a password must not be visible to every user; no store at all is better than
         // another store.

@@ -27,14 +27,17 @@ impl HandleFile {
     pub(crate) fn prepare(path: &Path) -> Result<Self, Failure> {
         match fs::symlink_metadata(path) {
             Ok(_) => return Err(is_taken(path)),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unwritable(path, &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(unwritable(path, &error));
+            }
             // A path with a slash at the end names a folder.
             Err(_) if path.as_os_str().as_bytes().ends_with(b"/") => {
                 return Err(unwritable(path, &io::ErrorKind::IsADirectory.into()));
             }
             Err(_) => {}
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder =
+            path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let temporary = NamedTempFile::with_prefix_in(".lockkeeper-", folder);
         let temporary = temporary.map_err(|error| unwritable(path, &error))?;
         Ok(Self { path: path.to_owned(), temporary })
@@ -57,15 +60,20 @@ impl HandleFile {
 
 /// The handle in a file.
 pub(crate) fn read(path: &Path, verbosity: Verbosity) -> Result<Handle, Failure> {
-    let unreadable = |error| failed(path, "cannot be read", &error, "the file that `lockkeeper acquire` wrote");
+    let unreadable =
+        |error| failed(path, "cannot be read", &error, "the file that `lockkeeper acquire` wrote");
     let file = File::open(path).map_err(unreadable)?;
     let is_open = file.metadata().is_ok_and(|meta| meta.is_file() && meta.mode() & 0o077 != 0);
     let text = small_file::read(file).map_err(unreadable)?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
-    let handle = line.parse().map_err(|error| Failure::config(format!("{}: {error}", shown(path))))?;
+    let handle =
+        line.parse().map_err(|error| Failure::config(format!("{}: {error}", shown(path))))?;
     // Refusing the file would keep a lock that is to be released.
     if is_open && verbosity >= Verbosity::Warnings {
-        complain(&format!("{} is open to others, who could release the lock. Try: chmod 600", shown(path)));
+        complain(&format!(
+            "{} is open to others, who could release the lock. Try: chmod 600",
+            shown(path)
+        ));
     }
     Ok(handle)
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use lockkeeper::duration::format_duration;
 use lockkeeper::store::{Capabilities, SessionSpec, Store as _};
-use lockkeeper::{Error, ErrorKind, Event, FileStore, Keeper, KeeperBuilder, LockInfo, MemoryStore};
+use lockkeeper::{
+    Error, ErrorKind, Event, FileStore, Keeper, KeeperBuilder, LockInfo, MemoryStore,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::duration::human;
@@ -84,7 +86,9 @@ impl Away {
         match event {
             Event::Jeopardy => away.is_now = true,
             Event::ClaimFailed { error, .. } => away.why = Some((*error).clone()),
-            Event::Recovered | Event::Queued { .. } | Event::Acquired { .. } => *away = Outage::default(),
+            Event::Recovered | Event::Queued { .. } | Event::Acquired { .. } => {
+                *away = Outage::default()
+            }
             _ => {}
         }
     }
@@ -94,8 +98,14 @@ impl Away {
         let away = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Outage { is_now: true, why } = away else { return Ok(()) };
         let says = why.as_ref().map(|why| format!(" ({})", why.message())).unwrap_or_default();
-        let remedy = why.as_ref().and_then(Error::remedy).unwrap_or("repeat the command when the store is back");
-        let message = format!("lock {name:?}: not acquired within {}, and the store does not answer", human(waited));
+        let remedy = why
+            .as_ref()
+            .and_then(Error::remedy)
+            .unwrap_or("repeat the command when the store is back");
+        let message = format!(
+            "lock {name:?}: not acquired within {}, and the store does not answer",
+            human(waited)
+        );
         Err(Failure::new(Exit::Unavailable, format!("{message}{says}. Try: {remedy}")))
     }
 }
@@ -163,7 +173,9 @@ pub(crate) fn is_missing(settings: &Settings) -> Result<bool, Failure> {
 fn warn_of_missing(settings: &Settings) {
     let url = &settings.store.url;
     if settings.verbosity >= Verbosity::Warnings {
-        complain(&format!("{url} is not there yet, so nobody holds a lock in it. Try: the --store of the holders"));
+        complain(&format!(
+            "{url} is not there yet, so nobody holds a lock in it. Try: the --store of the holders"
+        ));
     }
 }
 
@@ -225,7 +237,9 @@ fn noting(builder: KeeperBuilder, can: &Arc<OnceLock<Capabilities>>) -> KeeperBu
 /// be set yet, and some of several servers may not have started yet.
 fn may_pass(error: &Error, hosts: usize) -> bool {
     let says = |words: &str| error.message().contains(words);
-    let is_refused = hosts == 1 && REFUSED_CERTIFICATES.iter().any(|words| says(words)) && !says("not valid yet");
+    let is_refused = hosts == 1
+        && REFUSED_CERTIFICATES.iter().any(|words| says(words))
+        && !says("not valid yet");
     error.kind() == ErrorKind::Unavailable && !is_refused
 }
 
@@ -246,7 +260,8 @@ async fn connection(settings: &Settings, builder: KeeperBuilder) -> Result<Conne
 }
 
 fn builder(settings: &Settings, terms: Terms) -> Result<KeeperBuilder, Failure> {
-    let mut builder = Keeper::from_url(&settings.store.url).map_err(configured)?.owner(settings.owner.clone());
+    let mut builder =
+        Keeper::from_url(&settings.store.url).map_err(configured)?.owner(settings.owner.clone());
     match &settings.prefix {
         _ if terms.whole_names => builder = builder.prefix(""),
         Some(prefix) => builder = builder.prefix(prefix),

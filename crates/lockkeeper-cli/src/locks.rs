@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{
-    Acquire, Acquired, Election, Guard, Keeper, Leadership, LockName, Lost, LostReason, MultiBuilder, MultiGuard,
-    MultiLock,
+    Acquire, Acquired, Election, Guard, Keeper, Leadership, LockName, Lost, LostReason,
+    MultiBuilder, MultiGuard, MultiLock,
 };
 use tokio::time::timeout;
 
@@ -62,7 +62,12 @@ pub(crate) struct Attempt<'a> {
 
 impl Locks {
     /// A name that was typed twice counts once.
-    pub(crate) fn of(keeper: &Keeper, typed: &[String], wanted: Wanted<'_>, owner: &str) -> Result<Self, Failure> {
+    pub(crate) fn of(
+        keeper: &Keeper,
+        typed: &[String],
+        wanted: Wanted<'_>,
+        owner: &str,
+    ) -> Result<Self, Failure> {
         let mut names = Names::new();
         for typed in typed {
             let full = keeper.mutex(typed.as_str())?.name().clone();
@@ -252,7 +257,8 @@ impl Lease for Holding {
 
     fn loss(&self) -> Option<LostReason> {
         let errors = self.guard.each().iter().filter_map(|guard| guard.check().err());
-        let reasons = errors.map(|error| error.lost_reason().cloned().unwrap_or(LostReason::Expired));
+        let reasons =
+            errors.map(|error| error.lost_reason().cloned().unwrap_or(LostReason::Expired));
         // A certain loss counts before an uncertain one.
         reasons.min_by_key(|reason| !is_certain(reason))
     }
@@ -262,7 +268,8 @@ impl Lease for Holding {
     }
 
     async fn given_away(&self) {
-        let mut each: Vec<_> = self.guard.each().iter().map(|guard| Box::pin(guard.given_away())).collect();
+        let mut each: Vec<_> =
+            self.guard.each().iter().map(|guard| Box::pin(guard.given_away())).collect();
         poll_fn(|cx| {
             let is_one = each.iter_mut().any(|given_away| given_away.as_mut().poll(cx).is_ready());
             if is_one { Poll::Ready(()) } else { Poll::Pending }

@@ -57,7 +57,12 @@ fn main() -> ExitCode {
 fn explain(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         let is_help = error.kind() == clap::error::ErrorKind::DisplayHelp;
-        let args = || std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>();
+        let args = || {
+            std::env::args_os()
+                .skip(1)
+                .map(|arg| arg.to_string_lossy().into_owned())
+                .collect::<Vec<_>>()
+        };
         let text = if is_help { args::help(&args()) } else { error.render().to_string() };
         return match output::answer(&text) {
             Ok(()) => Exit::Ok,
@@ -79,17 +84,39 @@ fn start(cli: &Cli) -> Exit {
     let ending = match &cli.command {
         Command::Run(args) => run(cli, args.into()),
         Command::Elect(args) => run(cli, args.into()),
-        Command::Inspect(args) => with_settings(cli, async |settings| cmd::inspect::inspect(args, settings).await),
-        Command::Leader(args) => with_settings(cli, async |settings| cmd::leader::leader(args, settings).await),
-        Command::List(args) => with_settings(cli, async |settings| cmd::list::list(args, settings).await),
-        Command::Acquire(args) => with_settings(cli, async |settings| cmd::handle::acquire(args, settings).await),
-        Command::Renew(args) => with_settings(cli, async |settings| cmd::handle::renew(args, settings).await),
-        Command::Release(args) => with_settings(cli, async |settings| cmd::handle::release(args, settings).await),
-        Command::Watch(args) => with_settings(cli, async |settings| cmd::watch::watch(args, settings).await),
-        Command::Check(args) => with_settings(cli, async |settings| cmd::check::check(args, settings).await),
-        Command::Break(args) => with_settings(cli, async |settings| cmd::break_lock::break_lock(args, settings).await),
-        Command::Request(args) => with_settings(cli, async |settings| cmd::request::request(args, settings).await),
-        Command::Bench(args) => with_settings(cli, async |settings| cmd::bench::bench(args, settings).await),
+        Command::Inspect(args) => {
+            with_settings(cli, async |settings| cmd::inspect::inspect(args, settings).await)
+        }
+        Command::Leader(args) => {
+            with_settings(cli, async |settings| cmd::leader::leader(args, settings).await)
+        }
+        Command::List(args) => {
+            with_settings(cli, async |settings| cmd::list::list(args, settings).await)
+        }
+        Command::Acquire(args) => {
+            with_settings(cli, async |settings| cmd::handle::acquire(args, settings).await)
+        }
+        Command::Renew(args) => {
+            with_settings(cli, async |settings| cmd::handle::renew(args, settings).await)
+        }
+        Command::Release(args) => {
+            with_settings(cli, async |settings| cmd::handle::release(args, settings).await)
+        }
+        Command::Watch(args) => {
+            with_settings(cli, async |settings| cmd::watch::watch(args, settings).await)
+        }
+        Command::Check(args) => {
+            with_settings(cli, async |settings| cmd::check::check(args, settings).await)
+        }
+        Command::Break(args) => {
+            with_settings(cli, async |settings| cmd::break_lock::break_lock(args, settings).await)
+        }
+        Command::Request(args) => {
+            with_settings(cli, async |settings| cmd::request::request(args, settings).await)
+        }
+        Command::Bench(args) => {
+            with_settings(cli, async |settings| cmd::bench::bench(args, settings).await)
+        }
         Command::Doctor => with_settings(cli, async |settings| cmd::doctor::doctor(settings).await),
         // These commands need only the program, so no setting can prevent them.
         Command::Completions(args) => cmd::completions::completions(args),
@@ -120,7 +147,9 @@ fn run(cli: &Cli, task: Task<'_>) -> Result<Exit, Failure> {
     };
     let reporter = Reporter::new(task.names, sinks.clone(), Verbosity::Errors);
     let log = sinks.stderr.clone();
-    let ending = opened.and_then(|()| with_log(cli, &log, async |settings| cmd::run::run(task, settings, sinks).await));
+    let ending = opened.and_then(|()| {
+        with_log(cli, &log, async |settings| cmd::run::run(task, settings, sinks).await)
+    });
     let exit = ending.unwrap_or_else(|failure| {
         reporter.complain(&failure.message);
         failure.exit
@@ -129,7 +158,10 @@ fn run(cli: &Cli, task: Task<'_>) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-fn with_settings(cli: &Cli, command: impl AsyncFnOnce(&Settings) -> Result<Exit, Failure>) -> Result<Exit, Failure> {
+fn with_settings(
+    cli: &Cli,
+    command: impl AsyncFnOnce(&Settings) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
     let log = Sink::stderr(cli.global.json)?;
     let ending = with_log(cli, &log, command);
     log.flush(LAST_LINES);
@@ -163,11 +195,15 @@ fn with_log(
 
 fn write_log(filter: Option<&str>, log: &Sink) -> Result<(), Failure> {
     let Some(filter) = filter else { return Ok(()) };
-    let filter = EnvFilter::builder()
-        .parse(filter)
-        .map_err(|error| Failure::config(format!("LOCKKEEPER_LOG: {error}. Try: error, warn, info, debug or trace")))?;
+    let filter = EnvFilter::builder().parse(filter).map_err(|error| {
+        Failure::config(format!("LOCKKEEPER_LOG: {error}. Try: error, warn, info, debug or trace"))
+    })?;
     let colours = output::colours(&io::stderr());
     let log = log.clone();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || Log(log.clone())).with_ansi(colours).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(move || Log(log.clone()))
+        .with_ansi(colours)
+        .init();
     Ok(())
 }

@@ -54,7 +54,8 @@ impl Around {
         if wait == Some(Limit::For(Duration::ZERO)) {
             return Ok(());
         }
-        let around: Vec<Sequencer> = self.lines.iter().filter_map(|line| line.parse().ok()).collect();
+        let around: Vec<Sequencer> =
+            self.lines.iter().filter_map(|line| line.parse().ok()).collect();
         for (name, typed) in names {
             // Sequencers have full names.
             let full = keeper.mutex(name)?.full_name();
@@ -63,8 +64,9 @@ impl Around {
                 continue;
             }
             let Ok(info) = keeper.inspect(name).await else { continue };
-            let is_around =
-                |holder: &&HolderInfo| !holder.kept && around.iter().any(|held| Some(held.token()) == holder.token);
+            let is_around = |holder: &&HolderInfo| {
+                !holder.kept && around.iter().any(|held| Some(held.token()) == holder.token)
+            };
             let around: Vec<_> = info.holders.iter().filter(is_around).collect();
             if let Some(why) = would_wait(&info, &around, mode, wait) {
                 return Err(Failure::usage(format!(
@@ -80,7 +82,12 @@ impl Around {
 /// Why such a wait would last for as long as these holders hold the lock, if it would: they exclude
 /// the claim themselves, or they exclude a waiter before the claim in the queue. A limited wait
 /// behind a waiter ends by itself. The store refuses kinds that do not go together.
-fn would_wait(info: &LockInfo, around: &[&HolderInfo], mode: ModeArgs, wait: Option<Limit>) -> Option<String> {
+fn would_wait(
+    info: &LockInfo,
+    around: &[&HolderInfo],
+    mode: ModeArgs,
+    wait: Option<Limit>,
+) -> Option<String> {
     let (weight, capacity) = match mode {
         ModeArgs { permits: Some(Permits { count, of }), .. } => (count, Some(of)),
         ModeArgs { shared: true, .. } => (1, None),
@@ -92,8 +99,12 @@ fn would_wait(info: &LockInfo, around: &[&HolderInfo], mode: ModeArgs, wait: Opt
     if let Some(Limit::For(_)) = wait {
         return None;
     }
-    let ahead = info.waiters.iter().find(|waiter| keep_out(around, waiter.weight, waiter.capacity))?;
-    Some(format!("{} waits for that, and this wait would be behind that waiter", printable(&ahead.owner)))
+    let ahead =
+        info.waiters.iter().find(|waiter| keep_out(around, waiter.weight, waiter.capacity))?;
+    Some(format!(
+        "{} waits for that, and this wait would be behind that waiter",
+        printable(&ahead.owner)
+    ))
 }
 
 /// Returns whether these holders alone exclude a claim of this weight and capacity. Other holders
@@ -105,7 +116,8 @@ fn keep_out(around: &[&HolderInfo], weight: u32, capacity: Option<u32>) -> bool 
         (None, None) => u32::MAX,
         _ => return false,
     };
-    around.iter().map(|holder| u64::from(holder.weight)).sum::<u64>() + u64::from(weight) > u64::from(most)
+    around.iter().map(|holder| u64::from(holder.weight)).sum::<u64>() + u64::from(weight)
+        > u64::from(most)
 }
 
 #[cfg(test)]

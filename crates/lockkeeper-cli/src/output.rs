@@ -39,7 +39,10 @@ pub(crate) fn notice(message: &str, json: bool) -> String {
         return complaint(message);
     }
     let time = format!("{:.3}", Timestamp::now());
-    format!("{}\n", serde_json::json!({ "event": "notice", "time": time, "message": redact(message) }))
+    format!(
+        "{}\n",
+        serde_json::json!({ "event": "notice", "time": time, "message": redact(message) })
+    )
 }
 
 /// The answer, on stdout.
@@ -61,7 +64,8 @@ pub(crate) fn answer(text: &str) -> Result<(), Failure> {
 
 /// One line of JSON.
 pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
-    let line = serde_json::to_string(value).map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+    let line = serde_json::to_string(value)
+        .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
     Ok(line + "\n")
 }
 
@@ -91,7 +95,9 @@ impl Tone {
 /// user has not refused them.
 pub(crate) fn colours(to: &impl IsTerminal) -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    to.is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    to.is_terminal()
+        && !is_set("NO_COLOR")
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Cells in columns, two spaces apart; the last column has any width. No text is ever cut: a column
@@ -128,9 +134,15 @@ impl Columns {
         self.make_room(cells.iter().map(|(cell, _)| *cell));
         let last = cells.iter().rposition(|(cell, _)| !cell.is_empty());
         let mut line = String::new();
-        for (column, (cell, tone)) in cells.iter().enumerate().take_while(|(column, _)| Some(*column) <= last) {
+        for (column, (cell, tone)) in
+            cells.iter().enumerate().take_while(|(column, _)| Some(*column) <= last)
+        {
             let style = if self.colours { tone.style() } else { Style::new() };
-            let room = if Some(column) == last { 0 } else { self.widths[column] + 2 - cell.chars().count() };
+            let room = if Some(column) == last {
+                0
+            } else {
+                self.widths[column] + 2 - cell.chars().count()
+            };
             line.push_str(&format!("{style}{cell}{style:#}{:room$}", ""));
         }
         line + "\n"
@@ -165,7 +177,10 @@ pub(crate) fn width(of: impl AsFd) -> Option<usize> {
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
-        match lines.last_mut().filter(|line| line.chars().count() + 1 + word.chars().count() <= width) {
+        match lines
+            .last_mut()
+            .filter(|line| line.chars().count() + 1 + word.chars().count() <= width)
+        {
             Some(line) => *line = format!("{line} {word}"),
             None => lines.push(word.to_owned()),
         }
@@ -178,7 +193,9 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(char::is_control) {
         return Cow::Borrowed(text);
     }
-    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+        .collect()
 }
 
 /// Removes the password, and every parameter that looks like a password, from every URL in a text.
@@ -189,7 +206,9 @@ pub(crate) fn redact(text: &str) -> Cow<'_, str> {
 
 fn without_parameters(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
-    let words = text.split(|c: char| c.is_whitespace() || "\"'".contains(c)).filter(|word| word.contains("://"));
+    let words = text
+        .split(|c: char| c.is_whitespace() || "\"'".contains(c))
+        .filter(|word| word.contains("://"));
     // An error puts a colon after the URL.
     let words = words.map(|word| word.strip_suffix(':').unwrap_or(word));
     let urls = words.filter_map(|word| Some((word.to_owned(), word.parse::<StoreUrl>().ok()?)));
@@ -214,7 +233,11 @@ fn password(text: &str) -> Option<(&str, &str, &str)> {
         let rest = &text[start..];
         let url = &rest[..rest.find(|c: char| c.is_whitespace() || c == '"').unwrap_or(rest.len())];
         if let Some((colon, at)) = password_in(url) {
-            return Some((&text[..=start + colon], &text[start + colon + 1..start + at], &text[start + at..]));
+            return Some((
+                &text[..=start + colon],
+                &text[start + colon + 1..start + at],
+                &text[start + at..],
+            ));
         }
     }
     None
@@ -250,12 +273,18 @@ mod tests {
             ("at redis://me:p@w@h, gone", "at redis://me:***@h, gone"),
             ("redis://me:p/w@h", "redis://me:***@h"),
             ("a://u:1@h and b://u:2@h", "a://u:***@h and b://u:***@h"),
-            ("redis+sentinel://h/m?sentinel-password=pw", "redis+sentinel://h/m?sentinel-password=***"),
+            (
+                "redis+sentinel://h/m?sentinel-password=pw",
+                "redis+sentinel://h/m?sentinel-password=***",
+            ),
         ] {
             assert_eq!(redact(text), redacted);
             assert!(has_password(text));
         }
-        assert_eq!(redact("no 'mysql://h?auth-token=pw' found"), "no 'mysql://h?auth-token=***' found");
+        assert_eq!(
+            redact("no 'mysql://h?auth-token=pw' found"),
+            "no 'mysql://h?auth-token=***' found"
+        );
     }
 
     #[test]
@@ -283,7 +312,10 @@ mod tests {
     #[test]
     fn colours_take_no_room_and_lines_that_follow_keep_the_columns() {
         let mut columns = Columns::new(true);
-        assert_eq!(columns.line(&[("held", Tone::Busy), ("a", Tone::Plain)]), "\u{1b}[33mheld\u{1b}[0m  a\n");
+        assert_eq!(
+            columns.line(&[("held", Tone::Busy), ("a", Tone::Plain)]),
+            "\u{1b}[33mheld\u{1b}[0m  a\n"
+        );
         let mut columns = Columns::default();
         assert_eq!(columns.line(&[("long", Tone::Busy), ("a", Tone::Plain)]), "long  a\n");
         assert_eq!(columns.line(&[("x", Tone::Free), ("b", Tone::Plain)]), "x     b\n");

@@ -25,14 +25,17 @@ pub(crate) fn of(file: &Path) -> &'static str {
 }
 
 fn is_in_container() -> bool {
-    MARKS.iter().any(|mark| Path::new(mark).exists()) || VARIABLES.iter().any(|name| std::env::var_os(name).is_some())
+    MARKS.iter().any(|mark| Path::new(mark).exists())
+        || VARIABLES.iter().any(|name| std::env::var_os(name).is_some())
 }
 
 /// The file and its folder may not exist yet.
 fn is_on_a_containers_file_system(file: &Path) -> bool {
     let there = file.ancestors().find_map(|path| statfs(path).ok());
     // The field has another type on each architecture; the numbers have 32 bits.
-    there.is_some_and(|system| u32::try_from(system.f_type & 0xffff_ffff).is_ok_and(|it| OF_A_CONTAINER.contains(&it)))
+    there.is_some_and(|system| {
+        u32::try_from(system.f_type & 0xffff_ffff).is_ok_and(|it| OF_A_CONTAINER.contains(&it))
+    })
 }
 
 #[cfg(test)]

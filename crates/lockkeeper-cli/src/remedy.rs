@@ -19,7 +19,10 @@ pub(crate) fn know(global: &Global) {
 }
 
 fn options(global: &Global) -> String {
-    let config = global.config.as_deref().map(|path| format!(" --config {}", quoted(&path.to_string_lossy())));
+    let config = global
+        .config
+        .as_deref()
+        .map(|path| format!(" --config {}", quoted(&path.to_string_lossy())));
     let store = global.store.as_deref().map(|store| format!(" -S {}", quoted(store)));
     config.into_iter().chain(store).collect()
 }
@@ -33,9 +36,10 @@ pub(crate) fn completed(line: &str) -> Cow<'_, str> {
 fn with_options<'a>(line: &'a str, options: &str) -> Cow<'a, str> {
     let at = line.rfind("Try: ").filter(|_| !options.is_empty());
     match at.map(|at| line.split_at(at)) {
-        Some((problem, remedy)) if remedy.contains(DOCTOR) => {
-            Cow::Owned(format!("{problem}{}", remedy.replace(DOCTOR, &format!("{DOCTOR}{options}"))))
-        }
+        Some((problem, remedy)) if remedy.contains(DOCTOR) => Cow::Owned(format!(
+            "{problem}{}",
+            remedy.replace(DOCTOR, &format!("{DOCTOR}{options}"))
+        )),
         _ => Cow::Borrowed(line),
     }
 }
@@ -74,7 +78,10 @@ mod tests {
 
     #[test]
     fn what_is_no_remedy_stays_as_it_is() {
-        for line in ["lockkeeper doctor runs (stuck)", "lock \"lockkeeper doctor\": busy. Try: a longer --wait"] {
+        for line in [
+            "lockkeeper doctor runs (stuck)",
+            "lock \"lockkeeper doctor\": busy. Try: a longer --wait",
+        ] {
             assert_eq!(with_options(line, " -S redis://h"), line);
         }
     }

@@ -39,10 +39,12 @@ impl Secrets {
             }
         }
         match (text(environment, PASSWORD)?, environment(PASSWORD_FILE)) {
-            (Some(_), Some(_)) => {
-                Err(Failure::config(format!("{PASSWORD} and {PASSWORD_FILE} are both set. Try: one of them")))
+            (Some(_), Some(_)) => Err(Failure::config(format!(
+                "{PASSWORD} and {PASSWORD_FILE} are both set. Try: one of them"
+            ))),
+            (Some(password), None) => {
+                Ok(Self { password: Some(Secret::new(password)), warning: None })
             }
-            (Some(password), None) => Ok(Self { password: Some(Secret::new(password)), warning: None }),
             (None, Some(path)) => read_file(PASSWORD_FILE, Path::new(&path)),
             (None, None) => Ok(Self::default()),
         }
@@ -60,8 +62,12 @@ impl Secrets {
 pub(crate) fn read_file(what: &str, path: &Path) -> Result<Secrets, Failure> {
     let failed = |problem: &str| Failure::config(format!("{what}: {} {problem}", path.display()));
     let unreadable = |error: io::Error| match error.kind() {
-        io::ErrorKind::InvalidData => failed("is not UTF-8. Try: a file with nothing but the secret"),
-        _ => failed(&format!("cannot be read: {error}. Try: the path of a file that this user may read")),
+        io::ErrorKind::InvalidData => {
+            failed("is not UTF-8. Try: a file with nothing but the secret")
+        }
+        _ => failed(&format!(
+            "cannot be read: {error}. Try: the path of a file that this user may read"
+        )),
     };
     let file = File::open(path).map_err(unreadable)?;
     let is_open = is_open_to_all(&file);
@@ -76,8 +82,9 @@ pub(crate) fn read_file(what: &str, path: &Path) -> Result<Secrets, Failure> {
         return Err(failed("has more than one line. Try: a file with nothing but the secret"));
     }
     let path = path.display();
-    let warning =
-        is_open.then(|| format!("{what}: {path} can be read by every user of this machine. Try: chmod 600 {path}"));
+    let warning = is_open.then(|| {
+        format!("{what}: {path} can be read by every user of this machine. Try: chmod 600 {path}")
+    });
     Ok(Secrets { password: Some(Secret::new(line)), warning })
 }
 
@@ -86,8 +93,10 @@ pub(crate) fn read_file(what: &str, path: &Path) -> Result<Secrets, Failure> {
 /// Kubernetes and Docker.
 fn is_open_to_all(file: &File) -> bool {
     let is_ours = |meta: &std::fs::Metadata| meta.is_file() && meta.uid() == geteuid().as_raw();
-    let is_fixed = || fstatvfs(file).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
-    file.metadata().is_ok_and(|meta| is_ours(&meta) && meta.mode() & READ_BY_ALL != 0) && !is_fixed()
+    let is_fixed =
+        || fstatvfs(file).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
+    file.metadata().is_ok_and(|meta| is_ours(&meta) && meta.mode() & READ_BY_ALL != 0)
+        && !is_fixed()
 }
 
 #[cfg(test)]
@@ -98,7 +107,9 @@ mod tests {
     use crate::exit::Exit;
 
     fn resolve(variables: &[(&str, &str)]) -> Result<Secrets, Failure> {
-        Secrets::resolve(&|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value)))
+        Secrets::resolve(&|name| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
+        })
     }
 
     fn password(variables: &[(&str, &str)]) -> Result<Option<String>, Failure> {
@@ -111,9 +122,14 @@ mod tests {
         let path = file.path().to_str().unwrap();
         assert_eq!(password(&[(PASSWORD, "hunter2 ")]).unwrap().as_deref(), Some("hunter2 "));
         assert_eq!(password(&[]).unwrap(), None);
-        for (content, secret) in [("hunter2", "hunter2"), ("hunter2\n", "hunter2"), (" hunter2 \r\n", " hunter2 ")] {
+        for (content, secret) in
+            [("hunter2", "hunter2"), ("hunter2\n", "hunter2"), (" hunter2 \r\n", " hunter2 ")]
+        {
             std::fs::write(path, content).unwrap();
-            assert_eq!(password(&[("LOCKKEEPER_PASSWORD_FILE", path)]).unwrap().as_deref(), Some(secret));
+            assert_eq!(
+                password(&[("LOCKKEEPER_PASSWORD_FILE", path)]).unwrap().as_deref(),
+                Some(secret)
+            );
         }
     }
 
@@ -124,22 +140,37 @@ mod tests {
         let refused = |variables: &[(&str, &str)]| {
             let failure = resolve(variables).unwrap_err();
             assert_eq!(failure.exit, Exit::Config);
-            assert!(!failure.message.contains("hunter2") && failure.message.contains("Try: "), "{failure:?}");
+            assert!(
+                !failure.message.contains("hunter2") && failure.message.contains("Try: "),
+                "{failure:?}"
+            );
             failure.message
         };
         for content in [&b""[..], b"\n", b"hunter2\nhunter2\n", b"hunter2\0", b"hunter2\xff"] {
             std::fs::write(path, content).unwrap();
             let message = refused(&[("LOCKKEEPER_PASSWORD_FILE", path)]);
-            assert!(message.starts_with(&format!("LOCKKEEPER_PASSWORD_FILE: {path} ")), "{message}");
+            assert!(
+                message.starts_with(&format!("LOCKKEEPER_PASSWORD_FILE: {path} ")),
+                "{message}"
+            );
         }
         let message = refused(&[(PASSWORD_FILE, "/nowhere/password")]);
-        assert!(message.starts_with("LOCKKEEPER_PASSWORD_FILE: /nowhere/password cannot be read"), "{message}");
+        assert!(
+            message.starts_with("LOCKKEEPER_PASSWORD_FILE: /nowhere/password cannot be read"),
+            "{message}"
+        );
         for (name, other) in [(PASSWORD, PASSWORD_FILE), (PASSWORD_FILE, PASSWORD)] {
             let message = refused(&[(name, ""), (other, path)]);
-            assert!(message.starts_with(&format!("{name} is empty, as where a secret is missing")), "{message}");
+            assert!(
+                message.starts_with(&format!("{name} is empty, as where a secret is missing")),
+                "{message}"
+            );
         }
         let both = refused(&[(PASSWORD, "hunter2"), ("LOCKKEEPER_PASSWORD_FILE", path)]);
-        assert!(both.starts_with("LOCKKEEPER_PASSWORD and LOCKKEEPER_PASSWORD_FILE are both set"), "{both}");
+        assert!(
+            both.starts_with("LOCKKEEPER_PASSWORD and LOCKKEEPER_PASSWORD_FILE are both set"),
+            "{both}"
+        );
     }
 
     #[test]

@@ -86,7 +86,10 @@ impl Settings {
             store: Store::resolve(global.store.as_deref(), &config, environment)?,
             prefix: prefix(global.name_prefix.as_ref(), environment)?,
             owner: owner(global.owner.as_ref(), &config, environment)?,
-            connect_timeout: global.connect_timeout.or(config.connect_timeout).unwrap_or(CONNECT_TIMEOUT),
+            connect_timeout: global
+                .connect_timeout
+                .or(config.connect_timeout)
+                .unwrap_or(CONNECT_TIMEOUT),
             create: global.create,
             json: global.json,
             verbosity,
@@ -125,12 +128,15 @@ impl Settings {
     pub(crate) fn refuse_missing_folder(&self) -> Result<(), Failure> {
         let Store { url, origin, .. } = &self.store;
         let is_ours = url.scheme != "file" || self.create || *origin == Origin::Default;
-        let folder = Path::new(&url.path).parent().filter(|folder| !is_ours && *folder != Path::new(""));
+        let folder =
+            Path::new(&url.path).parent().filter(|folder| !is_ours && *folder != Path::new(""));
         match folder {
-            Some(folder) if matches!(folder.try_exists(), Ok(false)) => Err(Failure::config(format!(
-                "{url}: the folder {} does not exist. Try: the right path, or --create, which makes it",
-                folder.display()
-            ))),
+            Some(folder) if matches!(folder.try_exists(), Ok(false)) => {
+                Err(Failure::config(format!(
+                    "{url}: the folder {} does not exist. Try: the right path, or --create, which makes it",
+                    folder.display()
+                )))
+            }
             _ => Ok(()),
         }
     }
@@ -144,7 +150,8 @@ impl Settings {
     /// The same of where the locks are.
     fn notice(&self) -> Option<String> {
         let Store { url, origin, .. } = &self.store;
-        let path = Some(&url.path).filter(|_| self.verbosity >= Verbosity::Warnings && url.scheme == "file")?;
+        let path = Some(&url.path)
+            .filter(|_| self.verbosity >= Verbosity::Warnings && url.scheme == "file")?;
         match origin {
             Origin::Default => {
                 let reach = reach::of(Path::new(path));
@@ -160,7 +167,11 @@ impl Settings {
 }
 
 impl Store {
-    fn resolve(flag: Option<&str>, config: &Config, environment: Environment<'_>) -> Result<Self, Failure> {
+    fn resolve(
+        flag: Option<&str>,
+        config: &Config,
+        environment: Environment<'_>,
+    ) -> Result<Self, Failure> {
         if flag.is_some_and(has_password) {
             return Err(Failure::usage(
                 "--store contains a password, which every user of this machine can see. Try: LOCKKEEPER_PASSWORD, \
@@ -168,7 +179,9 @@ impl Store {
             ));
         }
         if flag.is_some_and(str::is_empty) {
-            return Err(Failure::config("--store is empty, as where a variable is missing. Try: --store URL"));
+            return Err(Failure::config(
+                "--store is empty, as where a variable is missing. Try: --store URL",
+            ));
         }
         if flag.is_none() && environment(STORE).is_some_and(|store| store.is_empty()) {
             return Err(Failure::config(format!(
@@ -213,7 +226,8 @@ impl Store {
                 path.display()
             )));
         }
-        let path = state_directory(rustix::process::geteuid().is_root(), environment)?.join("lockkeeper/locks.db");
+        let path = state_directory(rustix::process::geteuid().is_root(), environment)?
+            .join("lockkeeper/locks.db");
         let text = path.to_str().ok_or_else(|| not_unicode("the path of the default store"))?;
         let url = format!("file:{}", escaped(text)).parse().map_err(Failure::config)?;
         Ok(Self::new(url, Origin::Default))
@@ -284,7 +298,11 @@ fn prefix(flag: Option<&String>, environment: Environment<'_>) -> Result<Option<
     or_variable(flag, environment, "LOCKKEEPER_PREFIX")
 }
 
-fn owner(flag: Option<&String>, config: &Config, environment: Environment<'_>) -> Result<String, Failure> {
+fn owner(
+    flag: Option<&String>,
+    config: &Config,
+    environment: Environment<'_>,
+) -> Result<String, Failure> {
     let owner = or_variable(flag, environment, "LOCKKEEPER_OWNER")?;
     let Some(owner) = owner.or_else(|| config.owner.clone()) else {
         return Ok(default_owner(environment));
@@ -305,7 +323,11 @@ fn default_owner(environment: Environment<'_>) -> String {
     format!("{user}@{}:{}", system.nodename().to_string_lossy(), std::process::id())
 }
 
-fn or_variable(flag: Option<&String>, environment: Environment<'_>, name: &str) -> Result<Option<String>, Failure> {
+fn or_variable(
+    flag: Option<&String>,
+    environment: Environment<'_>,
+    name: &str,
+) -> Result<Option<String>, Failure> {
     match flag {
         Some(value) => Ok(Some(value.clone())),
         None => text(environment, name),
@@ -322,12 +344,17 @@ mod tests {
     /// Without the configuration of the machine that runs the test.
     fn resolve(global: &Global, variables: &[(&str, &str)]) -> Result<Settings, Failure> {
         let variables = [variables, &[("LOCKKEEPER_CONFIG", "/dev/null")]].concat();
-        let environment =
-            |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
+        let environment = |name: &str| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
+        };
         Settings::resolve(global, &environment)
     }
 
-    fn configured(config: &str, global: Global, variables: &[(&str, &str)]) -> Result<Settings, Failure> {
+    fn configured(
+        config: &str,
+        global: Global,
+        variables: &[(&str, &str)],
+    ) -> Result<Settings, Failure> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), config).unwrap();
         resolve(&Global { config: Some(file.path().to_owned()), ..global }, variables)
@@ -348,9 +375,16 @@ mod tests {
         let settings = configured(CONFIG, Global::default(), &[]).unwrap();
         assert_eq!(settings.store.url.to_string(), "redis://:***@prod?prefix=prod/&ttl=7s");
         assert_eq!(settings.store.url.password.as_ref().unwrap().expose(), "hunter2");
-        assert_eq!((settings.store.ttl, settings.connect_timeout), (Duration::from_secs(7), Duration::from_secs(9)));
+        assert_eq!(
+            (settings.store.ttl, settings.connect_timeout),
+            (Duration::from_secs(7), Duration::from_secs(9))
+        );
         assert_eq!((settings.owner.as_str(), settings.prefix), ("of-config", None));
-        let variables = [("LOCKKEEPER_STORE", "test"), ("LOCKKEEPER_OWNER", "o"), ("LOCKKEEPER_PASSWORD", "hunter2b")];
+        let variables = [
+            ("LOCKKEEPER_STORE", "test"),
+            ("LOCKKEEPER_OWNER", "o"),
+            ("LOCKKEEPER_PASSWORD", "hunter2b"),
+        ];
         let settings = configured(CONFIG, Global::default(), &variables).unwrap();
         assert_eq!((settings.store.ttl, settings.owner.as_str()), (Duration::from_secs(8), "o"));
         assert_eq!(settings.store.url.password.as_ref().unwrap().expose(), "hunter2b");
@@ -372,11 +406,17 @@ mod tests {
         assert!(refused("prdo", CONFIG).ends_with("has no store \"prdo\". Try: prod"));
         assert!(refused("x", CONFIG).ends_with("Try: one of nodes, prod, test, or a URL"));
         assert!(
-            refused("localhost", "").ends_with("Try: a URL such as redis://10.0.0.5 or file:/var/lib/app/locks.db")
+            refused("localhost", "")
+                .ends_with("Try: a URL such as redis://10.0.0.5 or file:/var/lib/app/locks.db")
         );
-        assert!(refused("/srv/l.db", "").ends_with("has no store \"/srv/l.db\". Try: file:/srv/l.db"));
+        assert!(
+            refused("/srv/l.db", "").ends_with("has no store \"/srv/l.db\". Try: file:/srv/l.db")
+        );
         assert!(refused("l.db", CONFIG).ends_with("Try: file:l.db"));
-        assert!(refused("nodes", CONFIG).contains(":8: this version of lockkeeper does not have Redlock"));
+        assert!(
+            refused("nodes", CONFIG)
+                .contains(":8: this version of lockkeeper does not have Redlock")
+        );
         let failure = configured("default_store = \"prod\"", Global::default(), &[]).unwrap_err();
         assert!(failure.message.starts_with("default_store of "), "{failure:?}");
     }
@@ -385,7 +425,10 @@ mod tests {
     fn a_store_can_be_required_by_the_configuration() {
         let home = [("HOME", "/home/me")];
         let failure = configured("require_store = true", Global::default(), &home).unwrap_err();
-        assert!(failure.exit == Exit::Config && failure.message.contains("and require_store of /"), "{failure:?}");
+        assert!(
+            failure.exit == Exit::Config && failure.message.contains("and require_store of /"),
+            "{failure:?}"
+        );
         assert!(configured("require_store = false", Global::default(), &home).is_ok());
         for no in ["0", "false", "No"] {
             let lifted = [("HOME", "/home/me"), ("LOCKKEEPER_REQUIRE_STORE", no)];
@@ -399,7 +442,11 @@ mod tests {
             let config = format!("default_store = \"x\"\nstores.x.url = \"{url}\"");
             configured(&config, global, &[]).unwrap().notice()
         };
-        assert!(notice("file:x.db", Global::default()).unwrap().contains("file:x.db is another store in every"));
+        assert!(
+            notice("file:x.db", Global::default())
+                .unwrap()
+                .contains("file:x.db is another store in every")
+        );
         assert_eq!(notice("file:x.db", Global { quiet: true, ..Global::default() }), None);
         assert_eq!(notice("file:/x.db", Global::default()), None);
     }
@@ -410,11 +457,19 @@ mod tests {
 
     #[test]
     fn a_flag_replaces_the_environment() {
-        let variables = [("LOCKKEEPER_STORE", "file:env"), ("LOCKKEEPER_PREFIX", "p/"), ("LOCKKEEPER_OWNER", "o")];
+        let variables = [
+            ("LOCKKEEPER_STORE", "file:env"),
+            ("LOCKKEEPER_PREFIX", "p/"),
+            ("LOCKKEEPER_OWNER", "o"),
+        ];
         let settings = resolve(&Global::default(), &variables).unwrap();
         assert_eq!(settings.store.url.to_string(), "file:env");
         assert_eq!((settings.prefix.as_deref(), settings.owner.as_str()), (Some("p/"), "o"));
-        let global = Global { name_prefix: Some(String::new()), owner: Some("me".into()), ..store("file:flag") };
+        let global = Global {
+            name_prefix: Some(String::new()),
+            owner: Some("me".into()),
+            ..store("file:flag")
+        };
         let settings = resolve(&global, &variables).unwrap();
         assert_eq!(settings.store.url.to_string(), "file:flag");
         assert_eq!((settings.prefix.as_deref(), settings.owner.as_str()), (Some(""), "me"));
@@ -425,7 +480,8 @@ mod tests {
         let failure = resolve(&store("redis://:hunter2@h"), &[]).unwrap_err();
         assert_eq!(failure.exit, Exit::Usage);
         assert!(!failure.message.contains("hunter2"));
-        let settings = resolve(&Global::default(), &[("LOCKKEEPER_STORE", "redis://:hunter2@h")]).unwrap();
+        let settings =
+            resolve(&Global::default(), &[("LOCKKEEPER_STORE", "redis://:hunter2@h")]).unwrap();
         assert!(!format!("{settings:?}").contains("hunter2"));
     }
 
@@ -446,12 +502,22 @@ mod tests {
     #[test]
     fn the_default_store_is_a_file_of_this_host() {
         let environment = |variables: &'static [(&str, &str)]| {
-            move |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
+            move |name: &str| {
+                variables
+                    .iter()
+                    .find(|(key, _)| *key == name)
+                    .map(|(_, value)| OsString::from(value))
+            }
         };
-        let of_user = |variables| state_directory(false, &environment(variables)).map_err(|failure| failure.exit);
+        let of_user = |variables| {
+            state_directory(false, &environment(variables)).map_err(|failure| failure.exit)
+        };
         assert_eq!(of_user(&[("HOME", "/home/me")]), Ok("/home/me/.local/state".into()));
         assert_eq!(of_user(&[("HOME", "/home/me"), ("XDG_STATE_HOME", "/s")]), Ok("/s".into()));
-        assert_eq!(of_user(&[("HOME", "/home/me"), ("XDG_STATE_HOME", "s")]), Ok("/home/me/.local/state".into()));
+        assert_eq!(
+            of_user(&[("HOME", "/home/me"), ("XDG_STATE_HOME", "s")]),
+            Ok("/home/me/.local/state".into())
+        );
         assert_eq!(of_user(&[]), Err(Exit::Config));
         assert_eq!(state_directory(true, &environment(&[])).ok(), Some("/var/lib".into()));
         assert_eq!(escaped("/a?b%"), "/a%3Fb%25");
@@ -462,7 +528,10 @@ mod tests {
         let home = [("HOME", "/home/me")];
         let notice = resolve(&Global::default(), &home).unwrap().notice().unwrap();
         assert!(notice.starts_with("no store configured; this lock holds "), "{notice}");
-        assert!(notice.contains("on this host only (file:/") || notice.contains("in this container only (file:/"));
+        assert!(
+            notice.contains("on this host only (file:/")
+                || notice.contains("in this container only (file:/")
+        );
         assert_eq!(resolve(&store("file:x"), &home).unwrap().notice(), None);
         let quiet = Global { quiet: true, ..Global::default() };
         assert_eq!(resolve(&quiet, &home).unwrap().notice(), None);
@@ -471,11 +540,16 @@ mod tests {
     #[test]
     fn verbosity_follows_flag_then_variable() {
         let verbosity = |global: &Global, value| {
-            resolve(global, &[("LOCKKEEPER_STORE", "file:x"), ("LOCKKEEPER_LOG", value)]).unwrap().verbosity
+            resolve(global, &[("LOCKKEEPER_STORE", "file:x"), ("LOCKKEEPER_LOG", value)])
+                .unwrap()
+                .verbosity
         };
         assert_eq!(verbosity(&Global::default(), ""), Verbosity::Warnings);
         assert_eq!(verbosity(&Global::default(), "error"), Verbosity::Errors);
-        assert_eq!(verbosity(&Global { quiet: true, ..Global::default() }, "debug"), Verbosity::Errors);
+        assert_eq!(
+            verbosity(&Global { quiet: true, ..Global::default() }, "debug"),
+            Verbosity::Errors
+        );
         assert_eq!(verbosity(&Global { verbose: 1, ..Global::default() }, "off"), Verbosity::Info);
     }
 }

@@ -100,7 +100,8 @@ impl<'a> WaitReporter<'a> {
         while let Some(position) = self.untold.take().or_else(|| self.positions.try_recv().ok()) {
             self.reporter.queued(&position, None);
             if self.reporter.is_verbose() && self.speaks() {
-                self.reporter.warn(&format!("lock {:?}: waiting, {} ahead", position.lock, position.ahead));
+                self.reporter
+                    .warn(&format!("lock {:?}: waiting, {} ahead", position.lock, position.ahead));
             }
         }
         self.reporter.wipe_status();
@@ -119,7 +120,8 @@ impl<'a> WaitReporter<'a> {
         if !self.speaks() {
             return;
         }
-        let (holder, now) = (info.map(|info| info.holders.first().map(|holder| holder.id)), Instant::now());
+        let (holder, now) =
+            (info.map(|info| info.holders.first().map(|holder| holder.id)), Instant::now());
         let is_asked = position.is_some() && self.reporter.is_verbose();
         if self.said.is_due(&self.lock, holder, now, self.manner.repeats) || is_asked {
             self.said.now(&self.lock, holder, now);
@@ -140,7 +142,11 @@ impl<'a> WaitReporter<'a> {
             (None, None) => String::new(),
         });
         let holder = holder.unwrap_or_default();
-        let text = format!("lockkeeper: lock {:?}: waiting for {}{ahead}{holder}", self.lock, human(waited));
+        let text = format!(
+            "lockkeeper: lock {:?}: waiting for {}{ahead}{holder}",
+            self.lock,
+            human(waited)
+        );
         self.reporter.show_status(&text);
     }
 }
@@ -151,7 +157,13 @@ struct Said(Option<(String, Option<IdHash>, Instant)>);
 
 impl Said {
     /// Returns whether a message is due. `holder` is the holder of the lock, or unknown.
-    fn is_due(&self, lock: &str, holder: Option<Option<IdHash>>, now: Instant, repeats: bool) -> bool {
+    fn is_due(
+        &self,
+        lock: &str,
+        holder: Option<Option<IdHash>>,
+        now: Instant,
+        repeats: bool,
+    ) -> bool {
         let Some((printed, before, at)) = &self.0 else { return true };
         // Between two holders, the lock may have none for a moment. That is no news.
         let is_another = holder.flatten().is_some_and(|holder| Some(holder) != *before);
@@ -159,7 +171,8 @@ impl Said {
     }
 
     fn now(&mut self, lock: &str, holder: Option<Option<IdHash>>, now: Instant) {
-        let before = self.0.take().filter(|(printed, ..)| printed == lock).and_then(|(_, holder, _)| holder);
+        let before =
+            self.0.take().filter(|(printed, ..)| printed == lock).and_then(|(_, holder, _)| holder);
         self.0 = Some((lock.to_owned(), holder.flatten().or(before), now));
     }
 }
@@ -167,9 +180,15 @@ impl Said {
 /// The end of a sentence: the holder of a lock, for how long and why; or that the store keeps the
 /// lock; or the waiters.
 pub(crate) fn in_the_way(info: &LockInfo) -> String {
-    let more = |others: usize| if others > 0 { format!(", and {others} more") } else { String::new() };
+    let more =
+        |others: usize| if others > 0 { format!(", and {others} more") } else { String::new() };
     match (holds(info), info.holders.first(), info.waiters.first()) {
-        (Some(first), ..) => format!("; held by {}{}{}", described(first), more(info.holders.len() - 1), permits(info)),
+        (Some(first), ..) => format!(
+            "; held by {}{}{}",
+            described(first),
+            more(info.holders.len() - 1),
+            permits(info)
+        ),
         (None, Some(kept), _) => format!("; nobody holds it, and it is kept{}", rest(kept)),
         (None, None, Some(waiter)) => {
             format!("; nobody holds it, and {} is first in the queue", printable(&waiter.owner))
@@ -192,20 +211,26 @@ fn holds(info: &LockInfo) -> Option<&HolderInfo> {
 
 fn described(holder: &HolderInfo) -> String {
     let held = holder.held.map(|held| format!(" for {}", human(held))).unwrap_or_default();
-    let reason = holder.reason.as_ref().map(|reason| format!(" ({})", printable(reason))).unwrap_or_default();
+    let reason = holder
+        .reason
+        .as_ref()
+        .map(|reason| format!(" ({})", printable(reason)))
+        .unwrap_or_default();
     format!("{}{held}{reason}", printable(&holder.owner))
 }
 
 /// How long a minimum hold still keeps the lock, and the last holder.
 fn rest(kept: &HolderInfo) -> String {
-    let rest = kept.expires_in.map(|rest| format!(" for another {}", human(rest))).unwrap_or_default();
+    let rest =
+        kept.expires_in.map(|rest| format!(" for another {}", human(rest))).unwrap_or_default();
     format!("{rest} after its last holder, {}", printable(&kept.owner))
 }
 
 /// The number of claims ahead of ours, holders included. The claim with our owner that has waited
 /// for as long as we have is ours.
 fn ahead(info: &LockInfo, owner: &str, waited: Duration) -> Option<u32> {
-    let distance = |waiter: &WaiterInfo| waiter.waited.map_or(Duration::MAX, |theirs| theirs.abs_diff(waited));
+    let distance =
+        |waiter: &WaiterInfo| waiter.waited.map_or(Duration::MAX, |theirs| theirs.abs_diff(waited));
     let ours = info.waiters.iter().enumerate().filter(|(_, waiter)| waiter.owner == owner);
     let (position, _) = ours.min_by_key(|(_, waiter)| distance(waiter))?;
     u32::try_from(info.holders.len() + position).ok()

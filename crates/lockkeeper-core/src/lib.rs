@@ -30,5 +30,6 @@ pub use value::Tls;
 #[doc(hidden)]
 pub use value::name;
 pub use value::{
-    Effect, Error, ErrorKind, FencingToken, LockName, LostReason, Mode, Owner, Result, Secret, Sequencer, duration,
+    Effect, Error, ErrorKind, FencingToken, LockName, LostReason, Mode, Owner, Result, Secret,
+    Sequencer, duration,
 };

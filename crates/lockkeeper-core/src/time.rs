@@ -48,7 +48,8 @@ pub fn pause(d: Duration) {
 /// sent the request that the store acknowledged: `lease · (1 − ρ)/(1 + ρ) − 5 ms`, ρ = 0.5 %. The store's clock may run
 /// fast by ρ, and the clock of this process slow by ρ.
 pub fn believed(lease: Duration) -> Duration {
-    let nanos = lease.as_nanos() * u128::from(1000 - DRIFT_PER_MILLE) / u128::from(1000 + DRIFT_PER_MILLE);
+    let nanos =
+        lease.as_nanos() * u128::from(1000 - DRIFT_PER_MILLE) / u128::from(1000 + DRIFT_PER_MILLE);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).saturating_sub(GRANULARITY)
 }
 
@@ -56,7 +57,8 @@ pub fn believed(lease: Duration) -> Duration {
 /// grant: the store's clock may go slowly and ours fast by ρ.
 #[doc(hidden)]
 pub fn lasts_at_most(lease: Duration) -> Duration {
-    let nanos = lease.as_nanos() * u128::from(1000 + DRIFT_PER_MILLE) / u128::from(1000 - DRIFT_PER_MILLE);
+    let nanos =
+        lease.as_nanos() * u128::from(1000 + DRIFT_PER_MILLE) / u128::from(1000 - DRIFT_PER_MILLE);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)) + GRANULARITY
 }
 
@@ -84,14 +86,16 @@ mod tests {
             assert!(holder >= boot, "{holder:?} {boot:?}");
         }
         std::thread::sleep(Duration::from_millis(1500));
-        let (boot, holder) = (boot.now().saturating_since(first.0), holder.now().saturating_since(first.1));
+        let (boot, holder) =
+            (boot.now().saturating_since(first.0), holder.now().saturating_since(first.1));
         assert!(holder < boot + Duration::from_millis(20), "{holder:?} {boot:?}");
     }
 
     #[tokio::test]
     async fn an_alarm_completes_at_its_time_and_can_be_set_again() {
-        for (clock, ms) in
-            [Clock::boot(), Clock::holder()].into_iter().flat_map(|c| [20, 1, 0].map(|ms| (c.clone(), ms)))
+        for (clock, ms) in [Clock::boot(), Clock::holder()]
+            .into_iter()
+            .flat_map(|c| [20, 1, 0].map(|ms| (c.clone(), ms)))
         {
             let alarm = Alarm::new(clock.clone());
             let when = clock.now() + Duration::from_millis(ms);

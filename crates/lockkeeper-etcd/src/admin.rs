@@ -38,7 +38,9 @@ impl Admin for EtcdStore {
         limit: usize,
     ) -> Result<Vec<(LockName, Result<Line>)>> {
         self.check_process()?;
-        let is_wanted = |name: &LockName| name.as_str().starts_with(prefix) && after.is_none_or(|after| name > after);
+        let is_wanted = |name: &LockName| {
+            name.as_str().starts_with(prefix) && after.is_none_or(|after| name > after)
+        };
         let (mut found, mut revision) = (Vec::new(), 0);
         for span in self.0.lines.spans(prefix) {
             let pages = self.pages(&span, false, revision).await?;
@@ -46,7 +48,9 @@ impl Admin for EtcdStore {
             revision = pages.1;
         }
         let mut lines: BTreeMap<LockName, Vec<KeyValue>> = BTreeMap::new();
-        for line in found.chunk_by(|a, b| self.0.lines.name_in(&a.key) == self.0.lines.name_in(&b.key)) {
+        for line in
+            found.chunk_by(|a, b| self.0.lines.name_in(&a.key) == self.0.lines.name_in(&b.key))
+        {
             let name = line.iter().find_map(|kv| self.name_of(kv)).filter(is_wanted);
             if let Some(name) = name {
                 lines.entry(name).or_default().extend_from_slice(line);
@@ -58,10 +62,20 @@ impl Admin for EtcdStore {
         };
         let lines: Vec<_> = lines.into_iter().take(limit).map(contenders).collect();
         let ttls = self.lease_ttls(lines.iter().map(|(_, found)| &**found), LISTED).await;
-        Ok(lines.into_iter().map(|(name, found)| (name, Ok(to_line(&found, revision, &ttls)))).collect())
+        Ok(lines
+            .into_iter()
+            .map(|(name, found)| (name, Ok(to_line(&found, revision, &ttls))))
+            .collect())
     }
 
-    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+    async fn evict(
+        &self,
+        name: &LockName,
+        target: &Target,
+        how: Evict,
+        by: &str,
+        reason: &str,
+    ) -> Result<Evicted> {
         self.check_process()?;
         let mut may_be_done = false;
         let done = |timer: Option<i64>| {
@@ -92,7 +106,8 @@ impl Admin for EtcdStore {
                 Evict::Mark => self.mark(&victim, by, reason).await?,
             };
             let when = vec![changed(&victim.key, victim.changed)];
-            let request = transaction(when, std::iter::once(change).chain(notice).collect(), Vec::new());
+            let request =
+                transaction(when, std::iter::once(change).chain(notice).collect(), Vec::new());
             let answer: std::result::Result<TxnResponse, _> = self.txn(request).await;
             match (answer.map_err(fault::of), lease) {
                 // The next look finds what was done. A copy that comes later finds that the claim
@@ -101,7 +116,12 @@ impl Admin for EtcdStore {
                 (Err(error), _) => return Err(error),
                 (Ok(answer), lease) if answer.succeeded => {
                     if let Some(lease) = lease {
-                        self.shorten(&victim, answer.header.map_or(0, |header| header.revision), lease).await;
+                        self.shorten(
+                            &victim,
+                            answer.header.map_or(0, |header| header.revision),
+                            lease,
+                        )
+                        .await;
                     }
                     return done(timer);
                 }
@@ -112,14 +132,16 @@ impl Admin for EtcdStore {
                 }
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "this claim changes all the time").with_remedy("again in a moment"))
+        Err(Error::new(ErrorKind::Unavailable, "this claim changes all the time")
+            .with_remedy("again in a moment"))
     }
 
     async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
         self.check_process()?;
         let line = self.0.lines.of(name);
         let found = Contender::all(&self.0.lines, &line, self.range(all(&line)).await?.kvs);
-        let holders = admissions(&found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder);
+        let holders =
+            admissions(&found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder);
         let mut is_asked = false;
         for holder in holders.filter(|holder| !holder.is_over()) {
             // A kept claim has no holder to ask.
@@ -129,7 +151,11 @@ impl Admin for EtcdStore {
             }
         }
         let Some(first) = found.first() else { return Ok(false) };
-        let request = transaction(vec![changed(&first.key, first.changed)], vec![touch(&first.key)], Vec::new());
+        let request = transaction(
+            vec![changed(&first.key, first.changed)],
+            vec![touch(&first.key)],
+            Vec::new(),
+        );
         let answer = self.txn(request).await;
         // If the comparison fails, the key has changed meanwhile, which wakes its watches too.
         answer.map(|_: TxnResponse| is_asked).map_err(fault::of)
@@ -150,7 +176,12 @@ impl EtcdStore {
 
     /// Marks a claim, and moves it to a lease of its own. No client renews that lease, and the
     /// session's renewals do not either.
-    async fn mark(&self, victim: &Contender, by: &str, reason: &str) -> Result<(RequestOp, Option<i64>)> {
+    async fn mark(
+        &self,
+        victim: &Contender,
+        by: &str,
+        reason: &str,
+    ) -> Result<(RequestOp, Option<i64>)> {
         let Some(mut record) = victim.record.clone() else {
             return Err(Error::new(
                 ErrorKind::Unsupported,
@@ -170,8 +201,11 @@ impl EtcdStore {
         let Some(ttl) = victim.record.as_ref().map(Record::lease_time) else { return };
         let shortening = async {
             let lease = self.grant(sessions::seconds(ttl)).await?.id;
-            let request =
-                transaction(vec![changed(&victim.key, marked)], vec![move_to(&victim.key, lease)], Vec::new());
+            let request = transaction(
+                vec![changed(&victim.key, marked)],
+                vec![move_to(&victim.key, lease)],
+                Vec::new(),
+            );
             let answer: std::result::Result<TxnResponse, _> = self.txn(request).await;
             // The holder may have released the claim meanwhile.
             let unused = if answer.map_err(fault::of)?.succeeded { on } else { lease };
@@ -183,7 +217,13 @@ impl EtcdStore {
     }
 
     /// The notice to the client of a removed or marked claim.
-    async fn notice_to(&self, victim: &Contender, how: Evict, by: &str, reason: &str) -> Result<Option<RequestOp>> {
+    async fn notice_to(
+        &self,
+        victim: &Contender,
+        how: Evict,
+        by: &str,
+        reason: &str,
+    ) -> Result<Option<RequestOp>> {
         let (Some(record), Some(id)) = (&victim.record, victim.id) else { return Ok(None) };
         let lease = self.grant(NOTICE_TTL).await?.id;
         let notice = Notice::new(HEXLOWER.encode(id.as_bytes()), by, reason, how == Evict::Now);
@@ -243,7 +283,10 @@ impl EtcdStore {
             return is_lock(kv).then(|| LockName::new(written).ok()).flatten();
         }
         if !written.starts_with("h.") {
-            return percent_decode_str(written).decode_utf8().ok().and_then(|name| LockName::new(&name).ok());
+            return percent_decode_str(written)
+                .decode_utf8()
+                .ok()
+                .and_then(|name| LockName::new(&name).ok());
         }
         let name = Record::read(&kv.value)?.name?;
         LockName::new(&name).ok()

@@ -11,9 +11,16 @@ use crate::store::{Amend, Amended, ClaimKey};
 /// How often a change is tried because something else changes the claim meanwhile.
 const TRIES: u32 = 16;
 
-pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+pub(super) async fn amend(
+    store: &EtcdStore,
+    key: &ClaimKey,
+    number: u64,
+    change: &Amend,
+) -> Result<Amended> {
     for _ in 0..TRIES {
-        let Some((own, admitted)) = store.look_at_own(key).await? else { return Ok(Amended::NotLive) };
+        let Some((own, admitted)) = store.look_at_own(key).await? else {
+            return Ok(Amended::NotLive);
+        };
         let Some(mut record) = own.record.clone() else { return Ok(Amended::NotLive) };
         // A claim that is marked as broken holds until its lease ends.
         match change {
@@ -36,7 +43,11 @@ pub(super) async fn amend(store: &EtcdStore, key: &ClaimKey, number: u64, change
             }
         }
         let value = record.written();
-        let request = transaction(vec![changed(&own.key, own.changed)], vec![rewrite(&own.key, value)], Vec::new());
+        let request = transaction(
+            vec![changed(&own.key, own.changed)],
+            vec![rewrite(&own.key, value)],
+            Vec::new(),
+        );
         if store.txn(request).await.map_err(fault::of)?.succeeded {
             store.session(&key.session).await?.shows(key.id, record);
             return Ok(Amended::Done);

@@ -16,12 +16,18 @@ use crate::{Error, Open, Result, Secret, Tls};
 use lockkeeper_core::kit::{Hosts, Limits, wrong_param};
 
 const PORT: u16 = 2379;
-const TIMEOUT: Limits =
-    Limits { least: Duration::from_millis(50), most: Duration::MAX, remedy: "timeout=3s, and at least 50ms" };
+const TIMEOUT: Limits = Limits {
+    least: Duration::from_millis(50),
+    most: Duration::MAX,
+    remedy: "timeout=3s, and at least 50ms",
+};
 
 impl EtcdStore {
     /// The store on the cluster with these members, each `HOST` or `HOST:PORT`.
-    #[allow(clippy::new_ret_no_self, reason = "what is new is how to open one, as with every store")]
+    #[allow(
+        clippy::new_ret_no_self,
+        reason = "what is new is how to open one, as with every store"
+    )]
     pub fn new<H: AsRef<str>>(members: impl IntoIterator<Item = H>) -> EtcdStoreBuilder {
         EtcdStoreBuilder::new(members)
     }
@@ -59,11 +65,16 @@ impl EtcdStoreBuilder {
         let tls = match url.scheme {
             "etcd" => false,
             "etcds" => true,
-            _ => return Err(Error::invalid(format!("{url} is not the URL of an etcd")).with_remedy("etcd://HOST")),
+            _ => {
+                return Err(Error::invalid(format!("{url} is not the URL of an etcd"))
+                    .with_remedy("etcd://HOST"));
+            }
         };
         let mut builder = Self::on(Hosts::from_url(url, tls)?);
-        builder.prefix = Some(url.path.clone()).filter(|path| !path.trim_end_matches('/').is_empty());
-        builder.waived = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name)).collect();
+        builder.prefix =
+            Some(url.path.clone()).filter(|path| !path.trim_end_matches('/').is_empty());
+        builder.waived =
+            url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name)).collect();
         builder.params(url)
     }
 
@@ -74,7 +85,11 @@ impl EtcdStoreBuilder {
                 "layout" => match Layout::from_name(value) {
                     Some(layout) => self.layout = layout,
                     None => {
-                        return Err(wrong_param(url, key, &format!("layout={}", Layout::NAMES.join(" or layout="))));
+                        return Err(wrong_param(
+                            url,
+                            key,
+                            &format!("layout={}", Layout::NAMES.join(" or layout=")),
+                        ));
                     }
                 },
                 _ => {}
@@ -149,11 +164,13 @@ impl EtcdStoreBuilder {
 
     pub(super) fn settings(&self) -> Result<Settings> {
         let login = match (&self.hosts.user, &self.hosts.password) {
-            (Some(user), password) => {
-                Some(Login { user: user.clone(), password: password.clone().unwrap_or_else(|| Secret::new("")) })
-            }
+            (Some(user), password) => Some(Login {
+                user: user.clone(),
+                password: password.clone().unwrap_or_else(|| Secret::new("")),
+            }),
             (None, Some(_)) => {
-                return Err(Error::invalid("a password for etcd without a user").with_remedy("etcd://USER@HOST"));
+                return Err(Error::invalid("a password for etcd without a user")
+                    .with_remedy("etcd://USER@HOST"));
             }
             (None, None) => None,
         };
@@ -195,10 +212,14 @@ mod tests {
 
     #[test]
     fn a_url_says_everything() {
-        let built = read("etcds://app:pw@a,b:7/shop/locks?timeout=500ms&layout=concurrency&ca=/c").unwrap();
+        let built =
+            read("etcds://app:pw@a,b:7/shop/locks?timeout=500ms&layout=concurrency&ca=/c").unwrap();
         let addresses: Vec<_> = built.addresses().map(|address| address.to_string()).collect();
         assert_eq!(addresses, ["a:2379", "b:7"]);
-        assert_eq!((built.layout, built.hosts.timeout), (Layout::Concurrency, Duration::from_millis(500)));
+        assert_eq!(
+            (built.layout, built.hosts.timeout),
+            (Layout::Concurrency, Duration::from_millis(500))
+        );
         assert_eq!(built.hosts.user.as_deref(), Some("app"));
         assert!(built.hosts.tls.as_ref().is_some_and(|tls| tls.ca.is_some()));
         assert_eq!(built.to_string(), "etcds://a:2379,b:7/shop/locks");

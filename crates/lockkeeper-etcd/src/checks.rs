@@ -14,7 +14,8 @@ pub(super) const NEWER: &str = "the newest patch of etcd 3.6 or later on all mem
 /// What to do where one URL names two clusters.
 pub(super) const ONE_CLUSTER: &str = "the members of one cluster in the URL";
 /// What to do where members do not have the same data.
-pub(super) const NOT_CORRUPT: &str = "remove that member, and add it again without its data; then etcdctl alarm disarm";
+pub(super) const NOT_CORRUPT: &str =
+    "remove that member, and add it again without its data; then etcdctl alarm disarm";
 
 /// A check that a caller can waive, by the name that the URL has for it (`unsafe=version`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,9 @@ impl Check {
 /// itself.
 pub(super) fn refuse(statuses: &[(&str, &StatusResponse)], waived: &[Check]) -> Result<()> {
     let applies = |check: Check| !waived.contains(&check);
-    let old = statuses.iter().find(|(_, status)| parse(&status.version).is_some_and(|version| version < OLDEST));
+    let old = statuses
+        .iter()
+        .find(|(_, status)| parse(&status.version).is_some_and(|version| version < OLDEST));
     if let Some((at, status)) = old.filter(|_| applies(Check::Version)) {
         let problem = format!("{at} is etcd {}, older than {}", status.version, name_of(OLDEST));
         return Err(refused(problem, Check::Version, NEWER));
@@ -63,21 +66,29 @@ pub(super) fn refuse(statuses: &[(&str, &StatusResponse)], waived: &[Check]) -> 
         return Ok(());
     }
     if let Some((one, other)) = of_two_clusters(statuses) {
-        let problem = format!("{other} is of another cluster than {one}: each has locks of its own");
+        let problem =
+            format!("{other} is of another cluster than {one}: each has locks of its own");
         return Err(refused(problem, Check::Members, ONE_CLUSTER));
     }
     if let Some((at, _)) = statuses.iter().find(|(_, status)| is_corrupt(status)) {
-        let problem = format!("{at} says that a member's data differ from those of the others (alarm CORRUPT)");
+        let problem = format!(
+            "{at} says that a member's data differ from those of the others (alarm CORRUPT)"
+        );
         return Err(refused(problem, Check::Members, NOT_CORRUPT));
     }
     Ok(())
 }
 
 /// The first two that are not of one cluster.
-pub(super) fn of_two_clusters<'a>(statuses: &[(&'a str, &StatusResponse)]) -> Option<(&'a str, &'a str)> {
+pub(super) fn of_two_clusters<'a>(
+    statuses: &[(&'a str, &StatusResponse)],
+) -> Option<(&'a str, &'a str)> {
     let cluster = |status: &StatusResponse| status.header.map(|header| header.cluster_id);
     let (one, first) = statuses.first()?;
-    statuses.iter().find(|(_, status)| cluster(status) != cluster(first)).map(|(other, _)| (*one, *other))
+    statuses
+        .iter()
+        .find(|(_, status)| cluster(status) != cluster(first))
+        .map(|(other, _)| (*one, *other))
 }
 
 fn is_corrupt(status: &StatusResponse) -> bool {
@@ -133,7 +144,10 @@ mod tests {
             let error = refuse(&members, &[]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             assert!(error.message().starts_with(problem), "{error}");
-            assert!(error.remedy().unwrap().contains(&format!("unsafe={}", check.name())), "{error}");
+            assert!(
+                error.remedy().unwrap().contains(&format!("unsafe={}", check.name())),
+                "{error}"
+            );
             assert!(refuse(&members, &[check]).is_ok(), "{check:?}");
             let others: Vec<_> = Check::ALL.into_iter().filter(|other| *other != check).collect();
             assert!(refuse(&members, &others).is_err(), "{check:?}");
@@ -142,10 +156,15 @@ mod tests {
 
     #[test]
     fn members_that_are_well_or_full_or_on_the_way_to_another_version_are_used() {
-        for other in
-            [status_of("3.6.16", 7, &[]), status_of("tomorrow's", 7, &[]), status_of("3.5.14", 7, &["alarm:NOSPACE"])]
-        {
-            assert!(refuse(&[("a:1", &status_of("3.5.14", 7, &[])), ("b:2", &other)], &[]).is_ok(), "{other:?}");
+        for other in [
+            status_of("3.6.16", 7, &[]),
+            status_of("tomorrow's", 7, &[]),
+            status_of("3.5.14", 7, &["alarm:NOSPACE"]),
+        ] {
+            assert!(
+                refuse(&[("a:1", &status_of("3.5.14", 7, &[])), ("b:2", &other)], &[]).is_ok(),
+                "{other:?}"
+            );
         }
         assert!(refuse(&[], &[]).is_ok());
     }

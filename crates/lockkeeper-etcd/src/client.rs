@@ -15,8 +15,8 @@ use super::order::Order;
 use super::sessions::Sessions;
 use super::tombstones::Tombstones;
 use super::wire::messages::{
-    LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, RangeRequest, RangeResponse,
-    TxnRequest, TxnResponse,
+    LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, RangeRequest,
+    RangeResponse, TxnRequest, TxnResponse,
 };
 use super::wire::{Calls, WireError};
 use crate::Result;
@@ -112,7 +112,11 @@ impl EtcdStore {
     /// Ends a lease. etcd deletes all keys on the lease at one revision. A lease that has ended
     /// before is no error.
     pub(crate) async fn revoke(&self, lease: i64) -> Result<()> {
-        let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id: lease }).await;
+        let asked = self
+            .0
+            .calls
+            .ask("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id: lease })
+            .await;
         match asked.map(|_: LeaseRevokeResponse| ()) {
             Err(error) if error.is_no_lease() => Ok(()),
             revoked => revoked.map_err(fault::of),

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 
 use super::{EtcdStore, amend, claim, compare, identity, renew, wait, withdraw};
 use crate::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
-    SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened,
+    Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
 };
 use crate::{LockName, Result};
 
@@ -76,7 +76,10 @@ impl Store for EtcdStore {
 
     fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {
         let session = self.0.sessions.known(&key.session);
-        let at = session.map_or_else(|| self.0.lines.claim(key), |session| session.slot_of(&self.0.lines, key).at);
+        let at = session.map_or_else(
+            || self.0.lines.claim(key),
+            |session| session.slot_of(&self.0.lines, key).at,
+        );
         Some(compare::fence_key(&at))
     }
 

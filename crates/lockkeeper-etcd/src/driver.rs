@@ -11,9 +11,16 @@ use crate::url::{StoreUrl, known};
 
 /// The driver of `etcd:` URLs.
 pub static DRIVER: Driver = Driver::new("etcd", &known::ETCD, open)
-    .examining(|url, within| examine(url, within, |url, examination| Box::pin(doctor::examine(url, examination))))
-    .layouts(&[DriverLayout::new("native", &CAPABILITIES), DriverLayout::new("concurrency", &SHARED_CAPABILITIES)]);
+    .examining(|url, within| {
+        examine(url, within, |url, examination| Box::pin(doctor::examine(url, examination)))
+    })
+    .layouts(&[
+        DriverLayout::new("native", &CAPABILITIES),
+        DriverLayout::new("concurrency", &SHARED_CAPABILITIES),
+    ]);
 
 fn open(url: StoreUrl) -> Opening {
-    Box::pin(async move { Ok(Arc::new(EtcdStore::from_url(&url)?.connect().await?) as Arc<dyn Store>) })
+    Box::pin(
+        async move { Ok(Arc::new(EtcdStore::from_url(&url)?.connect().await?) as Arc<dyn Store>) },
+    )
 }

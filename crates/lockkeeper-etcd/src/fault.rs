@@ -33,7 +33,8 @@ pub(super) fn of_a_put(error: WireError) -> Error {
 
 /// The claim was changed again and again between a read and the transaction that depends on it.
 pub(super) fn always_changes() -> Error {
-    Error::new(ErrorKind::Unavailable, "others change this claim all the time").with_remedy("again in a moment")
+    Error::new(ErrorKind::Unavailable, "others change this claim all the time")
+        .with_remedy("again in a moment")
 }
 
 /// The store's runtime has ended in the middle of a request.
@@ -47,7 +48,9 @@ pub(super) fn ended() -> Error {
 fn remedy_of(why: &str) -> &'static str {
     let says = |words: &str| why.contains(words);
     match () {
-        () if says(WANTS_CERTIFICATE) => "cert=FILE and key=FILE in the URL: etcd asks for a certificate",
+        () if says(WANTS_CERTIFICATE) => {
+            "cert=FILE and key=FILE in the URL: etcd asks for a certificate"
+        }
         () if says(UNKNOWN_SIGNER) => "ca=FILE in the URL: who has signed etcd's certificate",
         () if says(OTHER_NAME) => "server-name=NAME in the URL: a name that is in the certificate",
         () if says(OF_AUTHORITY) => "a server certificate that is not a CA",
@@ -79,7 +82,8 @@ fn refused(code: Code, message: &str) -> Error {
     let said = format!("etcd says: {words}");
     let says = |text: &str| words.contains(text);
     let denied = |remedy: &str| Error::new(ErrorKind::Denied, said.clone()).with_remedy(remedy);
-    let not_now = |remedy: &str| Error::new(ErrorKind::Unavailable, said.clone()).with_remedy(remedy);
+    let not_now =
+        |remedy: &str| Error::new(ErrorKind::Unavailable, said.clone()).with_remedy(remedy);
     match code {
         _ if says("user name is empty") || says("user name not found") => {
             denied("a user in the URL, and LOCKKEEPER_PASSWORD")
@@ -122,12 +126,18 @@ mod tests {
     fn only_what_cannot_have_been_done_is_without_effect() {
         assert_eq!(of(WireError::NotSent("no connection".into())).effect(), Effect::None);
         assert_eq!(of(WireError::Broken("cut".into())).effect(), Effect::Unknown);
-        assert_eq!(error_of(Code::Unavailable, "etcdserver: request timed out").effect(), Effect::Unknown);
+        assert_eq!(
+            error_of(Code::Unavailable, "etcdserver: request timed out").effect(),
+            Effect::Unknown
+        );
         assert_eq!(
             error_of(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded").effect(),
             Effect::Unknown
         );
-        assert_eq!(error_of(Code::ResourceExhausted, "etcdserver: too many requests").effect(), Effect::None);
+        assert_eq!(
+            error_of(Code::ResourceExhausted, "etcdserver: too many requests").effect(),
+            Effect::None
+        );
         assert_eq!(error_of(Code::Internal, "x").effect(), Effect::Unknown);
         let old = "etcdserver: revision of auth store is old";
         assert_eq!(error_of(Code::InvalidArgument, old).effect(), Effect::None);
@@ -135,10 +145,13 @@ mod tests {
 
     #[test]
     fn a_certificate_that_cannot_be_one_of_a_server_is_no_reason_to_go_without_tls() {
-        for (why, remedy) in
-            [(OF_AUTHORITY, "a server certificate that is not a CA"), (UNFIT, "another certificate of etcd")]
-        {
-            let error = of(WireError::NotSent(format!("h:1 cannot be reached: TLS failed: {why}: and so on")));
+        for (why, remedy) in [
+            (OF_AUTHORITY, "a server certificate that is not a CA"),
+            (UNFIT, "another certificate of etcd"),
+        ] {
+            let error = of(WireError::NotSent(format!(
+                "h:1 cannot be reached: TLS failed: {why}: and so on"
+            )));
             assert_eq!(error.remedy(), Some(remedy), "{error}");
         }
     }
@@ -146,7 +159,12 @@ mod tests {
     #[test]
     fn what_a_person_can_mend_is_reported_with_how() {
         for (code, message, kind, remedy) in [
-            (Code::InvalidArgument, "etcdserver: user name is empty", ErrorKind::Denied, "a user in the URL"),
+            (
+                Code::InvalidArgument,
+                "etcdserver: user name is empty",
+                ErrorKind::Denied,
+                "a user in the URL",
+            ),
             (
                 Code::InvalidArgument,
                 "etcdserver: authentication failed, invalid user",
@@ -166,7 +184,12 @@ mod tests {
                 "again in a moment",
             ),
             (Code::PermissionDenied, "etcdserver: permission denied", ErrorKind::Denied, "a role"),
-            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", ErrorKind::Unavailable, "etcdctl"),
+            (
+                Code::ResourceExhausted,
+                "etcdserver: mvcc: database space exceeded",
+                ErrorKind::Unavailable,
+                "etcdctl",
+            ),
             (Code::Unimplemented, "unknown service", ErrorKind::Invalid, "the client port"),
         ] {
             let error = error_of(code, message);

@@ -94,12 +94,17 @@ impl EtcdStore {
     ///
     /// # Errors
     /// `SessionLost` if a hold lease has ended.
-    pub(super) async fn promote_all(&self, session: &Arc<Session>, admitted: &[Admitted<'_>]) -> Result<Vec<bool>> {
+    pub(super) async fn promote_all(
+        &self,
+        session: &Arc<Session>,
+        admitted: &[Admitted<'_>],
+    ) -> Result<Vec<bool>> {
         let mut hold = Vec::with_capacity(admitted.len());
-        for (promoted, chunk) in all(admitted.chunks(TOGETHER).map(|chunk| self.promote_together(session, chunk)))
-            .await
-            .into_iter()
-            .zip(admitted.chunks(TOGETHER))
+        for (promoted, chunk) in
+            all(admitted.chunks(TOGETHER).map(|chunk| self.promote_together(session, chunk)))
+                .await
+                .into_iter()
+                .zip(admitted.chunks(TOGETHER))
         {
             match promoted {
                 Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
@@ -111,7 +116,11 @@ impl EtcdStore {
         Ok(hold)
     }
 
-    async fn promote_together(&self, session: &Arc<Session>, chunk: &[Admitted<'_>]) -> Result<Vec<bool>> {
+    async fn promote_together(
+        &self,
+        session: &Arc<Session>,
+        chunk: &[Admitted<'_>],
+    ) -> Result<Vec<bool>> {
         let lease = self.lease(session, Purpose::Hold).await?;
         let expected = session.expects(lease, chunk.len());
         let target = |one: &Admitted<'_>| match session.bears_holders(one.found.lease) {
@@ -119,11 +128,13 @@ impl EtcdStore {
             false => lease,
         };
         let targets: Vec<_> = chunk.iter().map(target).collect();
-        let moves = chunk.iter().zip(&targets).map(|(one, to)| self.moving(session, one, *to)).collect();
+        let moves =
+            chunk.iter().zip(&targets).map(|(one, to)| self.moving(session, one, *to)).collect();
         let asked = self.txn(transaction(Vec::new(), moves, Vec::new())).await;
         drop(expected);
         let answer = asked.map_err(fault::of_a_put)?;
-        let moved = inners(answer.responses).map(|inner| inner.succeeded).chain(std::iter::repeat(false));
+        let moved =
+            inners(answer.responses).map(|inner| inner.succeeded).chain(std::iter::repeat(false));
         let moved: Vec<_> = moved.take(chunk.len()).collect();
         let settle = async |one: &Admitted<'_>, to: i64, is_moved: bool| {
             if is_moved {
@@ -133,7 +144,11 @@ impl EtcdStore {
             }
             self.promote(session, one.key, one.found.created, one.found.lease).await
         };
-        let settled = chunk.iter().zip(targets).zip(moved).map(|((one, to), is_moved)| settle(one, to, is_moved));
+        let settled = chunk
+            .iter()
+            .zip(targets)
+            .zip(moved)
+            .map(|((one, to), is_moved)| settle(one, to, is_moved));
         all(settled).await.into_iter().collect()
     }
 
@@ -143,7 +158,8 @@ impl EtcdStore {
         let Some(mut record) = one.found.record.clone() else {
             return nested(transaction(when, vec![move_to(&at, to)], Vec::new()));
         };
-        let held = one.since.map_or(Duration::ZERO, |since| self.0.clock.now().saturating_since(since));
+        let held =
+            one.since.map_or(Duration::ZERO, |since| self.0.clock.now().saturating_since(since));
         record.held_ms.get_or_insert(unix_ms().saturating_sub(millis(held)));
         nested(transaction(when, vec![put(&at, record.written(), to)], Vec::new()))
     }

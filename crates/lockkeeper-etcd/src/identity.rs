@@ -14,14 +14,16 @@ const OURS: &str = "lockkeeper-store:";
 pub(super) async fn id(store: &EtcdStore) -> Result<StoreId> {
     let key = store.0.lines.id();
     let new = format!("{OURS}{}", StoreId::random());
-    let request = transaction(vec![absent(&key)], vec![put(&key, new.clone().into(), 0)], vec![get(&key)]);
+    let request =
+        transaction(vec![absent(&key)], vec![put(&key, new.clone().into(), 0)], vec![get(&key)]);
     let asked = store.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
     let answer: TxnResponse = asked.map_err(fault::of)?;
     let (value, made) = match only(ranges(answer.responses).next()) {
         Some(there) => (there.value, there.create_revision),
         None => (Bytes::from(new), answer.header.map_or(0, |header| header.revision)),
     };
-    let written = value.strip_prefix(OURS.as_bytes()).and_then(StoreId::read).ok_or_else(|| foreign(&key))?;
+    let written =
+        value.strip_prefix(OURS.as_bytes()).and_then(StoreId::read).ok_or_else(|| foreign(&key))?;
     Ok(of(written, made, store.0.lines.part()))
 }
 
@@ -34,8 +36,13 @@ fn of(written: StoreId, made: i64, part: Option<String>) -> StoreId {
 
 fn foreign(key: &Bytes) -> Error {
     let key = String::from_utf8_lossy(key);
-    Error::new(ErrorKind::Unsupported, format!("the key {key} holds something that lockkeeper has not written"))
-        .with_remedy(format!("etcdctl get {key}, and etcdctl del of it if nobody needs it; or another path"))
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("the key {key} holds something that lockkeeper has not written"),
+    )
+    .with_remedy(format!(
+        "etcdctl get {key}, and etcdctl del of it if nobody needs it; or another path"
+    ))
 }
 
 #[cfg(test)]

@@ -47,7 +47,12 @@ enum Put {
 
 /// Begins a minimum hold. The work goes on if the caller drops its future: the timer would run
 /// without a claim otherwise.
-pub(super) async fn begin(store: &EtcdStore, key: &ClaimKey, number: u64, hold: Duration) -> Result<Amended> {
+pub(super) async fn begin(
+    store: &EtcdStore,
+    key: &ClaimKey,
+    number: u64,
+    hold: Duration,
+) -> Result<Amended> {
     store.can().keeps(hold)?;
     let (own, key) = (store.clone(), key.clone());
     let beginning = store.0.runtime.carry_on(async move { own.begin(&key, number, hold).await });
@@ -66,9 +71,16 @@ impl EtcdStore {
 
     /// `None` if another entry of this claim has begun a minimum hold meanwhile, which may be
     /// longer.
-    async fn begin_unless_another_does(&self, key: &ClaimKey, number: u64, hold: Duration) -> Result<Option<Amended>> {
+    async fn begin_unless_another_does(
+        &self,
+        key: &ClaimKey,
+        number: u64,
+        hold: Duration,
+    ) -> Result<Option<Amended>> {
         let session = self.session(&key.session).await?;
-        let Some((own, is_admitted)) = self.look_at_own(key).await? else { return Ok(Some(Amended::NotLive)) };
+        let Some((own, is_admitted)) = self.look_at_own(key).await? else {
+            return Ok(Some(Amended::NotLive));
+        };
         let Some(record) = own.record.as_ref().filter(|_| is_admitted && !own.is_over()) else {
             return Ok(Some(Amended::NotLive));
         };
@@ -91,7 +103,8 @@ impl EtcdStore {
         }
         let (sent, granted) = (self.0.clock.now(), self.grant(sessions::seconds(hold)).await?);
         let (lease, term) = (granted.id, granted.header.map_or(0, |header| header.raft_term));
-        let keep = Keep { lease, until_ms: unix_ms().saturating_add(millis(hold)), term, released: false };
+        let keep =
+            Keep { lease, until_ms: unix_ms().saturating_add(millis(hold)), term, released: false };
         let timer = Timer::new(keep, hold, sent, self.0.clock.now());
         // The timers of earlier requests are not needed once the record names this one.
         let slot = session.slot_of(&self.0.lines, key);
@@ -154,7 +167,8 @@ impl EtcdStore {
             // for the claim and changes its key. So the transaction below is processed before such
             // a renewal, or its comparison fails.
             session.is_unsettled(key.id);
-            let on = self.last_to_end(session, own.lease, timer).await.map_err(Error::without_effect)?;
+            let on =
+                self.last_to_end(session, own.lease, timer).await.map_err(Error::without_effect)?;
             let then = vec![put(&own.key, record.written(), on)];
             let mut when = vec![changed(&own.key, own.changed)];
             if session.is_shared() {
@@ -163,10 +177,11 @@ impl EtcdStore {
             let request = transaction(when, then, vec![get(&own.key)]);
             let within = session.spec.ttl / 4;
             let asked = self.0.calls.ask_within("/etcdserverpb.KV/Txn", request, within).await;
-            let answer: TxnResponse = asked.map_err(|error| match error.is_no_lease() && on == timer.keep.lease {
-                true => over_before(),
-                false => fault::of_a_put(error),
-            })?;
+            let answer: TxnResponse =
+                asked.map_err(|error| match error.is_no_lease() && on == timer.keep.lease {
+                    true => over_before(),
+                    false => fault::of_a_put(error),
+                })?;
             if answer.succeeded {
                 session.shows(key.id, record);
                 session.is_timed(key.id, *timer, on);
@@ -176,7 +191,9 @@ impl EtcdStore {
             let found = only(ranges(answer.responses).next()).map(Contender::read);
             match found.filter(|found| found.created == own.created) {
                 // Its session is being closed: the claim goes with it.
-                Some(found) if found.changed == own.changed => return Ok(Put::Not(Amended::NotLive)),
+                Some(found) if found.changed == own.changed => {
+                    return Ok(Put::Not(Amended::NotLive));
+                }
                 Some(found) if keep_of(&found) == before => own = found,
                 Some(_) => return Ok(Put::Outrun),
                 None => return Ok(Put::Not(Amended::NotLive)),
@@ -187,9 +204,16 @@ impl EtcdStore {
 
     /// Leaves a claim in its line if its minimum hold is not over. If this client does not know the
     /// timer, etcd is asked.
-    pub(super) async fn leave_kept(&self, key: &ClaimKey, slot: &KeySlot, is_known: bool) -> Result<Left> {
+    pub(super) async fn leave_kept(
+        &self,
+        key: &ClaimKey,
+        slot: &KeySlot,
+        is_known: bool,
+    ) -> Result<Left> {
         match &slot.timer {
-            Some(timer) if is_known && timer.is_over <= self.0.clock.now() => return Ok(Left::Nothing),
+            Some(timer) if is_known && timer.is_over <= self.0.clock.now() => {
+                return Ok(Left::Nothing);
+            }
             None if is_known => return Ok(Left::Nothing),
             _ => {}
         }
@@ -203,7 +227,11 @@ impl EtcdStore {
     }
 
     /// The same for a claim that was read. `None` if the claim was changed meanwhile.
-    pub(super) async fn leave_as_read(&self, own: &Contender, slot: &KeySlot) -> Result<Option<Left>> {
+    pub(super) async fn leave_as_read(
+        &self,
+        own: &Contender,
+        slot: &KeySlot,
+    ) -> Result<Option<Left>> {
         let Some((mut record, keep)) = own.record.clone().zip(own.keep().copied()) else {
             return Ok(Some(Left::Nothing));
         };
@@ -261,7 +289,9 @@ impl EtcdStore {
         let mut ended = false;
         let now = unix_ms();
         for contender in line {
-            let Some(keep) = contender.keep().filter(|keep| keep.lease == contender.lease) else { continue };
+            let Some(keep) = contender.keep().filter(|keep| keep.lease == contender.lease) else {
+                continue;
+            };
             if keep.until_ms.saturating_add(millis(OVERDUE)) < now
                 && self.is_lengthened(contender, keep).await.unwrap_or(false)
             {

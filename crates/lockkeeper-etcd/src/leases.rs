@@ -14,7 +14,8 @@ impl EtcdStore {
         }
         // Others wait for this lease, even when the caller has gone.
         let (store, session) = (self.clone(), Arc::clone(session));
-        let making = self.0.runtime.carry_on(async move { store.make_lease(&session, purpose).await });
+        let making =
+            self.0.runtime.carry_on(async move { store.make_lease(&session, purpose).await });
         making.await.unwrap_or_else(|| Err(fault::ended()))
     }
 

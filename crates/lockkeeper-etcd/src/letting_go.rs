@@ -31,9 +31,12 @@ impl EtcdStore {
             Some(lease) => self.read_claim(claim).await?.filter(|own| own.lease == lease),
             None => None,
         };
-        let Some(own) = own else { return self.write(transaction(when, vec![delete(key)], Vec::new())).await };
+        let Some(own) = own else {
+            return self.write(transaction(when, vec![delete(key)], Vec::new())).await;
+        };
         when.push(changed(claim, own.changed));
-        let request = |goes: RequestOp| transaction(when.clone(), vec![goes, delete(key)], Vec::new());
+        let request =
+            |goes: RequestOp| transaction(when.clone(), vec![goes, delete(key)], Vec::new());
         match self.txn(request(let_go(&own))).await {
             // The minimum hold is over.
             Err(error) if error.is_no_lease() => self.write(request(delete(claim))).await,
@@ -73,7 +76,8 @@ impl EtcdStore {
     }
 
     async fn read_claim(&self, key: &Bytes) -> Result<Option<Contender>> {
-        let asked = self.range(RangeRequest { key: key.clone(), ..RangeRequest::default() }).await?;
+        let asked =
+            self.range(RangeRequest { key: key.clone(), ..RangeRequest::default() }).await?;
         Ok(only(Some(asked)).map(Contender::read))
     }
 }

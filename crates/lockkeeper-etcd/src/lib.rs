@@ -67,5 +67,6 @@ pub use self::layout::Layout;
 pub use self::register::EtcdRegister;
 use lockkeeper_core::kit::{net, random, runtime};
 use lockkeeper_core::{
-    Effect, Error, ErrorKind, LockName, Open, Result, Secret, Tls, duration, name, registers, store, time, url,
+    Effect, Error, ErrorKind, LockName, Open, Result, Secret, Tls, duration, name, registers,
+    store, time, url,
 };

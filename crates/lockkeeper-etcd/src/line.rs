@@ -36,7 +36,9 @@ impl EtcdStore {
         most: usize,
     ) -> HashMap<i64, Option<Duration>> {
         let (mut on, mut sessions) = (BTreeSet::new(), BTreeSet::new());
-        for (holder, _) in lines.flat_map(|line| admissions(line).take_while(|(_, admitted)| *admitted)) {
+        for (holder, _) in
+            lines.flat_map(|line| admissions(line).take_while(|(_, admitted)| *admitted))
+        {
             if on.len() < most {
                 on.insert(holder.lease);
             }
@@ -46,25 +48,35 @@ impl EtcdStore {
         let mut ttls = HashMap::with_capacity(leases.len());
         for leases in leases.chunks(ASKED_TOGETHER) {
             let asked = wire::all(leases.iter().map(|lease| self.left_of(*lease))).await;
-            ttls.extend(leases.iter().zip(asked).filter_map(|(lease, ttl)| Some((*lease, ttl.ok()?))));
+            ttls.extend(
+                leases.iter().zip(asked).filter_map(|(lease, ttl)| Some((*lease, ttl.ok()?))),
+            );
         }
         ttls
     }
 }
 
 /// The line that was read at this revision, as the contract reports it.
-pub(crate) fn to_line(found: &[Contender], revision: i64, ttls: &HashMap<i64, Option<Duration>>) -> Line {
+pub(crate) fn to_line(
+    found: &[Contender],
+    revision: i64,
+    ttls: &HashMap<i64, Option<Duration>>,
+) -> Line {
     let now = unix_ms();
     let entry = |(contender, granted): (&Contender, bool)| {
         let ttl = ttls.get(&contender.lease).copied().flatten();
-        let is_gone = contender.session_to_ask().is_some_and(|session| ttls.get(&session) == Some(&None));
+        let is_gone =
+            contender.session_to_ask().is_some_and(|session| ttls.get(&session) == Some(&None));
         // etcd cuts the answer to whole seconds: this is the middle of what it can mean.
         let ttl = ttl.map(|ttl| ttl + Duration::from_millis(500));
         contender.entry(granted, contender.is_released() || is_gone, ttl, now)
     };
     Line {
         revision: mark(found, revision),
-        last_token: admissions(found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder.token()).max(),
+        last_token: admissions(found)
+            .take_while(|(_, granted)| *granted)
+            .map(|(holder, _)| holder.token())
+            .max(),
         entries: admissions(found).map(entry).collect::<Vec<Entry>>(),
     }
 }

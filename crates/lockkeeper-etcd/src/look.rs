@@ -28,7 +28,12 @@ pub(super) struct Question {
 
 impl EtcdStore {
     /// The question about a claim of this client.
-    pub(super) fn question(&self, session: &Session, key: &ClaimKey, state: Option<&ClaimState>) -> Question {
+    pub(super) fn question(
+        &self,
+        session: &Session,
+        key: &ClaimKey,
+        state: Option<&ClaimState>,
+    ) -> Question {
         let created = state.map_or(0, |state| state.created);
         Question {
             line: self.0.lines.of(&key.name),
@@ -53,7 +58,8 @@ impl EtcdStore {
             };
             let indices: Vec<_> = questions.iter().map(&mut line_of).collect();
             let owns = questions.iter().map(|question| get(&question.own.key));
-            let mut answers = self.read_together(owns.chain(lines.into_iter().map(range)).collect()).await?;
+            let mut answers =
+                self.read_together(owns.chain(lines.into_iter().map(range)).collect()).await?;
             let lines = answers.split_off(questions.len().min(answers.len()));
             for ((question, own), line) in questions.iter().zip(answers).zip(indices) {
                 found.push(self.status(question, Some(own), lines.get(line).cloned()));
@@ -64,14 +70,22 @@ impl EtcdStore {
 
     /// Whether a writer still waits right behind the last of these neighbours. etcd reads two keys
     /// for that, and not the line. `false` if only a look can show it.
-    pub(super) async fn is_still_behind(&self, question: &Question, neighbours: &Neighbours) -> Result<bool> {
+    pub(super) async fn is_still_behind(
+        &self,
+        question: &Question,
+        neighbours: &Neighbours,
+    ) -> Result<bool> {
         let own = &question.own;
-        let Some(last) = neighbours.last().filter(|_| question.exclusive && own.created != 0) else {
+        let Some(last) = neighbours.last().filter(|_| question.exclusive && own.created != 0)
+        else {
             return Ok(false);
         };
-        let mut answers = self.read_together(vec![get(&own.key), get(&last.key)]).await?.into_iter();
+        let mut answers =
+            self.read_together(vec![get(&own.key), get(&last.key)]).await?.into_iter();
         let mut found = |incarnation: &Incarnation| {
-            only(answers.next()).map(Contender::read).filter(|found| found.created == incarnation.created)
+            only(answers.next())
+                .map(Contender::read)
+                .filter(|found| found.created == incarnation.created)
         };
         let (own, last) = (found(own), found(last));
         let is_blocked = last.is_some() && !self.ends_overdue(last.as_slice()).await;
@@ -86,7 +100,8 @@ impl EtcdStore {
         let mut answers = self.read_together(vec![get(&at), range(all(&line))]).await?.into_iter();
         let (own, others) = (only(answers.next()), answers.next().unwrap_or_default());
         // A later claim of this client may have the slot, if the answer took longer than a release.
-        let own = own.map(Contender::read).filter(|own| own.id == Some(key.id) && !own.is_released());
+        let own =
+            own.map(Contender::read).filter(|own| own.id == Some(key.id) && !own.is_released());
         Ok(own.map(|own| {
             let others = Contender::all(&self.0.lines, &line, others.kvs);
             let admitted = is_admitted(&own, ahead_of(&others, own.created));
@@ -112,10 +127,19 @@ impl EtcdStore {
         }
     }
 
-    fn status(&self, question: &Question, own: Option<RangeResponse>, line: Option<RangeResponse>) -> ClaimStatus {
+    fn status(
+        &self,
+        question: &Question,
+        own: Option<RangeResponse>,
+        line: Option<RangeResponse>,
+    ) -> ClaimStatus {
         let Some(own) = only(own) else { return ClaimStatus::Absent };
         let own = Contender::read(own);
-        let line = Contender::all(&self.0.lines, &question.line, line.map(|line| line.kvs).unwrap_or_default());
+        let line = Contender::all(
+            &self.0.lines,
+            &question.line,
+            line.map(|line| line.kvs).unwrap_or_default(),
+        );
         ClaimStatus::of(&own, ahead_of(&line, own.created), question.short_queue)
     }
 }

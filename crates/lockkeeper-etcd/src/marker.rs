@@ -27,7 +27,10 @@ impl EtcdStore {
             Some(marker) => self.is_ours(&marker),
             None => match self.old_claim().await? {
                 Some(key) => Err(refused(
-                    format!("older lockkeepers hold locks there or wait for some, as in {}", folder(&key)),
+                    format!(
+                        "older lockkeepers hold locks there or wait for some, as in {}",
+                        folder(&key)
+                    ),
                     Check::Layout,
                     "end them all; their locks end with their leases",
                 )),
@@ -58,9 +61,11 @@ impl EtcdStore {
         if marker.value == LAYOUT || self.0.waived.contains(&Check::Layout) {
             return Ok(());
         }
-        let (at, layout) = (String::from_utf8_lossy(&marker.key), String::from_utf8_lossy(&marker.value));
-        let problem =
-            format!("{at} says that locks have the layout {layout:?} there, which is none of this lockkeeper");
+        let (at, layout) =
+            (String::from_utf8_lossy(&marker.key), String::from_utf8_lossy(&marker.value));
+        let problem = format!(
+            "{at} says that locks have the layout {layout:?} there, which is none of this lockkeeper"
+        );
         Err(refused(problem, Check::Layout, "the lockkeeper of the others, or another path"))
     }
 
@@ -71,7 +76,9 @@ impl EtcdStore {
         for KeyValue { key, .. } in keys {
             let whole = RangeRequest { key: key.clone(), ..RangeRequest::default() };
             // Another program may have a key that looks like a claim.
-            if only(Some(self.range(whole).await?)).is_some_and(|kv| Record::read(&kv.value).is_some()) {
+            if only(Some(self.range(whole).await?))
+                .is_some_and(|kv| Record::read(&kv.value).is_some())
+            {
                 return Ok(Some(key));
             }
         }

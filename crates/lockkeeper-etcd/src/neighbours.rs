@@ -116,7 +116,9 @@ impl Neighbours {
         if own.is_ended_by(events) {
             return Some(Next::Over(Wake::Changed));
         }
-        let Self::Ahead(Predecessors { remaining: Some(remaining), .. }) = self else { return Some(Next::Look) };
+        let Self::Ahead(Predecessors { remaining: Some(remaining), .. }) = self else {
+            return Some(Next::Look);
+        };
         remaining.retain(|predecessor| !predecessor.is_ended_by(events));
         match own.created {
             _ if !remaining.is_empty() => None,
@@ -159,7 +161,10 @@ impl Incarnation {
     /// the end of an earlier one.
     fn is_ended_by(&self, events: &[Event]) -> bool {
         let is_its_end = |event: &Event| {
-            let is_of_it = event.kv.as_ref().is_some_and(|kv| kv.key == self.key && kv.mod_revision > self.created);
+            let is_of_it = event
+                .kv
+                .as_ref()
+                .is_some_and(|kv| kv.key == self.key && kv.mod_revision > self.created);
             event.r#type() == EventType::Delete && is_of_it
         };
         events.iter().any(is_its_end)
@@ -176,8 +181,11 @@ mod tests {
     const OWN: &str = "line/own";
 
     fn event(kind: EventType, key: &str, revision: i64) -> Event {
-        let kv =
-            KeyValue { key: Bytes::copy_from_slice(key.as_bytes()), mod_revision: revision, ..KeyValue::default() };
+        let kv = KeyValue {
+            key: Bytes::copy_from_slice(key.as_bytes()),
+            mod_revision: revision,
+            ..KeyValue::default()
+        };
         let mut event = Event { kv: Some(kv), ..Event::default() };
         event.set_type(kind);
         event
@@ -189,7 +197,15 @@ mod tests {
 
     fn writer(key: &str, created: i64, lease: i64) -> Contender {
         let key = Bytes::copy_from_slice(key.as_bytes());
-        Contender { key, created, changed: created, lease, id: None, record: None, value: Bytes::new() }
+        Contender {
+            key,
+            created,
+            changed: created,
+            lease,
+            id: None,
+            record: None,
+            value: Bytes::new(),
+        }
     }
 
     fn behind(ahead: &[Contender], short_queue: bool) -> Neighbours {
@@ -197,7 +213,10 @@ mod tests {
     }
 
     fn many(number: usize) -> Vec<Contender> {
-        (1..).take(number).map(|created| writer(&format!("line/{created}"), created, 70 + created)).collect()
+        (1..)
+            .take(number)
+            .map(|created| writer(&format!("line/{created}"), created, 70 + created))
+            .collect()
     }
 
     #[test]
@@ -224,7 +243,8 @@ mod tests {
 
     #[test]
     fn the_end_of_the_claim_itself_is_no_grant() {
-        let (mut neighbours, own) = (behind(&[writer("line/a", 5, 70)], true), incarnation(OWN, 100));
+        let (mut neighbours, own) =
+            (behind(&[writer("line/a", 5, 70)], true), incarnation(OWN, 100));
         let events = [event(EventType::Delete, "line/a", 200), event(EventType::Delete, OWN, 200)];
         let next = neighbours.on_events(&own, &events);
         assert!(matches!(next, Some(Next::Over(Wake::Changed))), "{next:?}");
@@ -236,7 +256,10 @@ mod tests {
         let mut on_our_lease = behind(&[writer("line/a", 5, 7)], true);
         assert!(matches!(on_our_lease.on_events(&incarnation(OWN, 100), &gone), Some(Next::Look)));
         let mut on_another = behind(&[writer("line/a", 5, 70)], true);
-        assert!(matches!(on_another.clone().on_events(&incarnation(OWN, 0), &gone), Some(Next::Look)));
+        assert!(matches!(
+            on_another.clone().on_events(&incarnation(OWN, 0), &gone),
+            Some(Next::Look)
+        ));
         let mut read_before = on_another.clone().read_before_a_watch();
         assert!(matches!(read_before.on_events(&incarnation(OWN, 100), &gone), Some(Next::Look)));
         assert!(matches!(on_another.on_events(&incarnation(OWN, 100), &gone), Some(Next::Over(_))));
@@ -244,16 +267,22 @@ mod tests {
 
     #[test]
     fn all_claims_ahead_are_watched_in_a_short_queue_and_only_the_last_in_a_long_one() {
-        for (number, short_queue, are_all) in
-            [(1, true, true), (SHORT_QUEUE, true, true), (SHORT_QUEUE + 1, true, false), (1, false, false)]
-        {
+        for (number, short_queue, are_all) in [
+            (1, true, true),
+            (SHORT_QUEUE, true, true),
+            (SHORT_QUEUE + 1, true, false),
+            (1, false, false),
+        ] {
             let neighbours = behind(&many(number), short_queue);
             assert_eq!(neighbours.are_all_ahead(), are_all, "{number} {short_queue}");
             let what = neighbours.to_watch();
             assert!(what.only_deletions);
             match are_all {
                 true => assert_eq!((&*what.key, &*what.end), (&b"line/"[..], &b"line0"[..])),
-                false => assert_eq!((&*what.key, &*what.end), (format!("line/{number}").as_bytes(), &b""[..])),
+                false => assert_eq!(
+                    (&*what.key, &*what.end),
+                    (format!("line/{number}").as_bytes(), &b""[..])
+                ),
             }
             assert_eq!(neighbours.last().map(|last| last.created), i64::try_from(number).ok());
         }

@@ -52,12 +52,14 @@ async fn listen(shared: Weak<Shared>) {
         drop(watch);
         if !stands {
             // A request that fails makes the next one go to another member.
-            let Some((calls, key)) = shared.upgrade().map(|it| (Arc::clone(&it.calls), it.lines.notice(&it.client)))
+            let Some((calls, key)) =
+                shared.upgrade().map(|it| (Arc::clone(&it.calls), it.lines.notice(&it.client)))
             else {
                 return;
             };
             let nothing = RangeRequest { key, ..RangeRequest::default() };
-            let _: Result<RangeResponse, WireError> = calls.ask("/etcdserverpb.KV/Range", nothing).await;
+            let _: Result<RangeResponse, WireError> =
+                calls.ask("/etcdserverpb.KV/Range", nothing).await;
         }
         Clock::boot().sleep(jittered(PAUSE)).await;
     }
@@ -83,8 +85,10 @@ impl Shared {
     /// requests that were made before the watch stood. If the read fails, the watch ends with its
     /// member, and the next watch repeats the read.
     async fn ask_for_requests(&self) {
-        let found: Result<RangeResponse, WireError> =
-            self.calls.ask("/etcdserverpb.KV/Range", transaction::all(&self.lines.notices(&self.client))).await;
+        let found: Result<RangeResponse, WireError> = self
+            .calls
+            .ask("/etcdserverpb.KV/Range", transaction::all(&self.lines.notices(&self.client)))
+            .await;
         for kv in found.map(|found| found.kvs).unwrap_or_default() {
             if let Some((id, NoticeKind::Asked(asked))) = Notice::read(&kv.value) {
                 self.losses.notify(|losses| losses.requested(id, &asked));
@@ -137,7 +141,10 @@ mod tests {
             let mut looks = pin!(store.0.notices.notified());
             looks.as_mut().enable();
             store.0.on_watch_begun(again);
-            assert!(looks.poll(&mut Context::from_waker(Waker::noop())).is_ready(), "again: {again}");
+            assert!(
+                looks.poll(&mut Context::from_waker(Waker::noop())).is_ready(),
+                "again: {again}"
+            );
         }
     }
 }

@@ -85,16 +85,23 @@ impl EtcdStore {
 
     /// Checks each member that answers.
     async fn check_members(&self) -> Result<()> {
-        let asked = self.0.calls.ask_each("/etcdserverpb.Maintenance/Status", StatusRequest {}, A_LOOK).await;
+        let asked = self
+            .0
+            .calls
+            .ask_each("/etcdserverpb.Maintenance/Status", StatusRequest {}, A_LOOK)
+            .await;
         let asked: Vec<(String, Result<StatusResponse, WireError>)> = asked;
-        let answers: Vec<_> =
-            asked.iter().filter_map(|(at, status)| Some((at.as_str(), status.as_ref().ok()?))).collect();
+        let answers: Vec<_> = asked
+            .iter()
+            .filter_map(|(at, status)| Some((at.as_str(), status.as_ref().ok()?)))
+            .collect();
         checks::refuse(&answers, &self.0.waived)
     }
 
     async fn try_one(&self) -> Result<()> {
         self.0.calls.log_in().await.map_err(fault::of)?;
-        let nothing = RangeRequest { key: self.0.lines.notice(&self.0.client), ..RangeRequest::default() };
+        let nothing =
+            RangeRequest { key: self.0.lines.notice(&self.0.client), ..RangeRequest::default() };
         let asked = self.0.calls.ask("/etcdserverpb.KV/Range", nothing).await;
         asked.map(|_: RangeResponse| ()).map_err(fault::of)
     }

@@ -85,7 +85,10 @@ impl Order {
         let lines = self.lock();
         let Some(line) = lines.get(name) else { return Vec::new() };
         let taken = line.leaving.iter().filter(|one| one.leaver.key != own).take(MOST);
-        taken.inspect(|one| one.taken.store(true, Ordering::Release)).map(|one| one.leaver.clone()).collect()
+        taken
+            .inspect(|one| one.taken.store(true, Ordering::Release))
+            .map(|one| one.leaver.clone())
+            .collect()
     }
 
     fn remove(&self, name: &LockName, one: Option<&Arc<Leaving>>) {
@@ -133,13 +136,24 @@ mod tests {
     #[test]
     fn a_claim_takes_along_what_leaves_the_same_line_and_nothing_is_remembered() {
         let (order, name, other) = (Order::default(), "a".parse().unwrap(), "b".parse().unwrap());
-        let leaver = |key: &'static str, created: i64| Leaver { key: key.into(), state: LeaverState::Created(created) };
+        let leaver = |key: &'static str, created: i64| Leaver {
+            key: key.into(),
+            state: LeaverState::Created(created),
+        };
         let leaves = order.leave(&name, leaver("k", 7));
         let stays = order.leave(&other, leaver("l", 8));
         let of_whom_little_is_known = order.leave(&name, leaver("m", 0));
         assert_eq!(order.piggyback_deletes(&name, b"own"), [leaver("k", 7)]);
-        assert_eq!(order.piggyback_deletes(&name, b"k"), [], "etcd refuses to delete and to put the same");
-        assert!(leaves.was_piggybacked() && !stays.was_piggybacked() && !of_whom_little_is_known.was_piggybacked());
+        assert_eq!(
+            order.piggyback_deletes(&name, b"k"),
+            [],
+            "etcd refuses to delete and to put the same"
+        );
+        assert!(
+            leaves.was_piggybacked()
+                && !stays.was_piggybacked()
+                && !of_whom_little_is_known.was_piggybacked()
+        );
         drop((leaves, stays, of_whom_little_is_known));
         assert!(order.piggyback_deletes(&name, b"own").is_empty() && order.lock().is_empty());
     }
@@ -152,7 +166,9 @@ mod tests {
         let mut second = Box::pin(guards[1].gate.lock());
         let mut third = Box::pin(guards[2].gate.lock());
         let first = guards[0].gate.try_lock().unwrap();
-        assert!(second.as_mut().poll(&mut cx).is_pending() && third.as_mut().poll(&mut cx).is_pending());
+        assert!(
+            second.as_mut().poll(&mut cx).is_pending() && third.as_mut().poll(&mut cx).is_pending()
+        );
         drop(first);
         assert!(third.as_mut().poll(&mut cx).is_pending());
         assert!(second.as_mut().poll(&mut cx).is_ready());

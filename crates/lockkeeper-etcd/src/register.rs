@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::layout::transaction::{changed, get, only, put, ranges, transaction};
 use super::wire::messages::{KeyValue, RangeRequest, TxnResponse};
 use super::{EtcdStore, fault};
-use crate::registers::{Register, Swap, Version, Versioned, Write, WriterId, check_key, check_write};
+use crate::registers::{
+    Register, Swap, Version, Versioned, Write, WriterId, check_key, check_write,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// Registers on etcd. A write is kept as long as a majority of the members keeps its data.
@@ -53,16 +55,26 @@ impl Kept {
     fn of(versioned: &Versioned) -> Self {
         Self {
             version: versioned.version.get(),
-            writers: versioned.writers.iter().map(|writer| HEXLOWER.encode(writer.as_bytes())).collect(),
+            writers: versioned
+                .writers
+                .iter()
+                .map(|writer| HEXLOWER.encode(writer.as_bytes()))
+                .collect(),
             value: BASE64.encode(&versioned.value),
         }
     }
 
     fn read(kv: &KeyValue) -> Option<Versioned> {
         let kept: Self = serde_json::from_slice(&kv.value).ok()?;
-        let writer = |hex: &String| Some(WriterId::from_bytes(HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()?));
+        let writer = |hex: &String| {
+            Some(WriterId::from_bytes(HEXLOWER.decode(hex.as_bytes()).ok()?.try_into().ok()?))
+        };
         let writers = kept.writers.iter().map(writer).collect::<Option<_>>()?;
-        Some(Versioned::new(Version::new(kept.version), BASE64.decode(kept.value.as_bytes()).ok()?, writers))
+        Some(Versioned::new(
+            Version::new(kept.version),
+            BASE64.decode(kept.value.as_bytes()).ok()?,
+            writers,
+        ))
     }
 }
 
@@ -78,8 +90,11 @@ fn read(found: Option<KeyValue>) -> Result<(i64, Option<Versioned>)> {
     let Some(kv) = found else { return Ok((0, None)) };
     match Kept::read(&kv) {
         Some(versioned) => Ok((kv.mod_revision, Some(versioned))),
-        None => Err(Error::new(ErrorKind::Internal, "the value of this key is not a register of lockkeeper")
-            .with_remedy("use another key, or remove this one")),
+        None => Err(Error::new(
+            ErrorKind::Internal,
+            "the value of this key is not a register of lockkeeper",
+        )
+        .with_remedy("use another key, or remove this one")),
     }
 }
 
@@ -112,8 +127,10 @@ impl Register for EtcdRegister {
         let kept = Kept::of(&Versioned::after(current.as_ref(), write));
         // Nothing in it can fail to be written.
         let value = Bytes::from(serde_json::to_vec(&kept).unwrap_or_default());
-        let request = transaction(vec![changed(&at, revision)], vec![put(&at, value, 0)], vec![get(&at)]);
-        let answer: TxnResponse = self.0.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of)?;
+        let request =
+            transaction(vec![changed(&at, revision)], vec![put(&at, value, 0)], vec![get(&at)]);
+        let answer: TxnResponse =
+            self.0.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of)?;
         if answer.succeeded {
             return Ok(Swap::Done);
         }

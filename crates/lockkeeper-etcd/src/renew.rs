@@ -33,7 +33,12 @@ pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> R
     renewed
 }
 
-async fn renew_all(store: &EtcdStore, id: &SessionId, session: &Arc<Session>, live: &[Live]) -> Result<Renewed> {
+async fn renew_all(
+    store: &EtcdStore,
+    id: &SessionId,
+    session: &Arc<Session>,
+    live: &[Live],
+) -> Result<Renewed> {
     let missed = match session.is_shared() {
         true => store.catch_up(id, session, live, store.0.clock.now()).await?,
         false => Vec::new(),
@@ -45,16 +50,21 @@ async fn renew_all(store: &EtcdStore, id: &SessionId, session: &Arc<Session>, li
     for (at, live) in live.iter().enumerate() {
         let state = session.claim_state(live.key.id);
         let slot = session.slot_of(&store.0.lines, &live.key).at;
-        let renewal = at_once(session, live, state.as_ref(), proof.keys.get(&slot).copied(), &proof, trusted);
+        let renewal =
+            at_once(session, live, state.as_ref(), proof.keys.get(&slot).copied(), &proof, trusted);
         if renewal.is_none() {
             doubtful.push((at, live, state));
         }
         claims.push(renewal.unwrap_or(Renewal::Unknown));
     }
-    let questions: Vec<_> =
-        doubtful.iter().map(|(_, live, state)| store.question(session, &live.key, state.as_ref())).collect();
-    let (mut admitted, mut positions, mut timed, mut records) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for ((at, live, state), found_status) in doubtful.into_iter().zip(store.look(&questions).await?) {
+    let questions: Vec<_> = doubtful
+        .iter()
+        .map(|(_, live, state)| store.question(session, &live.key, state.as_ref()))
+        .collect();
+    let (mut admitted, mut positions, mut timed, mut records) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for ((at, live, state), found_status) in doubtful.into_iter().zip(store.look(&questions).await?)
+    {
         if let ClaimStatus::First(found) = &found_status
             && session.is_shared()
         {
@@ -68,15 +78,20 @@ async fn renew_all(store: &EtcdStore, id: &SessionId, session: &Arc<Session>, li
                 admitted.push(Admitted { key: &live.key, found, since });
                 positions.push(at);
             }
-            found_status => claims[at] = store.renewal_of(session, live, state, found_status, &proof.renewed),
+            found_status => {
+                claims[at] = store.renewal_of(session, live, state, found_status, &proof.renewed)
+            }
         }
     }
-    for ((at, one), holds) in positions.into_iter().zip(&admitted).zip(store.promote_all(session, &admitted).await?) {
+    for ((at, one), holds) in
+        positions.into_iter().zip(&admitted).zip(store.promote_all(session, &admitted).await?)
+    {
         if holds {
             claims[at] = held(session, &one.found);
         }
     }
-    let on = all(timed.iter().map(|(_, key, found)| store.is_on_the_last(session, key, found))).await;
+    let on =
+        all(timed.iter().map(|(_, key, found)| store.is_on_the_last(session, key, found))).await;
     for ((at, _, found), on) in timed.iter().zip(on) {
         match on {
             Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
@@ -121,13 +136,17 @@ fn at_once(
                 && lease == state.lease
                 && session.purpose(lease) == Some(Purpose::Hold) =>
         {
-            Some(Renewal::Held { token: state.created.unsigned_abs(), ttl: session.keeps(state.record.ttl()) })
+            Some(Renewal::Held {
+                token: state.created.unsigned_abs(),
+                ttl: session.keeps(state.record.ttl()),
+            })
         }
         // The watch of the claim reports its grant and its end. A claim that was broken is on
         // another lease.
         (LiveState::Queued, Some(state), lease)
             if state.waits_watched(trusted)
-                && lease.map_or(!proof.listed.contains(&state.lease), |lease| lease == state.lease)
+                && lease
+                    .map_or(!proof.listed.contains(&state.lease), |lease| lease == state.lease)
                 && proof.renewed.contains(&state.lease) =>
         {
             Some(Renewal::Queued)
@@ -164,7 +183,8 @@ impl EtcdStore {
         let mut leases = session.living(sent);
         let listed = session.to_list(&leases, live, trusted, sent);
         let within = session.spec.ttl / 4;
-        let (ttls, on_leases) = tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&listed, within));
+        let (ttls, on_leases) =
+            tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&listed, within));
         let mut over: Vec<i64> = Vec::new();
         let ttls = ttls.map_err(fault::of)?;
         let Listed { keys, gone } = on_leases?;
@@ -177,8 +197,11 @@ impl EtcdStore {
         if gone.iter().any(|lease| !over.contains(lease)) {
             // One member renews a lease that another member does not have: one of the two has an
             // old state.
-            return Err(Error::new(ErrorKind::Unavailable, "the members of etcd contradict each other about a lease")
-                .with_remedy("lockkeeper doctor"));
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "the members of etcd contradict each other about a lease",
+            )
+            .with_remedy("lockkeeper doctor"));
         }
         if over.iter().any(|lease| session.purpose(*lease) == Some(Purpose::Hold)) {
             return Err(sessions::lost());
@@ -203,7 +226,9 @@ impl EtcdStore {
         live: &[Live],
     ) -> Result<Vec<ClaimKey>> {
         let mut claims = session.claims_with_slots(id);
-        claims.extend(live.iter().filter(|live| !session.has_slot(live.key.id)).map(|live| live.key.clone()));
+        claims.extend(
+            live.iter().filter(|live| !session.has_slot(live.key.id)).map(|live| live.key.clone()),
+        );
         if claims.is_empty() {
             return Ok(claims);
         }
@@ -281,7 +306,8 @@ mod tests {
 
     #[test]
     fn a_renewal_looks_for_a_claim_that_may_be_moved_late() {
-        let (sessions, ttl, now) = (Sessions::default(), Duration::from_secs(30), Clock::boot().now());
+        let (sessions, ttl, now) =
+            (Sessions::default(), Duration::from_secs(30), Clock::boot().now());
         let spec = SessionSpec::new(ttl, Duration::ZERO);
         let id = SessionId::random();
         let first = lease_of(&id);
@@ -303,9 +329,11 @@ mod tests {
         };
         session.insert_claim(id, state);
         let keys = HashMap::from([(at, first)]);
-        let proof = Proof { keys, listed: vec![first], is_whole: true, renewed: vec![first], sent: now };
+        let proof =
+            Proof { keys, listed: vec![first], is_whole: true, renewed: vec![first], sent: now };
         let live = Live { key, state: LiveState::Granted };
-        let at_once = || at_once(&session, &live, session.claim_state(id).as_ref(), Some(first), &proof, now);
+        let at_once =
+            || at_once(&session, &live, session.claim_state(id).as_ref(), Some(first), &proof, now);
         assert_eq!(at_once(), Some(Renewal::Held { token: 1, ttl }));
         session.is_unsettled(id);
         assert_eq!(at_once(), None);

@@ -10,7 +10,8 @@ use super::sessions::{self, Session};
 use super::tombstones::REMEMBERED;
 use super::wire::all;
 use super::wire::messages::{
-    KeyValue, LeaseGrantRequest, LeaseGrantResponse, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, TxnResponse,
+    KeyValue, LeaseGrantRequest, LeaseGrantResponse, LeaseTimeToLiveRequest,
+    LeaseTimeToLiveResponse, TxnResponse,
 };
 use super::{EtcdStore, fault};
 use crate::store::{Live, Opened, SessionId, SessionSpec, Store as _, refusal};
@@ -64,10 +65,11 @@ impl EtcdStore {
     /// Makes the lease with this id; `false` if there is one.
     async fn grant_as(&self, lease: i64, seconds: i64) -> Result<bool> {
         let request = LeaseGrantRequest { ttl: seconds, id: lease };
-        let granted: LeaseGrantResponse = match self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await {
-            Err(error) if error.is_lease_there() => return Ok(false),
-            granted => granted.map_err(fault::of)?,
-        };
+        let granted: LeaseGrantResponse =
+            match self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await {
+                Err(error) if error.is_lease_there() => return Ok(false),
+                granted => granted.map_err(fault::of)?,
+            };
         if granted.ttl < seconds {
             self.revoke_unneeded(lease);
             let problem = format!("etcd grants {} s instead of {seconds} s", granted.ttl);
@@ -85,7 +87,8 @@ impl EtcdStore {
     async fn finds_its_lease(&self, id: &SessionId, lease: i64, spec: &SessionSpec) -> Result<()> {
         let request = LeaseTimeToLiveRequest { id: lease, keys: true };
         let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
-        let found: LeaseTimeToLiveResponse = asked.map_err(|error| fault::of(error).without_effect())?;
+        let found: LeaseTimeToLiveResponse =
+            asked.map_err(|error| fault::of(error).without_effect())?;
         if found.ttl < 0 {
             // It has just ended.
             return Err(refusal::session_ended());
@@ -93,7 +96,8 @@ impl EtcdStore {
         let record = self.0.lines.session(id);
         let is_recorded = found.keys.contains(&record);
         // Where the record is, that says how long the session lives.
-        let fits = is_recorded || found.granted_ttl == sessions::seconds(spec.ttl + spec.lock_delay);
+        let fits =
+            is_recorded || found.granted_ttl == sessions::seconds(spec.ttl + spec.lock_delay);
         if !fits || !found.keys.iter().all(|key| self.0.lines.is_of_session(id, key)) {
             return Err(taken());
         }
@@ -112,7 +116,11 @@ impl EtcdStore {
     async fn record(&self, id: &SessionId, lease: i64, spec: &SessionSpec) -> Result<i64> {
         let (record, ended) = (self.0.lines.session(id), self.0.lines.ended(id));
         let then = vec![put(&record, SessionRecord::of(spec).written(), lease)];
-        let request = transaction(vec![absent(&record), absent(&ended)], then, vec![get(&record), get(&ended)]);
+        let request = transaction(
+            vec![absent(&record), absent(&ended)],
+            then,
+            vec![get(&record), get(&ended)],
+        );
         let asked = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
         let answer: TxnResponse = asked.map_err(|error| match error.is_no_lease() {
             true => refusal::session_ended(),
@@ -125,7 +133,9 @@ impl EtcdStore {
         match (only(found.next()), only(found.next())) {
             (Some(kv), None) => match recorded(&kv, lease) {
                 // What is written has whole microseconds.
-                Some(found) if SessionRecord::of(&found) == SessionRecord::of(spec) => Ok(kv.create_revision),
+                Some(found) if SessionRecord::of(&found) == SessionRecord::of(spec) => {
+                    Ok(kv.create_revision)
+                }
                 Some(_) => Err(refusal::other_durations()),
                 None => Err(taken()),
             },
@@ -150,9 +160,13 @@ impl EtcdStore {
         if self.0.sessions.was_closed(id, now) {
             return Err(sessions::lost());
         }
-        let record = super::wire::messages::RangeRequest { key: self.0.lines.session(id), ..Default::default() };
+        let record = super::wire::messages::RangeRequest {
+            key: self.0.lines.session(id),
+            ..Default::default()
+        };
         let found = only(Some(self.range(record).await?));
-        let said = |kv: KeyValue| recorded(&kv, lease_of(id)).map(|spec| (spec, kv.create_revision));
+        let said =
+            |kv: KeyValue| recorded(&kv, lease_of(id)).map(|spec| (spec, kv.create_revision));
         let (spec, revision) = found.and_then(said).ok_or_else(sessions::lost)?;
         let session = self.0.sessions.insert(Session::opened(id, &spec, false, revision, now), now);
         self.begin_to_listen();
@@ -161,7 +175,9 @@ impl EtcdStore {
 
     pub(super) async fn close_session(&self, id: &SessionId, live: &[Live]) -> Result<()> {
         let session = match self.session(id).await {
-            Err(error) if error.kind() == ErrorKind::SessionLost => return self.close_what_is_left(id).await,
+            Err(error) if error.kind() == ErrorKind::SessionLost => {
+                return self.close_what_is_left(id).await;
+            }
             session => session?,
         };
         // What is made for it at this moment is ended too, and nothing is made after that.
@@ -190,7 +206,8 @@ impl EtcdStore {
     /// The first lease of a session has ended, and another one may be there, with claims.
     async fn close_what_is_left(&self, id: &SessionId) -> Result<()> {
         for kv in self.remember_ended(id).await? {
-            if let Some(SessionPart::Lease { id: lease, .. }) = self.0.lines.part_of_session(id, &kv.key)
+            if let Some(SessionPart::Lease { id: lease, .. }) =
+                self.0.lines.part_of_session(id, &kv.key)
                 && kv.lease == lease
             {
                 self.revoke(lease).await?;
@@ -208,8 +225,14 @@ impl EtcdStore {
         loop {
             let lease = self.tombstone_lease(REMEMBERED, fresh).await;
             let lease = lease.map_err(|error| fault::of(error).without_effect())?;
-            let then = vec![put(&ended, "closed".into(), lease), range(self.0.lines.of_session(id).all())];
-            match self.0.calls.ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), then, Vec::new())).await {
+            let then =
+                vec![put(&ended, "closed".into(), lease), range(self.0.lines.of_session(id).all())];
+            match self
+                .0
+                .calls
+                .ask("/etcdserverpb.KV/Txn", transaction(Vec::new(), then, Vec::new()))
+                .await
+            {
                 Err(error) if error.is_no_lease() && !fresh => fresh = true,
                 asked => {
                     let answer: TxnResponse = asked.map_err(fault::of)?;
@@ -227,6 +250,9 @@ fn recorded(kv: &KeyValue, lease: i64) -> Option<SessionSpec> {
 
 /// Something else has the place of a session.
 fn taken() -> Error {
-    Error::new(ErrorKind::SessionLost, "something else in etcd has the lease or the key that this session would have")
-        .with_remedy("a session with another id")
+    Error::new(
+        ErrorKind::SessionLost,
+        "something else in etcd has the lease or the key that this session would have",
+    )
+    .with_remedy("a session with another id")
 }

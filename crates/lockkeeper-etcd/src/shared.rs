@@ -49,17 +49,24 @@ impl EtcdStore {
     ) -> Result<Vec<Missed>> {
         // As a renewal of leases, this must leave time for another try.
         let within = session.spec.ttl / 4;
-        let found = self.0.calls.ask_within("/etcdserverpb.KV/Range", self.0.lines.of_session(id).all(), within).await;
+        let found = self
+            .0
+            .calls
+            .ask_within("/etcdserverpb.KV/Range", self.0.lines.of_session(id).all(), within)
+            .await;
         let found: RangeResponse = found.map_err(|error| fault::of(error).without_effect())?;
         let found = found.kvs;
         self.is_there(session, &found)?;
         session.has_leases(&self.0.lines, id, &found, now);
-        let mut missed: Vec<Missed> = found.into_iter().filter_map(|kv| self.missed(id, kv)).collect();
+        let mut missed: Vec<Missed> =
+            found.into_iter().filter_map(|kv| self.missed(id, kv)).collect();
         if missed.is_empty() {
             return Ok(missed);
         }
-        let listed: Vec<Bytes> = live.iter().map(|live| session.slot_of(&self.0.lines, &live.key).at).collect();
-        let (ours, others): (Vec<_>, Vec<_>) = missed.drain(..).partition(|missed| listed.contains(&missed.claim));
+        let listed: Vec<Bytes> =
+            live.iter().map(|live| session.slot_of(&self.0.lines, &live.key).at).collect();
+        let (ours, others): (Vec<_>, Vec<_>) =
+            missed.drain(..).partition(|missed| listed.contains(&missed.claim));
         for chunk in ours.chunks(100) {
             let then = chunk.iter().map(|missed| delete(&missed.key)).collect();
             let request = transaction(Vec::new(), then, Vec::new());
@@ -142,9 +149,15 @@ impl EtcdStore {
     /// # Errors
     /// `SessionLost` if the session was closed meanwhile. Then the lease is given back. If no answer came, others may have seen
     /// the lease and chosen it: it ends by itself unless they renew it.
-    pub(super) async fn show_lease(&self, session: &Session, lease: i64, purpose: Purpose) -> Result<()> {
+    pub(super) async fn show_lease(
+        &self,
+        session: &Session,
+        lease: i64,
+        purpose: Purpose,
+    ) -> Result<()> {
         let key = self.0.lines.session_lease(&session.id, lease, purpose == Purpose::Hold);
-        let request = transaction(self.is_open(session), vec![put(&key, Bytes::new(), lease)], Vec::new());
+        let request =
+            transaction(self.is_open(session), vec![put(&key, Bytes::new(), lease)], Vec::new());
         let shown = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of);
         let refused: Error = match shown {
             Ok(TxnResponse { succeeded: true, .. }) => return Ok(()),

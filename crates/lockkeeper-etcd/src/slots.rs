@@ -66,7 +66,16 @@ pub(super) struct KeySlot {
 
 impl KeySlot {
     fn new(at: Bytes, key: &ClaimKey, number: Option<u32>, since: Instant) -> Self {
-        Self { at, name: key.name.clone(), number, created: 0, heir_of: None, since, timer: None, strays: Vec::new() }
+        Self {
+            at,
+            name: key.name.clone(),
+            number,
+            created: 0,
+            heir_of: None,
+            since,
+            timer: None,
+            strays: Vec::new(),
+        }
     }
 
     /// The leases that only the minimum hold of the claim needs.
@@ -95,7 +104,8 @@ impl SlotPool {
     /// Whether the name has a slot that is not free: a claim uses it, or a late request may use a
     /// retired one.
     fn is_needed(&self, now: Instant) -> bool {
-        self.users > 0 || self.retired_at.is_some_and(|retired_at| now.saturating_since(retired_at) < LATE)
+        self.users > 0
+            || self.retired_at.is_some_and(|retired_at| now.saturating_since(retired_at) < LATE)
     }
 }
 
@@ -119,7 +129,8 @@ impl KeySlots {
     /// The claim has this timer.
     pub(super) fn times(&mut self, id: ClaimId, timer: Timer) {
         if let Some(slot) = self.taken.get_mut(&id) {
-            let is_over = slot.timer.map_or(timer.is_over, |before| before.is_over.max(timer.is_over));
+            let is_over =
+                slot.timer.map_or(timer.is_over, |before| before.is_over.max(timer.is_over));
             slot.timer = Some(Timer { is_over, ..timer });
             slot.strays.retain(|stray| *stray != timer.keep.lease);
         }
@@ -204,7 +215,11 @@ mod tests {
     use crate::time::Clock;
 
     fn key(name: &str) -> ClaimKey {
-        ClaimKey { name: name.parse().unwrap(), session: SessionId::new("6c0ffee"), id: ClaimId::random() }
+        ClaimKey {
+            name: name.parse().unwrap(),
+            session: SessionId::new("6c0ffee"),
+            id: ClaimId::random(),
+        }
     }
 
     #[test]
@@ -260,7 +275,10 @@ mod tests {
         }
         let later = now + LATE;
         for number in 0..8 * NAMES {
-            retire(4 * NAMES + number, later + Duration::from_millis(1) * u32::try_from(number).unwrap());
+            retire(
+                4 * NAMES + number,
+                later + Duration::from_millis(1) * u32::try_from(number).unwrap(),
+            );
         }
         assert!(slots.names.len() <= 9 * NAMES, "{}", slots.names.len());
         assert!(!slots.names.contains_key("n0"));

@@ -30,7 +30,10 @@ pub(super) struct Found {
 impl Found {
     /// Whether the claim is on the timer of its minimum hold.
     pub(super) fn is_timed(&self) -> bool {
-        self.record.as_ref().and_then(|record| record.keep.as_ref()).is_some_and(|keep| keep.lease == self.lease)
+        self.record
+            .as_ref()
+            .and_then(|record| record.keep.as_ref())
+            .is_some_and(|keep| keep.lease == self.lease)
     }
 }
 

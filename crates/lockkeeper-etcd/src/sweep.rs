@@ -32,7 +32,13 @@ struct Leftovers {
 impl EtcdStore {
     /// Removes the leftovers. What fails is tried again with a later renewal.
     /// Of a detached session other clients have `missed` these claims in their lists.
-    pub(super) fn sweep(&self, session: &Arc<Session>, live: &[Live], proof: Proof, missed: Vec<Missed>) {
+    pub(super) fn sweep(
+        &self,
+        session: &Arc<Session>,
+        live: &[Live],
+        proof: Proof,
+        missed: Vec<Missed>,
+    ) {
         let (sent, over) = (proof.sent, self.left_over(session, live, proof, missed));
         if over.leases.is_empty() && over.keys.is_empty() && over.verdicts.is_empty() {
             return;
@@ -41,7 +47,13 @@ impl EtcdStore {
         self.0.runtime.serve(async move { store.remove_all(&session, over, sent).await });
     }
 
-    fn left_over(&self, session: &Session, live: &[Live], proof: Proof, missed: Vec<Missed>) -> Leftovers {
+    fn left_over(
+        &self,
+        session: &Session,
+        live: &[Live],
+        proof: Proof,
+        missed: Vec<Missed>,
+    ) -> Leftovers {
         let now = self.0.clock.now();
         let mut over = Leftovers::default();
         if proof.is_whole {
@@ -80,11 +92,14 @@ impl EtcdStore {
     /// claim has got its slot since. The deletion names the create revision, so it does not delete
     /// a claim that gets the slot after this check.
     async fn remove(&self, session: &Session, over: &Bytes, sent: Instant) -> Result<()> {
-        let there = self.range(RangeRequest { key: over.clone(), keys_only: true, ..RangeRequest::default() }).await?;
+        let there = self
+            .range(RangeRequest { key: over.clone(), keys_only: true, ..RangeRequest::default() })
+            .await?;
         let Some(there) = there.kvs.first().filter(|_| !session.may_be_unlisted(over, sent)) else {
             return Ok(());
         };
-        let request = transaction(Vec::new(), vec![delete_made(over, there.create_revision)], Vec::new());
+        let request =
+            transaction(Vec::new(), vec![delete_made(over, there.create_revision)], Vec::new());
         let removed = self.txn(request).await;
         removed.map(|_: TxnResponse| ()).map_err(fault::of)
     }

@@ -18,7 +18,12 @@ use crate::time::{believed, lasts_at_most};
 impl EtcdStore {
     /// The lease that ends last: the timer, or the hold lease that the claim is on or would be on.
     /// The claim outlives on this lease what was proven of its session before this call.
-    pub(super) async fn last_to_end(&self, session: &Arc<Session>, on: i64, timer: &Timer) -> Result<i64> {
+    pub(super) async fn last_to_end(
+        &self,
+        session: &Arc<Session>,
+        on: i64,
+        timer: &Timer,
+    ) -> Result<i64> {
         let hold = match session.purpose(on) {
             Some(Purpose::Hold) => on,
             _ => self.lease(session, Purpose::Hold).await?,
@@ -35,7 +40,8 @@ impl EtcdStore {
         if left.is_some_and(|left| left >= ttl) {
             return Ok(timer.keep.lease);
         }
-        let ends = self.0.clock.now() + lasts_at_most(left.map_or(Duration::ZERO, |left| left + CUT));
+        let ends =
+            self.0.clock.now() + lasts_at_most(left.map_or(Duration::ZERO, |left| left + CUT));
         let is_long_enough = is_known && renewed + believed(ttl) >= ends;
         if !is_long_enough && !self.refresh(session, hold).await? {
             return Err(sessions::lost());
@@ -69,7 +75,9 @@ impl EtcdStore {
         key: &ClaimKey,
         found: &Found,
     ) -> Result<Option<i64>> {
-        let Some(keep) = found.record.as_ref().and_then(|record| record.keep) else { return Ok(None) };
+        let Some(keep) = found.record.as_ref().and_then(|record| record.keep) else {
+            return Ok(None);
+        };
         let timer = match session.timer(key.id).filter(|timer| timer.keep.lease == keep.lease) {
             Some(timer) => timer,
             // The answer to the request that began this timer was lost.

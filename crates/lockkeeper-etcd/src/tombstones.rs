@@ -37,7 +37,8 @@ struct TombstoneLease {
 impl Tombstones {
     fn take(&self, until: Instant) -> Option<i64> {
         let mut lease = lock(&self.last);
-        let lease = lease.as_mut().filter(|lease| lease.valid_until >= until && lease.used < PER_LEASE)?;
+        let lease =
+            lease.as_mut().filter(|lease| lease.valid_until >= until && lease.used < PER_LEASE)?;
         lease.used += 1;
         Some(lease.id)
     }
@@ -50,7 +51,11 @@ impl Tombstones {
 
 impl EtcdStore {
     /// A lease that lasts for so long from now on: a `fresh` one if the last one was not there.
-    pub(super) async fn tombstone_lease(&self, lasts: Duration, fresh: bool) -> Result<i64, WireError> {
+    pub(super) async fn tombstone_lease(
+        &self,
+        lasts: Duration,
+        fresh: bool,
+    ) -> Result<i64, WireError> {
         let sent = self.0.clock.now();
         let lasts = lasts_at_most(lasts);
         if let Some(lease) = self.0.tombstones.take(sent + lasts).filter(|_| !fresh) {

@@ -35,7 +35,9 @@ pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -
     if state.is_none() {
         // Another client of the session has made the claim.
         let own = RangeRequest { key: question.own.key.clone(), ..RangeRequest::default() };
-        let Some(own) = only(Some(store.range(own).await?)).map(Contender::read) else { return Ok(Wake::Changed) };
+        let Some(own) = only(Some(store.range(own).await?)).map(Contender::read) else {
+            return Ok(Wake::Changed);
+        };
         (question.own.created, question.exclusive) = (own.created, own.weight() == MAX);
         is_followed = own.capacity() != MAX;
     }
@@ -65,7 +67,8 @@ struct Watched<'a>(&'a Waiter<'a>);
 
 impl<'a> Watched<'a> {
     fn new<'w>(waiter: &'a Waiter<'a>, by: impl Iterator<Item = &'w Watch>) -> Self {
-        let watched_by = WatchedBy { since: waiter.store.0.clock.now(), by: by.map(Watch::reader).collect() };
+        let watched_by =
+            WatchedBy { since: waiter.store.0.clock.now(), by: by.map(Watch::reader).collect() };
         waiter.session.is_watched(waiter.key.id, Some(watched_by));
         Self(waiter)
     }
@@ -101,7 +104,9 @@ impl Waiter<'_> {
 
     /// Watches these neighbours until others block the claim, or the wait is over, or a watch ends.
     async fn follow(&self, mut neighbours: Neighbours, own: &mut Option<Watch>) -> Result<Next> {
-        let Some(mut watch) = self.watch(&neighbours, own).await else { return Ok(Next::Unwatched(neighbours)) };
+        let Some(mut watch) = self.watch(&neighbours, own).await else {
+            return Ok(Next::Unwatched(neighbours));
+        };
         loop {
             // Enabled before the look, so that a notice which comes during the look is not missed.
             let mut noticed = pin!(self.store.0.notices.notified());
@@ -182,10 +187,12 @@ impl Waiter<'_> {
         let question = Question { short_queue, ..self.question.clone() };
         Ok(match self.store.look(slice::from_ref(&question)).await?.pop() {
             Some(ClaimStatus::Behind { neighbours, .. }) => Next::Blocked(neighbours),
-            Some(ClaimStatus::First(found)) => match self.is_followed && !self.promote(&found).await? {
-                true => Next::Over(Wake::Changed),
-                false => Next::Over(Wake::Granted { token: found.created.unsigned_abs() }),
-            },
+            Some(ClaimStatus::First(found)) => {
+                match self.is_followed && !self.promote(&found).await? {
+                    true => Next::Over(Wake::Changed),
+                    false => Next::Over(Wake::Granted { token: found.created.unsigned_abs() }),
+                }
+            }
             Some(ClaimStatus::Absent | ClaimStatus::Broken(_)) | None => Next::Over(Wake::Changed),
         })
     }
@@ -215,7 +222,9 @@ impl Waiter<'_> {
         };
         // What cannot be read now is read the next time.
         let found = self.store.range(ahead).await.unwrap_or_default();
-        self.store.ends_overdue(&Contender::all(&self.store.0.lines, &self.question.line, found.kvs)).await;
+        self.store
+            .ends_overdue(&Contender::all(&self.store.0.lines, &self.question.line, found.kvs))
+            .await;
     }
 }
 
@@ -246,7 +255,12 @@ fn unwatched() -> Error {
 }
 
 /// Waits for a change of a line.
-pub(super) async fn name(store: &EtcdStore, name: &LockName, seen: Revision, within: Duration) -> Result<Wake> {
+pub(super) async fn name(
+    store: &EtcdStore,
+    name: &LockName,
+    seen: Revision,
+    within: Duration,
+) -> Result<Wake> {
     store.0.clock.timeout(within, changed(store, name, seen)).await.unwrap_or(Ok(Wake::Elapsed))
 }
 

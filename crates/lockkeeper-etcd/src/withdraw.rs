@@ -18,7 +18,11 @@ use crate::{ErrorKind, Result};
 /// How often a claim is withdrawn again because another client changes it meanwhile.
 const TRIES: u32 = 16;
 
-pub(super) async fn withdraw(store: &EtcdStore, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+pub(super) async fn withdraw(
+    store: &EtcdStore,
+    key: &ClaimKey,
+    tombstone: Option<Duration>,
+) -> Result<Withdrawal> {
     let session = match store.session(&key.session).await {
         // Nothing of it is there, and its claims are not let in; but the id may be sent in another one.
         Err(error) if error.kind() == ErrorKind::SessionLost => {
@@ -48,11 +52,15 @@ async fn withdraw_own(
     // The next claim of this client deletes the key if this request is late, but not a key that
     // stays for its minimum hold.
     let created = if left == Left::Nothing { made } else { 0 };
-    let leaves = store.0.order.leave(&key.name, Leaver { key: slot.at.clone(), state: LeaverState::Created(created) });
+    let leaves = store
+        .0
+        .order
+        .leave(&key.name, Leaver { key: slot.at.clone(), state: LeaverState::Created(created) });
     let removal = (left == Left::Nothing).then(|| delete_made(&slot.at, made));
     let answer = remove_and_mark_gone(store, removal, key.id, tombstone).await;
     let was_piggybacked = leaves.was_piggybacked() && state.is_some();
-    let answer = answer.map_err(|error| if was_piggybacked { error.with_unknown_effect() } else { error })?;
+    let answer = answer
+        .map_err(|error| if was_piggybacked { error.with_unknown_effect() } else { error })?;
     // The next claim does not delete what is gone, in a slot that is another claim's then.
     drop(leaves);
     if deleted(&answer.responses) > 0 {
@@ -93,13 +101,16 @@ async fn withdraw_as_read(
             None => Left::Nothing,
         };
         let state = own.filter(|_| left == Left::Nothing).map_or(0, |own| own.changed);
-        let leaves =
-            store.0.order.leave(&key.name, Leaver { key: slot.at.clone(), state: LeaverState::Changed(state) });
+        let leaves = store
+            .0
+            .order
+            .leave(&key.name, Leaver { key: slot.at.clone(), state: LeaverState::Changed(state) });
         drop(turn.take());
         let removal = (left == Left::Nothing).then(|| delete_unchanged(&slot.at, state));
         let answer = remove_and_mark_gone(store, removal, key.id, tombstone).await;
         was_piggybacked |= leaves.was_piggybacked() && is_known;
-        let answer = answer.map_err(|error| if was_piggybacked { error.with_unknown_effect() } else { error })?;
+        let answer = answer
+            .map_err(|error| if was_piggybacked { error.with_unknown_effect() } else { error })?;
         drop(leaves);
         let removed = deleted(&answer.responses) > 0;
         if inners(answer.responses).any(|inner| !inner.succeeded && is_claim(inner, key.id)) {
@@ -145,7 +156,8 @@ async fn remove_and_mark_gone(
                 lease => Some(lease.map_err(|error| fault::of(error).without_effect())?),
             },
         };
-        let ops: Vec<_> = removal.iter().cloned().chain(lease.map(|on| put(&gone, Bytes::new(), on))).collect();
+        let ops: Vec<_> =
+            removal.iter().cloned().chain(lease.map(|on| put(&gone, Bytes::new(), on))).collect();
         if ops.is_empty() {
             return Ok(TxnResponse::default());
         }

@@ -29,7 +29,14 @@ impl Admin for FileStore {
         Ok(lines.into_iter().map(|(name, line)| (name, Ok(line))).collect())
     }
 
-    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+    async fn evict(
+        &self,
+        name: &LockName,
+        target: &Target,
+        how: Evict,
+        by: &str,
+        reason: &str,
+    ) -> Result<Evicted> {
         let (name, target) = (name.clone(), target.clone());
         let (by, reason) = (by.to_owned(), reason.to_owned());
         self.write(move |txn| txn.evict(&name, &target, how, &by, &reason)).await
@@ -51,7 +58,8 @@ impl Txn<'_> {
         reason: &str,
     ) -> Outcome<Evicted> {
         self.settle(name)?;
-        let claims = self.all(claim_rows!("WHERE c.name = ?1"), [name.as_str().as_bytes()], ClaimRow::read)?;
+        let claims =
+            self.all(claim_rows!("WHERE c.name = ?1"), [name.as_str().as_bytes()], ClaimRow::read)?;
         let meant = |row: &ClaimRow| match target {
             Target::Token(token) => row.granted() && row.token() == *token,
             Target::Id(hash) => row.id.hash() == *hash,
@@ -87,7 +95,12 @@ impl Txn<'_> {
     }
 
     /// Holders learn of the request by their next renewals, observers by the change of the line.
-    pub(crate) fn request_release(&mut self, name: &LockName, by: &str, reason: &str) -> Outcome<bool> {
+    pub(crate) fn request_release(
+        &mut self,
+        name: &LockName,
+        by: &str,
+        reason: &str,
+    ) -> Outcome<bool> {
         self.settle(name)?;
         let asked = self.change(
             "UPDATE lk_claim SET asked_by = ?2, asked_reason = ?3 WHERE name = ?1 AND state IN (1, 2)

@@ -44,8 +44,11 @@ impl Boot {
     pub(super) fn of_this_process() -> Result<Self> {
         checks::clock()?;
         let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(|e| {
-            Error::new(ErrorKind::Unsupported, format!("the kernel does not tell when it was started: {e}"))
-                .with_remedy("mount /proc, or use another store")
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("the kernel does not tell when it was started: {e}"),
+            )
+            .with_remedy("mount /proc, or use another store")
         })?;
         let now = times::now();
         let date = i64::try_from(time::wall_micros()).unwrap_or(Micros::MAX);
@@ -71,12 +74,18 @@ impl Boot {
     /// decide: two boots are at least as far apart as the newest time in the file, and the dates of
     /// one boot are equal, except for corrections. The middle between the two cases is the limit.
     fn has_the_clock_of(&self, known: &Known) -> bool {
-        known.newest <= self.now.saturating_add(LEAP) && self.began.saturating_sub(known.began) < known.newest / 2
+        known.newest <= self.now.saturating_add(LEAP)
+            && self.began.saturating_sub(known.began) < known.newest / 2
     }
 }
 
 /// Begins again if the machine was restarted since the file was opened last. To be called inside the gate.
-pub(super) fn greet(db: &mut Connection, path: &Path, boot: &Boot, clients: &Clients) -> Result<()> {
+pub(super) fn greet(
+    db: &mut Connection,
+    path: &Path,
+    boot: &Boot,
+    clients: &Clients,
+) -> Result<()> {
     let undone = |e| fault::undone(path, e);
     let known = known(db).map_err(undone)?;
     if known.id == boot.id {
@@ -111,9 +120,15 @@ fn note_the_date(db: &Connection, known: &Known, boot: &Boot) -> rusqlite::Resul
 
 /// A claim that lives without a client: a detached claim, or one in its lock-delay. Also returns
 /// how long it lives.
-fn live_claim(db: &Connection, now: Micros, clients: &Clients) -> rusqlite::Result<Option<(LockName, Duration)>> {
+fn live_claim(
+    db: &Connection,
+    now: Micros,
+    clients: &Clients,
+) -> rusqlite::Result<Option<(LockName, Duration)>> {
     let mut dead_clients = DeadClientCheck::new(clients, "");
-    let Some((name, line)) = read::lines(db, "", None, 1, now, &mut dead_clients)?.pop() else { return Ok(None) };
+    let Some((name, line)) = read::lines(db, "", None, 1, now, &mut dead_clients)?.pop() else {
+        return Ok(None);
+    };
     let left = line.entries.iter().filter_map(|entry| entry.expires_in).max();
     Ok(Some((name, left.unwrap_or_default())))
 }
@@ -154,8 +169,10 @@ fn begin_again(db: &mut Connection, known: &Known, boot: &Boot) -> rusqlite::Res
 const ONE_ID: &str = "the host's /proc/sys/kernel/random/boot_id in all containers";
 
 fn in_use(path: &Path) -> Error {
-    let problem = format!("file:{} is in use by programs that know another boot id", path.display());
-    Error::new(ErrorKind::Unsupported, problem).with_remedy(format!("{ONE_ID}, or a store for many machines"))
+    let problem =
+        format!("file:{} is in use by programs that know another boot id", path.display());
+    Error::new(ErrorKind::Unsupported, problem)
+        .with_remedy(format!("{ONE_ID}, or a store for many machines"))
 }
 
 fn held(path: &Path, name: &LockName, left: Duration) -> Error {

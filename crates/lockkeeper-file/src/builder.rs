@@ -52,7 +52,9 @@ impl FileStore {
     /// that this store does not have.
     pub fn from_url(url: &StoreUrl) -> Result<FileStoreBuilder> {
         if url.scheme != "file" {
-            return Err(Error::invalid(format!("{url} is not the URL of a file")).with_remedy("file:PATH"));
+            return Err(
+                Error::invalid(format!("{url} is not the URL of a file")).with_remedy("file:PATH")
+            );
         }
         url.check_waived()?;
         let checks = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name));
@@ -129,12 +131,20 @@ impl FileStoreBuilder {
         beside.check(&path, &self.waived)?;
         let file = file.and_of_its_log().map_err(|e| fault::io(&path, "look at its log", e))?;
         file.check()?;
-        let (own, liveness) = clients.enroll().map_err(|e| fault::io(&path, "make a file beside it", e))?;
+        let (own, liveness) =
+            clients.enroll().map_err(|e| fault::io(&path, "make a file beside it", e))?;
         drop(inside);
 
         let (jobs, receiver) = channel();
         let (notify_folder, settling) = (beside.notify.clone(), Settling::new(jobs.clone()));
-        let waiters = Waiters::new(for_reading, file.clone(), notify_folder, clients.clone(), own.clone(), settling);
+        let waiters = Waiters::new(
+            for_reading,
+            file.clone(),
+            notify_folder,
+            clients.clone(),
+            own.clone(),
+            settling,
+        );
         let reader = start_reader(waiters)?;
         let memory = Memory::default();
         let notifier = Notifier::new(beside.notify);
@@ -152,7 +162,8 @@ impl FileStoreBuilder {
         };
         let mut writer = Writer { gate, state };
         clear_away(&mut writer)?;
-        let store = FileStore::from(Shared { path, own, liveness, jobs, reader, process: Process::this() });
+        let store =
+            FileStore::from(Shared { path, own, liveness, jobs, reader, process: Process::this() });
         Ok((store, writer, receiver))
     }
 
@@ -168,7 +179,8 @@ impl FileStoreBuilder {
     /// The one path of the file, whatever path was given: all clients must use the same files
     /// beside it.
     fn locate(&self) -> Result<PathBuf> {
-        let absolute = std::path::absolute(&self.path).map_err(|e| fault::io(&self.path, "find it", e))?;
+        let absolute =
+            std::path::absolute(&self.path).map_err(|e| fault::io(&self.path, "find it", e))?;
         let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
             return Err(Error::invalid(format!("{:?} is not the path of a file", self.path))
                 .with_remedy("a path such as /var/lib/app/locks.db"));
@@ -208,7 +220,8 @@ pub(super) struct Beside {
 
 impl Beside {
     pub(super) fn of(path: &Path) -> Self {
-        let [gate, live, notify] = [".gate", ".live", ".notify"].map(|suffix| files::suffixed(path, suffix));
+        let [gate, live, notify] =
+            [".gate", ".live", ".notify"].map(|suffix| files::suffixed(path, suffix));
         Self { gate, live, notify }
     }
 

@@ -43,7 +43,8 @@ const STICKY: u32 = 0o1000;
 /// Refuses a folder where the store would not be safe.
 pub(super) fn folder(folder: &Path, waived: &[Check]) -> Result<()> {
     if !waived.contains(&Check::NetworkFs) {
-        let found = rustix::fs::statfs(folder).map_err(|e| fault::io(folder, "look at its file system", e.into()))?;
+        let found = rustix::fs::statfs(folder)
+            .map_err(|e| fault::io(folder, "look at its file system", e.into()))?;
         // The number is an unsigned 32-bit one, sign-extended on some architectures.
         filesystem::local(folder, found.f_type as u32)?;
     }
@@ -71,8 +72,12 @@ pub(super) fn database(path: &Path) -> Result<()> {
         .with_remedy("a file with one name, or a symbolic link to it"));
     }
     if is_mounted(path) {
-        let problem = format!("file:{} was mounted there by itself, away from the files beside it", path.display());
-        return Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("mount the folder that it is in"));
+        let problem = format!(
+            "file:{} was mounted there by itself, away from the files beside it",
+            path.display()
+        );
+        return Err(Error::new(ErrorKind::Unsupported, problem)
+            .with_remedy("mount the folder that it is in"));
     }
     Ok(())
 }
@@ -102,12 +107,21 @@ pub(super) fn owners(files: &[&Path], waived: &[Check]) -> Result<()> {
         // The owner of the folder can do everything in it anyway.
         let folder = fs::metadata(file.parent().unwrap_or(file)).map_err(look)?;
         if ![rustix::process::geteuid().as_raw(), folder.uid(), 0].contains(&found.uid()) {
-            return Err(Error::new(ErrorKind::Denied, format!("file:{} belongs to another user", file.display()))
-                .with_remedy("a path in a folder of your own, or ?unsafe=permissions at the end of the URL"));
+            return Err(Error::new(
+                ErrorKind::Denied,
+                format!("file:{} belongs to another user", file.display()),
+            )
+            .with_remedy(
+                "a path in a folder of your own, or ?unsafe=permissions at the end of the URL",
+            ));
         }
         if found.mode() & WRITABLE_BY_OTHERS != 0 && !found.is_symlink() {
             // A device is open to all, and is to stay so.
-            return Err(if found.is_file() || found.is_dir() { writable(file) } else { no_file(file) });
+            return Err(if found.is_file() || found.is_dir() {
+                writable(file)
+            } else {
+                no_file(file)
+            });
         }
     }
     Ok(())
@@ -127,13 +141,22 @@ pub(super) fn clock() -> Result<()> {
     if boot.split_whitespace().all(|offset| offset == "0") {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Unsupported, "this process has a clock of its own (a time namespace)")
-        .with_remedy("the machine's time namespace, or another store"))
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        "this process has a clock of its own (a time namespace)",
+    )
+    .with_remedy("the machine's time namespace, or another store"))
 }
 
 fn writable(path: &Path) -> Error {
-    Error::new(ErrorKind::Denied, format!("file:{}: others can write there, and could take any lock", path.display()))
-        .with_remedy(format!("chmod go-w {}, or ?unsafe=permissions at the end of the URL", path.display()))
+    Error::new(
+        ErrorKind::Denied,
+        format!("file:{}: others can write there, and could take any lock", path.display()),
+    )
+    .with_remedy(format!(
+        "chmod go-w {}, or ?unsafe=permissions at the end of the URL",
+        path.display()
+    ))
 }
 
 #[cfg(test)]

@@ -42,7 +42,12 @@ impl Txn<'_> {
         }
     }
 
-    pub(crate) fn amend(&mut self, key: &ClaimKey, number: u64, change: &Amend) -> Outcome<Amended> {
+    pub(crate) fn amend(
+        &mut self,
+        key: &ClaimKey,
+        number: u64,
+        change: &Amend,
+    ) -> Outcome<Amended> {
         self.settle(&key.name)?;
         let Some(row) = self.find(key)?.filter(|p| p.expires() > self.now) else {
             return Ok(Amended::NotLive);
@@ -59,7 +64,10 @@ impl Txn<'_> {
             return Ok(amended);
         }
         let number = i64::try_from(number).unwrap_or(i64::MAX);
-        self.change("UPDATE lk_claim SET change = ?3 WHERE name = ?1 AND ord = ?2", params![name, ord, number])?;
+        self.change(
+            "UPDATE lk_claim SET change = ?3 WHERE name = ?1 AND ord = ?2",
+            params![name, ord, number],
+        )?;
         match change {
             Amend::Lower(weight) => self.change(
                 "UPDATE lk_claim SET weight = min(weight, ?3) WHERE name = ?1 AND ord = ?2",
@@ -124,9 +132,12 @@ impl Txn<'_> {
             return Err(refusal::other_kind(claim.capacity).into());
         }
         let sql = "SELECT epoch FROM lk_claim WHERE name = ?1 ORDER BY ord DESC LIMIT 1";
-        let last: Option<u16> = self.first(sql, [claim.key.name.as_str().as_bytes()], |row| row.get(0))?;
+        let last: Option<u16> =
+            self.first(sql, [claim.key.name.as_str().as_bytes()], |row| row.get(0))?;
         match last {
-            Some(epoch) if epoch > claim.meta.epoch => Err(refusal::epoch(epoch, claim.meta.epoch).into()),
+            Some(epoch) if epoch > claim.meta.epoch => {
+                Err(refusal::epoch(epoch, claim.meta.epoch).into())
+            }
             _ => Ok(()),
         }
     }
@@ -145,9 +156,16 @@ impl Txn<'_> {
         self.queued(&claim.key.name, ord, &front)
     }
 
-    fn replace(&mut self, claim: &Claim, old: ClaimId, ttl: Duration, front: &Front) -> Outcome<Verdict> {
+    fn replace(
+        &mut self,
+        claim: &Claim,
+        old: ClaimId,
+        ttl: Duration,
+        front: &Front,
+    ) -> Outcome<Verdict> {
         // By its id alone: with a fixed lease, the new claim has a session of its own.
-        let is_old = |first: &&ClaimRow| first.id == old && first.broken.is_none() && !first.is_kept();
+        let is_old =
+            |first: &&ClaimRow| first.id == old && first.broken.is_none() && !first.is_kept();
         let old = front.first().filter(is_old);
         match old {
             Some(old) if !front.others_than(old.ord) => {

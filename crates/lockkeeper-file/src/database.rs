@@ -32,7 +32,9 @@ pub(super) fn connect_to_look(path: &Path) -> Result<Connection> {
 
 /// A connection to a database of ours.
 pub(super) fn connect(path: &Path) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let set_up = || -> rusqlite::Result<Connection> {
         let db = Connection::open_with_flags(path, flags)?;
         db.busy_timeout(BUSY)?;
@@ -56,7 +58,9 @@ pub(super) enum Kind {
 
 /// Refuses a database that is not ours to use.
 pub(super) fn recognise(db: &Connection, path: &Path) -> Result<Kind> {
-    let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i32>(0)).map_err(|e| fault::undone(path, e));
+    let number = |sql: &str| {
+        db.query_row(sql, [], |row| row.get::<_, i32>(0)).map_err(|e| fault::undone(path, e))
+    };
     let tables = number("SELECT count(*) FROM sqlite_schema")?;
     let version = number("PRAGMA user_version")?;
     match number("PRAGMA application_id")? {
@@ -77,7 +81,12 @@ fn known(path: &Path, version: i32) -> Result<Kind> {
 }
 
 /// Makes the tables of a new database, and sets the connection up for writing. To be called inside the gate.
-pub(super) fn prepare(db: &mut Connection, path: &Path, boot: &Boot, clients: &Clients) -> Result<()> {
+pub(super) fn prepare(
+    db: &mut Connection,
+    path: &Path,
+    boot: &Boot,
+    clients: &Clients,
+) -> Result<()> {
     if recognise(db, path)? == Kind::Empty {
         make(db, boot).map_err(|e| fault::undone(path, e))?;
     }
@@ -105,7 +114,10 @@ fn go_durable(db: &Connection, path: &Path) -> Result<()> {
     if mode != "wal" {
         return Err(Error::new(
             ErrorKind::Unsupported,
-            format!("file:{}: SQLite cannot keep a write-ahead log there (it offers {mode})", path.display()),
+            format!(
+                "file:{}: SQLite cannot keep a write-ahead log there (it offers {mode})",
+                path.display()
+            ),
         )
         .with_remedy("a path on a local disk"));
     }
@@ -117,7 +129,8 @@ fn newer(path: &Path, version: i32) -> Error {
         "file:{} was made by a newer lockkeeper (its tables have version {version}, this one knows {SCHEMA_VERSION})",
         path.display()
     );
-    Error::new(ErrorKind::Unsupported, problem).with_remedy("the newer lockkeeper here too, or another path")
+    Error::new(ErrorKind::Unsupported, problem)
+        .with_remedy("the newer lockkeeper here too, or another path")
 }
 
 /// No version before this one was released.
@@ -131,6 +144,9 @@ fn older(path: &Path, version: i32) -> Error {
 }
 
 fn foreign(path: &Path) -> Error {
-    Error::new(ErrorKind::Invalid, format!("file:{} is the database of another program", path.display()))
-        .with_remedy("another path")
+    Error::new(
+        ErrorKind::Invalid,
+        format!("file:{} is the database of another program", path.display()),
+    )
+    .with_remedy("another path")
 }

@@ -10,9 +10,13 @@ use crate::url::{StoreUrl, known};
 
 /// The driver of `file:` URLs.
 pub static DRIVER: Driver = Driver::new("File", &known::FILE, open)
-    .examining(|url, within| examine(url, within, |url, examination| Box::pin(doctor::examine(url, examination))))
+    .examining(|url, within| {
+        examine(url, within, |url, examination| Box::pin(doctor::examine(url, examination)))
+    })
     .layouts(&[DriverLayout::new("", &CAPABILITIES)]);
 
 fn open(url: StoreUrl) -> Opening {
-    Box::pin(async move { Ok(Arc::new(FileStore::from_url(&url)?.open().await?) as Arc<dyn Store>) })
+    Box::pin(
+        async move { Ok(Arc::new(FileStore::from_url(&url)?.open().await?) as Arc<dyn Store>) },
+    )
 }

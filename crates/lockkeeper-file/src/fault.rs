@@ -39,9 +39,15 @@ pub(super) fn undone(file: &Path, error: rusqlite::Error) -> Error {
         Some(ErrorCode::DiskFull) => {
             (ErrorKind::Unavailable, "has no room on its disk", "free some space on that disk")
         }
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
-            (ErrorKind::Unavailable, "is locked by a program other than lockkeeper", "end that program's transaction")
-        }
+        Some(
+            ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::FileLockingProtocolFailed,
+        ) => (
+            ErrorKind::Unavailable,
+            "is locked by a program other than lockkeeper",
+            "end that program's transaction",
+        ),
         Some(ErrorCode::DatabaseCorrupt) => (
             ErrorKind::Unavailable,
             "is damaged",
@@ -53,13 +59,19 @@ pub(super) fn undone(file: &Path, error: rusqlite::Error) -> Error {
         Some(ErrorCode::ReadOnly) => {
             (ErrorKind::Denied, "cannot be written", "write permission for the file and its folder")
         }
-        Some(ErrorCode::PermissionDenied) => (ErrorKind::Denied, "may not be used", "chmod u+rw on it"),
-        Some(ErrorCode::CannotOpen) if is_forbidden(file) => {
-            (ErrorKind::Denied, "may not be used by this user", "chmod u+rw on it, or a path that you own")
+        Some(ErrorCode::PermissionDenied) => {
+            (ErrorKind::Denied, "may not be used", "chmod u+rw on it")
         }
-        Some(ErrorCode::CannotOpen) => {
-            (ErrorKind::Unavailable, "cannot be opened", "look whether the file and its folder are there and writable")
-        }
+        Some(ErrorCode::CannotOpen) if is_forbidden(file) => (
+            ErrorKind::Denied,
+            "may not be used by this user",
+            "chmod u+rw on it, or a path that you own",
+        ),
+        Some(ErrorCode::CannotOpen) => (
+            ErrorKind::Unavailable,
+            "cannot be opened",
+            "look whether the file and its folder are there and writable",
+        ),
         Some(ErrorCode::SystemIoFailure) => {
             // A new file also gets this error as long as a program uses the log of the deleted
             // file.
@@ -67,9 +79,13 @@ pub(super) fn undone(file: &Path, error: rusqlite::Error) -> Error {
                           programs that used it; else look into the kernel's log";
             (ErrorKind::Unavailable, "cannot be read or written", remedy)
         }
-        _ => (ErrorKind::Internal, "gave an unexpected answer", "report this with the whole message"),
+        _ => {
+            (ErrorKind::Internal, "gave an unexpected answer", "report this with the whole message")
+        }
     };
-    Error::new(kind, format!("file:{} {what} ({error})", file.display())).with_remedy(remedy).with_source(error)
+    Error::new(kind, format!("file:{} {what} ({error})", file.display()))
+        .with_remedy(remedy)
+        .with_source(error)
 }
 
 /// SQLite does not report why it cannot open a file.
@@ -87,7 +103,8 @@ pub(super) fn uncommitted(file: &Path, error: rusqlite::Error) -> Error {
 
 /// A thread of the store has ended before it answered.
 pub(super) fn ended() -> Error {
-    Error::new(ErrorKind::Internal, "a thread of the file store has ended").with_remedy("report this")
+    Error::new(ErrorKind::Internal, "a thread of the file store has ended")
+        .with_remedy("report this")
 }
 
 fn is_short_of_files(error: &io::Error) -> bool {
@@ -98,14 +115,22 @@ fn is_short_of_files(error: &io::Error) -> bool {
 pub(super) fn io(path: &Path, doing: &str, error: io::Error) -> Error {
     use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull};
     let (kind, remedy) = match error.kind() {
-        _ if is_short_of_files(&error) => (ErrorKind::Unavailable, "a higher limit of open files (ulimit -n)"),
+        _ if is_short_of_files(&error) => {
+            (ErrorKind::Unavailable, "a higher limit of open files (ulimit -n)")
+        }
         NotFound => (ErrorKind::Invalid, "mkdir -p of the folder, or another path"),
-        PermissionDenied => (ErrorKind::Denied, "chmod u+rwx on the folder, or a path that you own"),
+        PermissionDenied => {
+            (ErrorKind::Denied, "chmod u+rwx on the folder, or a path that you own")
+        }
         ReadOnlyFilesystem => (ErrorKind::Denied, "a path on a file system that can be written"),
         StorageFull => (ErrorKind::Unavailable, "free some space on that disk"),
-        _ => (ErrorKind::Unavailable, "look whether the file and its folder are there and writable"),
+        _ => {
+            (ErrorKind::Unavailable, "look whether the file and its folder are there and writable")
+        }
     };
-    Error::new(kind, format!("file:{}: cannot {doing}: {error}", path.display())).with_remedy(remedy).with_source(error)
+    Error::new(kind, format!("file:{}: cannot {doing}: {error}", path.display()))
+        .with_remedy(remedy)
+        .with_source(error)
 }
 
 #[cfg(test)]
@@ -132,7 +157,9 @@ mod tests {
 
     #[test]
     fn what_passes_by_itself_is_unavailable() {
-        use rusqlite::ffi::{SQLITE_BUSY, SQLITE_FULL, SQLITE_IOERR, SQLITE_LOCKED, SQLITE_PROTOCOL};
+        use rusqlite::ffi::{
+            SQLITE_BUSY, SQLITE_FULL, SQLITE_IOERR, SQLITE_LOCKED, SQLITE_PROTOCOL,
+        };
         for code in [SQLITE_BUSY, SQLITE_FULL, SQLITE_IOERR, SQLITE_LOCKED, SQLITE_PROTOCOL] {
             let error = undone(Path::new("/locks.db"), sqlite(code));
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");

@@ -55,7 +55,9 @@ impl Identity {
             match inode(path) {
                 Ok(now) if now == *was => {}
                 // The rights of the folder may come back.
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(fault::io(path, "look at it", e)),
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(fault::io(path, "look at it", e));
+                }
                 _ => return Err(Self::gone(path)),
             }
         }
@@ -107,7 +109,9 @@ pub(super) fn create(path: &Path) -> io::Result<()> {
 fn publish(fresh: &Path, path: &Path) -> io::Result<()> {
     match renameat_with(CWD, fresh, CWD, path, RenameFlags::NOREPLACE) {
         // Not all file systems can do that.
-        Err(Errno::INVAL | Errno::NOSYS) => fs::hard_link(fresh, path).and_then(|()| fs::remove_file(fresh)),
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            fs::hard_link(fresh, path).and_then(|()| fs::remove_file(fresh))
+        }
         moved => Ok(moved?),
     }
 }

@@ -87,10 +87,14 @@ pub(super) fn local(folder: &Path, magic: u32) -> Result<&'static str> {
     let what = match KNOWN.iter().find(|(number, ..)| *number == magic) {
         Some((_, name, Local)) => return Ok(name),
         Some((_, name, Shared)) => {
-            format!("{name}, a file system that other machines can reach: each would grant the lock")
+            format!(
+                "{name}, a file system that other machines can reach: each would grant the lock"
+            )
         }
         Some((_, name, Stacked)) => {
-            format!("{name}, which hides what is below: on a file system of many machines each would grant the lock")
+            format!(
+                "{name}, which hides what is below: on a file system of many machines each would grant the lock"
+            )
         }
         None => format!(
             "a file system that is not known to be of this machine alone ({magic:#x}): if other machines can reach it, \
@@ -98,8 +102,9 @@ pub(super) fn local(folder: &Path, magic: u32) -> Result<&'static str> {
         ),
     };
     let problem = format!("file:{} is on {what}", folder.display());
-    Err(Error::new(ErrorKind::Unsupported, problem)
-        .with_remedy("a path on a disk of this machine, a store for many machines, or unsafe=network-fs"))
+    Err(Error::new(ErrorKind::Unsupported, problem).with_remedy(
+        "a path on a disk of this machine, a store for many machines, or unsafe=network-fs",
+    ))
 }
 
 #[cfg(test)]
@@ -112,7 +117,9 @@ mod tests {
 
     #[test]
     fn a_file_system_that_others_can_reach_is_refused() {
-        for magic in [0x6969, 0x786f_4256, 0xbacb_acbc, 0x7c7c_6673, 0x2003_0528, 0x6573_5546, 0xf15f] {
+        for magic in
+            [0x6969, 0x786f_4256, 0xbacb_acbc, 0x7c7c_6673, 0x2003_0528, 0x6573_5546, 0xf15f]
+        {
             let error = refused(magic);
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             assert!(error.remedy().unwrap().contains("unsafe=network-fs"), "{error}");
@@ -125,7 +132,10 @@ mod tests {
     fn a_file_system_that_nobody_knows_is_refused_with_its_number() {
         let error = refused(0x1234_5678);
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().contains("not known to be of this machine alone (0x12345678)"), "{error}");
+        assert!(
+            error.to_string().contains("not known to be of this machine alone (0x12345678)"),
+            "{error}"
+        );
         assert!(error.remedy().unwrap().contains("unsafe=network-fs"), "{error}");
     }
 

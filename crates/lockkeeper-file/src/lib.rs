@@ -63,13 +63,16 @@ pub use self::register::FileRegister;
 use self::writer::Job;
 use lockkeeper_core::kit::{Process, random};
 use lockkeeper_core::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Expiry, Interest, Line, Live, Opened, Renewed, Revision,
-    SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Expiry, Interest, Line, Live, Opened,
+    Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
 };
-use lockkeeper_core::{Error, ErrorKind, LockName, Open, Result, duration, registers, store, time, url};
+use lockkeeper_core::{
+    Error, ErrorKind, LockName, Open, Result, duration, registers, store, time, url,
+};
 
 /// The capabilities of this store.
-const CAPABILITIES: Capabilities = Capabilities { expiry: Expiry::Session { proof_lag: 0 }, ..Capabilities::full() };
+const CAPABILITIES: Capabilities =
+    Capabilities { expiry: Expiry::Session { proof_lag: 0 }, ..Capabilities::full() };
 
 /// A store in a file of this host. Clones are the same client; each further opening of the file is another client.
 #[derive(Clone)]
@@ -208,8 +211,10 @@ impl Store for FileStore {
         self.check_process()?;
         let id = self.0.reader.look(|db, _| read::id(db)).await?;
         id.try_into().map(StoreId::from_bytes).map_err(|id: Vec<u8>| {
-            let problem = format!("{self}: the id in its table lk_meta has {} bytes instead of 16", id.len());
-            Error::new(ErrorKind::Unsupported, problem).with_remedy("the file as lockkeeper has made it")
+            let problem =
+                format!("{self}: the id in its table lk_meta has {} bytes instead of 16", id.len());
+            Error::new(ErrorKind::Unsupported, problem)
+                .with_remedy("the file as lockkeeper has made it")
         })
     }
 }
@@ -217,7 +222,8 @@ impl Store for FileStore {
 fn check_range(can: &Capabilities, session: &SessionSpec) -> Result<()> {
     let refuse = |what: &str, asked: Duration, least: Duration, most: Duration| {
         let problem = format!("a {what} of {asked:?}: a file store takes {least:?} to {most:?}");
-        Err(Error::new(ErrorKind::Unsupported, problem).with_remedy(format!("a {what} in that range")))
+        Err(Error::new(ErrorKind::Unsupported, problem)
+            .with_remedy(format!("a {what} in that range")))
     };
     if session.ttl < can.ttl_min || session.ttl > can.ttl_max {
         return refuse("ttl", session.ttl, can.ttl_min, can.ttl_max);

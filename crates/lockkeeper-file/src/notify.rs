@@ -85,10 +85,15 @@ impl Notifier {
     /// Opens a notification file. A deleted file is made again, since a later waiter would not
     /// watch the deleted one.
     fn open(&mut self, file: NotifyFile) -> io::Result<&File> {
-        let kept = self.open_files.remove(&file).filter(|opened| opened.metadata().is_ok_and(|meta| meta.nlink() > 0));
+        let kept = self
+            .open_files
+            .remove(&file)
+            .filter(|opened| opened.metadata().is_ok_and(|meta| meta.nlink() > 0));
         let opened = match kept {
             Some(opened) => opened,
-            None => private().write(true).create(true).truncate(false).open(file.path(&self.folder))?,
+            None => {
+                private().write(true).create(true).truncate(false).open(file.path(&self.folder))?
+            }
         };
         if self.open_files.len() >= OPEN_FILES {
             self.open_files.clear();

@@ -147,7 +147,8 @@ impl ReaderState {
     fn longest_sleep(&self) -> Option<Timespec> {
         let polling = self.waiters.any_polling().then_some(POLL_INTERVAL);
         // A microsecond more, so that the time has come after the sleep.
-        let due = self.waiters.next_due().map(|at| at.saturating_sub(times::now()).saturating_add(1));
+        let due =
+            self.waiters.next_due().map(|at| at.saturating_sub(times::now()).saturating_add(1));
         let least = polling.into_iter().chain(due.map(|due| due.clamp(0, LONGEST_SLEEP))).min()?;
         Some(Timespec { tv_sec: least / 1_000_000, tv_nsec: least % 1_000_000 * 1000 })
     }

@@ -12,7 +12,9 @@ use super::layout::claim_row::{ClaimRow, claim_rows};
 use super::layout::times::{Micros, SPARE_MAX, span};
 use crate::fault::Outcome;
 use crate::liveness::ClientId;
-use crate::store::{Asked, ClaimId, Live, LiveState, Opened, Renewal, Renewed, SessionId, SessionSpec, refusal};
+use crate::store::{
+    Asked, ClaimId, Live, LiveState, Opened, Renewal, Renewed, SessionId, SessionSpec, refusal,
+};
 use crate::{Error, ErrorKind};
 
 /// Up to this many claims are looked up one by one; more, with one query for all of the session.
@@ -28,7 +30,12 @@ type Answer = (Renewal, Option<Asked>);
 
 impl Txn<'_> {
     /// The same id again is the same session, whichever client opens it; an ended session stays ended.
-    pub(crate) fn open(&mut self, id: &SessionId, spec: &SessionSpec, client: &str) -> Outcome<Opened> {
+    pub(crate) fn open(
+        &mut self,
+        id: &SessionId,
+        spec: &SessionSpec,
+        client: &str,
+    ) -> Outcome<Opened> {
         let is_closed = "SELECT 1 FROM lk_closed WHERE id = ?1 AND until_us > ?2";
         if self.first(is_closed, params![id.as_str(), self.now], |_| Ok(()))?.is_some() {
             return Err(refusal::session_ended().into());
@@ -68,12 +75,21 @@ impl Txn<'_> {
             self.renew_few(session, live)?
         } else {
             let claims = self.claims_of(session)?;
-            live.iter().map(|l| self.renew_one(l, claims.get(&l.key.id))).collect::<Outcome<Vec<_>>>()?
+            live.iter()
+                .map(|l| self.renew_one(l, claims.get(&l.key.id)))
+                .collect::<Outcome<Vec<_>>>()?
         };
         self.drop_leftovers(session, live, ttl)?;
-        let asked = live.iter().zip(&renewals).filter_map(|(l, (_, asked))| Some((l.key.id, asked.clone()?)));
+        let asked = live
+            .iter()
+            .zip(&renewals)
+            .filter_map(|(l, (_, asked))| Some((l.key.id, asked.clone()?)));
         let requests = asked.collect();
-        Ok(Renewed { claims: renewals.into_iter().map(|(renewal, _)| renewal).collect(), server_time: None, requests })
+        Ok(Renewed {
+            claims: renewals.into_iter().map(|(renewal, _)| renewal).collect(),
+            server_time: None,
+            requests,
+        })
     }
 
     fn renew_few(&mut self, session: &SessionId, live: &[Live]) -> Outcome<Vec<Answer>> {
@@ -99,7 +115,9 @@ impl Txn<'_> {
             }
             Some(row) => self.renew_waiting(row)?,
         };
-        let asked = row.filter(|_| matches!(renewal, Renewal::Held { .. })).and_then(|row| row.asked.clone());
+        let asked = row
+            .filter(|_| matches!(renewal, Renewal::Held { .. }))
+            .and_then(|row| row.asked.clone());
         Ok((renewal, asked))
     }
 
@@ -131,15 +149,22 @@ impl Txn<'_> {
             return Err(session_lost().into());
         };
         if wait_until <= self.now {
-            let over =
-                self.all(claim_rows!("WHERE c.session = ?1 AND c.state < 2"), [session.as_str()], ClaimRow::read)?;
+            let over = self.all(
+                claim_rows!("WHERE c.session = ?1 AND c.state < 2"),
+                [session.as_str()],
+                ClaimRow::read,
+            )?;
             self.remove_all(over.into_iter())?;
         }
         let (holds, waits) = (self.now.saturating_add(ttl), self.now.saturating_add(wait_ttl));
         if hold_until < holds || wait_until < waits {
             self.change(
                 "UPDATE lk_session SET hold_until_us = ?2, wait_until_us = ?3 WHERE id = ?1",
-                params![session.as_str(), holds.saturating_add(spare(ttl)), waits.saturating_add(spare(wait_ttl))],
+                params![
+                    session.as_str(),
+                    holds.saturating_add(spare(ttl)),
+                    waits.saturating_add(spare(wait_ttl))
+                ],
             )?;
         }
         Ok(ttl)
@@ -149,15 +174,17 @@ impl Txn<'_> {
     /// after a restart the file alone does not show how long the session has been over.
     fn note_the_end(&mut self, session: &SessionId) -> Outcome<()> {
         self.memory.leftovers.forget(session);
-        let is_new = self
-            .change("UPDATE lk_session SET dead = 1 WHERE id = ?1 AND detached = 1 AND dead = 0", [session.as_str()])?
-            > 0;
+        let is_new = self.change(
+            "UPDATE lk_session SET dead = 1 WHERE id = ?1 AND detached = 1 AND dead = 0",
+            [session.as_str()],
+        )? > 0;
         self.needs_disk |= is_new;
         Ok(())
     }
 
     pub(crate) fn claims_of(&self, session: &SessionId) -> Outcome<HashMap<ClaimId, ClaimRow>> {
-        let claims = self.all(claim_rows!("WHERE c.session = ?1"), [session.as_str()], ClaimRow::read)?;
+        let claims =
+            self.all(claim_rows!("WHERE c.session = ?1"), [session.as_str()], ClaimRow::read)?;
         Ok(claims.into_iter().map(|row| (row.id, row)).collect())
     }
 
@@ -178,6 +205,9 @@ fn spare(lease: Micros) -> Micros {
 }
 
 fn session_lost() -> Error {
-    Error::new(ErrorKind::SessionLost, "the session has ended: it was not renewed in time, or was closed")
-        .with_remedy("acquire the lock again")
+    Error::new(
+        ErrorKind::SessionLost,
+        "the session has ended: it was not renewed in time, or was closed",
+    )
+    .with_remedy("acquire the lock again")
 }

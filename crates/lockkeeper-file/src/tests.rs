@@ -69,7 +69,11 @@ impl Client {
     }
 
     fn key(&self, name: &str) -> ClaimKey {
-        ClaimKey { name: name.parse().unwrap(), session: self.session.clone(), id: ClaimId::random() }
+        ClaimKey {
+            name: name.parse().unwrap(),
+            session: self.session.clone(),
+            id: ClaimId::random(),
+        }
     }
 
     /// An exclusive claim that joins the line.
@@ -101,8 +105,10 @@ impl Client {
     }
 
     async fn renew(&self, live: &[(&Claim, LiveState)]) -> Result<Vec<Renewal>> {
-        let live: Vec<Live> =
-            live.iter().map(|(claim, state)| Live { key: claim.key.clone(), state: *state }).collect();
+        let live: Vec<Live> = live
+            .iter()
+            .map(|(claim, state)| Live { key: claim.key.clone(), state: *state })
+            .collect();
         self.store.renew(&self.session, &live).await.map(|renewed| renewed.claims)
     }
 

@@ -61,7 +61,13 @@ struct Watch {
 
 impl Watches {
     pub(super) fn new(notify_folder: PathBuf, clients: Clients) -> Self {
-        Self { inotify: None, notify_folder, clients, watches: HashMap::new(), subjects: HashMap::new() }
+        Self {
+            inotify: None,
+            notify_folder,
+            clients,
+            watches: HashMap::new(),
+            subjects: HashMap::new(),
+        }
     }
 
     /// Readable when there is news.
@@ -106,7 +112,10 @@ impl Watches {
         watch.tickets.remove(&ticket);
         if watch.tickets.is_empty() {
             // The call fails if the file is gone, and the watch with it.
-            let _ = self.inotify.as_ref().map(|inotify| inotify::remove_watch(inotify, watch.descriptor));
+            let _ = self
+                .inotify
+                .as_ref()
+                .map(|inotify| inotify::remove_watch(inotify, watch.descriptor));
             self.subjects.remove(&watch.descriptor);
             self.watches.remove(subject);
         }
@@ -146,8 +155,10 @@ mod tests {
     fn watched(folder: &std::path::Path) -> (Watches, [Subject; 2], [PathBuf; 2]) {
         let mut watches = Watches::new(folder.to_owned(), Clients::new(folder.to_owned()));
         let first = NotifyFile::of_name(&"a".parse().unwrap());
-        let second =
-            ["b", "c"].map(|name| NotifyFile::of_name(&name.parse().unwrap())).into_iter().find(|b| *b != first);
+        let second = ["b", "c"]
+            .map(|name| NotifyFile::of_name(&name.parse().unwrap()))
+            .into_iter()
+            .find(|b| *b != first);
         let files = [first, second.unwrap()];
         for file in files {
             watches.add(Ticket::next(), &Subject::Notify(file)).unwrap();
@@ -159,7 +170,11 @@ mod tests {
     fn when_news_was_lost_everybody_looks() {
         let folder = tempfile::tempdir().unwrap();
         let (watches, subjects, paths) = watched(folder.path());
-        let most: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
+        let most: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events")
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
         // One after the other, since the kernel makes one of two that are the same.
         for i in 0..=most {
             fs::write(&paths[i % 2], "!").unwrap();

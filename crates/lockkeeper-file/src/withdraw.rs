@@ -15,7 +15,11 @@ use crate::store::{Broken, ClaimId, ClaimKey, SessionId, TOMBSTONE_MIN, Withdraw
 const CLEAR_MAX: u32 = 64;
 
 impl Txn<'_> {
-    pub(crate) fn withdraw(&mut self, key: &ClaimKey, tombstone: Option<Duration>) -> Outcome<Withdrawal> {
+    pub(crate) fn withdraw(
+        &mut self,
+        key: &ClaimKey,
+        tombstone: Option<Duration>,
+    ) -> Outcome<Withdrawal> {
         if let Some(lease) = tombstone {
             self.tombstone(key.id, lease)?;
         }
@@ -29,10 +33,11 @@ impl Txn<'_> {
     pub(crate) fn close(&mut self, session: &SessionId) -> Outcome<()> {
         let claims = self.claims_of(session)?;
         self.remove_all(claims.into_values())?;
-        let detached =
-            self.first("DELETE FROM lk_session WHERE id = ?1 RETURNING detached", [session.as_str()], |row| {
-                row.get(0)
-            })?;
+        let detached = self.first(
+            "DELETE FROM lk_session WHERE id = ?1 RETURNING detached",
+            [session.as_str()],
+            |row| row.get(0),
+        )?;
         self.needs_disk |= detached.unwrap_or(false);
         self.remember_closed(session)?;
         self.memory.leftovers.forget(session);
@@ -75,7 +80,12 @@ impl Txn<'_> {
 
     /// No claim with this id is granted any more. The tombstone names the operator who removed the
     /// claim, if there was one.
-    pub(crate) fn insert_tombstone(&mut self, id: ClaimId, until: Micros, broken: Option<(&str, &str)>) -> Outcome<()> {
+    pub(crate) fn insert_tombstone(
+        &mut self,
+        id: ClaimId,
+        until: Micros,
+        broken: Option<(&str, &str)>,
+    ) -> Outcome<()> {
         let (by, reason) = broken.unzip();
         self.change(
             "DELETE FROM lk_gone WHERE id IN (SELECT id FROM lk_gone WHERE until_us <= ?1 LIMIT ?2)",
@@ -91,7 +101,10 @@ impl Txn<'_> {
 
     /// The operator who removed a claim at once, and the reason, if there was one.
     pub(crate) fn who_removed(&self, id: ClaimId) -> Outcome<Option<Broken>> {
-        let sql = "SELECT broken_by, broken_reason FROM lk_gone WHERE id = ?1 AND broken_by IS NOT NULL";
-        self.first(sql, [id.as_bytes()], |row| Ok(Broken { by: row.get(0)?, reason: row.get(1)?, removed: true }))
+        let sql =
+            "SELECT broken_by, broken_reason FROM lk_gone WHERE id = ?1 AND broken_by IS NOT NULL";
+        self.first(sql, [id.as_bytes()], |row| {
+            Ok(Broken { by: row.get(0)?, reason: row.get(1)?, removed: true })
+        })
     }
 }

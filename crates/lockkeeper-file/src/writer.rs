@@ -128,7 +128,8 @@ impl WriterState {
         // be later than this.
         let now = micros(self.clock.now());
         let kind = Kind { alone: jobs.len() == 1, commit };
-        let mut txn = Txn::new(&self.db, self.file.path(), now, dead_clients, &mut self.memory, kind);
+        let mut txn =
+            Txn::new(&self.db, self.file.path(), now, dead_clients, &mut self.memory, kind);
         let answers = jobs
             .into_iter()
             .map(|job| match txn.failure() {
@@ -141,7 +142,8 @@ impl WriterState {
         let committed = failure.map_or_else(|| self.commit(), Err);
         let is_committed = committed.is_ok();
         self.owes_disk |= needs_disk && is_committed;
-        let committed = committed.and_then(|()| if self.owes_disk { self.reach_disk() } else { Ok(()) });
+        let committed =
+            committed.and_then(|()| if self.owes_disk { self.reach_disk() } else { Ok(()) });
         let committed = committed.and_then(|()| self.still_counts());
         Done { answers, committed, is_committed, notifications, dead }
     }

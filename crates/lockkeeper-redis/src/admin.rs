@@ -33,17 +33,24 @@ impl Admin for RedisStore {
         for link in self.0.servers.masters() {
             found.extend(scan(self, &link, &layout::pattern(prefix)).await?);
         }
-        let is_wanted = |name: &LockName| name.as_str().starts_with(prefix) && after.is_none_or(|after| name > after);
+        let is_wanted = |name: &LockName| {
+            name.as_str().starts_with(prefix) && after.is_none_or(|after| name > after)
+        };
         let (mut named, hashed) = candidates(&found, &is_wanted)?;
         // Only their lines show their names.
         let mut lines = asked(self, hashed).await?;
         lines.retain(|(name, _)| is_wanted(name));
         // The rest in the order of names, until there are enough.
         while !named.is_empty() {
-            let next = named.split_off(named.len().saturating_sub(LINES * together(self).min(limit.div_ceil(LINES))));
+            let next = named.split_off(
+                named.len().saturating_sub(LINES * together(self).min(limit.div_ceil(LINES))),
+            );
             let last = next.first().map(|(name, _)| name.clone());
             lines.extend(asked(self, next.into_iter().map(|(_, keys)| keys).collect()).await?);
-            let known = lines.iter().filter(|(name, _)| last.as_ref().is_some_and(|last| name <= last)).count();
+            let known = lines
+                .iter()
+                .filter(|(name, _)| last.as_ref().is_some_and(|last| name <= last))
+                .count();
             if known >= limit {
                 break;
             }
@@ -53,19 +60,32 @@ impl Admin for RedisStore {
         Ok(lines)
     }
 
-    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+    async fn evict(
+        &self,
+        name: &LockName,
+        target: &Target,
+        how: Evict,
+        by: &str,
+        reason: &str,
+    ) -> Result<Evicted> {
         let victim = match target {
             Target::Token(token) => Victim::Token(*token),
-            Target::Id(hash) => match long::line(self, name, |value| layout::find(name, value, *hash)).await? {
-                Some(id) => Victim::Id(id),
-                None => return Ok(Evicted::Absent),
-            },
+            Target::Id(hash) => {
+                match long::line(self, name, |value| layout::find(name, value, *hash)).await? {
+                    Some(id) => Victim::Id(id),
+                    None => return Ok(Evicted::Absent),
+                }
+            }
         };
-        self.ask(name, layout::evict(name, &victim, how, by, reason))?.await?.read(layout::evict_answer)
+        self.ask(name, layout::evict(name, &victim, how, by, reason))?
+            .await?
+            .read(layout::evict_answer)
     }
 
     async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
-        self.ask(name, layout::request_release(name, by, reason))?.await?.read(layout::request_answer)
+        self.ask(name, layout::request_release(name, by, reason))?
+            .await?
+            .read(layout::request_answer)
     }
 }
 
@@ -73,7 +93,10 @@ impl Admin for RedisStore {
 ///
 /// A key may be shown twice, and a slot that moves be seen at both ends.
 #[allow(clippy::type_complexity, reason = "two lists")]
-fn candidates(found: &[Vec<u8>], is_wanted: &impl Fn(&LockName) -> bool) -> Result<(Vec<(LockName, Keys)>, Vec<Keys>)> {
+fn candidates(
+    found: &[Vec<u8>],
+    is_wanted: &impl Fn(&LockName) -> bool,
+) -> Result<(Vec<(LockName, Keys)>, Vec<Keys>)> {
     let (mut named, mut hashed) = (BTreeMap::new(), BTreeMap::new());
     for keys in found.iter().filter_map(|key| Keys::scanned(key)) {
         match keys.name()? {
@@ -93,7 +116,8 @@ async fn scan(store: &RedisStore, link: &Link, pattern: &str) -> Result<Vec<Vec<
         }
         store.check_process()?;
     }
-    let problem = format!("the connection to {} was lost during each look at all keys", link.endpoint());
+    let problem =
+        format!("the connection to {} was lost during each look at all keys", link.endpoint());
     Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment"))
 }
 
@@ -104,13 +128,15 @@ async fn scan_at_once(link: &Link, pattern: &str) -> Result<Option<Vec<Vec<u8>>>
     drop(link.ready().await);
     let (mut all, mut cursor, run) = (Vec::new(), b"0".to_vec(), link.run());
     loop {
-        let step = Request::command(&[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", STEP]);
+        let step =
+            Request::command(&[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", STEP]);
         let answer = link.send(step).await.map_err(fault::of)?;
         // What is the same before and after was there in between.
         if run.is_none() || link.run() != run {
             return Ok(None);
         }
-        let (next, found) = scanned(answer).inspect_err(|_| link.reset("it gave no answer of SCAN"))?;
+        let (next, found) =
+            scanned(answer).inspect_err(|_| link.reset("it gave no answer of SCAN"))?;
         all.extend(found);
         if next == b"0" {
             return Ok(Some(all));
@@ -151,7 +177,10 @@ fn together(store: &RedisStore) -> usize {
     if store.0.servers.is_cluster() { TOGETHER } else { 1 }
 }
 
-fn ask(store: &RedisStore, keys: &[Keys]) -> impl Future<Output = std::result::Result<Said, WireError>> + Send + use<> {
+fn ask(
+    store: &RedisStore,
+    keys: &[Keys],
+) -> impl Future<Output = std::result::Result<Said, WireError>> + Send + use<> {
     store.0.servers.send(keys[0].slot(), layout::lines(keys, long::SHORT))
 }
 
@@ -170,20 +199,27 @@ fn by_slot(store: &RedisStore, keys: Vec<Keys>) -> Vec<Vec<Keys>> {
     for keys in keys {
         groups.entry(store.0.servers.group(&keys)).or_default().push(keys);
     }
-    groups.into_values().flat_map(|group| group.chunks(LINES).map(<[Keys]>::to_vec).collect::<Vec<_>>()).collect()
+    groups
+        .into_values()
+        .flat_map(|group| group.chunks(LINES).map(<[Keys]>::to_vec).collect::<Vec<_>>())
+        .collect()
 }
 
 /// The next cursor, and what was found.
 fn scanned(answer: Value) -> Result<(Vec<u8>, Vec<Vec<u8>>)> {
-    let garbled =
-        || Error::new(ErrorKind::Internal, "the server's answer to SCAN is none").with_remedy("lockkeeper doctor");
+    let garbled = || {
+        Error::new(ErrorKind::Internal, "the server's answer to SCAN is none")
+            .with_remedy("lockkeeper doctor")
+    };
     let bytes = |value| match value {
         Value::BulkString(bytes) => Some(bytes),
         Value::SimpleString(text) => Some(text.into_bytes()),
         _ => None,
     };
     let Value::Array(answer) = answer else { return Err(garbled()) };
-    let Ok([cursor, Value::Array(found)]) = <[Value; 2]>::try_from(answer) else { return Err(garbled()) };
+    let Ok([cursor, Value::Array(found)]) = <[Value; 2]>::try_from(answer) else {
+        return Err(garbled());
+    };
     let found = found.into_iter().map(bytes).collect::<Option<_>>();
     bytes(cursor).zip(found).ok_or_else(garbled)
 }

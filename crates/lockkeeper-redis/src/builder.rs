@@ -46,7 +46,10 @@ pub(super) enum Topology {
 }
 
 impl RedisStoreBuilder {
-    pub(super) fn new<H: AsRef<str>>(topology: Topology, hosts: impl IntoIterator<Item = H>) -> Self {
+    pub(super) fn new<H: AsRef<str>>(
+        topology: Topology,
+        hosts: impl IntoIterator<Item = H>,
+    ) -> Self {
         Self::on(topology, Hosts::new(hosts, "a Redis store without a host"))
     }
 
@@ -77,7 +80,10 @@ impl RedisStoreBuilder {
             _ if url.scheme == "redis" || url.scheme == "rediss" => {
                 (Topology::Standalone, database(url, url.path.trim_start_matches('/'))?)
             }
-            _ => return Err(Error::invalid(format!("{url} is not the URL of a Redis")).with_remedy("redis://HOST")),
+            _ => {
+                return Err(Error::invalid(format!("{url} is not the URL of a Redis"))
+                    .with_remedy("redis://HOST"));
+            }
         };
         if topology == Topology::Standalone && url.hosts.len() > 1 {
             return Err(Error::invalid(format!("{url} has more than one host"))
@@ -85,7 +91,8 @@ impl RedisStoreBuilder {
         }
         let mut builder = Self::on(topology, Hosts::from_url(url, tls)?);
         builder.db = db;
-        builder.waived = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name)).collect();
+        builder.waived =
+            url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name)).collect();
         builder.params(url)
     }
 
@@ -101,7 +108,12 @@ impl RedisStoreBuilder {
                 "resp" => match value.as_str() {
                     "2" => self.resp2 = true,
                     "3" => self.resp2 = false,
-                    _ => return wrong(key, "resp=3, or resp=2 for what stands before the server and knows no other"),
+                    _ => {
+                        return wrong(
+                            key,
+                            "resp=3, or resp=2 for what stands before the server and knows no other",
+                        );
+                    }
                 },
                 "layout" if value != "native" => return wrong(key, "layout=native"),
                 "sentinel-user" => self.sentinel_user = Some(value.clone()),
@@ -218,7 +230,8 @@ impl fmt::Display for RedisStoreBuilder {
 impl RedisStoreBuilder {
     /// The addresses with their ports.
     pub(super) fn addresses(&self) -> impl Iterator<Item = (&str, u16)> {
-        let port = if matches!(self.topology, Topology::Sentinel(_)) { SENTINEL_PORT } else { PORT };
+        let port =
+            if matches!(self.topology, Topology::Sentinel(_)) { SENTINEL_PORT } else { PORT };
         self.hosts.addresses(port)
     }
 }
@@ -227,9 +240,8 @@ fn master_of(url: &StoreUrl) -> Result<(String, u32)> {
     let path = url.path.trim_start_matches('/');
     let (master, db) = path.split_once('/').unwrap_or((path, ""));
     if master.is_empty() {
-        return Err(
-            Error::invalid(format!("{url} does not name the master")).with_remedy("redis+sentinel://HOST/MASTER")
-        );
+        return Err(Error::invalid(format!("{url} does not name the master"))
+            .with_remedy("redis+sentinel://HOST/MASTER"));
     }
     Ok((master.to_owned(), database(url, db)?))
 }
@@ -237,10 +249,8 @@ fn master_of(url: &StoreUrl) -> Result<(String, u32)> {
 fn cluster_path(url: &StoreUrl) -> Result<u32> {
     match url.path.trim_matches('/') {
         "" | "0" => Ok(0),
-        _ => {
-            Err(Error::invalid(format!("{url}: a Cluster has no database but 0"))
-                .with_remedy("the URL without its path"))
-        }
+        _ => Err(Error::invalid(format!("{url}: a Cluster has no database but 0"))
+            .with_remedy("the URL without its path")),
     }
 }
 
@@ -248,7 +258,8 @@ fn database(url: &StoreUrl, text: &str) -> Result<u32> {
     match text.trim_end_matches('/') {
         "" => Ok(0),
         number => number.parse().map_err(|_| {
-            Error::invalid(format!("{url}: the path is not the number of a database")).with_remedy("redis://HOST/0")
+            Error::invalid(format!("{url}: the path is not the number of a database"))
+                .with_remedy("redis://HOST/0")
         }),
     }
 }
@@ -268,7 +279,10 @@ mod tests {
                 .unwrap();
         assert_eq!(built.topology, Topology::Sentinel("m".into()));
         assert_eq!(built.addresses().collect::<Vec<_>>(), [("a", 26379), ("b", 7)]);
-        assert_eq!((built.db, built.min_replicas, built.hosts.timeout), (3, 1, Duration::from_millis(500)));
+        assert_eq!(
+            (built.db, built.min_replicas, built.hosts.timeout),
+            (3, 1, Duration::from_millis(500))
+        );
         assert_eq!(
             (built.hosts.user.as_deref(), built.sentinel_user.as_deref(), built.resp2),
             (Some("app"), Some("s"), true)
@@ -281,8 +295,14 @@ mod tests {
     fn an_address_is_enough() {
         assert_eq!(read("redis://h").unwrap().to_string(), "redis://h:6379");
         assert_eq!(RedisStore::standalone("h").to_string(), "redis://h:6379");
-        assert_eq!(RedisStore::cluster(["[::1]:7", "h"]).to_string(), "redis+cluster://[::1]:7,h:6379");
-        assert_eq!(RedisStore::sentinel(["h"], "m").db(2).to_string(), "redis+sentinel://h:26379/m/2");
+        assert_eq!(
+            RedisStore::cluster(["[::1]:7", "h"]).to_string(),
+            "redis+cluster://[::1]:7,h:6379"
+        );
+        assert_eq!(
+            RedisStore::sentinel(["h"], "m").db(2).to_string(),
+            "redis+sentinel://h:26379/m/2"
+        );
     }
 
     #[test]
@@ -295,7 +315,10 @@ mod tests {
             ("redis://a?min-replicas=x", "min-replicas=1"),
             ("redis://a?timeout=1ms", "timeout=3s; at least 50ms, and at most 24h"),
             ("redis://a?timeout=25h", "timeout=3s; at least 50ms, and at most 24h"),
-            ("redis://a?resp=4", "resp=3, or resp=2 for what stands before the server and knows no other"),
+            (
+                "redis://a?resp=4",
+                "resp=3, or resp=2 for what stands before the server and knows no other",
+            ),
             ("redis://a?layout=plain", "layout=native"),
             ("redis://a?unsafe=evicton", "unsafe=eviction"),
         ] {
@@ -311,7 +334,10 @@ mod tests {
             ("redis+cluster", "redis+cluster://a?cert=/c&key=/k"),
         ] {
             let error = read(url).unwrap_err();
-            assert!(error.message().ends_with(&format!("= needs TLS, and {scheme}:// has none")), "{error}");
+            assert!(
+                error.message().ends_with(&format!("= needs TLS, and {scheme}:// has none")),
+                "{error}"
+            );
             let secure = format!("{}://", scheme.replace("redis", "rediss"));
             assert_eq!(error.remedy(), Some(&*secure), "{error}");
         }
@@ -328,6 +354,9 @@ mod tests {
     fn no_timeout_is_too_long_to_be_counted() {
         let store = RedisStore::standalone("h").timeout(Duration::MAX);
         assert_eq!(store.hosts.timeout, TIMEOUT.most);
-        assert_eq!(RedisStore::standalone("h").timeout(Duration::ZERO).hosts.timeout, TIMEOUT.least);
+        assert_eq!(
+            RedisStore::standalone("h").timeout(Duration::ZERO).hosts.timeout,
+            TIMEOUT.least
+        );
     }
 }

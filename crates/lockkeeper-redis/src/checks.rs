@@ -9,7 +9,8 @@ use crate::{Error, ErrorKind, Result};
 pub const OLDEST: [u32; 2] = [6, 2];
 
 /// What to do where a server makes room by forgetting keys.
-pub(super) const NEVER_FORGET: &str = "maxmemory-policy noeviction (by CONFIG SET, or in the settings of the provider)";
+pub(super) const NEVER_FORGET: &str =
+    "maxmemory-policy noeviction (by CONFIG SET, or in the settings of the provider)";
 
 /// What to do where a user may not do what locks need.
 pub(super) const SHOWN_RIGHTS: &str = "lockkeeper doctor, which prints the rule";
@@ -99,7 +100,10 @@ impl Info {
 pub(super) fn refuse(info: &Info, waived: &[Check]) -> Result<()> {
     let applies = |check: Check| !waived.contains(&check);
     if applies(Check::Version) && info.is_old() {
-        let problem = format!("the server is Redis {}, older than 6.2", info.get("redis_version").unwrap_or("?"));
+        let problem = format!(
+            "the server is Redis {}, older than 6.2",
+            info.get("redis_version").unwrap_or("?")
+        );
         return Err(refused(problem, Check::Version, "a newer server"));
     }
     if applies(Check::Replica) && info.is_replica() {
@@ -117,7 +121,8 @@ pub(super) fn refuse(info: &Info, waived: &[Check]) -> Result<()> {
 
 /// It removes keys by this policy when it is full.
 pub(super) fn forgetful(policy: &str) -> Error {
-    let problem = format!("the server makes room by forgetting keys (maxmemory-policy {policy}), locks too");
+    let problem =
+        format!("the server makes room by forgetting keys (maxmemory-policy {policy}), locks too");
     refused(problem, Check::Eviction, NEVER_FORGET)
 }
 
@@ -137,7 +142,8 @@ fn refused(problem: impl Into<String>, check: Check, remedy: &str) -> Error {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "# Server\r\nredis_version:7.0.15\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n";
+    const GOOD: &str =
+        "# Server\r\nredis_version:7.0.15\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n";
 
     fn changed(from: &str, to: &str) -> Info {
         Info::parse(&GOOD.replace(from, to))
@@ -154,13 +160,21 @@ mod tests {
     fn what_forgets_locks_is_refused_with_the_remedy_unless_that_is_waived() {
         for (check, from, to, remedy) in [
             (Check::Version, "7.0.15", "6.0.16", "newer"),
-            (Check::Replica, "role:master", "role:slave\r\nmaster_host:h\r\nmaster_port:1", "its master, h:1"),
+            (
+                Check::Replica,
+                "role:master",
+                "role:slave\r\nmaster_host:h\r\nmaster_port:1",
+                "its master, h:1",
+            ),
             (Check::Eviction, "noeviction", "allkeys-lru", "maxmemory-policy noeviction"),
         ] {
             let error = refuse(&changed(from, to), &[]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             let message = error.remedy().unwrap();
-            assert!(message.contains(remedy) && message.contains(&format!("unsafe={}", check.name())), "{message}");
+            assert!(
+                message.contains(remedy) && message.contains(&format!("unsafe={}", check.name())),
+                "{message}"
+            );
             assert!(refuse(&changed(from, to), &[check]).is_ok(), "{check:?}");
             let others: Vec<_> = Check::ALL.into_iter().filter(|other| *other != check).collect();
             assert!(refuse(&changed(from, to), &others).is_err(), "{check:?}");

@@ -6,7 +6,8 @@ use crate::Result;
 use crate::store::{Amend, Amended, Claim, ClaimKey, Verdict};
 
 pub(super) async fn claim(store: &RedisStore, claim: &Claim) -> Result<Verdict> {
-    let (keys, waiting, servers) = (Keys::of(&claim.key.name), &store.0.pushed.waiting, &store.0.servers);
+    let (keys, waiting, servers) =
+        (Keys::of(&claim.key.name), &store.0.pushed.waiting, &store.0.servers);
     let channel = servers.channel(&keys);
     let sent = waiting.asks(claim.key.id);
     store.0.session_claims.claim(claim, store.0.clock.now());
@@ -29,7 +30,12 @@ pub(super) async fn claim(store: &RedisStore, claim: &Claim) -> Result<Verdict> 
     Ok(answer.value)
 }
 
-pub(super) async fn amend(store: &RedisStore, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+pub(super) async fn amend(
+    store: &RedisStore,
+    key: &ClaimKey,
+    number: u64,
+    change: &Amend,
+) -> Result<Amended> {
     let said = store.ask(&key.name, layout::amend(key, number, change))?.await?;
     let amended = said.read(|value| layout::amend_answer(key, value))?;
     if amended == Amended::Done && matches!(change, Amend::MinHold(_)) {

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use super::{CAPABILITIES, RedisStore, claim, fault, layout, long, renew, session, wait, withdraw};
 use crate::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened, Renewed, Revision,
-    SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened,
+    Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
 };
 use crate::{LockName, Result};
 

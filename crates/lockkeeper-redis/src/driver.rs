@@ -10,9 +10,13 @@ use crate::url::{StoreUrl, known};
 
 /// The driver of `redis:` URLs, behind Sentinels and in a Cluster too.
 pub static DRIVER: Driver = Driver::new("Redis", &known::REDIS, open)
-    .examining(|url, within| examine(url, within, |url, examination| Box::pin(doctor::examine(url, examination))))
+    .examining(|url, within| {
+        examine(url, within, |url, examination| Box::pin(doctor::examine(url, examination)))
+    })
     .layouts(&[DriverLayout::new("native", &CAPABILITIES)]);
 
 fn open(url: StoreUrl) -> Opening {
-    Box::pin(async move { Ok(Arc::new(RedisStore::from_url(&url)?.connect().await?) as Arc<dyn Store>) })
+    Box::pin(
+        async move { Ok(Arc::new(RedisStore::from_url(&url)?.connect().await?) as Arc<dyn Store>) },
+    )
 }

@@ -2,7 +2,9 @@
 
 use super::checks::{self, SHOWN_RIGHTS};
 use super::layout::SESSION_KEYS;
-use super::wire::{FORGETFUL, HALF_WAY, IS_SENTINEL, LACKING, LACKS, NO_SERVER, Who, WireError, is_unknown_command};
+use super::wire::{
+    FORGETFUL, HALF_WAY, IS_SENTINEL, LACKING, LACKS, NO_SERVER, Who, WireError, is_unknown_command,
+};
 use crate::net::{OF_AUTHORITY, OTHER_NAME, UNFIT, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
 use crate::{Error, ErrorKind};
 
@@ -27,7 +29,9 @@ pub(super) fn about(error: WireError, key: &str) -> Error {
 fn remedy_of(why: &str) -> &'static str {
     let says = |words: &str| why.contains(words);
     match () {
-        () if says(WANTS_CERTIFICATE) => "cert=FILE and key=FILE in the URL: the server asks for a certificate",
+        () if says(WANTS_CERTIFICATE) => {
+            "cert=FILE and key=FILE in the URL: the server asks for a certificate"
+        }
         () if says(UNKNOWN_SIGNER) => "ca=FILE in the URL: who has signed the server's certificate",
         () if says(OTHER_NAME) => "server-name=NAME in the URL: a name that is in the certificate",
         () if says(OF_AUTHORITY) => "a server certificate that is not a CA",
@@ -40,21 +44,26 @@ fn remedy_of(why: &str) -> &'static str {
         () if says("NOAUTH") => A_PASSWORD,
         () if says("NOPERM") || says(LACKS) => SHOWN_RIGHTS,
         () if says(IS_SENTINEL) => "redis+sentinel:// in the URL, and the name of the master",
-        () if says(TOO_LITTLE_SUPPORT) => "in the URL the Sentinels that there are, or a look why those do not answer",
+        () if says(TOO_LITTLE_SUPPORT) => {
+            "in the URL the Sentinels that there are, or a look why those do not answer"
+        }
         () if says("its name was not found") => "another host name",
         () if says("reset by peer") || says("closed the connection") => {
             "rediss:// instead of redis://, if the server has TLS"
         }
-        () if says("the Redis protocol") => "the port of a Redis; rediss:// instead of redis://, if it has TLS",
+        () if says("the Redis protocol") => {
+            "the port of a Redis; rediss:// instead of redis://, if it has TLS"
+        }
         () => "lockkeeper doctor, or a look whether the server runs",
     }
 }
 
-const A_PASSWORD: &str = "LOCKKEEPER_PASSWORD, or a password in the configuration; a user goes into the URL";
+const A_PASSWORD: &str =
+    "LOCKKEEPER_PASSWORD, or a password in the configuration; a user goes into the URL";
 const RIGHT_PASSWORD: &str = "the right password, and the right user in the URL";
-const A_SENTINEL_PASSWORD: &str = "sentinel-password= in the URL, in LOCKKEEPER_STORE or the configuration";
-const RIGHT_SENTINEL_PASSWORD: &str =
-    "the right sentinel-password= and sentinel-user= in the URL, in LOCKKEEPER_STORE or the configuration";
+const A_SENTINEL_PASSWORD: &str =
+    "sentinel-password= in the URL, in LOCKKEEPER_STORE or the configuration";
+const RIGHT_SENTINEL_PASSWORD: &str = "the right sentinel-password= and sentinel-user= in the URL, in LOCKKEEPER_STORE or the configuration";
 /// How `route` says that most of the Sentinels have not answered.
 const TOO_LITTLE_SUPPORT: &str = "too few to believe them";
 
@@ -74,22 +83,26 @@ fn refused(code: &str, message: &str, by: Option<&Who>, key: &str) -> Error {
         _ => format!("{who} says {code} {}", short.trim_end_matches('.')),
     };
     let denied = |remedy: &str| Error::new(ErrorKind::Denied, said.clone()).with_remedy(remedy);
-    let not_now = |remedy: &str| Error::new(ErrorKind::Unavailable, said.clone()).with_remedy(remedy);
+    let not_now =
+        |remedy: &str| Error::new(ErrorKind::Unavailable, said.clone()).with_remedy(remedy);
     match code {
         "NOAUTH" => denied(if is_sentinel { A_SENTINEL_PASSWORD } else { A_PASSWORD }),
         "WRONGPASS" => denied(if is_sentinel { RIGHT_SENTINEL_PASSWORD } else { RIGHT_PASSWORD }),
-        NO_SERVER => Error::invalid(format!("{who} is a Sentinel")).with_remedy(format!("{message}://{who}/MASTER")),
+        NO_SERVER => Error::invalid(format!("{who} is a Sentinel"))
+            .with_remedy(format!("{message}://{who}/MASTER")),
         "NOPERM" => denied(SHOWN_RIGHTS),
         "READONLY" => not_now("the address of the master"),
-        "ERR" if message.contains("DB index is out of range") => {
-            Error::invalid(said).with_remedy("the number of a database that the server has; 0 has every one")
+        "ERR" if message.contains("DB index is out of range") => Error::invalid(said)
+            .with_remedy("the number of a database that the server has; 0 has every one"),
+        "ERR" if message.starts_with("AUTH ") => {
+            denied("the URL without a password: the server has none")
         }
-        "ERR" if message.starts_with("AUTH ") => denied("the URL without a password: the server has none"),
         "ERR" if message.starts_with("max number of clients") => {
             not_now("a higher maxclients of the server, or fewer connections")
         }
         "ERR" if message.starts_with("This instance has cluster support disabled") => {
-            Error::invalid(said).with_remedy("redis:// in the URL: the server is no node of a Cluster")
+            Error::invalid(said)
+                .with_remedy("redis:// in the URL: the server is no node of a Cluster")
         }
         FORGETFUL => checks::forgetful(message),
         LACKING => checks::lacking(message),
@@ -97,12 +110,13 @@ fn refused(code: &str, message: &str, by: Option<&Who>, key: &str) -> Error {
         "ERR" if message.starts_with("Unknown Redis command") => denied(SHOWN_RIGHTS),
         // The key itself a script looks at by itself.
         "WRONGTYPE" => foreign_beside(key, "a value of another type"),
-        _ if is_unknown_command(code, message) && message.contains("SENTINEL") => {
-            Error::invalid(said).with_remedy("the addresses of the Sentinels in the URL, or redis://: this is a server")
-        }
-        _ if is_unknown_command(code, message) => {
-            denied(&format!("{SHOWN_RIGHTS}; or the server itself instead of what stands before it"))
-        }
+        _ if is_unknown_command(code, message) && message.contains("SENTINEL") => Error::invalid(
+            said,
+        )
+        .with_remedy("the addresses of the Sentinels in the URL, or redis://: this is a server"),
+        _ if is_unknown_command(code, message) => denied(&format!(
+            "{SHOWN_RIGHTS}; or the server itself instead of what stands before it"
+        )),
         "NOSCRIPT" | "LOADING" | "BUSY" | "TRYAGAIN" | "MASTERDOWN" => not_now("again in a moment"),
         "CLUSTERDOWN" | "MOVED" | "ASK" | "CROSSSLOT" => match by {
             Some(node) => not_now(&format!("redis-cli --cluster check {node}")),
@@ -112,7 +126,9 @@ fn refused(code: &str, message: &str, by: Option<&Who>, key: &str) -> Error {
         "MISCONF" => not_now("some room on the server's disk"),
         "OOM" => not_now("a higher maxmemory of the server"),
         "NOREPLICAS" => not_now("more replicas, or a lower min-replicas-to-write of the server"),
-        "ERR" if is_at_a_loss(message) => foreign_beside(key, short.trim_end_matches('.')).with_unknown_effect(),
+        "ERR" if is_at_a_loss(message) => {
+            foreign_beside(key, short.trim_end_matches('.')).with_unknown_effect()
+        }
         // A script that fails half-way has done the first half.
         _ => Error::new(ErrorKind::Internal, format!("{who} says {code} {message}"))
             .with_unknown_effect()
@@ -130,13 +146,15 @@ fn is_at_a_loss(message: &str) -> bool {
 /// What is kept of the lock is not of the layout that this version writes.
 fn unknown_layout(message: &str, key: &str) -> Error {
     let said = message.split(LAYOUT).nth(1).unwrap_or_default();
-    let (number, rest) = said.split_at(said.find(|c: char| !c.is_ascii_digit()).unwrap_or(said.len()));
+    let (number, rest) =
+        said.split_at(said.find(|c: char| !c.is_ascii_digit()).unwrap_or(said.len()));
     if number == "0" {
         let what = rest.trim_start_matches(" (").split(')').next().unwrap_or_default();
         return foreign(key, what);
     }
     let problem = format!("{key} is kept in layout {number}, and this version knows layout 2");
-    Error::new(ErrorKind::Unsupported, problem).with_remedy("the version of lockkeeper that the other clients have")
+    Error::new(ErrorKind::Unsupported, problem)
+        .with_remedy("the version of lockkeeper that the other clients have")
 }
 
 /// Somebody else has written what is at this key. Who held the lock before may believe in it for a ttl still.
@@ -164,7 +182,9 @@ pub(super) fn right_to_sessions() -> String {
 /// The same of the request for the store's id.
 pub(super) fn of_id(error: WireError) -> Error {
     match error {
-        WireError::Server { code, .. } if code == "WRONGTYPE" => foreign_id("a value of another type"),
+        WireError::Server { code, .. } if code == "WRONGTYPE" => {
+            foreign_id("a value of another type")
+        }
         error => of(error),
     }
 }
@@ -173,8 +193,9 @@ pub(super) fn of_id(error: WireError) -> Error {
 pub(super) fn foreign_id(what: &str) -> Error {
     let key = super::layout::ID_KEY;
     let problem = format!("the key {key} holds something that lockkeeper has not written: {what}");
-    Error::new(ErrorKind::Unsupported, problem)
-        .with_remedy(format!("redis-cli RENAME '{key}' to another name, or another database for lockkeeper"))
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(
+        "redis-cli RENAME '{key}' to another name, or another database for lockkeeper"
+    ))
 }
 
 /// Somebody else has written beside a lock that others may hold.
@@ -203,31 +224,62 @@ mod tests {
     fn only_what_cannot_have_been_done_is_without_effect() {
         assert_eq!(of(WireError::NotSent("no connection".into())).effect(), Effect::None);
         assert_eq!(of(WireError::Broken("cut".into())).effect(), Effect::Unknown);
-        for code in ["NOAUTH", "NOPERM", "READONLY", "LOADING", "BUSY", "CLUSTERDOWN", "MISCONF", "OOM", "NOREPLICAS"] {
+        for code in [
+            "NOAUTH",
+            "NOPERM",
+            "READONLY",
+            "LOADING",
+            "BUSY",
+            "CLUSTERDOWN",
+            "MISCONF",
+            "OOM",
+            "NOREPLICAS",
+        ] {
             assert_eq!(server(code).effect(), Effect::None, "{code}");
             assert_ne!(server(code).kind(), ErrorKind::Internal, "{code}");
         }
-        assert_eq!((server(HALF_WAY).kind(), server(HALF_WAY).effect()), (ErrorKind::Unavailable, Effect::Unknown));
-        assert_eq!((server("ERR").kind(), server("ERR").effect()), (ErrorKind::Internal, Effect::Unknown));
+        assert_eq!(
+            (server(HALF_WAY).kind(), server(HALF_WAY).effect()),
+            (ErrorKind::Unavailable, Effect::Unknown)
+        );
+        assert_eq!(
+            (server("ERR").kind(), server("ERR").effect()),
+            (ErrorKind::Internal, Effect::Unknown)
+        );
     }
 
     #[test]
     fn what_a_person_can_mend_is_reported_with_how() {
-        let remedy = |why: &str| of(WireError::NotSent(why.into())).remedy().unwrap_or_default().to_owned();
-        assert!(remedy("h:1 cannot be reached: TLS failed: it did not answer").starts_with("redis:// instead"));
-        assert!(remedy("h:1 cannot be reached: it closed the connection").starts_with("rediss:// instead"));
-        assert!(remedy("h:1 cannot be reached: Connection refused").starts_with("lockkeeper doctor"));
-        let readonly = "You can't write against a read only replica. script: 00bc33da, on @user_script:125.";
+        let remedy =
+            |why: &str| of(WireError::NotSent(why.into())).remedy().unwrap_or_default().to_owned();
+        assert!(
+            remedy("h:1 cannot be reached: TLS failed: it did not answer")
+                .starts_with("redis:// instead")
+        );
+        assert!(
+            remedy("h:1 cannot be reached: it closed the connection")
+                .starts_with("rediss:// instead")
+        );
+        assert!(
+            remedy("h:1 cannot be reached: Connection refused").starts_with("lockkeeper doctor")
+        );
+        let readonly =
+            "You can't write against a read only replica. script: 00bc33da, on @user_script:125.";
         let text = of(WireError::server("READONLY", readonly)).to_string();
         assert!(text.ends_with("a read only replica. Try: the address of the master"), "{text}");
-        let unpackable =
-            "user_script:45: bad argument #2 to 'up' (data string too short) script: 00bc, on @user_script:45.";
+        let unpackable = "user_script:45: bad argument #2 to 'up' (data string too short) script: 00bc, on @user_script:45.";
         let lost = about(WireError::server("ERR", unpackable), "lk:{a}");
         assert_eq!((lost.kind(), lost.effect()), (ErrorKind::Unsupported, Effect::Unknown));
         let text = lost.to_string();
-        assert!(text.contains("lk:{a}:w (a hash) holds something that lockkeeper has not written"), "{text}");
+        assert!(
+            text.contains("lk:{a}:w (a hash) holds something that lockkeeper has not written"),
+            "{text}"
+        );
         assert!(!text.contains("DEL"), "others may hold the lock: {text}");
-        assert_eq!(of(WireError::server("ERR", "DB index is out of range")).kind(), ErrorKind::Invalid);
+        assert_eq!(
+            of(WireError::server("ERR", "DB index is out of range")).kind(),
+            ErrorKind::Invalid
+        );
     }
 
     #[test]
@@ -250,8 +302,9 @@ mod tests {
     /// The words of Redis 6.2 and 7.0, and of 7.2 and Valkey.
     #[test]
     fn who_may_not_touch_a_session_is_told_the_rule_of_its_keys() {
-        let remedy =
-            |message: &str| of_session(WireError::server("NOPERM", message), "lk:s:{0}").remedy().map(str::to_owned);
+        let remedy = |message: &str| {
+            of_session(WireError::server("NOPERM", message), "lk:s:{0}").remedy().map(str::to_owned)
+        };
         let keys = [
             "this user has no permissions to access one of the keys used as arguments",
             "No permissions to access a key",

@@ -49,17 +49,20 @@ pub use self::register::RedisRegister;
 use self::servers::{Listens, Said, Servers};
 use self::wait::PushListener;
 use self::wire::Request;
-use lockkeeper_core::kit::{Listeners, Process, SessionClaims, WaitingClaims, WatchedNames, net, random, runtime};
+use lockkeeper_core::kit::{
+    Listeners, Process, SessionClaims, WaitingClaims, WatchedNames, net, random, runtime,
+};
 use lockkeeper_core::store::{Capabilities, Fencing};
 use lockkeeper_core::time::Clock;
 use lockkeeper_core::url::StoreUrl;
 use lockkeeper_core::{
-    Error, ErrorKind, FencingToken, LockName, Open, Result, Secret, Sequencer, Tls, marks, name, registers, store,
-    time, url,
+    Error, ErrorKind, FencingToken, LockName, Open, Result, Secret, Sequencer, Tls, marks, name,
+    registers, store, time, url,
 };
 
 /// What it can do.
-const CAPABILITIES: Capabilities = Capabilities { fencing: Fencing::UntilFailover, ..Capabilities::full() };
+const CAPABILITIES: Capabilities =
+    Capabilities { fencing: Fencing::UntilFailover, ..Capabilities::full() };
 
 /// A store on Redis or Valkey. Clones share its connections.
 ///
@@ -150,7 +153,11 @@ impl RedisStore {
     }
 
     /// Sends a request about a line to the server of its keys; it has its place in the order when this returns.
-    fn ask(&self, name: &LockName, request: Request) -> Result<impl Future<Output = Result<Said>> + Send + use<>> {
+    fn ask(
+        &self,
+        name: &LockName,
+        request: Request,
+    ) -> Result<impl Future<Output = Result<Said>> + Send + use<>> {
         self.check_process()?;
         let keys = Keys::of(name);
         let answer = self.0.servers.send(keys.slot(), request);

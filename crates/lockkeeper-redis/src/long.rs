@@ -10,9 +10,14 @@ use crate::{LockName, Result};
 pub(super) const SHORT: u32 = 1 << 20;
 
 /// What the server says of a line. A long one comes on a connection of its own.
-pub(super) async fn line<T>(store: &RedisStore, name: &LockName, read: impl Fn(&Value) -> Result<T>) -> Result<T> {
+pub(super) async fn line<T>(
+    store: &RedisStore,
+    name: &LockName,
+    read: impl Fn(&Value) -> Result<T>,
+) -> Result<T> {
     let said = store.ask(name, layout::line(name, Some(SHORT)))?.await?;
-    let short = said.read(|value| if layout::is_longer(value) { Ok(None) } else { read(value).map(Some) })?;
+    let short =
+        said.read(|value| if layout::is_longer(value) { Ok(None) } else { read(value).map(Some) })?;
     if let Some(short) = short {
         return Ok(short);
     }

@@ -34,7 +34,10 @@ async fn look(servers: &Servers, builder: &RedisStoreBuilder) -> Result<()> {
     for link in servers.masters() {
         match master(servers, &link, builder).await {
             Ok(info) => checks::refuse(&info, &builder.waived)?,
-            Err(error) if builder.topology == Topology::Cluster && error.kind() == ErrorKind::Unavailable => {
+            Err(error)
+                if builder.topology == Topology::Cluster
+                    && error.kind() == ErrorKind::Unavailable =>
+            {
                 missing = Some(error);
                 continue;
             }
@@ -49,10 +52,12 @@ async fn look(servers: &Servers, builder: &RedisStoreBuilder) -> Result<()> {
 async fn master(servers: &Servers, link: &Link, builder: &RedisStoreBuilder) -> Result<Info> {
     link.ready().await.map_err(fault::of)?;
     let info = Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)?;
-    let was_named = builder.topology != Topology::Standalone && !builder.waived.contains(&Check::Replica);
+    let was_named =
+        builder.topology != Topology::Standalone && !builder.waived.contains(&Check::Replica);
     if was_named && info.is_replica() {
         servers.suspect(link);
-        let problem = format!("{} is a replica: another server is becoming the master", link.endpoint());
+        let problem =
+            format!("{} is a replica: another server is becoming the master", link.endpoint());
         return Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment"));
     }
     Ok(info)

@@ -64,13 +64,16 @@ impl Register for RedisRegister {
     async fn load(&self, key: &str) -> Result<Option<Versioned>> {
         check_key(key)?;
         let location = KeyLocation::of(key);
-        let said = self.call(&location, layout::load(&location)).await.map_err(Error::without_effect)?;
+        let said =
+            self.call(&location, layout::load(&location)).await.map_err(Error::without_effect)?;
         said.read(|value| layout::load_answer(&location, value)).map_err(Error::without_effect)
     }
 
     async fn compare_and_swap(&self, key: &str, write: &Write) -> Result<Swap> {
         check_write(key, write)?;
         let location = KeyLocation::of(key);
-        self.call(&location, layout::swap(&location, write)).await?.read(|value| layout::swap_answer(&location, value))
+        self.call(&location, layout::swap(&location, write))
+            .await?
+            .read(|value| layout::swap_answer(&location, value))
     }
 }

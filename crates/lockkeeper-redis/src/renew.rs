@@ -17,8 +17,16 @@ use crate::{ErrorKind, Result};
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// Renews them. Where a node does not answer, its claims have failed, and those of the others are renewed.
-pub(super) async fn renew(store: &RedisStore, session: &SessionId, live: &[Live]) -> Result<Renewed> {
-    let ttl = store.0.session_claims.renew(session, live.iter().map(|live| &live.key.id), store.0.clock.now());
+pub(super) async fn renew(
+    store: &RedisStore,
+    session: &SessionId,
+    live: &[Live],
+) -> Result<Renewed> {
+    let ttl = store.0.session_claims.renew(
+        session,
+        live.iter().map(|live| &live.key.id),
+        store.0.clock.now(),
+    );
     let mut claims = vec![Renewal::Unknown; live.len()];
     let (mut server_time, mut requests) = (None, Vec::new());
     let (mut failed, mut answered) = (None, false);
@@ -38,12 +46,17 @@ pub(super) async fn renew(store: &RedisStore, session: &SessionId, live: &[Live]
             }
         }
     }
-    let held = live.iter().zip(&claims).filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
+    let held =
+        live.iter().zip(&claims).filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
     store.0.pushed.waiting.settled(held.map(|(live, _)| &live.key));
     match failed {
         // Where several have failed, each has a cause of its own.
-        Some(error) if !answered && (live.len() == 1 || error.kind() == ErrorKind::Closed) => Err(error),
-        _ => Ok(Renewed { claims, server_time: server_time.filter(|_| store.0.one_clock), requests }),
+        Some(error) if !answered && (live.len() == 1 || error.kind() == ErrorKind::Closed) => {
+            Err(error)
+        }
+        _ => {
+            Ok(Renewed { claims, server_time: server_time.filter(|_| store.0.one_clock), requests })
+        }
     }
 }
 
@@ -85,7 +98,9 @@ async fn each(store: &RedisStore, live: &[Live], within: Duration) -> Vec<Renewa
 /// Whether anything was renewed, rather than told to be impossible.
 fn is_any(answers: &[Renewals]) -> bool {
     let has_failed = |renewal: &Renewal| matches!(renewal, Renewal::Failed(_));
-    answers.iter().any(|(_, answer)| answer.as_ref().is_ok_and(|renewed| !renewed.claims.iter().all(has_failed)))
+    answers.iter().any(|(_, answer)| {
+        answer.as_ref().is_ok_and(|renewed| !renewed.claims.iter().all(has_failed))
+    })
 }
 
 /// What was answered. Where locks count only with replicas, so does each renewal: a master that no replica follows any more

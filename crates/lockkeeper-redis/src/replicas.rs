@@ -53,7 +53,13 @@ impl Replicas {
     ///
     /// # Errors
     /// `Unavailable`, of unknown effect: what was granted stands.
-    pub(super) async fn have_it(&self, master: &Link, run: &str, mark: &[u8], asking: bool) -> Result<()> {
+    pub(super) async fn have_it(
+        &self,
+        master: &Link,
+        run: &str,
+        mark: &[u8],
+        asking: bool,
+    ) -> Result<()> {
         let rounds = self.rounds(master.endpoint(), run);
         let mine = rounds.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let mut batch = rounds.batch.lock().await;
@@ -65,7 +71,8 @@ impl Replicas {
         if batch.found >= self.needed {
             return Ok(());
         }
-        let problem = format!("{} of {} replicas have acknowledged it in time", batch.found, self.needed);
+        let problem =
+            format!("{} of {} replicas have acknowledged it in time", batch.found, self.needed);
         Err(Error::new(ErrorKind::Unavailable, problem)
             .with_remedy("a look at the replicas, or a lower min-replicas")
             .with_unknown_effect())
@@ -73,7 +80,8 @@ impl Replicas {
 
     fn rounds(&self, master: &Endpoint, run: &str) -> Arc<Rounds> {
         let mut masters = self.masters.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = masters.get(master).filter(|(of, _)| of == run).map(|(_, rounds)| Arc::clone(rounds));
+        let known =
+            masters.get(master).filter(|(of, _)| of == run).map(|(_, rounds)| Arc::clone(rounds));
         known.unwrap_or_else(|| {
             let rounds = Arc::<Rounds>::default();
             masters.insert(master.clone(), (run.to_owned(), Arc::clone(&rounds)));
@@ -84,13 +92,23 @@ impl Replicas {
 
 /// Of something of which nobody can tell any more whether this server's replicas have it.
 pub(super) fn unproven(master: &Endpoint) -> Error {
-    let problem = format!("{master} was restarted, or another server answers there, before replicas had the lock");
-    Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment").with_unknown_effect()
+    let problem = format!(
+        "{master} was restarted, or another server answers there, before replicas had the lock"
+    );
+    Error::new(ErrorKind::Unavailable, problem)
+        .with_remedy("again in a moment")
+        .with_unknown_effect()
 }
 
 impl Batch {
     /// How many replicas have what was written before this. It waits for half of the time that an answer may take.
-    async fn round(&mut self, master: &Link, run: &str, (mark, asking): (&[u8], bool), needed: u32) -> Result<u32> {
+    async fn round(
+        &mut self,
+        master: &Link,
+        run: &str,
+        (mark, asking): (&[u8], bool),
+        needed: u32,
+    ) -> Result<u32> {
         let unknown = |error| fault::of(error).with_unknown_effect();
         let link = match self.link.take().filter(Link::is_connected) {
             Some(link) => link,
@@ -117,7 +135,8 @@ impl Batch {
         written.await.map_err(unknown)?;
         match found.await.map_err(unknown)? {
             Value::Int(found) => Ok(u32::try_from(found).unwrap_or_default()),
-            _ => Err(Error::new(ErrorKind::Internal, "the server's answer to WAIT is no number").with_unknown_effect()),
+            _ => Err(Error::new(ErrorKind::Internal, "the server's answer to WAIT is no number")
+                .with_unknown_effect()),
         }
     }
 }
@@ -158,14 +177,24 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let mut second = pin!(replicas.have_it(&master, RUN, &mark, false));
-        assert!(matches!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
+        assert!(matches!(
+            second.as_mut().poll(&mut Context::from_waker(Waker::noop())),
+            Poll::Pending
+        ));
         drop(remote);
         let error = within(second).await.unwrap_err();
-        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+        assert_eq!(
+            (error.kind(), error.effect()),
+            (ErrorKind::Unavailable, Effect::Unknown),
+            "{error}"
+        );
 
         let third = asked();
         let mut remote = peer.connection().await;
-        assert_eq!([remote.request().await.remove(0), remote.request().await.remove(0)], ["SET", "WAIT"]);
+        assert_eq!(
+            [remote.request().await.remove(0), remote.request().await.remove(0)],
+            ["SET", "WAIT"]
+        );
         remote.say("+OK\r\n:1\r\n").await;
         within(third).await.unwrap().unwrap();
     }
@@ -193,11 +222,16 @@ mod tests {
                 remote
             } => remote,
         };
-        assert!(second.as_mut().poll(&mut cx).is_pending() && third.as_mut().poll(&mut cx).is_pending());
+        assert!(
+            second.as_mut().poll(&mut cx).is_pending() && third.as_mut().poll(&mut cx).is_pending()
+        );
         remote.say("+OK\r\n:1\r\n").await;
         within(first).await.unwrap();
         assert!(second.as_mut().poll(&mut cx).is_pending());
-        assert_eq!([remote.request().await.remove(0), remote.request().await.remove(0)], ["SET", "WAIT"]);
+        assert_eq!(
+            [remote.request().await.remove(0), remote.request().await.remove(0)],
+            ["SET", "WAIT"]
+        );
         remote.say("+OK\r\n:1\r\n").await;
         within(second).await.unwrap();
         within(third).await.unwrap();
@@ -211,11 +245,17 @@ mod tests {
         let replicas = Arc::new(Replicas::needed(1).unwrap());
         let asked = {
             let (replicas, master) = (Arc::clone(&replicas), master.clone());
-            tokio::spawn(async move { replicas.have_it(&master, "the run before", &mark, false).await })
+            tokio::spawn(
+                async move { replicas.have_it(&master, "the run before", &mark, false).await },
+            )
         };
         let mut remote = peer.connection().await;
         let error = within(asked).await.unwrap().unwrap_err();
-        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+        assert_eq!(
+            (error.kind(), error.effect()),
+            (ErrorKind::Unavailable, Effect::Unknown),
+            "{error}"
+        );
         assert_eq!(remote.next().await, [""; 0], "nothing was asked of it");
     }
 }

@@ -45,10 +45,12 @@ pub(super) const INSIDE: [Needed; 17] = [
     ("publish", &["PUBLISH", CHANNEL, ""]),
 ];
 
-const IN_A_CLUSTER: [Needed; 2] = [("asking", &["ASKING"]), ("cluster|slots", &["CLUSTER", "SLOTS"])];
+const IN_A_CLUSTER: [Needed; 2] =
+    [("asking", &["ASKING"]), ("cluster|slots", &["CLUSTER", "SLOTS"])];
 
 /// Where messages go to the shards of a cluster: Redis 7 and later.
-const IN_SHARDS: [Needed; 3] = [("spublish", &["SPUBLISH", CHANNEL, ""]), ("ssubscribe", &[]), ("sunsubscribe", &[])];
+const IN_SHARDS: [Needed; 3] =
+    [("spublish", &["SPUBLISH", CHANNEL, ""]), ("ssubscribe", &[]), ("sunsubscribe", &[])];
 
 /// Everything. `shards`: messages go to the shards of a cluster.
 pub(super) fn needed(builder: &RedisStoreBuilder, shards: bool) -> Vec<Needed> {
@@ -75,7 +77,9 @@ pub(super) fn trials(builder: &RedisStoreBuilder) -> Vec<Trial> {
     let key = format!("lk:{{lockkeeper-rights}}:{:016x}", random::below(u64::MAX));
     let calls = OUTSIDE.iter().filter(|(word, _)| ["evalsha", "script|load"].contains(word));
     // Where a server has that command messages go to shards.
-    let shards = IN_SHARDS.iter().filter(|(_, words)| builder.topology == Topology::Cluster && !words.is_empty());
+    let shards = IN_SHARDS
+        .iter()
+        .filter(|(_, words)| builder.topology == Topology::Cluster && !words.is_empty());
     let of = |may_be_unknown| {
         let key = key.clone();
         move |(word, words): &Needed| Trial { word, request: request(words, &key), may_be_unknown }
@@ -122,7 +126,10 @@ mod tests {
     fn a_server_that_refuses_is_distinguished_from_one_that_cannot() {
         assert!(is_refusal("NOPERM", "this user has no permissions to run the 'get' command"));
         assert!(is_refusal("ERR", "unknown command 'SCAN', with args beginning with: "));
-        assert!(!is_refusal("WRONGTYPE", "Operation against a key holding the wrong kind of value"));
+        assert!(!is_refusal(
+            "WRONGTYPE",
+            "Operation against a key holding the wrong kind of value"
+        ));
         assert!(!is_refusal("MOVED", "1 10.0.0.1:6379"));
     }
 }

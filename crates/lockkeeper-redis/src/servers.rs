@@ -109,12 +109,20 @@ impl Servers {
     ) -> Result<Arc<Self>> {
         let (settings, runtime) = (settings(builder)?, Runtime::here_or_own()?);
         let replicas = Replicas::needed(builder.min_replicas);
-        let (route, _) = Route::open(topology(builder)?, settings, listener).await.map_err(fault::of)?;
+        let (route, _) =
+            Route::open(topology(builder)?, settings, listener).await.map_err(fault::of)?;
         let channel = client.channel().into_bytes();
         if !route.shards() {
             route.subscribe(0, channel.clone());
         }
-        Ok(Arc::new(Self { route, client, channel, listening: Mutex::default(), replicas, runtime }))
+        Ok(Arc::new(Self {
+            route,
+            client,
+            channel,
+            listening: Mutex::default(),
+            replicas,
+            runtime,
+        }))
     }
 
     /// Sends a request to who has this slot. It has its place in the order when this returns.
@@ -179,10 +187,16 @@ impl Servers {
     }
 
     /// The same for what was answered about another key; `mark` is a key of the same slot.
-    pub(super) async fn replicated_by(&self, proof: &Proof, mark: impl FnOnce() -> Vec<u8>) -> Result<()> {
+    pub(super) async fn replicated_by(
+        &self,
+        proof: &Proof,
+        mark: impl FnOnce() -> Vec<u8>,
+    ) -> Result<()> {
         match (&self.replicas, proof) {
             (None, _) | (_, Proof::Needless) => Ok(()),
-            (Some(replicas), Proof::By(by, run)) => replicas.have_it(&by.link, run, &mark(), by.asking).await,
+            (Some(replicas), Proof::By(by, run)) => {
+                replicas.have_it(&by.link, run, &mark(), by.asking).await
+            }
             (_, Proof::Lost(endpoint)) => Err(replicas::unproven(endpoint)),
         }
     }
@@ -197,7 +211,9 @@ impl Servers {
 
     /// Receives messages about claims on these keys for as long as the result lives.
     pub(super) fn listen(self: &Arc<Self>, keys: &Keys) -> Option<Listens> {
-        self.route.shards().then(|| self.listen_to(keys, self.client.channel_of(keys.encoded()), false))
+        self.route
+            .shards()
+            .then(|| self.listen_to(keys, self.client.channel_of(keys.encoded()), false))
     }
 
     /// Receives each change of the line for as long as the result lives, if the line is observed.
@@ -262,7 +278,11 @@ fn topology(builder: &RedisStoreBuilder) -> Result<Topology> {
     Ok(match &builder.topology {
         builder::Topology::Standalone => match endpoints.pop() {
             Some(endpoint) => Topology::Standalone(endpoint),
-            None => return Err(Error::invalid("a Redis store without a host").with_remedy("HOST or HOST:PORT")),
+            None => {
+                return Err(
+                    Error::invalid("a Redis store without a host").with_remedy("HOST or HOST:PORT")
+                );
+            }
         },
         builder::Topology::Sentinel(master) => Topology::Sentinel {
             sentinels: endpoints,
@@ -281,9 +301,14 @@ fn settings(builder: &RedisStoreBuilder) -> Result<Settings> {
         db: builder.db,
         tls: builder.hosts.tls.as_ref().map(TlsSettings::load).transpose()?,
         resp2: builder.resp2,
-        stays_master: builder.topology == builder::Topology::Standalone && !builder.waived.contains(&Check::Replica),
+        stays_master: builder.topology == builder::Topology::Standalone
+            && !builder.waived.contains(&Check::Replica),
         never_forgets: !builder.waived.contains(&Check::Eviction),
-        trials: if builder.waived.contains(&Check::Rights) { Vec::new() } else { rights::trials(builder) },
+        trials: if builder.waived.contains(&Check::Rights) {
+            Vec::new()
+        } else {
+            rights::trials(builder)
+        },
         timeout: builder.hosts.timeout,
         connect_timeout: builder.hosts.timeout.max(CONNECT_MIN),
         ..Settings::default()
@@ -302,7 +327,11 @@ mod tests {
     async fn behind_an_answer_that_its_request_cannot_have_nothing_is_known() {
         type Read = fn(&Value) -> Result<()>;
         fn key() -> ClaimKey {
-            ClaimKey { name: "a".parse().unwrap(), session: SessionId::random(), id: ClaimId::random() }
+            ClaimKey {
+                name: "a".parse().unwrap(),
+                session: SessionId::random(),
+                id: ClaimId::random(),
+            }
         }
         let location = || layout::KeyLocation::of("a");
         let reads: [Read; 6] = [
@@ -314,18 +343,27 @@ mod tests {
             |value| layout::line_answer(&"a".parse()?, value).map(drop),
         ];
         let swap = move |value: &Value| layout::swap_answer(&location(), value).map(drop);
-        let reads = reads.into_iter().map(|read| Box::new(read) as Box<dyn Fn(&Value) -> Result<()>>);
+        let reads =
+            reads.into_iter().map(|read| Box::new(read) as Box<dyn Fn(&Value) -> Result<()>>);
         let (peer, client) = (Peer::new().await, ClientId::random());
         let (link, mut remote, _received) = peer.link(patient()).await;
         let route = Route::Standalone(link);
         let (listening, runtime) = (Mutex::default(), Runtime::here_or_own().unwrap());
-        let servers = Servers { route, client, channel: Vec::new(), listening, replicas: None, runtime };
+        let servers =
+            Servers { route, client, channel: Vec::new(), listening, replicas: None, runtime };
         for read in reads.chain([Box::new(swap) as Box<_>]) {
             let (wrong, behind) = (servers.send(0, echo("x")), servers.send(0, echo("y")));
-            assert_eq!([remote.request().await.remove(1), remote.request().await.remove(1)], ["x", "y"]);
+            assert_eq!(
+                [remote.request().await.remove(1), remote.request().await.remove(1)],
+                ["x", "y"]
+            );
             remote.say("+what\r\n").await;
             let error = within(wrong).await.unwrap().read(read).unwrap_err();
-            assert_eq!((error.kind(), error.effect()), (ErrorKind::Internal, Effect::Unknown), "{error}");
+            assert_eq!(
+                (error.kind(), error.effect()),
+                (ErrorKind::Internal, Effect::Unknown),
+                "{error}"
+            );
             assert!(matches!(within(behind).await, Err(WireError::Broken(_))));
             remote = peer.connection().await;
         }

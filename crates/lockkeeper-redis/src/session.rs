@@ -21,9 +21,14 @@ pub(super) async fn open(store: &RedisStore, id: &SessionId, spec: &SessionSpec)
 
 /// Lets the server remember that the session is closed, unless it belongs to this client alone. The request has its place in
 /// the order when this returns.
-pub(super) fn close(store: &RedisStore, id: &SessionId) -> Result<impl Future<Output = Result<()>> + Send + use<>> {
+pub(super) fn close(
+    store: &RedisStore,
+    id: &SessionId,
+) -> Result<impl Future<Output = Result<()>> + Send + use<>> {
     let key = (!store.0.session_claims.is_own(id)).then(|| SessionKey::of(id));
-    let closed = key.map(|key| Ok::<_, Error>((ask(store, &key, key.close(TOMBSTONE_MIN))?, key))).transpose()?;
+    let closed = key
+        .map(|key| Ok::<_, Error>((ask(store, &key, key.close(TOMBSTONE_MIN))?, key)))
+        .transpose()?;
     let servers = Arc::clone(&store.0.servers);
     Ok(async move {
         let Some((closed, key)) = closed else { return Ok(()) };

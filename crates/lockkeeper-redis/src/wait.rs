@@ -32,7 +32,9 @@ impl PushListener {
 
 impl Listener for PushListener {
     fn pushed(&self, _channel: &[u8], payload: &[u8]) {
-        let (Some(pushed), Some(push)) = (self.0.upgrade(), layout::pushed(payload)) else { return };
+        let (Some(pushed), Some(push)) = (self.0.upgrade(), layout::pushed(payload)) else {
+            return;
+        };
         match push {
             Push::Granted { id, token } => pushed.waiting.granted(id, token),
             Push::Changed { name } => pushed.names.changed(&String::from_utf8_lossy(&name)),
@@ -43,7 +45,9 @@ impl Listener for PushListener {
             Push::Again { id } => pushed.waiting.again(id),
             // Who waits for it here looks, and claims again.
             Push::Taken { id } => pushed.waiting.left(id),
-            Push::Requested { id, asked } => pushed.losses.notify(|losses| losses.requested(id, &asked)),
+            Push::Requested { id, asked } => {
+                pushed.losses.notify(|losses| losses.requested(id, &asked))
+            }
         }
     }
 
@@ -84,7 +88,8 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
         };
         match known {
             Some(Known::Granted(token)) if !store.0.servers.needs_replicas() => {
-                return granted(store, key, (ClaimStatus::Granted { token }, Proof::Needless)).await;
+                return granted(store, key, (ClaimStatus::Granted { token }, Proof::Needless))
+                    .await;
             }
             // Nobody knows by which server it was told, so the one that is there is asked.
             Some(Known::Granted(_)) => return granted(store, key, look(store, key).await?).await,
@@ -121,7 +126,11 @@ async fn taken(store: &RedisStore, key: &ClaimKey, began: Instant, until: Instan
 }
 
 /// A grant that counts only when replicas have it is claimed again while they have not.
-async fn granted(store: &RedisStore, key: &ClaimKey, (status, proof): (ClaimStatus, Proof)) -> Result<Wake> {
+async fn granted(
+    store: &RedisStore,
+    key: &ClaimKey,
+    (status, proof): (ClaimStatus, Proof),
+) -> Result<Wake> {
     let ClaimStatus::Granted { token } = status else { return Ok(Wake::Changed) };
     Ok(match store.0.servers.replicated(&proof, &Keys::of(&key.name)).await {
         Ok(()) => {
@@ -141,7 +150,12 @@ async fn look(store: &RedisStore, key: &ClaimKey) -> Result<(ClaimStatus, Proof)
 }
 
 /// Waits for a change of a line. Each time that it may have changed the server is asked whether it has.
-pub(super) async fn name(store: &RedisStore, name: &LockName, seen: Revision, within: Duration) -> Result<Wake> {
+pub(super) async fn name(
+    store: &RedisStore,
+    name: &LockName,
+    seen: Revision,
+    within: Duration,
+) -> Result<Wake> {
     let (keys, shared) = (Keys::of(name), &store.0);
     let watching = shared.pushed.names.watch(name);
     let _listens = shared.servers.listen_to_changes(&keys);

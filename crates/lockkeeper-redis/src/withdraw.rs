@@ -7,7 +7,11 @@ use super::{RedisStore, layout, session};
 use crate::store::{ClaimId, ClaimKey, Live, LiveState, SessionId, TOMBSTONE_MIN, Withdrawal};
 use crate::{Error, Result};
 
-pub(super) async fn withdraw(store: &RedisStore, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+pub(super) async fn withdraw(
+    store: &RedisStore,
+    key: &ClaimKey,
+    tombstone: Option<Duration>,
+) -> Result<Withdrawal> {
     // Whatever comes of this, nobody waits for it any more.
     store.0.pushed.waiting.left(key.id);
     let request = layout::withdraw(key, tombstone).posted();

@@ -50,9 +50,19 @@ impl Case {
         let harness = H::start().await;
         let (clock, prefix) = (harness.clock(), harness.prefix());
         let moving = (H::TIME == Time::Moved).then(|| {
-            Moving::start(harness.server_clock().expect("a harness on moved time has the clock of its server"))
+            Moving::start(
+                harness
+                    .server_clock()
+                    .expect("a harness on moved time has the clock of its server"),
+            )
         });
-        Self { _moving: moving, harness: Box::new(harness), clock, prefix, seeds: AtomicU64::new(1) }
+        Self {
+            _moving: moving,
+            harness: Box::new(harness),
+            clock,
+            prefix,
+            seeds: AtomicU64::new(1),
+        }
     }
 
     /// The store under test.
@@ -201,7 +211,10 @@ pub fn run<H: Harness>(name: &str, needs: &[Need], body: impl AsyncFn(&Case)) {
 }
 
 fn entry(name: &str) -> &'static Entry {
-    CASES.iter().find(|entry| entry.name == name).unwrap_or_else(|| panic!("the suite has no case {name}"))
+    CASES
+        .iter()
+        .find(|entry| entry.name == name)
+        .unwrap_or_else(|| panic!("the suite has no case {name}"))
 }
 
 /// Asserts that `lacks` names everything that `cases` need and this store does not have, and that
@@ -218,8 +231,13 @@ pub fn check_left_out<H: Harness>(cases: &[&str], lacks: &[Need], left_out: usiz
         }
         missing
     });
-    let names = |needs: &[Need]| needs.iter().map(|need| format!("{need:?}")).collect::<BTreeSet<_>>();
-    assert_eq!(names(&missing), names(lacks), "what this store has not is to be named under `lacks`");
+    let names =
+        |needs: &[Need]| needs.iter().map(|need| format!("{need:?}")).collect::<BTreeSet<_>>();
+    assert_eq!(
+        names(&missing),
+        names(lacks),
+        "what this store has not is to be named under `lacks`"
+    );
     let is_left_out = |needs: &&&[Need]| needs.iter().any(|need| lacks.contains(need));
     let count = needs.iter().filter(is_left_out).count();
     // `cargo xtask test` adds these numbers.

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{Contender, Ttls};
-use lockkeeper::store::{Claim, ClaimId, ClaimKey, Live, MAX, Renewed, SessionId, SessionSpec, Store, StoreId};
+use lockkeeper::store::{
+    Claim, ClaimId, ClaimKey, Live, MAX, Renewed, SessionId, SessionSpec, Store, StoreId,
+};
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{ErrorKind, LockName, Result};
 
@@ -13,7 +15,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Repeats a request while the store does not answer. On a busy machine a request may miss its
 /// limit.
-pub(super) async fn patiently<T, F: Future<Output = Result<T>>>(clock: &Clock, ask: impl Fn() -> F) -> Result<T> {
+pub(super) async fn patiently<T, F: Future<Output = Result<T>>>(
+    clock: &Clock,
+    ask: impl Fn() -> F,
+) -> Result<T> {
     loop {
         match ask().await {
             Err(error) if error.kind() == ErrorKind::Unavailable => clock.sleep(PAUSE).await,
@@ -43,13 +48,30 @@ impl Client {
     }
 
     /// Opens a session, which may be detached.
-    pub(super) async fn open_as(store: Arc<dyn Store>, clock: Clock, ttls: Ttls, detached: bool) -> Self {
+    pub(super) async fn open_as(
+        store: Arc<dyn Store>,
+        clock: Clock,
+        ttls: Ttls,
+        detached: bool,
+    ) -> Self {
         let open = || Self::try_open(Arc::clone(&store), clock.clone(), ttls, detached);
         patiently(&clock, open).await.expect("a session")
     }
 
-    pub(super) async fn try_open(store: Arc<dyn Store>, clock: Clock, ttls: Ttls, detached: bool) -> Result<Self> {
-        let client = Self { store, session: SessionId::random(), clock, ttls, detached, proofs: Arc::default() };
+    pub(super) async fn try_open(
+        store: Arc<dyn Store>,
+        clock: Clock,
+        ttls: Ttls,
+        detached: bool,
+    ) -> Result<Self> {
+        let client = Self {
+            store,
+            session: SessionId::random(),
+            clock,
+            ttls,
+            detached,
+            proofs: Arc::default(),
+        };
         client.opens().await?;
         Ok(client)
     }
@@ -79,7 +101,9 @@ impl Client {
 
     /// Closes the session.
     pub async fn close(&self, live: &[Live]) {
-        patiently(&self.clock, || self.store.close(&self.session, live)).await.expect("it is closed");
+        patiently(&self.clock, || self.store.close(&self.session, live))
+            .await
+            .expect("it is closed");
     }
 
     /// Another session on the same connection.
@@ -116,9 +140,15 @@ impl Client {
     }
 
     fn contender(&self, name: &LockName, weight: u32, capacity: u32) -> Contender {
-        let key = ClaimKey { name: name.clone(), session: self.session.clone(), id: ClaimId::random() };
+        let key =
+            ClaimKey { name: name.clone(), session: self.session.clone(), id: ClaimId::random() };
         let Ttls { ttl, wait_ttl, lock_delay } = self.ttls;
-        let claim = Claim { wait_ttl, weight, capacity, ..Claim::exclusive(key, &SessionSpec::new(ttl, lock_delay)) };
+        let claim = Claim {
+            wait_ttl,
+            weight,
+            capacity,
+            ..Claim::exclusive(key, &SessionSpec::new(ttl, lock_delay))
+        };
         Contender::new(self.clone(), claim)
     }
 }

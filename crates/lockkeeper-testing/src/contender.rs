@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::client::patiently;
 use super::{Client, Ttls};
 use lockkeeper::store::{
-    Amend, Amended, Claim, ClaimId, Expiry, IdHash, Interest, Line, Live, LiveState, Meta, Renewal, Revision,
-    TOMBSTONE_MIN, Verdict, Wake, Withdrawal,
+    Amend, Amended, Claim, ClaimId, Expiry, IdHash, Interest, Line, Live, LiveState, Meta, Renewal,
+    Revision, TOMBSTONE_MIN, Verdict, Wake, Withdrawal,
 };
 use lockkeeper::time::Instant;
 use lockkeeper::{ErrorKind, Result};
@@ -70,7 +70,10 @@ impl Contender {
     /// The same claim at another client.
     #[must_use]
     pub fn through(&self, other: &Client) -> Self {
-        Self { client: Client { store: Arc::clone(&other.store), ..self.client.clone() }, ..self.clone() }
+        Self {
+            client: Client { store: Arc::clone(&other.store), ..self.client.clone() },
+            ..self.clone()
+        }
     }
 
     /// Another attempt of the same client, with an id of its own.
@@ -322,7 +325,9 @@ impl Contender {
     }
 
     async fn withdraw_as(&self, tombstone: Option<Duration>) -> Withdrawal {
-        self.patiently(|| self.client.store.withdraw(&self.claim.key, tombstone)).await.expect("an answer")
+        self.patiently(|| self.client.store.withdraw(&self.claim.key, tombstone))
+            .await
+            .expect("an answer")
     }
 
     /// Releases the lock, which the claim must hold.
@@ -337,7 +342,9 @@ impl Contender {
 
     /// Changes the claim, with this number.
     pub async fn amend_as(&self, number: u64, change: Amend) -> Amended {
-        self.patiently(|| self.client.store.amend(&self.claim.key, number, &change)).await.expect("an answer")
+        self.patiently(|| self.client.store.amend(&self.claim.key, number, &change))
+            .await
+            .expect("an answer")
     }
 
     /// The line as this client sees it.
@@ -348,7 +355,8 @@ impl Contender {
     /// Asserts that the line is these claims in this order, and that the first `holders` of them hold the lock.
     pub async fn sees(&self, line: &[&Self], holders: usize) {
         let seen: Vec<_> = self.line().await.entries.iter().map(|e| (e.id, e.granted)).collect();
-        let expected: Vec<_> = line.iter().enumerate().map(|(i, c)| (c.id(), i < holders)).collect();
+        let expected: Vec<_> =
+            line.iter().enumerate().map(|(i, c)| (c.id(), i < holders)).collect();
         assert_eq!(seen, expected, "the line, and who holds");
     }
 }

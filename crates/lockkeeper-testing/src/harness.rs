@@ -187,7 +187,11 @@ pub struct Ttls {
 impl Ttls {
     /// Times that are longer than a case.
     pub fn long() -> Self {
-        Self { ttl: Duration::from_secs(30), wait_ttl: Duration::from_secs(5), lock_delay: Duration::ZERO }
+        Self {
+            ttl: Duration::from_secs(30),
+            wait_ttl: Duration::from_secs(5),
+            lock_delay: Duration::ZERO,
+        }
     }
 
     /// Short times for a fast store: on virtual time, or on a server on the same machine.

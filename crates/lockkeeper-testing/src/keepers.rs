@@ -85,8 +85,14 @@ impl Case {
     }
 
     /// The same as [`test_client`](Self::test_client), with more settings.
-    pub async fn test_client_with(&self, ttls: Ttls, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> TestClient {
-        let line = Arc::new(Chaos::new(self.harness().client().await, self.clock().clone()).seed(self.next_seed()));
+    pub async fn test_client_with(
+        &self,
+        ttls: Ttls,
+        set: impl FnOnce(KeeperBuilder) -> KeeperBuilder,
+    ) -> TestClient {
+        let line = Arc::new(
+            Chaos::new(self.harness().client().await, self.clock().clone()).seed(self.next_seed()),
+        );
         line.set(self.harness().fault_profile());
         let event_log = EventLog::default();
         let notes = event_log.clone();
@@ -129,7 +135,8 @@ impl Case {
             assert!(self.since(start) < TIME_LIMIT, "left behind: {info:?}");
             self.pass(Duration::from_millis(5)).await;
         }
-        let guard = keeper.mutex(name).expect("a valid name").try_lock().await.expect("the store answers");
+        let guard =
+            keeper.mutex(name).expect("a valid name").try_lock().await.expect("the store answers");
         guard.expect("the lock is free").release().await.expect("the store answers");
     }
 }
@@ -148,7 +155,12 @@ impl LostUpdateCounter {
         let before = self.0.lock().unwrap().0;
         tokio::task::yield_now().await;
         let mut counter = self.0.lock().unwrap();
-        assert!(guard.token().get() > counter.1, "tokens rise: {} after {}", guard.token(), counter.1);
+        assert!(
+            guard.token().get() > counter.1,
+            "tokens rise: {} after {}",
+            guard.token(),
+            counter.1
+        );
         *counter = (before + 1, guard.token().get());
     }
 

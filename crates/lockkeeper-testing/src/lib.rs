@@ -24,7 +24,12 @@
 //!
 //! The suite has tests of its own: [`wrong`] has stores with one defect each, and names the case
 //! that has to find the defect.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "a failing test panics")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "a failing test panics"
+)]
 
 mod case;
 pub mod cases;
@@ -50,7 +55,9 @@ pub use case::{check_left_out, run_case};
 pub use client::Client;
 pub use contender::Contender;
 pub use crowd::Crowded;
-pub use harness::{AnyHarness, Crash, Harness, InAStorm, MemoryHarness, Need, Time, Ttls, unique_prefix};
+pub use harness::{
+    AnyHarness, Crash, Harness, InAStorm, MemoryHarness, Need, Time, Ttls, unique_prefix,
+};
 pub use keepers::{EventLog, LostUpdateCounter, TestClient};
 pub use lockkeeper_core::kit::seeded::Seeded;
 pub use moved_time::ServerClock;

@@ -136,7 +136,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_runtime_that_waits_for_a_socket_only_moves_no_time() {
-        let (listener, start) = (tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(), Instant::now());
+        let (listener, start) =
+            (tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(), Instant::now());
         let server = Arc::new(Server::default());
         server.busy.store(u64::MAX, Ordering::Relaxed);
         let _moving = Moving::start(server);

@@ -30,12 +30,18 @@ const KEPT: Duration = Duration::from_millis(600);
 /// claims must expire one by one.
 pub async fn storm(case: &Case, seed: u64, faults: &Faults) {
     eprintln!("storm {seed}");
-    let log = Arc::new(Log { clock: case.clock().clone(), last: Mutex::default(), kept: Mutex::default() });
+    let log = Arc::new(Log {
+        clock: case.clock().clone(),
+        last: Mutex::default(),
+        kept: Mutex::default(),
+    });
     let mut tasks = tokio::task::JoinSet::new();
     let mut networks = Vec::new();
     for i in 0..CLIENTS {
         let clock = case.clock().clone();
-        let chaos = Arc::new(Chaos::new(case.harness().client().await, clock.clone()).seed(seed * CLIENTS + i));
+        let chaos = Arc::new(
+            Chaos::new(case.harness().client().await, clock.clone()).seed(seed * CLIENTS + i),
+        );
         networks.push(Arc::clone(&chaos));
         let ttls = case.short();
         let client = Client::open(Arc::clone(&chaos) as Arc<dyn Store>, clock, ttls).await;
@@ -71,10 +77,16 @@ impl Log {
     fn enter(&self, token: u64, until: Instant) {
         let mut last = self.last.lock().unwrap();
         let (before, held_until) = *last;
-        assert!(held_until.is_none_or(|end| end <= self.clock.now()), "{token} holds while {before} still believes");
+        assert!(
+            held_until.is_none_or(|end| end <= self.clock.now()),
+            "{token} holds while {before} still believes"
+        );
         assert!(token > before, "token {token} after {before}");
         let kept = self.kept.lock().unwrap().take();
-        assert!(kept.is_none_or(|end| end <= self.clock.now()), "{token} holds while the store keeps it for {before}");
+        assert!(
+            kept.is_none_or(|end| end <= self.clock.now()),
+            "{token} holds while the store keeps it for {before}"
+        );
         *last = (token, Some(until));
     }
 
@@ -109,7 +121,8 @@ async fn take_turns(template: Contender, log: Arc<Log>, mut seed: Seeded) {
 /// an answer may still take effect, and late.
 async fn keep(claim: &Contender, log: &Log, seed: &mut Seeded) {
     let store = &claim.client.store;
-    let min_hold = (KEPT * u32::try_from(seed.below(100)).unwrap_or(0) / 100).min(store.capabilities().min_hold_max);
+    let min_hold = (KEPT * u32::try_from(seed.below(100)).unwrap_or(0) / 100)
+        .min(store.capabilities().min_hold_max);
     if min_hold.is_zero() {
         return;
     }
@@ -152,24 +165,32 @@ pub(super) async fn acquire(template: &Contender, clock: &Clock) -> (Contender, 
     let mut id_state = IdState::begin(clock, &claim.ttls());
     loop {
         let sent = clock.now();
-        let answer = if id_state.sent_before { claim.send_again().await } else { claim.send().await };
+        let answer =
+            if id_state.sent_before { claim.send_again().await } else { claim.send().await };
         id_state.sent_before = true;
         match answer {
             _ if clock.now() >= id_state.ends => {
                 give_up(&claim, true, clock).await;
-                (claim, id_state) = (template.with_new_id(), IdState::begin(clock, &template.ttls()));
+                (claim, id_state) =
+                    (template.with_new_id(), IdState::begin(clock, &template.ttls()));
             }
             Ok(Verdict::Granted { token, .. }) => return (claim, token, id_state.doubtful),
             Ok(Verdict::Queued { seen, look_again, .. }) => {
                 id_state.ends = id_state.ends.max(sent + believed(claim.ttls().wait_ttl));
                 let within = look_again.min(claim.ttls().wait_ttl / 4);
-                let waiting =
-                    claim.client.store.wait(lockkeeper::store::Interest::Claim(&claim.claim.key), seen, within);
+                let waiting = claim.client.store.wait(
+                    lockkeeper::store::Interest::Claim(&claim.claim.key),
+                    seen,
+                    within,
+                );
                 if waiting.await.is_err() {
                     clock.sleep(PAUSE).await;
                 }
             }
-            Ok(Verdict::Gone) => (claim, id_state) = (template.with_new_id(), IdState::begin(clock, &template.ttls())),
+            Ok(Verdict::Gone) => {
+                (claim, id_state) =
+                    (template.with_new_id(), IdState::begin(clock, &template.ttls()))
+            }
             Ok(Verdict::Busy { .. }) => panic!("who queues is not turned away"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");

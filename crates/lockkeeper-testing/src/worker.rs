@@ -51,7 +51,8 @@ impl Worker {
     /// Waits for the next answer.
     pub fn answer(&mut self) -> String {
         loop {
-            let line = self.answers.next().expect("the worker ended without an answer").expect("a text");
+            let line =
+                self.answers.next().expect("the worker ended without an answer").expect("a text");
             // The test runner of the worker prints lines of its own, and may leave its first line
             // without an end.
             if let Some((_, answer)) = line.split_once('@') {
@@ -147,18 +148,26 @@ impl Hand {
             ["lock", name, ttl, delay] => Some(self.lock(name, ttl, delay).await),
             ["check"] => Some(match self.guard.as_ref().expect("it holds a lock").check() {
                 Ok(()) => "held".to_owned(),
-                Err(error) => format!("lost: {:?}", error.lost_reason().expect("a lock that is lost")),
+                Err(error) => {
+                    format!("lost: {:?}", error.lost_reason().expect("a lock that is lost"))
+                }
             }),
             ["release"] => {
                 let released = self.guard.take().expect("it holds a lock").release().await;
-                Some(released.map_or_else(|error| format!("{:?}", error.kind()), |()| "released".to_owned()))
+                Some(
+                    released.map_or_else(
+                        |error| format!("{:?}", error.kind()),
+                        |()| "released".to_owned(),
+                    ),
+                )
             }
             _ => None,
         }
     }
 
     async fn lock(&mut self, name: &str, ttl: &str, delay: &str) -> String {
-        let mutex = self.keeper.mutex(name).expect("a name").ttl(millis(ttl)).lock_delay(millis(delay));
+        let mutex =
+            self.keeper.mutex(name).expect("a name").ttl(millis(ttl)).lock_delay(millis(delay));
         let guard = mutex.lock().await.expect("the store answers");
         let token = guard.token();
         self.guard = Some(guard);

@@ -1,5 +1,9 @@
 //! What the engine adds to a store: a lock and its release on the memory store, beside the store's own two calls.
-#![allow(clippy::unwrap_used, missing_docs, reason = "a failing measurement panics; nobody calls it")]
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a failing measurement panics; nobody calls it"
+)]
 
 #[path = "support/bare.rs"]
 mod bare;

@@ -40,7 +40,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let record = record.into_inner().unwrap_or_else(PoisonError::into_inner);
     let nights: Vec<_> = record.iter().map(|(night, _)| *night).collect();
     assert_eq!(nights, (1..=NIGHTS).collect::<Vec<_>>(), "the job ran once each night");
-    assert!(record.is_sorted_by(|(_, one), (_, next)| one < next), "each run has a higher token than the one before");
+    assert!(
+        record.is_sorted_by(|(_, one), (_, next)| one < next),
+        "each run has a higher token than the one before"
+    );
     println!("{NIGHTS} nights, {} hosts, {} runs", hosts.len(), record.len());
     Ok(())
 }

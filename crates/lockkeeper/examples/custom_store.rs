@@ -19,9 +19,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockkeeper::store::{
-    Admin, Admission, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Driver, Entry, Interest, Line, Live,
-    LiveState, MAX, Opened, Opening, Pace, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, StoreId,
-    TOMBSTONE_MIN, Verdict, Wake, Wakes, Withdrawal, poll, refusal,
+    Admin, Admission, Amend, Amended, Capabilities, Claim, ClaimId, ClaimKey, Driver, Entry,
+    Interest, Line, Live, LiveState, MAX, Opened, Opening, Pace, Renewal, Renewed, Revision,
+    SessionId, SessionSpec, Store, StoreId, TOMBSTONE_MIN, Verdict, Wake, Wakes, Withdrawal, poll,
+    refusal,
 };
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::url::{Scheme, StoreUrl, UrlForm, UrlSyntax};
@@ -150,7 +151,8 @@ impl Row {
         let entry = self.live(at, now);
         let (token, ttl) = (entry.token, entry.claim.ttl);
         let ahead = u32::try_from(at).unwrap_or(u32::MAX);
-        let queued = Verdict::Queued { ahead, seen: Revision(self.version), look_again: LOOK_AGAIN };
+        let queued =
+            Verdict::Queued { ahead, seen: Revision(self.version), look_again: LOOK_AGAIN };
         token.map_or(queued, |token| Verdict::Granted { token, ttl })
     }
 
@@ -200,7 +202,11 @@ impl Store for Table {
         let (mut rows, now) = self.step();
         rows.closed.retain(|_, until| *until > now);
         // The same id again is the same session, of which nothing has to be kept: each claim has its own life.
-        if rows.closed.contains_key(id) { Err(refusal::session_ended()) } else { Ok(Opened { ttl: spec.ttl }) }
+        if rows.closed.contains_key(id) {
+            Err(refusal::session_ended())
+        } else {
+            Ok(Opened { ttl: spec.ttl })
+        }
     }
 
     /// Brings nothing back: what is not there is lost.
@@ -221,7 +227,11 @@ impl Store for Table {
                 None => Renewal::Lost(None),
             }
         };
-        Ok(Renewed { claims: live.iter().map(renew).collect(), server_time: None, requests: Vec::new() })
+        Ok(Renewed {
+            claims: live.iter().map(renew).collect(),
+            server_time: None,
+            requests: Vec::new(),
+        })
     }
 
     async fn close(&self, session: &SessionId, _live: &[Live]) -> Result<()> {
@@ -313,7 +323,9 @@ fn look(rows: &mut Rows, interest: Interest<'_>, seen: Revision, now: Instant) -
                 None => Some(Wake::Changed),
             }
         }
-        Interest::Name(name) => (Revision(rows.row(name, now).version) != seen).then_some(Wake::Changed),
+        Interest::Name(name) => {
+            (Revision(rows.row(name, now).version) != seen).then_some(Wake::Changed)
+        }
     }
 }
 
@@ -344,7 +356,10 @@ async fn main() -> Result<()> {
     let keeper = lockkeeper::connect("table:").await?;
     let refused = keeper.semaphore("licences", 3)?.try_acquire().await.err();
     assert_eq!(refused.as_ref().map(Error::kind), Some(ErrorKind::Unsupported));
-    println!("what it cannot do is refused: {}", refused.map(|error| error.to_string()).unwrap_or_default());
+    println!(
+        "what it cannot do is refused: {}",
+        refused.map(|error| error.to_string()).unwrap_or_default()
+    );
     Ok(())
 }
 

@@ -42,7 +42,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for served in others.join_all().await {
         served?;
     }
-    assert!(leaders.is_sorted_by(|one, next| one.token < next.token), "each leader has a higher token");
+    assert!(
+        leaders.is_sorted_by(|one, next| one.token < next.token),
+        "each leader has a higher token"
+    );
     leaders.sort_by(|one, next| one.owner.cmp(&next.owner));
     assert!(leaders.iter().map(|leader| leader.owner.as_str()).eq(NODES), "each has led once");
     Ok(())
@@ -62,7 +65,11 @@ async fn connect(file: &Path, node: &str) -> Result<Keeper> {
 
 /// The value says how to reach the leader.
 async fn lead(keeper: &Keeper, node: &str) -> Result<Leadership> {
-    keeper.election("scheduler")?.campaign(format!("{node}:8080")).wait(Duration::from_secs(30)).await
+    keeper
+        .election("scheduler")?
+        .campaign(format!("{node}:8080"))
+        .wait(Duration::from_secs(30))
+        .await
 }
 
 async fn serve(keeper: Keeper, node: &str) -> Result<()> {

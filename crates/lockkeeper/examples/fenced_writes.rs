@@ -54,7 +54,13 @@ async fn story() -> Result<()> {
     say("A", "is stopped");
 
     let guard = lock(folder.path()).await?;
-    say("B", &format!("has the lock, with token {}, since A's lease of {TTL:?} has ended", guard.token()));
+    say(
+        "B",
+        &format!(
+            "has the lock, with token {}, since A's lease of {TTL:?} has ended",
+            guard.token()
+        ),
+    );
     let selling = begin(&mut db)?;
     let may = admitted(&selling, stock()?.open(APPLES, &guard.sequencer())?)?;
     assert!(may, "the holder of the lock is admitted");
@@ -85,7 +91,10 @@ async fn paused_holder(folder: &Path) -> Result<()> {
     say("A", &format!("has the lock, with token {}", guard.token()));
     let mut db = shop(folder)?;
     let reading = begin(&mut db)?;
-    assert!(admitted(&reading, stock()?.open(APPLES, &guard.sequencer())?)?, "the holder of the lock is admitted");
+    assert!(
+        admitted(&reading, stock()?.open(APPLES, &guard.sequencer())?)?,
+        "the holder of the lock is admitted"
+    );
     let count = count(&reading)?;
     reading.commit()?;
     say("A", &format!("has read {count}"));
@@ -94,8 +103,12 @@ async fn paused_holder(folder: &Path) -> Result<()> {
     let word = std::io::stdin().lines().next().ok_or("nobody let it go on")?;
     word?;
     // The write is on its way already, as it were: nothing that A could ask first would help.
-    let written = admitted(&db, stock()?.write(APPLES, &guard.sequencer(), &[("count", count - 1)])?)?;
-    say("A", &format!("its late write of {} is {}", count - 1, if written { "done" } else { "refused" }));
+    let written =
+        admitted(&db, stock()?.write(APPLES, &guard.sequencer(), &[("count", count - 1)])?)?;
+    say(
+        "A",
+        &format!("its late write of {} is {}", count - 1, if written { "done" } else { "refused" }),
+    );
     assert!(guard.check().is_err(), "its guard says now that the lock is lost");
     println!("{}", if written { "written" } else { "refused" });
     Ok(())
@@ -123,7 +136,11 @@ fn begin(db: &mut Connection) -> Result<Transaction<'_>> {
 fn admitted(db: &Connection, access: Vec<Statement<i64>>) -> Result<bool> {
     let mut admitted = false;
     for statement in access {
-        admitted = db.prepare(&statement.sql)?.query(params_from_iter(statement.params))?.next()?.is_some();
+        admitted = db
+            .prepare(&statement.sql)?
+            .query(params_from_iter(statement.params))?
+            .next()?
+            .is_some();
     }
     Ok(admitted)
 }
@@ -145,8 +162,11 @@ struct Paused {
 
 impl Paused {
     fn start(folder: &Path) -> Result<Self> {
-        let mut process =
-            Command::new(std::env::current_exe()?).arg(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut process = Command::new(std::env::current_exe()?)
+            .arg(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let answers = BufReader::new(process.stdout.take().ok_or("no pipe")?).lines();
         Ok(Self { process, answers })
     }

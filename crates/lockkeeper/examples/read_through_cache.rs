@@ -28,7 +28,10 @@ async fn main() -> Result<()> {
     assert_eq!(asked, SERVERS * READERS);
 
     let asked = read_all(Server::read).await?;
-    println!("with a lock:    the source is asked {asked} time, and {} readers find it", SERVERS * READERS - asked);
+    println!(
+        "with a lock:    the source is asked {asked} time, and {} readers find it",
+        SERVERS * READERS - asked
+    );
     assert_eq!(asked, 1);
     Ok(())
 }
@@ -80,7 +83,8 @@ impl Server {
         if let Some(value) = self.world.cached(KEY) {
             return Ok(value);
         }
-        let guard = self.keeper.mutex(format!("cache/{KEY}"))?.lock().wait(Duration::from_secs(10)).await?;
+        let guard =
+            self.keeper.mutex(format!("cache/{KEY}"))?.lock().wait(Duration::from_secs(10)).await?;
         // Who had the lock before has filled the cache meanwhile. If it failed, this one is next to try.
         let value = match self.world.cached(KEY) {
             Some(value) => value,

@@ -35,10 +35,14 @@ fn main() -> Result<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => Builder::new_multi_thread().enable_all().build()?.block_on(show()),
         // On one thread: while it is blocked, nothing of it goes on, the renewals of its lock neither.
-        ["seller", url, store, pause] => {
-            Builder::new_current_thread().enable_all().build()?.block_on(sell(url, store, pause == "pause"))
+        ["seller", url, store, pause] => Builder::new_current_thread()
+            .enable_all()
+            .build()?
+            .block_on(sell(url, store, pause == "pause")),
+        _ => {
+            Err("this example takes no arguments. Try: cargo run -p lockkeeper --example stock"
+                .into())
         }
-        _ => Err("this example takes no arguments. Try: cargo run -p lockkeeper --example stock".into()),
     }
 }
 
@@ -47,14 +51,19 @@ async fn show() -> Result<()> {
 
     let (sold, left) = without_a_lock().await?;
     assert!(sold + left > START, "the sellers did not meet: {sold} sold, {left} left");
-    println!("\nwithout a lock:\n  {sold} sold, {left} left: {} were sold that never were there", sold + left - START);
+    println!(
+        "\nwithout a lock:\n  {sold} sold, {left} left: {} were sold that never were there",
+        sold + left - START
+    );
 
     let folder = tempfile::tempdir()?;
     let store = folder.path().join("locks.db");
     let (sold, left, refusal, bare) = with_a_lock(&store.display().to_string()).await?;
     assert_eq!(sold + left, START, "{sold} sold, {left} left");
     assert!(refusal.starts_with("412 ") && bare.starts_with("428 "), "{refusal}; {bare}");
-    println!("\nwith a lock, and a service that checks its token:\n  {sold} sold, {left} left: as many as there were");
+    println!(
+        "\nwith a lock, and a service that checks its token:\n  {sold} sold, {left} left: as many as there were"
+    );
     println!("  one seller was held up for longer than its lease, and wrote then:\n    {refusal}");
     println!("  somebody wrote without a lock:\n    {bare}");
     Ok(())
@@ -126,10 +135,15 @@ impl Shop {
 
     /// The gate is asked once more under the mutex, where no newer request can come between; behind a `FenceLayer` no
     /// request is without a sequencer.
-    fn access(&self, sequencer: Option<Extension<Sequencer>>) -> std::result::Result<MutexGuard<'_, u32>, Refused> {
+    fn access(
+        &self,
+        sequencer: Option<Extension<Sequencer>>,
+    ) -> std::result::Result<MutexGuard<'_, u32>, Refused> {
         let stock = self.stock.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Extension(sequencer)) = sequencer {
-            self.gate.admit(&sequencer).map_err(|stale| (StatusCode::PRECONDITION_FAILED, stale.to_string()))?;
+            self.gate
+                .admit(&sequencer)
+                .map_err(|stale| (StatusCode::PRECONDITION_FAILED, stale.to_string()))?;
         }
         Ok(stock)
     }
@@ -149,7 +163,8 @@ async fn write(
     sequencer: Option<Extension<Sequencer>>,
     left: String,
 ) -> std::result::Result<StatusCode, Refused> {
-    let left = left.parse().map_err(|_| (StatusCode::BAD_REQUEST, format!("{left:?} is not a number")))?;
+    let left =
+        left.parse().map_err(|_| (StatusCode::BAD_REQUEST, format!("{left:?} is not a number")))?;
     *shop.access(sequencer)? = left;
     shop.written.notify_one();
     Ok(StatusCode::NO_CONTENT)
@@ -210,7 +225,9 @@ async fn sell(url: &str, store: &str, mut pause: bool) -> Result<()> {
     let web = Web::new(url);
     let keeper = match store {
         "" => None,
-        path => Some(Keeper::builder(FileStore::new(path).open().await?).ttl(LEASE).connect().await?),
+        path => {
+            Some(Keeper::builder(FileStore::new(path).open().await?).ttl(LEASE).connect().await?)
+        }
     };
     let mut sold = 0;
     loop {
@@ -270,7 +287,12 @@ impl Web {
         Self { client: Client::builder(TokioExecutor::new()).build_http(), url: url.to_owned() }
     }
 
-    async fn ask(&self, method: Method, guard: Option<&Guard>, body: &str) -> Result<(StatusCode, String)> {
+    async fn ask(
+        &self,
+        method: Method,
+        guard: Option<&Guard>,
+        body: &str,
+    ) -> Result<(StatusCode, String)> {
         let mut request = Request::builder().method(method).uri(&self.url);
         if let Some(guard) = guard {
             request = request.header("Lock-Sequencer", guard.sequencer().to_string());

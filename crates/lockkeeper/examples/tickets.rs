@@ -48,7 +48,8 @@ async fn sell_all(store: MemoryStore) -> Result<()> {
         sold?;
     }
 
-    let (served, most) = (provider.served.load(Ordering::Relaxed), provider.most.load(Ordering::Relaxed));
+    let (served, most) =
+        (provider.served.load(Ordering::Relaxed), provider.most.load(Ordering::Relaxed));
     println!("{served} tickets sold; the provider had never more than {most} requests at a time");
     assert_eq!((served, most), (OFFICES * CUSTOMERS, PERMITS));
     assert!(!looking.inspect("payment").await?.is_held());
@@ -61,7 +62,8 @@ async fn office(store: &MemoryStore) -> Result<Keeper> {
 }
 
 async fn sell(office: Keeper, number: u32, provider: Provider) -> Result<()> {
-    let permit = office.semaphore("payment", PERMITS)?.acquire().wait(Duration::from_secs(30)).await?;
+    let permit =
+        office.semaphore("payment", PERMITS)?.acquire().wait(Duration::from_secs(30)).await?;
     permit.while_held(provider.pay(number)).await?;
     permit.release().await
 }
@@ -69,7 +71,8 @@ async fn sell(office: Keeper, number: u32, provider: Provider) -> Result<()> {
 /// An office takes a permit, and is gone: nothing renews it, and nothing gives it back.
 fn be_killed(store: &MemoryStore) -> Result<(), Box<dyn Error>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let permit = runtime.block_on(async { office(store).await?.semaphore("payment", PERMITS)?.acquire().await })?;
+    let permit = runtime
+        .block_on(async { office(store).await?.semaphore("payment", PERMITS)?.acquire().await })?;
     // What runs at the end of a guard does not run at the end of a process that is killed.
     std::mem::forget(permit);
     Ok(())

@@ -41,8 +41,11 @@ pub(crate) fn register(driver: &'static Driver) -> Result<()> {
         return Ok(());
     }
     known::register(driver.urls).map_err(|taken| {
-        Error::invalid(format!("{} cannot have the scheme {taken}:, which another store has", driver.name))
-            .with_remedy("another scheme")
+        Error::invalid(format!(
+            "{} cannot have the scheme {taken}:, which another store has",
+            driver.name
+        ))
+        .with_remedy("another scheme")
     })?;
     registered.push(driver);
     Ok(())
@@ -57,7 +60,9 @@ pub(crate) async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>> {
 pub(crate) async fn examine(url: &StoreUrl, within: Duration) -> Examined {
     match driver(url) {
         Ok(driver) => driver.examine(url, within).await,
-        Err(error) => Examined::new(vec![Finding::failed("open", &error.at(&url.to_string()))], None),
+        Err(error) => {
+            Examined::new(vec![Finding::failed("open", &error.at(&url.to_string()))], None)
+        }
     }
 }
 
@@ -82,7 +87,8 @@ mod tests {
         for scheme in ["redlock", "zks", "mysql", "postgresql", "https"] {
             let error = available(&format!("{scheme}://h")).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
-            let expected = format!("this version of lockkeeper does not have the store of {scheme}:// yet");
+            let expected =
+                format!("this version of lockkeeper does not have the store of {scheme}:// yet");
             assert!(error.to_string().starts_with(&expected));
         }
     }
@@ -90,7 +96,11 @@ mod tests {
     #[test]
     fn every_driver_of_this_build_has_the_known_urls_of_its_store() {
         for driver in OWN {
-            assert!(known::OWN.iter().any(|own| std::ptr::eq(driver.urls, own.urls)), "{}", driver.name);
+            assert!(
+                known::OWN.iter().any(|own| std::ptr::eq(driver.urls, own.urls)),
+                "{}",
+                driver.name
+            );
             assert!(!driver.layouts.is_empty(), "{}", driver.name);
         }
     }

@@ -125,8 +125,8 @@ pub use engine::{Lost, SessionState};
 pub use events::event::{Event, Missed};
 use events::{event, metrics};
 pub use kinds::{
-    Election, Lead, Leader, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer, ReentrantMutex, RwLock,
-    Semaphore,
+    Election, Lead, Leader, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer,
+    ReentrantMutex, RwLock, Semaphore,
 };
 #[cfg(any(feature = "redis", feature = "etcd"))]
 #[doc(inline)]
@@ -138,7 +138,7 @@ use lockkeeper_core::kit::{random, runtime, serial};
 pub use lockkeeper_core::store::{Broken, IdHash};
 #[doc(inline)]
 pub use lockkeeper_core::{
-    Effect, Error, ErrorKind, FencingToken, LockName, LostReason, Mode, Open, Owner, Result, Secret, Sequencer,
-    duration, store, time, url,
+    Effect, Error, ErrorKind, FencingToken, LockName, LostReason, Mode, Open, Owner, Result,
+    Secret, Sequencer, duration, store, time, url,
 };
 use lockkeeper_core::{marks, name, registers};

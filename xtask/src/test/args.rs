@@ -83,7 +83,10 @@ mod tests {
     fn all_is_an_option_of_ours_and_chooses_nothing() {
         let sorted = args("--all -p lockkeeper mutex");
         assert!(sorted.all && !sorted.is_empty());
-        assert_eq!((sorted.cargo, sorted.program), (args("-p lockkeeper").cargo, args("mutex").program));
+        assert_eq!(
+            (sorted.cargo, sorted.program),
+            (args("-p lockkeeper").cargo, args("mutex").program)
+        );
         assert!(args("--all").is_empty() && args("--all").all && !args("").all);
         // After the dashes `--all` belongs to the test programs, and the value of another option is
         // never ours.

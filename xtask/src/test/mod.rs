@@ -22,8 +22,16 @@ use crate::{compare, examples, go, packages};
 /// memory and the file store need no server. A Sentinel is `redis-server --sentinel`. The current
 /// etcd is built from its Go module.
 const SERVERS: &[Program] = &[
-    Program { binary: "etcd", package: "etcd-server", variable: Some("LOCKKEEPER_LIVE_ETCD_DEBIAN") },
-    Program { binary: "redis-server", package: "redis-server", variable: Some("LOCKKEEPER_LIVE_REDIS_SERVER") },
+    Program {
+        binary: "etcd",
+        package: "etcd-server",
+        variable: Some("LOCKKEEPER_LIVE_ETCD_DEBIAN"),
+    },
+    Program {
+        binary: "redis-server",
+        package: "redis-server",
+        variable: Some("LOCKKEEPER_LIVE_REDIS_SERVER"),
+    },
     Program { binary: "redis-cli", package: "redis-tools", variable: None },
     Program { binary: "strace", package: "strace", variable: None },
 ];
@@ -49,7 +57,12 @@ pub(crate) fn install(root: &Path) -> Result<()> {
 /// Runs some of the tests, with all features. Without `args`, and if `which` names whole packages,
 /// the documentation tests and the examples run too, and the times are judged. `total` has the
 /// steps so far.
-pub(crate) fn run_tests(root: &Path, which: &[&str], args: &[String], mut total: Total) -> Result<ExitCode> {
+pub(crate) fn run_tests(
+    root: &Path,
+    which: &[&str],
+    args: &[String],
+    mut total: Total,
+) -> Result<ExitCode> {
     let args = Args::new(args);
     // Beside `--workspace` cargo would pass over the packages that the user names.
     let which = if args.name_packages() { &[] } else { which };
@@ -75,7 +88,8 @@ pub(crate) fn run_tests(root: &Path, which: &[&str], args: &[String], mut total:
 
 /// The programs to run. A program that is left out is noted, with the command that runs it.
 fn choose(programs: Vec<TestProgram>, args: &Args, total: &mut Total) -> Vec<TestProgram> {
-    let (left_out, programs): (Vec<_>, Vec<_>) = programs.into_iter().partition(|program| program.is_left_out(args));
+    let (left_out, programs): (Vec<_>, Vec<_>) =
+        programs.into_iter().partition(|program| program.is_left_out(args));
     left_out.iter().for_each(|program| total.leave_out(program.note()));
     programs
 }

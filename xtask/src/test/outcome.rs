@@ -45,14 +45,21 @@ impl Outcome {
             self.failures.extend(test.has_failed.then(|| test.name.to_owned()));
             self.times.extend(test.took.map(|took| (test.name.to_owned(), took)));
         } else if let Some(note) = line.strip_prefix(NOTE) {
-            let cases = note.strip_suffix(" cases").and_then(|note| note.split_once(" of ")?.0.parse::<usize>().ok());
+            let cases = note
+                .strip_suffix(" cases")
+                .and_then(|note| note.split_once(" of ")?.0.parse::<usize>().ok());
             self.left_out += cases.unwrap_or(0);
             self.skipped.extend(cases.is_none().then(|| note.to_owned()));
         }
     }
 
     /// Takes the end of the program; `to_repeat` gets the names of the failed tests.
-    pub(crate) fn end(&mut self, name: &str, status: ExitStatus, to_repeat: impl Fn(&[String]) -> String) {
+    pub(crate) fn end(
+        &mut self,
+        name: &str,
+        status: ExitStatus,
+        to_repeat: impl Fn(&[String]) -> String,
+    ) {
         if !status.success() {
             let line = to_repeat(&self.failures);
             self.complaint = Some(format!("{name} failed ({status}). To repeat it: {line}"));
@@ -75,7 +82,11 @@ impl<'a> Test<'a> {
             Some((result, took)) => (result, seconds(took.strip_suffix("s>")?)),
             None => (result, None),
         };
-        ["ok", "FAILED"].contains(&result).then_some(Self { name, has_failed: result == "FAILED", took })
+        ["ok", "FAILED"].contains(&result).then_some(Self {
+            name,
+            has_failed: result == "FAILED",
+            took,
+        })
     }
 }
 
@@ -122,16 +133,22 @@ impl Total {
         if !of.cpu.is_zero() {
             self.cpu.insert(name.to_owned(), of.cpu);
         }
-        self.sum.times.extend(of.times.into_iter().map(|(test, took)| (format!("{name}: {test}"), took)));
+        self.sum
+            .times
+            .extend(of.times.into_iter().map(|(test, took)| (format!("{name}: {test}"), took)));
         self.sum.passed += of.passed;
         self.sum.failed += of.failed;
         self.sum.secrets += of.secrets;
         self.sum.left_out += of.left_out;
         self.sum.skipped.extend(of.skipped);
         self.complaints.extend(of.complaint);
-        self.complaints.extend(self.budgets.as_ref().and_then(|budgets| budgets.complaint(name, of.took)));
+        self.complaints
+            .extend(self.budgets.as_ref().and_then(|budgets| budgets.complaint(name, of.took)));
         if of.secrets > 0 {
-            let secrets = format!("{} lines of {name} show a password: see \"a secret was printed\"", of.secrets);
+            let secrets = format!(
+                "{} lines of {name} show a password: see \"a secret was printed\"",
+                of.secrets
+            );
             self.complaints.push(secrets);
         }
     }
@@ -147,7 +164,8 @@ impl Total {
 
     /// How long each step took, and the slowest tests.
     pub(crate) fn times(&self) -> Vec<String> {
-        let line = |(name, took): &(String, Duration)| format!("{:>8.1} s  {name}", took.as_secs_f64());
+        let line =
+            |(name, took): &(String, Duration)| format!("{:>8.1} s  {name}", took.as_secs_f64());
         let lines = match &self.budgets {
             Some(budgets) => budgets::table(&self.steps, budgets),
             None => self.steps.iter().map(line).collect(),
@@ -200,7 +218,8 @@ mod tests {
     #[test]
     fn the_numbers_of_all_results_are_added() {
         let one = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.1s";
-        let other = "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out";
+        let other =
+            "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out";
         let outcome = read(&[one, "test a::b ... FAILED", "test a::c ... ok", other]);
         assert_eq!((outcome.passed, outcome.failed), (15, 2));
         assert_eq!(outcome.failures, ["a::b"]);
@@ -220,18 +239,31 @@ mod tests {
         ]);
         assert_eq!(outcome.failures, ["a::b", "src/lib.rs - e (line 3)"]);
         let times = [("a::b", 12_345), ("a::c", 1), ("a::f - should panic", 2_000)];
-        assert_eq!(outcome.times, times.map(|(test, took)| (test.to_owned(), Duration::from_millis(took))));
+        assert_eq!(
+            outcome.times,
+            times.map(|(test, took)| (test.to_owned(), Duration::from_millis(took)))
+        );
     }
 
     #[test]
     fn the_time_of_each_step_is_listed_and_the_slowest_tests_of_all_programs() {
         let mut total = Total::default();
         assert_eq!(total.time("build", || 7), 7);
-        total.add("x", Outcome { took: Duration::from_millis(1_234_560), ..read(&["test a::b ... ok <1.000s>"]) });
-        let many: Vec<_> = (0..SLOWEST).map(|i| format!("test c{i} ... ok <{}.000s>", i + 2)).collect();
+        total.add(
+            "x",
+            Outcome {
+                took: Duration::from_millis(1_234_560),
+                ..read(&["test a::b ... ok <1.000s>"])
+            },
+        );
+        let many: Vec<_> =
+            (0..SLOWEST).map(|i| format!("test c{i} ... ok <{}.000s>", i + 2)).collect();
         total.add("y", read(&many.iter().map(String::as_str).collect::<Vec<_>>()));
         let times = total.times();
-        assert_eq!(times[..4], ["     0.0 s  build", "  1234.6 s  x", "     0.0 s  y", "the slowest tests:"]);
+        assert_eq!(
+            times[..4],
+            ["     0.0 s  build", "  1234.6 s  x", "     0.0 s  y", "the slowest tests:"]
+        );
         assert_eq!(times[4], "    21.0 s  y: c19");
         assert_eq!(times.len(), 4 + SLOWEST);
         assert!(!times.iter().any(|line| line.contains("a::b")), "{times:?}");
@@ -239,7 +271,11 @@ mod tests {
 
     #[test]
     fn where_budgets_are_given_a_program_that_takes_twice_its_own_or_has_none_is_no_success() {
-        let took = |seconds| Outcome { took: Duration::from_secs(seconds), passed: 1, ..Outcome::default() };
+        let took = |seconds| Outcome {
+            took: Duration::from_secs(seconds),
+            passed: 1,
+            ..Outcome::default()
+        };
         let total = |name: &str, seconds| {
             let mut total = Total::default();
             total.judge(Budgets::parse("lockkeeper it 115").unwrap());
@@ -251,8 +287,14 @@ mod tests {
         assert!(good.is_good(), "{:?}", good.lines());
         assert_eq!(good.times()[2], " 229.0 s     115 s  lockkeeper it");
         let (slow, unknown) = (total("lockkeeper it", 230), total("lockkeeper new", 1));
-        assert!(!slow.is_good() && slow.lines()[1].starts_with("lockkeeper it took 230.0 s"), "{:?}", slow.lines());
-        assert!(!unknown.is_good() && unknown.lines()[1].starts_with("lockkeeper new has no budget"));
+        assert!(
+            !slow.is_good() && slow.lines()[1].starts_with("lockkeeper it took 230.0 s"),
+            "{:?}",
+            slow.lines()
+        );
+        assert!(
+            !unknown.is_good() && unknown.lines()[1].starts_with("lockkeeper new has no budget")
+        );
         let mut unjudged = Total::default();
         unjudged.add("lockkeeper new", took(1000));
         assert!(unjudged.is_good());
@@ -294,7 +336,8 @@ mod tests {
     #[test]
     fn what_is_left_out_and_what_is_skipped_is_said() {
         let mut total = Total::default();
-        let lines = ["left out: 69 of 128 cases", "left out: a::b: only root may", "69 of 128 cases"];
+        let lines =
+            ["left out: 69 of 128 cases", "left out: a::b: only root may", "69 of 128 cases"];
         total.leave_out("y. To run it: cargo xtask test --all".to_owned());
         [&lines[..1], &lines[..]].into_iter().for_each(|lines| total.add("x", read(lines)));
         let said = [

@@ -97,14 +97,18 @@ impl TestProgram {
     }
 
     fn is(&self, known: Known) -> bool {
-        self.name.split_once(' ').is_some_and(|(package, program)| is_known(package, program, known))
+        self.name
+            .split_once(' ')
+            .is_some_and(|(package, program)| is_known(package, program, known))
     }
 
     /// The command with the user's options and xtask's own.
     pub(crate) fn command(&mut self, given: &[String]) -> &mut Command {
-        let ours = ["--show-output"].into_iter().chain(TIMES.into_iter().filter(|_| self.tells_times));
+        let ours =
+            ["--show-output"].into_iter().chain(TIMES.into_iter().filter(|_| self.tells_times));
         // A program refuses an option that is given twice.
-        let ours: Vec<_> = ours.filter(|option| !given.iter().any(|given| is_same(given, option))).collect();
+        let ours: Vec<_> =
+            ours.filter(|option| !given.iter().any(|given| is_same(given, option))).collect();
         if self.tells_times {
             self.command.env(UNSTABLE.0, UNSTABLE.1);
         }
@@ -146,7 +150,11 @@ pub(crate) struct Built {
 /// Builds all at once, and takes the programs from cargo's messages.
 pub(crate) fn build(root: &Path, which: &[&str], args: &Args) -> Result<Built> {
     let mut build = cargo(root);
-    build.arg("test").args(which).args(["--all-features", "--locked", "--no-run"]).args(&args.cargo);
+    build
+        .arg("test")
+        .args(which)
+        .args(["--all-features", "--locked", "--no-run"])
+        .args(&args.cargo);
     build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     let line = say(&build);
     let output = build.output().with_context(|| format!("cannot run {line}"))?;
@@ -159,7 +167,11 @@ pub(crate) fn build(root: &Path, which: &[&str], args: &Args) -> Result<Built> {
         if artifact.is_test {
             programs.push(artifact.test());
         } else if artifact.kind == "example" {
-            examples.push(Example { package: artifact.package, name: artifact.name, program: artifact.program });
+            examples.push(Example {
+                package: artifact.package,
+                name: artifact.name,
+                program: artifact.program,
+            });
         }
     }
     if programs.is_empty() {
@@ -175,7 +187,13 @@ pub(crate) fn documentation(root: &Path) -> TestProgram {
     command.args(["test", "--doc", "--workspace", "--all-features", "--locked", "--"]);
     let choice = vec!["--workspace".to_owned(), "--doc".to_owned()];
     // With the variable, cargo would build the dependencies that read it again.
-    TestProgram { name: "documentation".to_owned(), kind: Kind::Compute, choice, command, tells_times: false }
+    TestProgram {
+        name: "documentation".to_owned(),
+        kind: Kind::Compute,
+        choice,
+        command,
+        tells_times: false,
+    }
 }
 
 /// A program, by a message of cargo.
@@ -214,7 +232,9 @@ impl Artifact {
         command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(&self.program);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         let target = match self.kind.as_str() {
-            kind @ ("bin" | "bench" | "test" | "example") => vec![format!("--{kind}"), self.name.clone()],
+            kind @ ("bin" | "bench" | "test" | "example") => {
+                vec![format!("--{kind}"), self.name.clone()]
+            }
             _ => vec!["--lib".to_owned()],
         };
         let (package, name) = (self.package, self.name);
@@ -251,14 +271,16 @@ mod tests {
     #[test]
     fn a_test_program_is_found_with_its_kind_and_how_to_repeat_it() {
         let id = "crates/other#lockkeeper-redis@0.1.0";
-        let test = Artifact::new(&message("test", id, "contract", true, r#""/t/c-1""#)).unwrap().test();
+        let test =
+            Artifact::new(&message("test", id, "contract", true, r#""/t/c-1""#)).unwrap().test();
         assert_eq!((test.name.as_str(), test.kind), ("lockkeeper-redis contract", Kind::Sleep));
         assert_eq!(
             test.to_repeat(&["a::b".to_owned()]),
             "cargo test --all-features --locked -p lockkeeper-redis --test contract -- --exact 'a::b'"
         );
         let id = "crates/lockkeeper#0.1.0";
-        let unit = Artifact::new(&message("lib", id, "lockkeeper", true, r#""/t/l-1""#)).unwrap().test();
+        let unit =
+            Artifact::new(&message("lib", id, "lockkeeper", true, r#""/t/l-1""#)).unwrap().test();
         assert_eq!((unit.name.as_str(), unit.kind), ("lockkeeper lib", Kind::Compute));
         assert_eq!(unit.to_repeat(&[]), "cargo test --all-features --locked -p lockkeeper --lib");
         assert!(unit.rank() > test.rank());
@@ -269,7 +291,8 @@ mod tests {
         let mut test = Artifact::new(&message(kind, id, "it", true, r#""/t/l-1""#)).unwrap().test();
         let given: Vec<_> = given.iter().map(ToString::to_string).collect();
         let command = test.command(&given);
-        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        let words: Vec<_> =
+            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         let is_set = command.get_envs().any(|(name, value)| name == UNSTABLE.0 && value.is_some());
         (words[2..].to_vec(), is_set)
     }
@@ -283,7 +306,10 @@ mod tests {
 
     #[test]
     fn an_option_that_the_user_gives_is_not_given_twice() {
-        for given in [&["--report-time", "-Zunstable-options", "--show-output"][..], &["-Z", "unstable-options"]] {
+        for given in [
+            &["--report-time", "-Zunstable-options", "--show-output"][..],
+            &["-Z", "unstable-options"],
+        ] {
             let (words, _) = options("test", given);
             let count = |option: &str| words.iter().filter(|word| word.starts_with(option)).count();
             assert_eq!(["--report-time", "-Z", "--show-output"].map(count), [1; 3], "{words:?}");
@@ -293,7 +319,9 @@ mod tests {
     #[test]
     fn a_program_that_is_left_out_says_how_to_run_it() {
         let id = "crates/other#lockkeeper-live@0.1.0";
-        let test = |name: &str| Artifact::new(&message("test", id, name, true, r#""/t/m-1""#)).unwrap().test();
+        let test = |name: &str| {
+            Artifact::new(&message("test", id, name, true, r#""/t/m-1""#)).unwrap().test()
+        };
         let matrix = test("matrix");
         for (given, is_left_out) in [
             (&[][..], true),
@@ -330,10 +358,16 @@ mod tests {
         let crates = crate::root().unwrap().join("crates");
         let stores = ["lockkeeper-redis", "lockkeeper-etcd", "lockkeeper-file"];
         for (package, name, _) in KINDS {
-            for package in package.as_slice().iter().chain(stores.iter().filter(|_| package.is_none())) {
+            for package in
+                package.as_slice().iter().chain(stores.iter().filter(|_| package.is_none()))
+            {
                 let folder = if *package == "lockkeeper-live" { "live" } else { package };
-                let manifest = std::fs::read_to_string(crates.join(folder).join("Cargo.toml")).unwrap();
-                assert!(manifest.contains(&format!("[[test]]\nname = \"{name}\"")), "{package} has no test {name}");
+                let manifest =
+                    std::fs::read_to_string(crates.join(folder).join("Cargo.toml")).unwrap();
+                assert!(
+                    manifest.contains(&format!("[[test]]\nname = \"{name}\"")),
+                    "{package} has no test {name}"
+                );
             }
         }
     }

@@ -89,12 +89,17 @@ fn run_one(program: &mut TestProgram, args: &Args) -> Result<Outcome> {
         seen.cpu.look(id);
         if seen.told.unwrap_or(start).elapsed() >= SIGN_OF_LIFE {
             seen.told = Some(Instant::now());
-            eprintln!("xtask: {name} runs for {} s; its last line: {}", start.elapsed().as_secs(), seen.last);
+            eprintln!(
+                "xtask: {name} runs for {} s; its last line: {}",
+                start.elapsed().as_secs(),
+                seen.last
+            );
         }
     };
     let (status, secrets) = secrets::watch(command, None, &see, &look)?;
     let mut seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
-    (seen.outcome.secrets, seen.outcome.took, seen.outcome.cpu) = (secrets, start.elapsed(), seen.cpu.time());
+    (seen.outcome.secrets, seen.outcome.took, seen.outcome.cpu) =
+        (secrets, start.elapsed(), seen.cpu.time());
     if let Some(status) = status {
         let variable = if args.all { format!("{ALL}=1 ") } else { String::new() };
         seen.outcome.end(&name, status, |tests| variable.clone() + &program.to_repeat(tests));
@@ -129,7 +134,8 @@ mod tests {
 
     #[test]
     fn what_a_bare_cargo_test_runs_at_a_time_is_known_as_no_choice_of_the_user() {
-        let settings = std::fs::read_to_string(crate::root().unwrap().join(".cargo/config.toml")).unwrap();
+        let settings =
+            std::fs::read_to_string(crate::root().unwrap().join(".cargo/config.toml")).unwrap();
         assert!(settings.contains(&format!("\n{THREADS} = \"{BARE}\"\n")), "{settings}");
     }
 }

@@ -18,7 +18,10 @@ pub(crate) fn check(files: &[(String, String)], sources: &[Source]) -> Vec<Findi
     for (path, text) in files.iter().filter(|(path, _)| path.ends_with(".md")) {
         for (number, line) in text.lines().enumerate() {
             let missing = named(line).filter(|name| !is_there(name, &tests));
-            findings.extend(missing.map(|name| Finding::new(path, number + 1, format!("there is no test {name}"))));
+            findings
+                .extend(missing.map(|name| {
+                    Finding::new(path, number + 1, format!("there is no test {name}"))
+                }));
         }
     }
     findings
@@ -34,7 +37,8 @@ fn tests(sources: &[Source]) -> HashMap<&str, Vec<&Source>> {
     let mut tests: HashMap<&str, Vec<&Source>> = HashMap::new();
     for source in sources {
         for declared in source.code.split("fn ").skip(1) {
-            let end = declared.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(declared.len());
+            let end =
+                declared.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(declared.len());
             if is_test(&declared[..end]) {
                 tests.entry(&declared[..end]).or_default().push(source);
             }
@@ -58,7 +62,8 @@ fn is_there(name: &str, tests: &HashMap<&str, Vec<&Source>>) -> bool {
     let places = path.next().and_then(|sentence| tests.get(sentence));
     let Some(module) = path.next() else { return places.is_some() };
     let is_module = |source: &&Source| {
-        source.path.split(['/', '.']).any(|part| part == module) || source.code.contains(&format!("mod {module} {{"))
+        source.path.split(['/', '.']).any(|part| part == module)
+            || source.code.contains(&format!("mod {module} {{"))
     };
     places.is_some_and(|places| places.iter().any(is_module))
 }

@@ -35,19 +35,26 @@ pub(super) fn against(limits: Limits<'_>, cycles: &[Vec<&str>]) -> Vec<Finding> 
     for cycle in cycles {
         let largest = limits.of(cycle);
         if cycle.len() > largest {
-            let message =
-                format!("{} files use each other in a circle, {largest} may: {}", cycle.len(), cycle.join(", "));
+            let message = format!(
+                "{} files use each other in a circle, {largest} may: {}",
+                cycle.len(),
+                cycle.join(", ")
+            );
             findings.push(Finding::new(cycle[0], 1, message));
         }
     }
-    findings.extend(limits.too_high(cycles).into_iter().map(|message| Finding::new(HERE, 1, message)));
+    findings
+        .extend(limits.too_high(cycles).into_iter().map(|message| Finding::new(HERE, 1, message)));
     findings
 }
 
 impl Limits<'_> {
     /// How many files this cycle may have.
     fn of(&self, cycle: &[&str]) -> usize {
-        self.larger.iter().find(|(root, _)| is_in(cycle, root)).map_or(self.largest, |(_, largest)| *largest)
+        self.larger
+            .iter()
+            .find(|(root, _)| is_in(cycle, root))
+            .map_or(self.largest, |(_, largest)| *largest)
     }
 
     /// Which limits are higher than the largest cycle needs.
@@ -58,14 +65,20 @@ impl Limits<'_> {
         let mut messages = Vec::new();
         let others = longest(&|cycle| self.larger.iter().all(|(root, _)| !is_in(cycle, root)));
         if others < self.largest {
-            messages.push(format!("the largest cycle of files has {others} files now: lower `largest` to that"));
+            messages.push(format!(
+                "the largest cycle of files has {others} files now: lower `largest` to that"
+            ));
         }
         for (root, largest) in self.larger {
             let own = longest(&|cycle| is_in(cycle, root));
             if own <= self.largest {
-                messages.push(format!("the largest cycle of {root} has {own} files now: remove {root} from `larger`"));
+                messages.push(format!(
+                    "the largest cycle of {root} has {own} files now: remove {root} from `larger`"
+                ));
             } else if own < *largest {
-                messages.push(format!("the largest cycle of {root} has {own} files now: lower its limit to that"));
+                messages.push(format!(
+                    "the largest cycle of {root} has {own} files now: lower its limit to that"
+                ));
             }
         }
         messages
@@ -126,7 +139,8 @@ impl<'a> Crate<'a> {
             self.files.iter().map(|(module, file)| (module, self.names(module, file))).collect();
         let uses = |(module, file): (&Vec<&'a str>, &File<'a>)| {
             let used = file.used(module, &names[module]);
-            let used: BTreeSet<_> = used.into_iter().filter_map(|path| self.defining(path, &names)).collect();
+            let used: BTreeSet<_> =
+                used.into_iter().filter_map(|path| self.defining(path, &names)).collect();
             (file.path, used)
         };
         strongly_connected(&self.files.iter().map(uses).collect())
@@ -135,7 +149,11 @@ impl<'a> Crate<'a> {
     /// The names from the `use` items of a file, and the modules that the file declares.
     fn names(&self, module: &[&'a str], file: &File<'a>) -> Names<'a> {
         let mut names = Names::new();
-        for child in self.files.keys().filter(|child| child.len() == module.len() + 1 && child.starts_with(module)) {
+        for child in self
+            .files
+            .keys()
+            .filter(|child| child.len() == module.len() + 1 && child.starts_with(module))
+        {
             names.insert(child[module.len()], Some(child.clone()));
         }
         for path in file.paths.iter().filter(|path| path.stands != Stands::Code) {
@@ -149,10 +167,15 @@ impl<'a> Crate<'a> {
 
     /// The file that defines the item at a path from the root. A module alone is not an item of the
     /// file.
-    fn defining(&self, mut path: Vec<&'a str>, names: &BTreeMap<&Vec<&'a str>, Names<'a>>) -> Option<&'a str> {
+    fn defining(
+        &self,
+        mut path: Vec<&'a str>,
+        names: &BTreeMap<&Vec<&'a str>, Names<'a>>,
+    ) -> Option<&'a str> {
         // A chain of re-exports is short; one in a circle does not compile.
         for _ in 0..8 {
-            let depth = (0..=path.len()).rev().find(|depth| self.files.contains_key(&path[..*depth]))?;
+            let depth =
+                (0..=path.len()).rev().find(|depth| self.files.contains_key(&path[..*depth]))?;
             let module = path[..depth].to_vec();
             let item = path.get(depth)?;
             match names[&module].get(item) {
@@ -191,7 +214,11 @@ fn words<'a>(tokens: &[Token<'a>]) -> BTreeSet<&'a str> {
 }
 
 /// A path from the root of the crate; `None` for one that leads outside.
-fn absolute<'a>(path: &CodePath<'a>, module: &[&'a str], names: &Names<'a>) -> Option<Vec<&'a str>> {
+fn absolute<'a>(
+    path: &CodePath<'a>,
+    module: &[&'a str],
+    names: &Names<'a>,
+) -> Option<Vec<&'a str>> {
     let mut base: Vec<&str> = module.to_vec();
     let mut nested = path.nested;
     let mut segments = path.segments.iter().copied().peekable();

@@ -22,12 +22,28 @@ struct Room {
     words: &'static [&'static str],
 }
 
-const BACKENDS: &[&str] = &["memorystore", "filestore", "sqlite", "redis", "etcd", "zookeeper", "mysql", "postgres"];
-const IO: &[&str] =
-    &["tokio", "rustix", "rusqlite", "std::fs", "std::io", "std::net", "std::os", "std::process", "std::thread"];
+const BACKENDS: &[&str] =
+    &["memorystore", "filestore", "sqlite", "redis", "etcd", "zookeeper", "mysql", "postgres"];
+const IO: &[&str] = &[
+    "tokio",
+    "rustix",
+    "rusqlite",
+    "std::fs",
+    "std::io",
+    "std::net",
+    "std::os",
+    "std::process",
+    "std::thread",
+];
 
 const ROOMS: &[Room] = &[
-    Room { home: CORE, name: "store", closed: &["kit", "net", "runtime", "tls"], outside: IO, words: &[] },
+    Room {
+        home: CORE,
+        name: "store",
+        closed: &["kit", "net", "runtime", "tls"],
+        outside: IO,
+        words: &[],
+    },
     Room {
         home: LIBRARY,
         name: "engine",
@@ -35,7 +51,13 @@ const ROOMS: &[Room] = &[
         outside: &[],
         words: BACKENDS,
     },
-    Room { home: LIBRARY, name: "kinds", closed: &["backend", "layer", "quorum"], outside: &[], words: BACKENDS },
+    Room {
+        home: LIBRARY,
+        name: "kinds",
+        closed: &["backend", "layer", "quorum"],
+        outside: &[],
+        words: BACKENDS,
+    },
     Room {
         home: LIBRARY,
         name: "backend",
@@ -105,7 +127,8 @@ fn exports(sources: &[Source]) -> HashMap<String, String> {
     };
     let mut exports = HashMap::new();
     for path in paths(&root.tokens()) {
-        let inside: Vec<_> = path.segments.iter().filter(|segment| !["crate", "self"].contains(segment)).collect();
+        let inside: Vec<_> =
+            path.segments.iter().filter(|segment| !["crate", "self"].contains(segment)).collect();
         if let (Some(room), Some(last)) = (inside.first(), inside.last()) {
             exports.insert(path.alias.unwrap_or(last).to_owned(), (**room).to_owned());
         }
@@ -118,12 +141,20 @@ fn file(source: &Source, exports: &HashMap<String, String>) -> Vec<Finding> {
     let paths = paths(&tokens);
     let mut findings = Vec::new();
     for (dir, above) in CRATES {
-        for path in paths.iter().filter(|path| source.path.starts_with(dir) && above.contains(&path.segments[0])) {
-            findings.push(Finding::new(&source.path, path.line, format!("{} is above this crate", path.segments[0])));
+        for path in paths
+            .iter()
+            .filter(|path| source.path.starts_with(dir) && above.contains(&path.segments[0]))
+        {
+            findings.push(Finding::new(
+                &source.path,
+                path.line,
+                format!("{} is above this crate", path.segments[0]),
+            ));
         }
     }
-    let in_room =
-        |room: &&Room| module(&source.path, room.home).is_some_and(|module| module.first() == Some(&room.name));
+    let in_room = |room: &&Room| {
+        module(&source.path, room.home).is_some_and(|module| module.first() == Some(&room.name))
+    };
     let Some(room) = ROOMS.iter().find(in_room) else { return findings };
     let Some(module) = module(&source.path, room.home) else { return findings };
     for path in &paths {
@@ -134,7 +165,11 @@ fn file(source: &Source, exports: &HashMap<String, String>) -> Vec<Finding> {
     for token in &tokens {
         let word = token.text.to_ascii_lowercase();
         if let Some(store) = room.words.iter().find(|store| word.contains(*store)) {
-            findings.push(Finding::new(&source.path, token.line, format!("{}/ names a store: {store}", room.name)));
+            findings.push(Finding::new(
+                &source.path,
+                token.line,
+                format!("{}/ names a store: {store}", room.name),
+            ));
         }
     }
     findings.dedup();
@@ -142,10 +177,18 @@ fn file(source: &Source, exports: &HashMap<String, String>) -> Vec<Finding> {
 }
 
 /// Why this room must not have this path, if that is so.
-fn problem(room: &Room, path: &CodePath<'_>, module: &[&str], exports: &HashMap<String, String>) -> Option<String> {
+fn problem(
+    room: &Room,
+    path: &CodePath<'_>,
+    module: &[&str],
+    exports: &HashMap<String, String>,
+) -> Option<String> {
     let Some(inside) = resolve(path, module) else {
         let outside = path.segments.join("::");
-        let hit = room.outside.iter().find(|io| outside == **io || outside.starts_with(&format!("{io}::")))?;
+        let hit = room
+            .outside
+            .iter()
+            .find(|io| outside == **io || outside.starts_with(&format!("{io}::")))?;
         return Some(format!("{}/ must do no I/O, but imports {hit}", room.name));
     };
     let first = *inside.first()?;
@@ -157,7 +200,8 @@ fn problem(room: &Room, path: &CodePath<'_>, module: &[&str], exports: &HashMap<
     }
     let target = exports.get(first).map_or(first, String::as_str);
     let closed = room.closed.contains(&target);
-    closed.then(|| format!("{}/ must not import {target} ({})", room.name, path.segments.join("::")))
+    closed
+        .then(|| format!("{}/ must not import {target} ({})", room.name, path.segments.join("::")))
 }
 
 /// The path from the root of the library; `None` for a path that leads outside it or below its own

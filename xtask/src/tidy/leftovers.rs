@@ -5,8 +5,12 @@ use super::source::Source;
 use super::tokens::tokens;
 
 /// Directories of machines that built the project. Written in two halves, so that this file passes.
-const WORDS: [&str; 4] =
-    [concat!("/wo", "rk/"), concat!("../sh", "ared"), concat!("/tmp/w", "t/"), concat!("/tmp/t", "gt/")];
+const WORDS: [&str; 4] = [
+    concat!("/wo", "rk/"),
+    concat!("../sh", "ared"),
+    concat!("/tmp/w", "t/"),
+    concat!("/tmp/t", "gt/"),
+];
 
 /// Text that must not be in any file.
 pub(crate) fn words(files: &[(String, String)]) -> Vec<Finding> {
@@ -14,7 +18,11 @@ pub(crate) fn words(files: &[(String, String)]) -> Vec<Finding> {
     for (path, text) in files {
         for (number, line) in text.lines().enumerate() {
             for word in WORDS.iter().filter(|word| begins_somewhere(line, word)) {
-                findings.push(Finding::new(path, number + 1, format!("{word} is a path of a build machine")));
+                findings.push(Finding::new(
+                    path,
+                    number + 1,
+                    format!("{word} is a path of a build machine"),
+                ));
             }
         }
     }
@@ -33,7 +41,9 @@ pub(crate) fn code(sources: &[Source]) -> Vec<Finding> {
     for source in sources {
         for window in tokens(&source.code).windows(3) {
             let problem = match [0, 1, 2].map(|i| window[i].text) {
-                [name @ ("todo" | "unimplemented"), "!", _] => format!("{name}! is unfinished code"),
+                [name @ ("todo" | "unimplemented"), "!", _] => {
+                    format!("{name}! is unfinished code")
+                }
                 ["#", "[", "ignore"] | ["," | "(", "ignore", ")" | "=" | ","]
                     if in_attribute(source, window[0].line) =>
                 {

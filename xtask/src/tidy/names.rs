@@ -50,7 +50,9 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
 pub(super) fn against(double: &[(&str, &[&str])], sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let defined = defined(sources);
-    let is_listed = |root: &str, name: &str| double.iter().any(|(at, names)| *at == root && names.contains(&name));
+    let is_listed = |root: &str, name: &str| {
+        double.iter().any(|(at, names)| *at == root && names.contains(&name))
+    };
     for ((root, name), places) in &defined {
         if let [first, others @ ..] = &places[..] {
             for (path, line) in others.iter().filter(|_| !is_listed(root, name)) {
@@ -59,7 +61,9 @@ pub(super) fn against(double: &[(&str, &[&str])], sources: &[Source]) -> Vec<Fin
             }
         }
     }
-    for (root, name) in double.iter().flat_map(|(root, names)| names.iter().map(|name| (*root, *name))) {
+    for (root, name) in
+        double.iter().flat_map(|(root, names)| names.iter().map(|name| (*root, *name)))
+    {
         if defined.get(&(root, name)).is_none_or(|places| places.len() < 2) {
             findings.push(Finding::new(
                 HERE,
@@ -79,7 +83,8 @@ fn defined(sources: &[Source]) -> Defined<'_> {
     for source in sources {
         let Some((root, _)) = source.path.split_once("/src/") else { continue };
         for pair in source.tokens().windows(2) {
-            if ["struct", "enum", "trait", "union"].contains(&pair[0].text) && is_type(pair[1].text) {
+            if ["struct", "enum", "trait", "union"].contains(&pair[0].text) && is_type(pair[1].text)
+            {
                 defined.entry((root, pair[1].text)).or_default().push((&source.path, pair[1].line));
             }
         }

@@ -59,15 +59,27 @@ const PLACES: [Place; 3] = [
 const ALLOWED: &[(&str, &str, &str)] = &[
     ("crates/lockkeeper-testing/src/", "time.rs", "the suite runs a store on virtual time"),
     ("crates/lockkeeper-testing/src/", "runtime.rs", "the suite starts contenders"),
-    ("crates/lockkeeper/src/layer/chaos.rs", "runtime.rs", "a late duplicate outlives the call that caused it"),
-    ("crates/lockkeeper-file/src/writer.rs", "runtime.rs", "SQLite blocks, and the runtime is the engine's"),
+    (
+        "crates/lockkeeper/src/layer/chaos.rs",
+        "runtime.rs",
+        "a late duplicate outlives the call that caused it",
+    ),
+    (
+        "crates/lockkeeper-file/src/writer.rs",
+        "runtime.rs",
+        "SQLite blocks, and the runtime is the engine's",
+    ),
     (
         "crates/lockkeeper-cli/src/",
         "time.rs",
         "patience with a child or a server, and dates for people; no lease hangs on it",
     ),
     ("crates/lockkeeper-cli/src/cmd/bench/", "runtime.rs", "a measurement is many tasks"),
-    ("crates/lockkeeper-cli/src/cmd/watch.rs", "runtime.rs", "a reader that does not read must not hold up a signal"),
+    (
+        "crates/lockkeeper-cli/src/cmd/watch.rs",
+        "runtime.rs",
+        "a reader that does not read must not hold up a signal",
+    ),
     ("crates/live/", "time.rs", "live tests measure a real server"),
     ("crates/live/", "runtime.rs", "live tests start servers and contenders"),
 ];
@@ -78,14 +90,18 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
 }
 
 fn file(source: &Source, place: &Place) -> Vec<Finding> {
-    let is_place = ["src", "src/kit"].iter().any(|dir| is_at(&source.path, &format!("/{dir}/{}", place.file)));
-    let is_allowed = ALLOWED.iter().any(|(dir, file, _)| source.path.starts_with(dir) && *file == place.file);
+    let is_place =
+        ["src", "src/kit"].iter().any(|dir| is_at(&source.path, &format!("/{dir}/{}", place.file)));
+    let is_allowed =
+        ALLOWED.iter().any(|(dir, file, _)| source.path.starts_with(dir) && *file == place.file);
     if is_place || is_allowed {
         return Vec::new();
     }
     let tokens = source.tokens();
     let mut lines = by_path(place, &tokens);
-    lines.extend(tokens.iter().filter(|token| place.words.contains(&token.text)).map(|token| token.line));
+    lines.extend(
+        tokens.iter().filter(|token| place.words.contains(&token.text)).map(|token| token.line),
+    );
     lines.extend(by_method(place, &tokens));
     lines.sort_unstable();
     lines.dedup();
@@ -104,7 +120,9 @@ fn by_path(place: &Place, tokens: &[Token<'_>]) -> Vec<usize> {
         [name] => segments.first() == Some(name),
         _ => segments.windows(banned.len()).any(|window| window == banned),
     };
-    let found = paths(tokens).into_iter().filter(|path| place.paths.iter().any(|p| is_meant(&path.segments, p)));
+    let found = paths(tokens)
+        .into_iter()
+        .filter(|path| place.paths.iter().any(|p| is_meant(&path.segments, p)));
     found.map(|path| path.line).collect()
 }
 

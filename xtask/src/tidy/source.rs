@@ -23,18 +23,23 @@ impl Source {
             return None;
         }
         let code = blank_text(text);
-        let (shipped, test_lines) = if is_test(path) { (String::new(), usize::MAX) } else { blank_tests(&code) };
+        let (shipped, test_lines) =
+            if is_test(path) { (String::new(), usize::MAX) } else { blank_tests(&code) };
         let shipped_lines = text.lines().count().saturating_sub(test_lines);
         Some(Self { path: path.to_owned(), code, shipped, shipped_lines })
     }
 
     /// All Rust files. A file that another file declares as `#[cfg(test)] mod x;` is blanked.
     pub(crate) fn all(files: &[(String, String)]) -> Vec<Self> {
-        let mut sources: Vec<_> = files.iter().filter_map(|(path, text)| Self::new(path, text)).collect();
+        let mut sources: Vec<_> =
+            files.iter().filter_map(|(path, text)| Self::new(path, text)).collect();
         let declared: Vec<String> = sources.iter().flat_map(Self::test_modules).collect();
         for source in &mut sources {
             let stem = source.path.trim_end_matches(".rs");
-            if declared.iter().any(|module| stem == module || stem.starts_with(&format!("{module}/"))) {
+            if declared
+                .iter()
+                .any(|module| stem == module || stem.starts_with(&format!("{module}/")))
+            {
                 (source.shipped, source.shipped_lines) = (String::new(), 0);
             }
         }
@@ -50,7 +55,9 @@ impl Source {
         let declared = tokens.windows(10).filter_map(|window| {
             let words: [&str; 10] = std::array::from_fn(|i| window[i].text);
             match words {
-                ["#", "[", "cfg", "(", "test", ")", "]", "mod", name, ";"] => Some(format!("{dir}/{name}")),
+                ["#", "[", "cfg", "(", "test", ")", "]", "mod", name, ";"] => {
+                    Some(format!("{dir}/{name}"))
+                }
                 _ => None,
             }
         });
@@ -63,7 +70,8 @@ impl Source {
 }
 
 fn is_test(path: &str) -> bool {
-    path.ends_with("/tests.rs") || ["tests", "examples", "benches"].iter().any(|dir| path.split('/').any(|d| d == *dir))
+    path.ends_with("/tests.rs")
+        || ["tests", "examples", "benches"].iter().any(|dir| path.split('/').any(|d| d == *dir))
 }
 
 /// Replaces comments and the contents of strings and characters by spaces.
@@ -71,7 +79,8 @@ pub(crate) fn blank_text(text: &str) -> String {
     let mut blanked = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let after_word = blanked.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_');
+        let after_word =
+            blanked.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_');
         let length = literal(rest, after_word);
         if length == 0 {
             blanked.push(c);
@@ -100,7 +109,9 @@ fn literal(text: &str, after_word: bool) -> usize {
     }
     // r"…", r#"…"#, br"…", cr"…"; the r of `for"` begins no string.
     let prefix = ["r", "br", "cr"].into_iter().find(|p| !after_word && text.starts_with(p));
-    prefix.and_then(|prefix| raw_string(&text[prefix.len()..]).map(|length| prefix.len() + length)).unwrap_or(0)
+    prefix
+        .and_then(|prefix| raw_string(&text[prefix.len()..]).map(|length| prefix.len() + length))
+        .unwrap_or(0)
 }
 
 fn block_comment(text: &str) -> usize {

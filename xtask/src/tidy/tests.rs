@@ -10,7 +10,10 @@ const LIB: (&str, &str) = (
 /// The lines with findings of one file of the library or its core.
 fn lines(path: &str, text: &str) -> Vec<usize> {
     let home = if path.starts_with("store/") { "lockkeeper-core" } else { "lockkeeper" };
-    findings(&format!("crates/{home}/src/{path}"), text).iter().map(|finding| finding.line).collect()
+    findings(&format!("crates/{home}/src/{path}"), text)
+        .iter()
+        .map(|finding| finding.line)
+        .collect()
 }
 
 fn findings(path: &str, text: &str) -> Vec<Finding> {
@@ -110,7 +113,8 @@ fn clocks_randomness_and_tasks_are_found_outside_their_place() {
         assert_eq!(lines(place, text), [0; 0], "{text}");
         assert_eq!(lines(&place.replace(".rs", "/part.rs"), text), [0; 0], "{text}");
         assert_eq!(lines("tests/it.rs", text), [0; 0], "{text}");
-        let in_tests = format!("#[cfg(test)]\nmod tests {{\n    fn f() {{\n        {text}\n    }}\n}}\n");
+        let in_tests =
+            format!("#[cfg(test)]\nmod tests {{\n    fn f() {{\n        {text}\n    }}\n}}\n");
         assert_eq!(lines("keeper.rs", &in_tests), [0; 0], "{text}");
         assert_eq!(lines("keeper.rs", &format!("{in_tests}{text}")).len(), 1, "{text}");
     }
@@ -140,46 +144,67 @@ fn exceptions_have_a_reason_and_hold() {
 
 #[test]
 fn leftovers_are_found_in_tests_too() {
-    for text in
-        ["todo!()", "unimplemented!(\"x\")", "#[ignore]\nfn t() {}", "#[ignore = \"slow\"]", "#[cfg_attr(x, ignore)]"]
-    {
+    for text in [
+        "todo!()",
+        "unimplemented!(\"x\")",
+        "#[ignore]\nfn t() {}",
+        "#[ignore = \"slow\"]",
+        "#[cfg_attr(x, ignore)]",
+    ] {
         assert_eq!(lines("keeper.rs", text), [1], "{text}");
         assert_eq!(lines("tests/it.rs", text), [1], "{text}");
-        assert_eq!(lines("keeper.rs", &format!("#[cfg(test)]\nmod tests {{\n{text}\n}}")), [3], "{text}");
+        assert_eq!(
+            lines("keeper.rs", &format!("#[cfg(test)]\nmod tests {{\n{text}\n}}")),
+            [3],
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn paths_of_build_machines_are_found_in_every_text() {
     let machine = concat!("/wo", "rk/x");
-    for text in
-        [format!("see {machine}"), format!("// {machine}"), format!("\"{machine}\""), concat!("../sh", "ared").into()]
-    {
+    for text in [
+        format!("see {machine}"),
+        format!("// {machine}"),
+        format!("\"{machine}\""),
+        concat!("../sh", "ared").into(),
+    ] {
         assert_eq!(findings("README.md", &format!("first\n{text}")).len(), 1, "{text}");
     }
-    assert!(findings("README.md", &format!("https://example.org{machine} and ~{machine}")).is_empty());
+    assert!(
+        findings("README.md", &format!("https://example.org{machine} and ~{machine}")).is_empty()
+    );
 }
 
 #[test]
 fn a_test_that_the_documentation_names_is_there_in_the_module_that_it_names() {
-    let source =
-        "fn a_lock_is_held() {}\nmod inner {\n    async fn what_is_lost_is_lost() {}\n}\n// fn it_was_once_here()";
+    let source = "fn a_lock_is_held() {}\nmod inner {\n    async fn what_is_lost_is_lost() {}\n}\n// fn it_was_once_here()";
     let found = |text: &str| {
         let files = [("crates/x/tests/it/faults/cuts.rs", source), ("docs/x.md", text)];
         let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
         check(&files, &Source::all(&files)).1.len()
     };
-    for there in
-        ["a_lock_is_held", "cuts::a_lock_is_held", "faults::cuts::a_lock_is_held", "inner::what_is_lost_is_lost"]
-    {
+    for there in [
+        "a_lock_is_held",
+        "cuts::a_lock_is_held",
+        "faults::cuts::a_lock_is_held",
+        "inner::what_is_lost_is_lost",
+    ] {
         assert_eq!(found(&format!("It is shown (`x`, suite `{there}`).")), 0, "{there}");
     }
-    for not_there in ["a_lock_is_free", "cuts::a_lock_is_free", "replies::a_lock_is_held", "it_was_once_here"] {
+    for not_there in
+        ["a_lock_is_free", "cuts::a_lock_is_free", "replies::a_lock_is_held", "it_was_once_here"]
+    {
         assert_eq!(found(&format!("It is shown (`x`, suite `{not_there}`).")), 1, "{not_there}");
     }
-    for other in
-        ["max_waiters", "storm::*", "lockkeeper_renewal_slack_ratio", "LOCKKEEPER_LIVE_REDIS_SERVER", "--a_b_c_d"]
-    {
+    for other in [
+        "max_waiters",
+        "storm::*",
+        "lockkeeper_renewal_slack_ratio",
+        "LOCKKEEPER_LIVE_REDIS_SERVER",
+        "--a_b_c_d",
+    ] {
         assert_eq!(found(&format!("a_lock_is_free, and `{other}`")), 0, "{other}");
     }
 }
@@ -187,14 +212,21 @@ fn a_test_that_the_documentation_names_is_there_in_the_module_that_it_names() {
 #[test]
 fn long_files_and_functions_are_noted() {
     let source = |text: &str| Source::new("crates/x/src/a.rs", text).unwrap();
-    let body = |lines: usize| format!("fn f<const N: usize>(a: [u8; 2]) {{\n{}}}\n", "    g({ 1 });\n".repeat(lines));
+    let body = |lines: usize| {
+        format!("fn f<const N: usize>(a: [u8; 2]) {{\n{}}}\n", "    g({ 1 });\n".repeat(lines))
+    };
     assert!(size::check(&[source(&body(68))]).is_empty());
     assert_eq!(
         size::check(&[source(&format!("\n{}", body(69)))])[0].to_string(),
         "crates/x/src/a.rs:2: fn f has 71 lines; 70 are enough"
     );
-    let tests = |lines: usize| format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "    const A: u8 = 1;\n".repeat(lines));
-    assert!(size::check(&[source(&format!("{}{}", "const A: u8 = 1;\n".repeat(400), tests(300)))]).is_empty());
+    let tests = |lines: usize| {
+        format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "    const A: u8 = 1;\n".repeat(lines))
+    };
+    assert!(
+        size::check(&[source(&format!("{}{}", "const A: u8 = 1;\n".repeat(400), tests(300)))])
+            .is_empty()
+    );
     assert_eq!(size::check(&[source(&"const A: u8 = 1;\n".repeat(401))]).len(), 1);
     assert!(size::check(&[source("trait T { fn f(); type F = fn(u8); }")]).is_empty());
 }
@@ -209,13 +241,18 @@ fn a_large_store_is_noted_unless_it_has_a_reason() {
     };
     let other = ("x/src/b.rs", code.as_str());
     assert_eq!((found(&[], other), found(&[("crates/x/", "why")], other)), (1, 0));
-    for none in [("x/src/b.rs", tests.as_str()), ("x/tests/it.rs", code.as_str()), ("y/src/b.rs", code.as_str())] {
+    for none in [
+        ("x/src/b.rs", tests.as_str()),
+        ("x/tests/it.rs", code.as_str()),
+        ("y/src/b.rs", code.as_str()),
+    ] {
         assert_eq!(found(&[], none), 0, "{}", none.0);
     }
 }
 
 fn sources(files: &[(&str, &str)]) -> Vec<Source> {
-    let files: Vec<_> = files.iter().map(|(path, text)| (format!("crates/{path}"), (*text).to_owned())).collect();
+    let files: Vec<_> =
+        files.iter().map(|(path, text)| (format!("crates/{path}"), (*text).to_owned())).collect();
     Source::all(&files)
 }
 
@@ -223,13 +260,26 @@ fn sources(files: &[(&str, &str)]) -> Vec<Source> {
 fn files_that_use_each_other_are_a_cycle() {
     let found = |files: &[(&str, &str)]| {
         let sources = sources(files);
-        cycles::cycles(&sources).iter().map(|cycle| cycle.join(" ").replace("crates/", "")).collect::<Vec<_>>()
+        cycles::cycles(&sources)
+            .iter()
+            .map(|cycle| cycle.join(" ").replace("crates/", ""))
+            .collect::<Vec<_>>()
     };
     let (a, b) = (("x/src/a.rs", "use crate::b::B;"), ("x/src/b.rs", "fn f(a: crate::a::A) {}"));
     assert_eq!(found(&[a, b]), ["x/src/a.rs x/src/b.rs"]);
-    assert_eq!(found(&[a, ("x/src/b.rs", "use super::a;\nfn f(a: a::A) {}")]), ["x/src/a.rs x/src/b.rs"]);
-    assert_eq!(found(&[a, ("x/src/b.rs", "mod inner { use super::super::a::A; }")]), ["x/src/a.rs x/src/b.rs"]);
-    assert_eq!(found(&[a, ("x/src/b.rs", "use crate::c::C;"), ("x/src/c.rs", "use super::a::{A, G};")]).len(), 1);
+    assert_eq!(
+        found(&[a, ("x/src/b.rs", "use super::a;\nfn f(a: a::A) {}")]),
+        ["x/src/a.rs x/src/b.rs"]
+    );
+    assert_eq!(
+        found(&[a, ("x/src/b.rs", "mod inner { use super::super::a::A; }")]),
+        ["x/src/a.rs x/src/b.rs"]
+    );
+    assert_eq!(
+        found(&[a, ("x/src/b.rs", "use crate::c::C;"), ("x/src/c.rs", "use super::a::{A, G};")])
+            .len(),
+        1
+    );
     // A module that is only named, a test, and a file of another crate use nothing here.
     for other in [
         ("x/src/b.rs", "use crate::a;"),
@@ -249,7 +299,8 @@ fn a_file_that_only_declares_and_re_exports_is_in_no_cycle() {
         let sources = sources(&[("x/src/d/mod.rs", root), child, other]);
         cycles::cycles(&sources).len()
     };
-    let facade = "mod child;\nmod other;\npub use self::child::Child;\npub(crate) use other::Other;\n";
+    let facade =
+        "mod child;\nmod other;\npub use self::child::Child;\npub(crate) use other::Other;\n";
     assert_eq!(found(facade), 0);
     assert_eq!(found(&facade.replace("Child;", "Child as Named;")), 0);
     assert_eq!(found(&format!("{facade}pub use other_crate::child;\nuse std::Child;\n")), 0);
@@ -261,12 +312,20 @@ fn a_file_that_only_declares_and_re_exports_is_in_no_cycle() {
 fn the_largest_cycle_only_becomes_smaller() {
     let three = vec!["crates/x/src/a.rs", "crates/x/src/b.rs", "crates/x/src/c.rs"];
     let found = |largest, larger| {
-        let findings = cycles::against(cycles::Limits { largest, larger }, std::slice::from_ref(&three));
+        let findings =
+            cycles::against(cycles::Limits { largest, larger }, std::slice::from_ref(&three));
         findings.into_iter().map(|finding| finding.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(found(3, &[]), [""; 0]);
-    assert!(found(2, &[])[0].starts_with("crates/x/src/a.rs:1: 3 files use each other in a circle, 2 may: crates/x"));
-    assert!(found(4, &[])[0].ends_with("the largest cycle of files has 3 files now: lower `largest` to that"));
+    assert!(
+        found(2, &[])[0].starts_with(
+            "crates/x/src/a.rs:1: 3 files use each other in a circle, 2 may: crates/x"
+        )
+    );
+    assert!(
+        found(4, &[])[0]
+            .ends_with("the largest cycle of files has 3 files now: lower `largest` to that")
+    );
     // A crate with a limit of its own.
     assert_eq!(found(1, &[("crates/x", 3)]), [""; 0]);
     assert!(found(1, &[("crates/x", 2)])[0].contains("3 files use each other in a circle, 2 may"));
@@ -274,14 +333,21 @@ fn the_largest_cycle_only_becomes_smaller() {
         found(1, &[("crates/x", 4)])[0]
             .ends_with("the largest cycle of crates/x has 3 files now: lower its limit to that")
     );
-    assert!(found(3, &[("crates/x", 4)]).concat().ends_with("has 3 files now: remove crates/x from `larger`"));
+    assert!(
+        found(3, &[("crates/x", 4)])
+            .concat()
+            .ends_with("has 3 files now: remove crates/x from `larger`")
+    );
     assert_eq!(found(2, &[("crates/xy", 3)]).len(), 2, "another crate, and one without a cycle");
 }
 
 #[test]
 fn a_name_is_that_of_one_type_in_a_crate() {
     let files = [
-        ("x/src/a.rs", "pub(crate) struct Turn;\nenum Place {}\n#[cfg(test)]\nmod tests { struct Word; }"),
+        (
+            "x/src/a.rs",
+            "pub(crate) struct Turn;\nenum Place {}\n#[cfg(test)]\nmod tests { struct Word; }",
+        ),
         ("x/src/b.rs", "trait Turn {}\n// struct Place;\nstruct Word;"),
         ("y/src/a.rs", "struct Place;"),
         ("x/tests/it.rs", "struct Place;"),
@@ -293,20 +359,32 @@ fn a_name_is_that_of_one_type_in_a_crate() {
     assert_eq!(found(&[]), ["crates/x/src/b.rs:1: Turn is also a type in crates/x/src/a.rs:1"]);
     assert_eq!(found(&[("crates/x", &["Turn"])]), [""; 0]);
     let too_much = found(&[("crates/x", &["Turn", "Place"])]);
-    assert!(too_much[0].ends_with("Place of crates/x is no longer double: remove it from DOUBLE"), "{too_much:?}");
+    assert!(
+        too_much[0].ends_with("Place of crates/x is no longer double: remove it from DOUBLE"),
+        "{too_much:?}"
+    );
     assert_eq!(found(&[("crates/y", &["Turn"])]).len(), 2);
 }
 
 #[test]
 fn private_words_are_found_in_identifiers_and_new_ones_in_comments() {
     let found = |path: &str, text: &str| findings(&format!("crates/{path}"), text).len();
-    for text in ["struct Bell;", "let rung = 1;", "fn the_seat(x: u8) {}", "struct PeerSeat(u8);", "fn told() {}"] {
+    for text in [
+        "struct Bell;",
+        "let rung = 1;",
+        "fn the_seat(x: u8) {}",
+        "struct PeerSeat(u8);",
+        "fn told() {}",
+    ] {
         assert_eq!(found("x/src/a.rs", text), 1, "{text}");
     }
     assert_eq!(found("x/src/a.lua", "local function bury(ms) end -- 1"), 1);
-    for text in
-        ["let label = \"bell\";", "struct Bells2;", "fn a_holder_is_told_that_it_waits() {}", "use a::string::Rang;"]
-    {
+    for text in [
+        "let label = \"bell\";",
+        "struct Bells2;",
+        "fn a_holder_is_told_that_it_waits() {}",
+        "use a::string::Rang;",
+    ] {
         assert_eq!(found("x/src/a.rs", text), 0, "{text}");
     }
     assert_eq!(
@@ -327,5 +405,7 @@ fn this_repository_is_read() {
     let root = crate::root().unwrap();
     let files = read_all(&root).unwrap();
     assert!(files.iter().any(|(path, _)| path == "xtask/src/tidy/tests.rs"));
-    assert!(files.iter().all(|(path, _)| !path.starts_with("target/") && !path.starts_with(".git/")));
+    assert!(
+        files.iter().all(|(path, _)| !path.starts_with("target/") && !path.starts_with(".git/"))
+    );
 }

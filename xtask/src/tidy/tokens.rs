@@ -56,7 +56,14 @@ pub(crate) fn tokens(code: &str) -> Vec<Token<'_>> {
 
 /// Every path of at least two segments.
 pub(crate) fn paths<'a>(tokens: &[Token<'a>]) -> Vec<CodePath<'a>> {
-    let mut walk = Walk { tokens, at: 0, found: Vec::new(), depth: 0, modules: Vec::new(), stands: Stands::Code };
+    let mut walk = Walk {
+        tokens,
+        at: 0,
+        found: Vec::new(),
+        depth: 0,
+        modules: Vec::new(),
+        stands: Stands::Code,
+    };
     while walk.at < tokens.len() {
         walk.step();
     }

@@ -80,7 +80,10 @@ pub(crate) fn check(files: &[(String, String)], notes: &mut Vec<String>) -> Vec<
                 .filter_map(|part| of(part))
                 .filter(|word| !word.in_names || !is_sentence(token.text))
             {
-                let message = format!("`{}` has the private word {:?}. Try: {}", token.text, word.word, word.instead);
+                let message = format!(
+                    "`{}` has the private word {:?}. Try: {}",
+                    token.text, word.word, word.instead
+                );
                 findings.push(Finding::new(path, token.line, message));
             }
         }
@@ -103,7 +106,11 @@ pub(crate) fn check(files: &[(String, String)], notes: &mut Vec<String>) -> Vec<
             );
             findings.push(Finding::new(path, *line, message));
         } else if found.len() < word.in_comments {
-            notes.push(format!("xtask/src/tidy/words.rs: comments have {:?} {} times now", word.word, found.len()));
+            notes.push(format!(
+                "xtask/src/tidy/words.rs: comments have {:?} {} times now",
+                word.word,
+                found.len()
+            ));
         }
     }
     findings
@@ -128,7 +135,9 @@ fn split(path: &str, text: &str) -> Option<(String, String)> {
     for (line, blanked) in text.lines().zip(code_of.lines()) {
         // A comment begins where the marker was blanked.
         let begin = line.match_indices(marker).map(|(at, _)| at).find(|at| {
-            blanked.is_char_boundary(*at) && blanked[*at..].trim().is_empty() && !in_string(&line[..*at], quotes)
+            blanked.is_char_boundary(*at)
+                && blanked[*at..].trim().is_empty()
+                && !in_string(&line[..*at], quotes)
         });
         code.push_str(blanked);
         prose.push_str(begin.map_or("", |at| &line[at..]));

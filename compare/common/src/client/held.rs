@@ -16,7 +16,11 @@ const AT_ONCE: usize = 64;
 pub(super) struct Held<L: Lock>(L, L::Guard);
 
 /// Answers with the memory of this process before and after, in bytes.
-pub(super) async fn take<C: Client>(client: &Arc<C>, held: &mut Vec<Held<C::Lock>>, hold: &Hold) -> Result<String> {
+pub(super) async fn take<C: Client>(
+    client: &Arc<C>,
+    held: &mut Vec<Held<C::Lock>>,
+    hold: &Hold,
+) -> Result<String> {
     let before = resident()?;
     held.reserve(hold.count);
     let mut tasks = JoinSet::new();
@@ -39,7 +43,8 @@ pub(super) async fn take<C: Client>(client: &Arc<C>, held: &mut Vec<Held<C::Lock
 
 /// Answers how many were lost before they were given back.
 pub(super) async fn give_back<L: Lock>(held: &mut Vec<Held<L>>) -> Result<String> {
-    let (lost, good): (Vec<_>, Vec<_>) = held.drain(..).partition(|Held(lock, guard)| lock.is_lost(guard));
+    let (lost, good): (Vec<_>, Vec<_>) =
+        held.drain(..).partition(|Held(lock, guard)| lock.is_lost(guard));
     let mut tasks = JoinSet::new();
     for Held(lock, guard) in good {
         tasks.spawn(async move { lock.release(guard, true).await });
@@ -56,6 +61,9 @@ pub(super) async fn give_back<L: Lock>(held: &mut Vec<Held<L>>) -> Result<String
 /// The resident memory of this process, in bytes.
 fn resident() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("/proc/self/status has no VmRSS")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .context("/proc/self/status has no VmRSS")?;
     Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
 }

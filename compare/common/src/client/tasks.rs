@@ -36,7 +36,8 @@ pub trait Lock: Send + Sync + 'static {
     /// Waits for it.
     fn acquire(&self) -> impl Future<Output = Result<Self::Guard>> + Send;
     /// Gives it back.
-    fn release(&self, guard: Self::Guard, awaited: bool) -> impl Future<Output = Result<()>> + Send;
+    fn release(&self, guard: Self::Guard, awaited: bool)
+    -> impl Future<Output = Result<()>> + Send;
     /// Whether it is held no more, as far as the client knows.
     fn is_lost(&self, guard: &Self::Guard) -> bool;
 }
@@ -82,7 +83,11 @@ fn lines() -> mpsc::Receiver<String> {
     receiver
 }
 
-async fn obey<C: Client>(client: &Arc<C>, held: &mut Vec<Held<C::Lock>>, line: &str) -> Result<String> {
+async fn obey<C: Client>(
+    client: &Arc<C>,
+    held: &mut Vec<Held<C::Lock>>,
+    line: &str,
+) -> Result<String> {
     match line.parse()? {
         Order::Go(go) => {
             ensure!(go.clients == 1, "a process is one client");
@@ -150,7 +155,10 @@ struct Timer(AsyncFd<OwnedFd>);
 impl Timer {
     fn new() -> Result<Self> {
         let fd = rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK)?;
-        #[expect(deprecated, reason = "it is sound for a descriptor that is owned, and its successor is unsafe")]
+        #[expect(
+            deprecated,
+            reason = "it is sound for a descriptor that is owned, and its successor is unsafe"
+        )]
         Ok(Self(AsyncFd::new(fd)?))
     }
 
@@ -158,7 +166,8 @@ impl Timer {
         if at <= nanos() {
             return Ok(());
         }
-        let at = Timespec { tv_sec: (at / SECOND).cast_signed(), tv_nsec: (at % SECOND).cast_signed() };
+        let at =
+            Timespec { tv_sec: (at / SECOND).cast_signed(), tv_nsec: (at % SECOND).cast_signed() };
         let once = Itimerspec { it_interval: Timespec::default(), it_value: at };
         rustix::time::timerfd_settime(&self.0, TimerfdTimerFlags::ABSTIME, &once)?;
         let mut ready = self.0.readable().await?;

@@ -56,7 +56,8 @@ impl AlonePart {
         let mut rows = self.rows(bench);
         for row in &rows {
             // The first run is nobody's best, and a JVM has to compile first.
-            let warm = if row.kind.is_jvm() { if bench.is_quick { 1000 } else { 4000 } } else { 200 };
+            let warm =
+                if row.kind.is_jvm() { if bench.is_quick { 1000 } else { 4000 } } else { 200 };
             let spec = Spec { measured: warm * MILLI, ..self.spec(row, bench.is_quick) };
             bench.attempt(row.kind, |bench| bench.measure(&spec));
         }
@@ -70,7 +71,9 @@ impl AlonePart {
                     None => self.raw(bench, tasks)?,
                 };
                 let spec = self.spec(row, bench.is_quick);
-                let Some(seen) = bench.attempt(row.kind, |bench| bench.measure(&spec)) else { continue };
+                let Some(seen) = bench.attempt(row.kind, |bench| bench.measure(&spec)) else {
+                    continue;
+                };
                 let after = self.raw(bench, tasks)?;
                 row.add(&seen, raw.midpoint(after));
                 bench.report.add(&self.line(row, round, seen.seconds()))?;
@@ -90,7 +93,8 @@ impl AlonePart {
     /// It cannot be measured.
     pub fn raw<S: Servers>(&self, bench: &mut Bench<S>, tasks: usize) -> Result<f64> {
         let measured = if bench.is_quick { self.measured[0] / 2 } else { self.measured[0] };
-        let spec = Spec { tasks, warm: 30 * MILLI, measured: measured * MILLI, ..Spec::of(self.raw) };
+        let spec =
+            Spec { tasks, warm: 30 * MILLI, measured: measured * MILLI, ..Spec::of(self.raw) };
         let seen = bench.measure(&spec)?;
         Ok(seen.within().count() as f64 / seen.seconds())
     }
@@ -144,8 +148,8 @@ impl AlonePart {
                 (false, true) => ", guard dropped",
                 (false, false) => ", release sent with the next claim",
             };
-            let [lock, release] =
-                [&row.lock, &row.release].map(|[p50, p99]| format!("{:.0} / {:.0}", p50.median(), p99.median()));
+            let [lock, release] = [&row.lock, &row.release]
+                .map(|[p50, p99]| format!("{:.0} / {:.0}", p50.median(), p99.median()));
             println!(
                 "| {}{how} | {} | {} | {} | {lock} | {release} | {:.2} | {:.1}, {:.1}, {:.1} |",
                 row.kind.label,

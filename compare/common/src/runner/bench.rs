@@ -168,7 +168,10 @@ impl<S: Servers> Bench<S> {
 
     /// What `run` says about the peers.
     pub fn versions(&self) -> String {
-        std::fs::read_to_string(self.programs.join("versions")).unwrap_or_default().trim().to_owned()
+        std::fs::read_to_string(self.programs.join("versions"))
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
     }
 
     /// Whether it was asked for, is there, and has not failed.
@@ -183,7 +186,8 @@ impl<S: Servers> Bench<S> {
             Program::Python => self.programs.join("python/client.py").exists(),
         };
         let base = kind.name.strip_suffix("-mt").unwrap_or(kind.name);
-        let is_wanted = self.only.is_empty() || self.only.iter().any(|only| only == kind.name || only == base);
+        let is_wanted =
+            self.only.is_empty() || self.only.iter().any(|only| only == kind.name || only == base);
         exists && is_wanted && self.servers.has(kind)
     }
 
@@ -230,7 +234,11 @@ impl<S: Servers> Bench<S> {
     }
 
     /// Nothing if the clients fail: that is said, they are ended, and the others go on.
-    pub fn attempt<T>(&mut self, kind: Kind, what: impl FnOnce(&mut Self) -> Result<T>) -> Option<T> {
+    pub fn attempt<T>(
+        &mut self,
+        kind: Kind,
+        what: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Option<T> {
         if self.failed.contains(&kind) {
             return None;
         }
@@ -266,7 +274,9 @@ impl<S: Servers> Bench<S> {
         let traces: Vec<_> = (0..clients).map(|number| self.trace(number)).collect();
         let start = nanos() + spec.warm;
         let end = start + spec.measured;
-        for (number, (process, trace)) in self.fleet(kind, spec.clients)?.iter_mut().zip(&traces).enumerate() {
+        for (number, (process, trace)) in
+            self.fleet(kind, spec.clients)?.iter_mut().zip(&traces).enumerate()
+        {
             process.order(&Order::Go(go(spec, &lock, number, end, trace.display().to_string())))?;
         }
         sleep_until(start);
@@ -306,7 +316,9 @@ fn read(traces: &[PathBuf]) -> Result<Vec<Cycle>> {
     let mut cycles = Vec::new();
     for (number, path) in traces.iter().enumerate() {
         let number = number as u64;
-        cycles.extend(trace::read(path)?.into_iter().map(|c| Cycle { client: c.client + number, ..c }));
+        cycles.extend(
+            trace::read(path)?.into_iter().map(|c| Cycle { client: c.client + number, ..c }),
+        );
         std::fs::remove_file(path)?;
     }
     Ok(cycles)
@@ -315,7 +327,11 @@ fn read(traces: &[PathBuf]) -> Result<Vec<Cycle>> {
 fn go(spec: &Spec, lock: &str, number: usize, end: u64, trace: String) -> Go {
     Go {
         // Processes that have locks of their own must not share them either.
-        lock: if spec.own && spec.clients > 1 { format!("{lock}-{number}") } else { lock.to_owned() },
+        lock: if spec.own && spec.clients > 1 {
+            format!("{lock}-{number}")
+        } else {
+            lock.to_owned()
+        },
         own: spec.own,
         clients: if spec.kind.is_jvm() { spec.clients } else { 1 },
         tasks: spec.tasks,

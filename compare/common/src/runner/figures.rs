@@ -108,7 +108,9 @@ impl Turns {
                 latency.push(after.granted.saturating_sub(before.gave.max(after.asked)));
             }
         }
-        let waits = cycles.iter().filter(|cycle| cycle.asked < end && (cycle.granted == 0 || cycle.granted >= start));
+        let waits = cycles
+            .iter()
+            .filter(|cycle| cycle.asked < end && (cycle.granted == 0 || cycle.granted >= start));
         let longest = waits.map(|cycle| match cycle.granted {
             0 => end + patience - cycle.asked,
             granted => granted - cycle.asked,
@@ -149,7 +151,8 @@ mod tests {
 
     #[test]
     fn a_hand_off_goes_to_another_client() {
-        let cycles = [cycle(0, 0, 10, 20), cycle(0, 21, 30, 40), cycle(1, 5, 47, 60), cycle(0, 80, 90, 95)];
+        let cycles =
+            [cycle(0, 0, 10, 20), cycle(0, 21, 30, 40), cycle(1, 5, 47, 60), cycle(0, 80, 90, 95)];
         let turns = Turns::of(&cycles, 2, 0, 100, 0);
         assert_eq!((turns.grants, turns.hand_offs, turns.overlaps, turns.stuck), (4, 2, 0, 0));
         // 40 to 47; and 80 to 90, since the next one came after the release.

@@ -53,9 +53,14 @@ impl HeldPart {
     /// The report cannot be written.
     pub fn run<S: Servers>(&self, bench: &mut Bench<S>, counts: &[(Kind, &[usize])]) -> Result<()> {
         let mut rows = Vec::new();
-        for &(kind, counts) in counts.iter().filter(|(kind, _)| bench.has(*kind)).collect::<Vec<_>>() {
+        for &(kind, counts) in
+            counts.iter().filter(|(kind, _)| bench.has(*kind)).collect::<Vec<_>>()
+        {
             for &count in counts {
-                let Some(row) = bench.attempt(kind, |bench| self.measure(bench, kind, count)) else { continue };
+                let Some(row) = bench.attempt(kind, |bench| self.measure(bench, kind, count))
+                else {
+                    continue;
+                };
                 bench.report.add(&self.line(&row))?;
                 rows.push(row);
             }
@@ -66,10 +71,18 @@ impl HeldPart {
     }
 
     /// With a client of its own, whose memory is clean.
-    fn measure<S: Servers>(&self, bench: &mut Bench<S>, kind: Kind, count: usize) -> Result<HeldRow> {
+    fn measure<S: Servers>(
+        &self,
+        bench: &mut Bench<S>,
+        kind: Kind,
+        count: usize,
+    ) -> Result<HeldRow> {
         bench.end(kind);
         // Connected, compiled, and every page touched that one lock needs.
-        bench.measure(&Spec { measured: if kind.is_jvm() { 3 * SECOND } else { 200 * MILLI }, ..Spec::of(kind) })?;
+        bench.measure(&Spec {
+            measured: if kind.is_jvm() { 3 * SECOND } else { 200 * MILLI },
+            ..Spec::of(kind)
+        })?;
         if kind.is_jvm() {
             // Without this it sent millions of commands and lost thousands of locks. It looks as if each lock that was
             // taken while it held no other left a timer of 10 s, which renews all there are; its source was not read
@@ -81,14 +94,20 @@ impl HeldPart {
         let memory = bench.tell(kind, &Order::Hold(Hold { lock, count }), TIME_LIMIT)?;
         let (taking, server_after) = (began.elapsed().as_secs_f64(), bench.servers.memory()?);
         let measured = if bench.is_quick { 12 } else { self.measured };
-        let spec = Spec { every: self.every * MILLI, warm: SECOND, measured: measured * SECOND, ..Spec::of(kind) };
+        let spec = Spec {
+            every: self.every * MILLI,
+            warm: SECOND,
+            measured: measured * SECOND,
+            ..Spec::of(kind)
+        };
         let seen = bench.measure(&spec)?;
         let lost = word(&bench.tell(kind, &Order::Drop, TIME_LIMIT)?, "lost")?;
         bench.end(kind);
         let each = |bytes: u64| if count == 0 { f64::NAN } else { bytes as f64 / count as f64 };
         let client = each(word(&memory, "after")?.saturating_sub(word(&memory, "before")?));
-        let server =
-            server_before.zip(server_after).map_or(f64::NAN, |(before, after)| each(after.saturating_sub(before)));
+        let server = server_before
+            .zip(server_after)
+            .map_or(f64::NAN, |(before, after)| each(after.saturating_sub(before)));
         Ok(HeldRow::of(kind, count, taking, [client, server], lost, &seen))
     }
 
@@ -105,7 +124,9 @@ impl HeldPart {
 
     fn print(&self, rows: &[HeldRow]) {
         let Self { requests, every, .. } = self;
-        println!("### Locks that are held and renewed; another one is taken and released each {every} ms\n");
+        println!(
+            "### Locks that are held and renewed; another one is taken and released each {every} ms\n"
+        );
         println!(
             "| client | locks | taken in s | server, client: % of a core | above the load itself | {requests}/s \
              | memory of a lock in client, server: bytes | lost | the other lock: p50 / p99 / max ms |\n\
@@ -113,7 +134,9 @@ impl HeldPart {
         );
         for row in rows {
             let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| row.lock.quantile(share) / 1e3);
-            let bytes = row.memory.map(|bytes| if bytes.is_nan() { "–".to_owned() } else { format!("{bytes:.0}") });
+            let bytes = row
+                .memory
+                .map(|bytes| if bytes.is_nan() { "–".to_owned() } else { format!("{bytes:.0}") });
             println!(
                 "| {} | {} | {:.1} | {:.2}, {:.2} | {} | {:.0} | {} | {} | {p50:.3} / {p99:.2} / {max:.2} |",
                 row.kind.label,
@@ -121,7 +144,8 @@ impl HeldPart {
                 row.taking,
                 row.load[0] * 100.0,
                 row.load[1] * 100.0,
-                row.above(rows).map_or("".to_owned(), |[server, client]| format!("{server:.2}, {client:.2}")),
+                row.above(rows)
+                    .map_or("".to_owned(), |[server, client]| format!("{server:.2}, {client:.2}")),
                 row.requests,
                 bytes.join(", "),
                 row.lost,
@@ -139,7 +163,8 @@ fn word(words: &str, key: &str) -> Result<u64> {
 
 impl HeldRow {
     fn of(kind: Kind, count: usize, taking: f64, memory: [f64; 2], lost: u64, seen: &Seen) -> Self {
-        let load = [seen.server.cpu, seen.client_cpu].map(|nanos| nanos as f64 / SECOND as f64 / seen.seconds());
+        let load = [seen.server.cpu, seen.client_cpu]
+            .map(|nanos| nanos as f64 / SECOND as f64 / seen.seconds());
         let requests = seen.server.commands as f64 / seen.seconds();
         let lock = Spans::of(seen.within().map(|cycle| cycle.granted - cycle.asked));
         Self { kind, count, taking, load, memory, requests, lost, lock }

@@ -52,10 +52,12 @@ impl Usage {
     pub fn read(self) -> Result<Option<Options>> {
         let (mut parts, mut settings) = (Vec::new(), HashMap::new());
         let (mut is_quick, mut only, mut json) = (false, Vec::new(), None);
-        let mut programs = std::env::current_exe()?.parent().context("this program has no directory")?.to_owned();
+        let mut programs =
+            std::env::current_exe()?.parent().context("this program has no directory")?.to_owned();
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
-            let mut value = || args.next().with_context(|| format!("{arg} needs a value. Try: run --help"));
+            let mut value =
+                || args.next().with_context(|| format!("{arg} needs a value. Try: run --help"));
             match arg.as_str() {
                 "--quick" => is_quick = true,
                 "--only" => only = value()?.split(',').map(str::to_owned).collect(),

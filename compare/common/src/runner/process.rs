@@ -78,8 +78,12 @@ impl Process {
 
     fn answer(&mut self, within: Duration) -> Result<String> {
         self.answers.recv_timeout(within).map_err(|error| match error {
-            RecvTimeoutError::Timeout => anyhow::anyhow!("{} did not answer within {within:?}", self.kind.name),
-            RecvTimeoutError::Disconnected => anyhow::anyhow!("{} ended without an answer", self.kind.name),
+            RecvTimeoutError::Timeout => {
+                anyhow::anyhow!("{} did not answer within {within:?}", self.kind.name)
+            }
+            RecvTimeoutError::Disconnected => {
+                anyhow::anyhow!("{} ended without an answer", self.kind.name)
+            }
         })
     }
 
@@ -125,7 +129,9 @@ fn command(kind: Kind, programs: &Path) -> Command {
 /// It has ended.
 pub fn cpu(id: u32) -> Result<u64> {
     let pid = Pid::from_raw(i32::try_from(id)?);
-    let time = clock_getcpuclockid(pid).and_then(nix::time::ClockId::now).context("a process has ended")?;
+    let time = clock_getcpuclockid(pid)
+        .and_then(nix::time::ClockId::now)
+        .context("a process has ended")?;
     Ok(time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_nsec().cast_unsigned())
 }
 

@@ -46,13 +46,23 @@ impl Goal {
     /// Met where the median is this or more.
     pub fn at_least(what: impl Into<String>, result: &Rounds, limit: f64) -> Self {
         let is_met = result.median() >= limit;
-        Self { what: what.into(), result: result.spread(digits(limit)), limit: format!("at least {limit}"), is_met }
+        Self {
+            what: what.into(),
+            result: result.spread(digits(limit)),
+            limit: format!("at least {limit}"),
+            is_met,
+        }
     }
 
     /// Met where the median is this or less.
     pub fn at_most(what: impl Into<String>, result: &Rounds, limit: f64) -> Self {
         let is_met = result.median() <= limit;
-        Self { what: what.into(), result: result.spread(digits(limit)), limit: format!("at most {limit}"), is_met }
+        Self {
+            what: what.into(),
+            result: result.spread(digits(limit)),
+            limit: format!("at most {limit}"),
+            is_met,
+        }
     }
 }
 

@@ -33,11 +33,17 @@ impl Lease {
     }
 }
 
-async fn keep(mut keeper: LeaseKeeper, mut answers: LeaseKeepAliveStream, is_lost: Arc<AtomicBool>) {
+async fn keep(
+    mut keeper: LeaseKeeper,
+    mut answers: LeaseKeepAliveStream,
+    is_lost: Arc<AtomicBool>,
+) {
     loop {
         tokio::time::sleep(BETWEEN).await;
         let asked = keeper.keep_alive().await;
-        if asked.is_err() || !matches!(answers.message().await, Ok(Some(answer)) if answer.ttl() > 0) {
+        if asked.is_err()
+            || !matches!(answers.message().await, Ok(Some(answer)) if answer.ttl() > 0)
+        {
             is_lost.store(true, Ordering::Release);
             return;
         }

@@ -26,7 +26,9 @@ fn obey(kind: &str, url: &str) -> Result<()> {
         "raw" => serve(threads, Raw::connect(url)),
         // The layout is a matter of the URL.
         "lockkeeper" | "lockkeeper-concurrency" => serve(threads, Mutexes::connect(url)),
-        "lockkeeper-sessions" | "lockkeeper-concurrency-sessions" => serve(threads, Sessions::connect(url)),
+        "lockkeeper-sessions" | "lockkeeper-concurrency-sessions" => {
+            serve(threads, Sessions::connect(url))
+        }
         "v3lock" => serve(threads, V3lock::connect(url)),
         _ => bail!("no such kind: {kind}"),
     }

@@ -49,7 +49,11 @@ impl Lock for Key {
         ensure!(awaited, "this client awaits its releases");
         let mine = Compare::create_revision(self.name.as_str(), CompareOp::Equal, created);
         let release = Txn::new().when([mine]).and_then([TxnOp::delete(self.name.as_str(), None)]);
-        ensure!(self.kv.clone().txn(release).await?.succeeded(), "{} was lost before its release", self.name);
+        ensure!(
+            self.kv.clone().txn(release).await?.succeeded(),
+            "{} was lost before its release",
+            self.name
+        );
         Ok(())
     }
 

@@ -16,7 +16,10 @@ pub(crate) struct V3lock {
 impl V3lock {
     pub(crate) async fn connect(addresses: &str) -> Result<Self> {
         let addresses: Vec<_> = addresses.split(',').collect();
-        Ok(Self { client: etcd_client::Client::connect(addresses, None).await?, leases: Mutex::default() })
+        Ok(Self {
+            client: etcd_client::Client::connect(addresses, None).await?,
+            leases: Mutex::default(),
+        })
     }
 }
 
@@ -28,7 +31,11 @@ impl Client for V3lock {
         while leases.len() <= nth {
             leases.push(Lease::grant(&self.client).await?);
         }
-        Ok(Named { locks: self.client.lock_client(), lease: leases[nth].clone(), name: name.to_owned() })
+        Ok(Named {
+            locks: self.client.lock_client(),
+            lease: leases[nth].clone(),
+            name: name.to_owned(),
+        })
     }
 }
 

@@ -39,11 +39,17 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
 impl Row {
     fn of(kind: Kind, seen: &Seen) -> Self {
         let within = |start: u64| {
-            let cycles = seen.cycles.iter().filter(|cycle| (start..start + SECOND).contains(&cycle.granted));
+            let cycles =
+                seen.cycles.iter().filter(|cycle| (start..start + SECOND).contains(&cycle.granted));
             let waits: Vec<u64> = cycles.map(|cycle| cycle.granted - cycle.asked).collect();
             [waits.len() as f64, Spans::of(waits).quantile(0.5)]
         };
-        Self { kind, pairs: seen.cycles.len(), first: within(seen.start), last: within(seen.end - SECOND) }
+        Self {
+            kind,
+            pairs: seen.cycles.len(),
+            first: within(seen.start),
+            last: within(seen.end - SECOND),
+        }
     }
 
     fn line(&self) -> serde_json::Value {
@@ -60,7 +66,10 @@ fn print(rows: &[Row]) {
         "| client | first second: pairs/s, lock p50 µs | pairs | last second: pairs/s, lock p50 µs |\n|---|---|---|---|"
     );
     for Row { kind, pairs, first, last } in rows {
-        println!("| {} | {:.0}, {:.0} | {pairs} | {:.0}, {:.0} |", kind.label, first[0], first[1], last[0], last[1]);
+        println!(
+            "| {} | {:.0}, {:.0} | {pairs} | {:.0}, {:.0} |",
+            kind.label, first[0], first[1], last[0], last[1]
+        );
     }
     println!();
 }
@@ -71,7 +80,11 @@ fn compared(rows: &[Row]) -> Vec<Goal> {
     let goal = |row: &Row| {
         let mut share = Rounds::none();
         share.add(row.last[0] / row.first[0]);
-        Goal::at_least(format!("{}: pairs/s after {} pairs, of those at first", row.kind.label, row.pairs), &share, 0.9)
+        Goal::at_least(
+            format!("{}: pairs/s after {} pairs, of those at first", row.kind.label, row.pairs),
+            &share,
+            0.9,
+        )
     };
     ours.map(goal).collect()
 }

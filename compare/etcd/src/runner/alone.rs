@@ -20,10 +20,15 @@ fn compared(rows: &[AloneRow]) -> Vec<Goal> {
     let mut goals = Vec::new();
     for kind in [LOCKKEEPER, SHARED] {
         let Some(ours) = row(kind) else { continue };
-        goals.push(Goal::at_least(format!("{}: pairs awaited, of raw", kind.label), &ours.share, 0.9));
+        goals.push(Goal::at_least(
+            format!("{}: pairs awaited, of raw", kind.label),
+            &ours.share,
+            0.9,
+        ));
         let peers = PEERS.into_iter().filter_map(row);
         if let Some(best) = peers.max_by(|a, b| a.share.median().total_cmp(&b.share.median())) {
-            let what = format!("{}: pairs awaited, of the best peer's ({})", kind.label, best.kind.label);
+            let what =
+                format!("{}: pairs awaited, of the best peer's ({})", kind.label, best.kind.label);
             goals.push(Goal::at_least(what, &ours.share.over(&best.share), 1.0));
         }
     }

@@ -60,7 +60,9 @@ fn on_this(bench: &mut Bench) -> Result<()> {
         let mut before = ALONE.raw(bench, 1)?;
         for row in &mut rows {
             let spec = row.spec(bench.is_quick);
-            let Some(seen) = bench.attempt(row.kind, |bench| bench.measure(&spec)) else { continue };
+            let Some(seen) = bench.attempt(row.kind, |bench| bench.measure(&spec)) else {
+                continue;
+            };
             let after = ALONE.raw(bench, 1)?;
             row.add(&seen, before.midpoint(after));
             before = after;
@@ -164,8 +166,8 @@ fn print(rows: &[Row], server: &str) {
     for row in rows {
         let how = if row.awaited { "" } else { ", guard dropped" };
         let times = go.map_or("".to_owned(), |go| row.hand_offs.over(&go.hand_offs).spread(1));
-        let [latency, wait] =
-            [&row.latency, &row.wait].map(|pair| format!("{:.2} / {:.2}", pair[0].median(), pair[1].median()));
+        let [latency, wait] = [&row.latency, &row.wait]
+            .map(|pair| format!("{:.2} / {:.2}", pair[0].median(), pair[1].median()));
         println!(
             "| {}{how} | {} | {:.1} % | {} | {times} | {latency} | {wait} | {:.1} | {:.3} | {:.1} | {:.0}, {:.0} | {:.0} | {}, {} |",
             row.kind.label,
@@ -190,9 +192,15 @@ fn compared(rows: &[Row]) -> Vec<Goal> {
     let mut goals = Vec::new();
     let row = |kind| rows.iter().find(|row| row.kind == kind && row.awaited);
     let peers = PEERS.into_iter().filter_map(row);
-    let Some(best) = peers.max_by(|a, b| a.hand_offs.median().total_cmp(&b.hand_offs.median())) else { return goals };
+    let Some(best) = peers.max_by(|a, b| a.hand_offs.median().total_cmp(&b.hand_offs.median()))
+    else {
+        return goals;
+    };
     for ours in [LOCKKEEPER, SHARED].into_iter().filter_map(row) {
-        let what = format!("{}: hand-offs, times those of the fastest peer ({})", ours.kind.label, best.kind.label);
+        let what = format!(
+            "{}: hand-offs, times those of the fastest peer ({})",
+            ours.kind.label, best.kind.label
+        );
         goals.push(Goal::at_least(what, &ours.hand_offs.over(&best.hand_offs), 10.0));
         goals.push(Goal::at_least(format!("{}: Jain's index", ours.kind.label), &ours.jain, 0.99));
     }

@@ -32,9 +32,13 @@ impl Etcd {
     /// With its data in the folder for temporary files, which has to be on a real disk.
     pub(crate) fn start(program: &Path, members: usize) -> Result<Self> {
         let dir = TempDir::new()?;
-        let ports = (0..members).map(|_| Ok([free_port()?, free_port()?])).collect::<Result<Vec<_>>>()?;
-        let cluster: Vec<_> =
-            ports.iter().enumerate().map(|(at, [_, peer])| format!("m{at}=http://127.0.0.1:{peer}")).collect();
+        let ports =
+            (0..members).map(|_| Ok([free_port()?, free_port()?])).collect::<Result<Vec<_>>>()?;
+        let cluster: Vec<_> = ports
+            .iter()
+            .enumerate()
+            .map(|(at, [_, peer])| format!("m{at}=http://127.0.0.1:{peer}"))
+            .collect();
         let spawn = |(at, ports): (usize, &[u16; 2])| {
             Member::spawn(program, &format!("m{at}"), *ports, &cluster.join(","), dir.path())
         };
@@ -56,7 +60,8 @@ impl Etcd {
             }
             let leads = |member: &Member| {
                 keys(member.port).is_ok()
-                    && Metrics::read(member.port).is_ok_and(|metrics| metrics.sum("etcd_server_is_leader") > 0.0)
+                    && Metrics::read(member.port)
+                        .is_ok_and(|metrics| metrics.sum("etcd_server_is_leader") > 0.0)
             };
             if let Some(leader) = self.members.iter().position(leads) {
                 self.members.swap(0, leader);
@@ -70,7 +75,11 @@ impl Etcd {
     }
 
     pub(crate) fn description(&self) -> String {
-        let of = if self.members.len() > 1 { format!(", {} members", self.members.len()) } else { String::new() };
+        let of = if self.members.len() > 1 {
+            format!(", {} members", self.members.len())
+        } else {
+            String::new()
+        };
         format!("etcd {}{of}", self.version)
     }
 
@@ -88,12 +97,15 @@ impl Servers for Etcd {
     /// Raw has one connection, to the leader. The others are told of all members, of whom lockkeeper asks the first, and
     /// peers ask all.
     fn url(&self, kind: Kind) -> String {
-        let all: Vec<_> = self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
+        let all: Vec<_> =
+            self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
         match kind {
             RAW => all[0].clone(),
             // Debian's is among them, which is too old for more than a measurement.
             LOCKKEEPER | SESSIONS => format!("etcd://{}?unsafe=version", all.join(",")),
-            SHARED | SHARED_SESSIONS => format!("etcd://{}?layout=concurrency&unsafe=version", all.join(",")),
+            SHARED | SHARED_SESSIONS => {
+                format!("etcd://{}?layout=concurrency&unsafe=version", all.join(","))
+            }
             _ => all.join(","),
         }
     }
@@ -106,21 +118,37 @@ impl Servers for Etcd {
     /// its log to be on the disk.
     fn counts(&mut self, _kind: Kind) -> Result<Counts> {
         let cpu = self.members.iter().map(|member| cpu(member.child.id())).sum::<Result<u64>>()?;
-        let metrics = self.members.iter().map(|member| Metrics::read(member.port)).collect::<Result<Vec<_>>>()?;
-        let commands = metrics.iter().map(|metrics| metrics.sum("grpc_server_msg_received_total")).sum::<f64>();
+        let metrics = self
+            .members
+            .iter()
+            .map(|member| Metrics::read(member.port))
+            .collect::<Result<Vec<_>>>()?;
+        let commands = metrics
+            .iter()
+            .map(|metrics| metrics.sum("grpc_server_msg_received_total"))
+            .sum::<f64>();
         let waited = metrics[0].sum("etcd_disk_wal_fsync_duration_seconds_sum");
         Ok(Counts { cpu, commands: commands as u64, micros: (waited * 1e6) as u64 })
     }
 }
 
 impl Member {
-    fn spawn(program: &Path, name: &str, [port, peer]: [u16; 2], cluster: &str, dir: &Path) -> Result<Self> {
+    fn spawn(
+        program: &Path,
+        name: &str,
+        [port, peer]: [u16; 2],
+        cluster: &str,
+        dir: &Path,
+    ) -> Result<Self> {
         let mut command = ending_with_us(program, None);
         // It takes options from there too.
-        for (variable, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD_")) {
+        for (variable, _) in
+            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD_"))
+        {
             command.env_remove(variable);
         }
-        let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer}"));
+        let (client, peer) =
+            (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer}"));
         command.arg(format!("--name={name}"));
         command.arg(format!("--data-dir={}", dir.join(name).display()));
         command.arg(format!("--listen-client-urls={client}"));
@@ -129,7 +157,8 @@ impl Member {
         command.arg(format!("--initial-advertise-peer-urls={peer}"));
         command.arg(format!("--initial-cluster={cluster}"));
         command.arg("--log-level=error").stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+        let child =
+            command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
         Ok(Self { child, port })
     }
 }

@@ -10,7 +10,8 @@ use crate::kinds::{GO, LOCKKEEPER, SHARED};
 const MANY: usize = 10_000;
 
 /// Nothing that is held is the load itself, which is lockkeeper's or Go's.
-const COUNTS: [(Kind, &[usize]); 3] = [(LOCKKEEPER, &[0, MANY]), (SHARED, &[0, MANY]), (GO, &[0, MANY])];
+const COUNTS: [(Kind, &[usize]); 3] =
+    [(LOCKKEEPER, &[0, MANY]), (SHARED, &[0, MANY]), (GO, &[0, MANY])];
 const QUICK: [(Kind, &[usize]); 2] = [(LOCKKEEPER, &[0, MANY]), (GO, &[MANY])];
 
 const HELD: HeldPart = HeldPart { requests: "messages", every: 5, measured: 24, goals: compared };
@@ -23,7 +24,11 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
 fn compared(rows: &[HeldRow]) -> Vec<Goal> {
     let ours = rows.iter().filter(|row| row.kind.is_lockkeeper() && row.count == MANY);
     let goal = |row: &HeldRow| {
-        Goal::at_most(format!("{}: {MANY} locks: lost", row.kind.label), &HeldRow::once(row.lost as f64), 0.0)
+        Goal::at_most(
+            format!("{}: {MANY} locks: lost", row.kind.label),
+            &HeldRow::once(row.lost as f64),
+            0.0,
+        )
     };
     ours.map(goal).collect()
 }

@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn figures_are_summed_over_their_labels_and_over_no_other_name() {
-        let metrics = Metrics("# HELP a\na{x=\"1\"} 2\na{x=\"2 3\"} 1e+01\nab 7\nc 0.5\n".to_owned());
+        let metrics =
+            Metrics("# HELP a\na{x=\"1\"} 2\na{x=\"2 3\"} 1e+01\nab 7\nc 0.5\n".to_owned());
         assert_eq!([metrics.sum("a"), metrics.sum("c"), metrics.sum("d")], [12.0, 0.5, 0.0]);
     }
 }

@@ -6,7 +6,8 @@ pub(crate) const RAW: Kind = Kind::new("raw", "raw transactions", Program::Rust)
 pub(crate) const LOCKKEEPER: Kind = Kind::new("lockkeeper", "**lockkeeper**", Program::Rust);
 pub(crate) const SHARED: Kind =
     Kind::new("lockkeeper-concurrency", "**lockkeeper**, `layout=concurrency`", Program::Rust);
-pub(crate) const SESSIONS: Kind = Kind::new("lockkeeper-sessions", "**lockkeeper**, a session for each", Program::Rust);
+pub(crate) const SESSIONS: Kind =
+    Kind::new("lockkeeper-sessions", "**lockkeeper**, a session for each", Program::Rust);
 pub(crate) const SHARED_SESSIONS: Kind = Kind::new(
     "lockkeeper-concurrency-sessions",
     "**lockkeeper**, `layout=concurrency`, a session for each",

@@ -62,7 +62,10 @@ fn main() -> Result<()> {
 
 fn members(options: &Options) -> Result<usize> {
     let Some(value) = options.settings.get("--members") else { return Ok(1) };
-    let members = value.parse().ok().with_context(|| format!("--members {value} is no number. Try: --members 3"))?;
+    let members = value
+        .parse()
+        .ok()
+        .with_context(|| format!("--members {value} is no number. Try: --members 3"))?;
     ensure!((1..=7).contains(&members), "--members {value} is too many or none. Try: --members 3");
     Ok(members)
 }

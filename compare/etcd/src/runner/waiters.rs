@@ -74,7 +74,8 @@ fn measure(bench: &mut Bench, kind: Kind) -> Result<Row> {
     answer(bench, &hold)?;
     let (keys, cpu) = (bench.servers.keys()?, bench.servers.counts(kind)?.cpu);
     let client_cpu = bench.fleet(kind, 1)?[0].cpu()?;
-    bench.fleet(kind, 1)?[0].order(&Order::Go(go(format!("{lock}-0"), trace.display().to_string())))?;
+    bench.fleet(kind, 1)?[0]
+        .order(&Order::Go(go(format!("{lock}-0"), trace.display().to_string())))?;
     // Within a session lockkeeper keeps a line of its own.
     let in_line = until_come(bench, keys, if kind == LOCKKEEPER { 1 } else { WAITERS as u64 })?;
     let released = nanos();
@@ -97,7 +98,19 @@ fn go(lock: String, trace: String) -> Go {
     let (clients, tasks, most) = (1, WAITERS, 1);
     // Nobody comes so late.
     let end = nanos() + patience;
-    Go { lock, own: false, clients, tasks, awaited: true, hold: 0, every: 0, most, end, patience, trace }
+    Go {
+        lock,
+        own: false,
+        clients,
+        tasks,
+        awaited: true,
+        hold: 0,
+        every: 0,
+        most,
+        end,
+        patience,
+        trace,
+    }
 }
 
 /// Waits until there are so many keys more.
@@ -140,7 +153,9 @@ fn print(rows: &[Row]) {
         "| client | keys in line, after s | all served after s | without the lock | hand-off p50 / p99 ms | overlaps \
          | server, client: ms a waiter |\n|---|---|---|---|---|---|---|"
     );
-    for Row { kind, in_line, served, seconds, hand_off: [p50, p99], overlaps, server, client } in rows {
+    for Row { kind, in_line, served, seconds, hand_off: [p50, p99], overlaps, server, client } in
+        rows
+    {
         println!(
             "| {} | {}, {:.1} | {seconds:.2} | {} | {p50:.2} / {p99:.2} | {overlaps} | {server:.1}, {client:.1} |",
             kind.label,

@@ -20,15 +20,18 @@ impl Postgres {
             .strip_prefix("postgres://")
             .and_then(|rest| rest.split_once('@'))
             .context("the URL has to be postgres://USER@HOST:PORT")?;
-        let socket = TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
+        let socket =
+            TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
         socket.set_nodelay(true)?;
-        let mut client = Self { reader: BufReader::new(socket), lock: Vec::new(), unlock: Vec::new() };
+        let mut client =
+            Self { reader: BufReader::new(socket), lock: Vec::new(), unlock: Vec::new() };
         let version = 196_608_u32.to_be_bytes();
         let words = format!("user\0{user}\0database\0postgres\0\0");
         client.send(&framed(None, &[&version[..], words.as_bytes()].concat()))?;
         client.settled()?;
         for (name, function) in [("l", "pg_advisory_lock"), ("u", "pg_advisory_unlock")] {
-            let parse = framed(Some(b'P'), format!("{name}\0SELECT {function}($1::int8)\0\0\0").as_bytes());
+            let parse =
+                framed(Some(b'P'), format!("{name}\0SELECT {function}($1::int8)\0\0\0").as_bytes());
             client.send(&[parse, framed(Some(b'S'), b"")].concat())?;
             client.settled()?;
         }
@@ -49,7 +52,9 @@ impl Postgres {
             self.reader.read_exact(&mut body)?;
             match kind {
                 b'Z' => return Ok(()),
-                b'E' => bail!("the server said {}", String::from_utf8_lossy(&body).replace('\0', " ")),
+                b'E' => {
+                    bail!("the server said {}", String::from_utf8_lossy(&body).replace('\0', " "))
+                }
                 b'R' => ensure!(body == [0; 4], "the server asks for a password"),
                 _ => {}
             }
@@ -67,13 +72,16 @@ fn framed(kind: Option<u8>, body: &[u8]) -> Vec<u8> {
 fn call(statement: &str, key: i64) -> Vec<u8> {
     let key = key.to_be_bytes();
     // No portal's name; one format (binary); one value of eight bytes; answers as text.
-    let bind = [&[0], statement.as_bytes(), &[0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 8], &key[..], &[0, 0]].concat();
+    let bind = [&[0], statement.as_bytes(), &[0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 8], &key[..], &[0, 0]]
+        .concat();
     [framed(Some(b'B'), &bind), framed(Some(b'E'), &[0; 5]), framed(Some(b'S'), b"")].concat()
 }
 
 impl Pair for Postgres {
     fn name(&mut self, name: &str) -> Result<()> {
-        let key = name.bytes().fold(0_i64, |key, byte| key.wrapping_mul(31).wrapping_add(i64::from(byte)));
+        let key = name
+            .bytes()
+            .fold(0_i64, |key, byte| key.wrapping_mul(31).wrapping_add(i64::from(byte)));
         self.lock = call("l", key);
         self.unlock = call("u", key);
         Ok(())

@@ -5,8 +5,7 @@ use anyhow::Result;
 use crate::blocking::Requests;
 use crate::resp::{Connection, Reply, pack};
 
-const RELEASE: &str =
-    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
+const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
 pub(crate) struct Raw;
 

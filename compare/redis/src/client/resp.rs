@@ -22,7 +22,8 @@ impl Connection {
     /// To `redis://HOST:PORT`.
     pub(crate) fn open(url: &str) -> Result<Self> {
         let address = address(url)?;
-        let socket = TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
+        let socket =
+            TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
         socket.set_nodelay(true)?;
         Ok(Self { reader: BufReader::new(socket), line: Vec::new() })
     }
@@ -46,7 +47,9 @@ impl Connection {
                 text.truncate(text.len() - 2);
                 Ok(Reply::Text(text))
             }
-            b'*' => (0..number(rest)?).map(|_| self.reply()).collect::<Result<_>>().map(Reply::Array),
+            b'*' => {
+                (0..number(rest)?).map(|_| self.reply()).collect::<Result<_>>().map(Reply::Array)
+            }
             _ => bail!("the server said {}", String::from_utf8_lossy(line)),
         }
     }

@@ -31,12 +31,16 @@ impl Requests for Scripts {
         })?;
         let received = tap.received.lock().unwrap_or_else(PoisonError::into_inner);
         let about = |request: &&[u8]| {
-            contains(request, b"\r\nEVALSHA\r\n") && contains(request, format!("{{{name}}}\r\n").as_bytes())
+            contains(request, b"\r\nEVALSHA\r\n")
+                && contains(request, format!("{{{name}}}\r\n").as_bytes())
         };
         let requests: Vec<&[u8]> = requests(&received).into_iter().filter(about).collect();
         match requests[..] {
             [claim, release] => Ok([claim.to_vec(), release.to_vec()]),
-            _ => bail!("lockkeeper sent {} requests to take and release a lock, not 2", requests.len()),
+            _ => bail!(
+                "lockkeeper sent {} requests to take and release a lock, not 2",
+                requests.len()
+            ),
         }
     }
 
@@ -74,7 +78,8 @@ impl Tap {
 
 fn pass(client: &TcpStream, server: &str, log: &Arc<Mutex<Vec<u8>>>) -> Result<()> {
     let server = TcpStream::connect(server).context("the server has gone")?;
-    let (mut client, mut from_server, mut to_client) = (client.try_clone()?, server.try_clone()?, client.try_clone()?);
+    let (mut client, mut from_server, mut to_client) =
+        (client.try_clone()?, server.try_clone()?, client.try_clone()?);
     std::thread::spawn(move || std::io::copy(&mut from_server, &mut to_client));
     let log = log.clone();
     std::thread::spawn(move || {

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::Bench;
 use crate::kinds::{
-    FAIR, FENCED, LOCKKEEPER, POSTGRES, REDIS_PY, REDIS_PY_OFTEN, REDSYNC, REDSYNC_OFTEN, RLOCK, RSLOCK, RSLOCK_OFTEN,
-    RUEIDISLOCK,
+    FAIR, FENCED, LOCKKEEPER, POSTGRES, REDIS_PY, REDIS_PY_OFTEN, REDSYNC, REDSYNC_OFTEN, RLOCK,
+    RSLOCK, RSLOCK_OFTEN, RUEIDISLOCK,
 };
 
 const KINDS: [Kind; 13] = [
@@ -56,7 +56,9 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
             for (hold, rows) in &mut settings {
                 for row in rows {
                     let spec = row.spec(clients, *hold, bench.is_quick);
-                    let Some(seen) = bench.attempt(row.kind, |bench| bench.measure(&spec)) else { continue };
+                    let Some(seen) = bench.attempt(row.kind, |bench| bench.measure(&spec)) else {
+                        continue;
+                    };
                     row.add(&seen, clients);
                     bench.report.add(&row.line(round, clients, *hold, seen.seconds()))?;
                 }
@@ -96,7 +98,8 @@ fn warm_up(bench: &mut Bench, clients: usize, settings: &[(u64, Vec<Row>)]) {
                 (false, false, _) => 200,
                 (_, true, _) => 0,
             };
-            let spec = Spec { measured: measured * MILLI, ..row.spec(clients, *hold, bench.is_quick) };
+            let spec =
+                Spec { measured: measured * MILLI, ..row.spec(clients, *hold, bench.is_quick) };
             bench.attempt(row.kind, |bench| match measured {
                 0 => bench.fleet(row.kind, clients).map(|_| ()),
                 _ => bench.measure(&spec).map(|_| ()),
@@ -107,7 +110,8 @@ fn warm_up(bench: &mut Bench, clients: usize, settings: &[(u64, Vec<Row>)]) {
 
 impl Row {
     fn new(kind: Kind, awaited: bool) -> Self {
-        let [hand_offs, share, p50, p99, longest, jain, commands, server, server_load] = [const { Rounds::none() }; 9];
+        let [hand_offs, share, p50, p99, longest, jain, commands, server, server_load] =
+            [const { Rounds::none() }; 9];
         Self {
             kind,
             awaited,
@@ -128,7 +132,15 @@ impl Row {
     fn spec(&self, clients: usize, hold: u64, is_quick: bool) -> Spec {
         let (warm, measured) = if is_quick { (200, 500) } else { (300, 1200) };
         let Self { kind, awaited, .. } = *self;
-        Spec { clients, awaited, hold, own: false, warm: warm * MILLI, measured: measured * MILLI, ..Spec::of(kind) }
+        Spec {
+            clients,
+            awaited,
+            hold,
+            own: false,
+            warm: warm * MILLI,
+            measured: measured * MILLI,
+            ..Spec::of(kind)
+        }
     }
 
     fn add(&mut self, seen: &Seen, clients: usize) {
@@ -170,8 +182,13 @@ fn print(rows: &[Row], clients: usize, hold: u64) {
     let fair = rows.iter().find(|row| row.kind == FAIR);
     for row in rows {
         let how = if row.awaited { "" } else { ", guard dropped" };
-        let times = fair.map_or("".to_owned(), |fair| row.hand_offs.over(&fair.hand_offs).spread(2));
-        let commands = if row.kind == POSTGRES { "".to_owned() } else { format!("{:.1}", row.commands.median()) };
+        let times =
+            fair.map_or("".to_owned(), |fair| row.hand_offs.over(&fair.hand_offs).spread(2));
+        let commands = if row.kind == POSTGRES {
+            "".to_owned()
+        } else {
+            format!("{:.1}", row.commands.median())
+        };
         println!(
             "| {}{how} | {:.0} | {:.1} % | {times} | {:.2} / {:.2} | {:.1} | {:.3} | {commands} | {:.0} | {:.0} | {}, {} |",
             row.kind.label,

@@ -8,8 +8,11 @@ use crate::Bench;
 use crate::kinds::{LOCKKEEPER, RLOCK, RUEIDISLOCK};
 
 /// How many locks; the first is the load of those who measure alone. rueidislock renews each by itself.
-const COUNTS: [(Kind, &[usize]); 3] =
-    [(LOCKKEEPER, &[0, 10_000, 100_000]), (RLOCK, &[0, 10_000, 100_000]), (RUEIDISLOCK, &[0, 10_000])];
+const COUNTS: [(Kind, &[usize]); 3] = [
+    (LOCKKEEPER, &[0, 10_000, 100_000]),
+    (RLOCK, &[0, 10_000, 100_000]),
+    (RUEIDISLOCK, &[0, 10_000]),
+];
 
 const HELD: HeldPart = HeldPart { requests: "commands", every: 1, measured: 60, goals: compared };
 
@@ -19,10 +22,20 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
 
 fn compared(rows: &[HeldRow]) -> Vec<Goal> {
     let ours = rows.iter().find(|row| row.kind == LOCKKEEPER && row.count == 100_000);
-    let Some((row, [_, client])) = ours.and_then(|row| Some((row, row.above(rows)?))) else { return Vec::new() };
+    let Some((row, [_, client])) = ours.and_then(|row| Some((row, row.above(rows)?))) else {
+        return Vec::new();
+    };
     vec![
-        Goal::at_most("100 000 locks: client, % of a core above the load itself", &HeldRow::once(client), 1.0),
+        Goal::at_most(
+            "100 000 locks: client, % of a core above the load itself",
+            &HeldRow::once(client),
+            1.0,
+        ),
         Goal::at_most("100 000 locks: locks lost", &HeldRow::once(row.lost as f64), 0.0),
-        Goal::at_most("100 000 locks: the other lock, slowest, ms", &HeldRow::once(row.lock.quantile(1.0) / 1e3), 3.0),
+        Goal::at_most(
+            "100 000 locks: the other lock, slowest, ms",
+            &HeldRow::once(row.lock.quantile(1.0) / 1e3),
+            3.0,
+        ),
     ]
 }

@@ -29,7 +29,11 @@ impl Postgres {
             .arg(&data)
             .output()
             .context("cannot run initdb")?;
-        ensure!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
+        ensure!(
+            output.status.success(),
+            "initdb failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let port = free_port()?;
         let child = ending_with_us(&programs.join("postgres"), user)
             .args([
@@ -72,7 +76,8 @@ impl Postgres {
     /// The processor time of the server with its processes, one for each client, in nanoseconds.
     pub(crate) fn cpu(&self) -> Result<u64> {
         let id = self.child.id();
-        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        let children =
+            fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
         let ids = children.split_whitespace().filter_map(|id| id.parse().ok());
         Ok(cpu(id)? + ids.filter_map(|id| cpu(id).ok()).sum::<u64>())
     }
@@ -91,7 +96,9 @@ impl Drop for Postgres {
 
 /// Where the newest version has its programs.
 fn programs() -> Option<PathBuf> {
-    let versions = fs::read_dir("/usr/lib/postgresql").ok()?.filter_map(|entry| Some(entry.ok()?.path().join("bin")));
+    let versions = fs::read_dir("/usr/lib/postgresql")
+        .ok()?
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin")));
     versions.filter(|bin| bin.join("initdb").exists() && bin.join("postgres").exists()).max()
 }
 
@@ -99,7 +106,11 @@ fn programs() -> Option<PathBuf> {
 fn own(dir: &Path, data: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(dir, fs::Permissions::from_mode(0o711))?;
-    let status = Command::new("chown").arg("postgres:postgres").arg(data).status().context("cannot run chown")?;
+    let status = Command::new("chown")
+        .arg("postgres:postgres")
+        .arg(data)
+        .status()
+        .context("cannot run chown")?;
     ensure!(status.success(), "there is no user postgres");
     Ok(())
 }

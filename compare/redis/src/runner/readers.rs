@@ -24,7 +24,12 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     let mut rows = Vec::new();
     for kind in [LOCKKEEPER_READ, REDISSON_READ] {
         if bench.has(kind) {
-            rows.extend([0, OTHERS].map(|others| Row { kind, others, script: Rounds::none(), rate: Rounds::none() }));
+            rows.extend([0, OTHERS].map(|others| Row {
+                kind,
+                others,
+                script: Rounds::none(),
+                rate: Rounds::none(),
+            }));
         }
     }
     let rounds = if bench.is_quick { 1 } else { 5 };
@@ -36,8 +41,13 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     rows.retain(|row| bench.has(row.kind));
     print(&rows);
     let ours = rows.iter().find(|row| row.kind == LOCKKEEPER_READ && row.others == OTHERS);
-    let goal =
-        ours.map(|row| Goal::at_most("time of the scripts for a read pair among 100 readers, µs", &row.script, 20.0));
+    let goal = ours.map(|row| {
+        Goal::at_most(
+            "time of the scripts for a read pair among 100 readers, µs",
+            &row.script,
+            20.0,
+        )
+    });
     goals(&Vec::from_iter(goal));
     Ok(())
 }
@@ -47,7 +57,11 @@ impl Row {
         let Self { kind, others, .. } = *self;
         let lock = bench.fresh_lock();
         if others > 0 {
-            bench.tell(kind, &Order::Hold(Hold { lock: lock.clone(), count: others }), TIME_LIMIT)?;
+            bench.tell(
+                kind,
+                &Order::Hold(Hold { lock: lock.clone(), count: others }),
+                TIME_LIMIT,
+            )?;
         }
         let spec = Spec { own: false, measured: 400 * MILLI, ..Spec::of(kind) };
         let seen = bench.measure_on(&spec, lock)?;
@@ -66,7 +80,9 @@ impl Row {
 
 fn print(rows: &[Row]) {
     println!("### Read locks, one client\n");
-    println!("| client | other readers | time of the scripts for a pair, µs | pairs/s |\n|---|---|---|---|");
+    println!(
+        "| client | other readers | time of the scripts for a pair, µs | pairs/s |\n|---|---|---|---|"
+    );
     for Row { kind, others, script, rate } in rows {
         println!("| {} | {others} | {} | {:.0} |", kind.label, script.spread(1), rate.median());
     }

@@ -21,7 +21,17 @@ impl Redis {
     pub(crate) fn start(dir: &Path) -> Result<Self> {
         let port = free_port()?;
         let mut child = ending_with_us("redis-server".as_ref(), None)
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
+            .args([
+                "--port",
+                &port.to_string(),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--dir",
+            ])
             .arg(dir)
             .stdout(Stdio::null())
             .spawn()
@@ -46,19 +56,26 @@ impl Redis {
 
     /// The memory that its data take, in bytes.
     pub(crate) fn memory(&mut self) -> Result<u64> {
-        field(&self.info("memory")?, "used_memory").context("INFO has no used_memory")?.parse().map_err(Into::into)
+        field(&self.info("memory")?, "used_memory")
+            .context("INFO has no used_memory")?
+            .parse()
+            .map_err(Into::into)
     }
 
     pub(crate) fn counts(&mut self, kind: Kind) -> Result<Counts> {
         let mut counts = Counts { cpu: cpu(self.child.id())?, ..Counts::default() };
         // cmdstat_evalsha:calls=2,usec=9,usec_per_call=4.50,rejected_calls=0,failed_calls=0
         for line in self.info("commandstats")?.lines() {
-            let Some((name, figures)) = line.strip_prefix("cmdstat_").and_then(|line| line.split_once(':')) else {
+            let Some((name, figures)) =
+                line.strip_prefix("cmdstat_").and_then(|line| line.split_once(':'))
+            else {
                 continue;
             };
             if sends(kind, name) {
                 let figure = |key: &str| {
-                    figures.split(',').find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse::<u64>().ok())
+                    figures.split(',').find_map(|word| {
+                        word.strip_prefix(key)?.strip_prefix('=')?.parse::<u64>().ok()
+                    })
                 };
                 counts.commands += figure("calls").unwrap_or(0);
                 counts.micros += figure("usec").unwrap_or(0);
@@ -85,11 +102,15 @@ fn connect(port: u16, child: &mut Child) -> Result<Connection> {
     loop {
         match client.get_connection() {
             Ok(connection) => return Ok(connection),
-            Err(error) if Instant::now() > limit => bail!("redis-server cannot be reached: {error}"),
+            Err(error) if Instant::now() > limit => {
+                bail!("redis-server cannot be reached: {error}")
+            }
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
         if let Some(status) = child.try_wait()? {
-            bail!("redis-server ended with {status}. Try: redis-server --version, setpriv --version");
+            bail!(
+                "redis-server ended with {status}. Try: redis-server --version, setpriv --version"
+            );
         }
     }
 }

@@ -29,7 +29,10 @@ pub struct Control {
 
 impl Control {
     pub(super) fn new(address: SocketAddr) -> Self {
-        let settings = Agent::config_builder().timeout_global(Some(REQUEST)).http_status_as_error(false).proxy(None);
+        let settings = Agent::config_builder()
+            .timeout_global(Some(REQUEST))
+            .http_status_as_error(false)
+            .proxy(None);
         Self { agent: settings.build().into(), address, login: None }
     }
 
@@ -69,7 +72,12 @@ impl Control {
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
-    pub fn put_with_lease(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, lease: i64) -> Result<i64> {
+    pub fn put_with_lease(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        lease: i64,
+    ) -> Result<i64> {
         let body = json!({ "key": text(key), "value": text(value), "lease": lease.to_string() });
         revision(&self.call("kv/put", &body)?)
     }
@@ -87,7 +95,8 @@ impl Control {
     /// # Errors
     /// As for [`keys`](Self::keys).
     pub fn delete_all(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
-        let body = json!({ "key": text(prefix.as_ref()), "range_end": text(end_of(prefix.as_ref())) });
+        let body =
+            json!({ "key": text(prefix.as_ref()), "range_end": text(end_of(prefix.as_ref())) });
         self.call("kv/deleterange", &body).map(|_| ())
     }
 
@@ -139,7 +148,8 @@ impl Control {
     /// # Errors
     /// As for [`keys`](Self::keys).
     pub fn lease_keys(&self, lease: i64) -> Result<Vec<Vec<u8>>> {
-        let answer = self.call("lease/timetolive", &json!({ "ID": lease.to_string(), "keys": true }))?;
+        let answer =
+            self.call("lease/timetolive", &json!({ "ID": lease.to_string(), "keys": true }))?;
         list(&answer["keys"]).map(bytes).collect()
     }
 
@@ -194,15 +204,21 @@ impl Control {
     /// As for [`keys`](Self::keys).
     pub fn call(&self, path: &str, body: &Value) -> Result<Value> {
         let Some((name, password)) = &self.login else { return self.send(path, body, None) };
-        let token = self.send("auth/authenticate", &json!({ "name": name, "password": password }), None)?;
+        let token =
+            self.send("auth/authenticate", &json!({ "name": name, "password": password }), None)?;
         self.send(path, body, token["token"].as_str())
     }
 
     /// The member's own id, and the id of its leader, if any.
     pub(super) fn leader(&self) -> Result<(u64, Option<u64>)> {
         let answer = self.call("maintenance/status", &json!({}))?;
-        let id = |value: &Value| value.as_str().and_then(|id| id.parse::<u64>().ok()).filter(|id| *id > 0);
-        Ok((id(&answer["header"]["member_id"]).context("a member without a number")?, id(&answer["leader"])))
+        let id = |value: &Value| {
+            value.as_str().and_then(|id| id.parse::<u64>().ok()).filter(|id| *id > 0)
+        };
+        Ok((
+            id(&answer["header"]["member_id"]).context("a member without a number")?,
+            id(&answer["leader"]),
+        ))
     }
 
     /// Makes clients log in as one of these users from now on.
@@ -213,8 +229,7 @@ impl Control {
         for User { name, password, prefix } in users {
             // An empty prefix means all keys. The range needs a first key, which is a zero byte.
             let first = if prefix.is_empty() { "\0" } else { prefix };
-            let keys =
-                json!({ "permType": "READWRITE", "key": text(first), "range_end": text(end_of(prefix.as_bytes())) });
+            let keys = json!({ "permType": "READWRITE", "key": text(first), "range_end": text(end_of(prefix.as_bytes())) });
             self.call("auth/role/add", &json!({ "name": name }))?;
             self.call("auth/role/grant", &json!({ "name": name, "perm": keys }))?;
             self.call("auth/user/add", &json!({ "name": name, "password": password }))?;
@@ -230,7 +245,10 @@ impl Control {
     fn range(&self, key: &[u8], end: &[u8], serializable: bool) -> Result<Value> {
         // An empty key cannot be the first key of a range either.
         let key = if key.is_empty() { b"\0" } else { key };
-        self.call("kv/range", &json!({ "key": text(key), "range_end": text(end), "serializable": serializable }))
+        self.call(
+            "kv/range",
+            &json!({ "key": text(key), "range_end": text(end), "serializable": serializable }),
+        )
     }
 
     fn send(&self, path: &str, body: &Value, token: Option<&str>) -> Result<Value> {

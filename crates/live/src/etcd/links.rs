@@ -42,7 +42,11 @@ pub(super) struct Links {
 
 impl Links {
     pub(super) fn new(members: usize) -> Self {
-        Self { cut: watch::Sender::new(vec![false; members]), processes: Arc::default(), accepting: Vec::new() }
+        Self {
+            cut: watch::Sender::new(vec![false; members]),
+            processes: Arc::default(),
+            accepting: Vec::new(),
+        }
     }
 
     /// Opens a port that leads to a member.
@@ -55,7 +59,12 @@ impl Links {
             // The caller may be in a runtime of its own, and cannot wait here.
             let _inside = runtime.enter();
             let listener = TcpListener::from_std(listener)?;
-            let end = End { member, listens, cut: self.cut.subscribe(), processes: Arc::clone(&self.processes) };
+            let end = End {
+                member,
+                listens,
+                cut: self.cut.subscribe(),
+                processes: Arc::clone(&self.processes),
+            };
             self.accepting.push(runtime.spawn(end.serve(listener)));
             return Ok(address);
         }
@@ -117,13 +126,19 @@ async fn join(one: TcpStream, other: TcpStream, cut: &Cut, ends: [usize; 2]) {
     let _ = one.set_nodelay(true).and(other.set_nodelay(true));
     let ((from_one, to_one), (from_other, to_other)) = (one.into_split(), other.into_split());
     // Each direction ends by itself, and the connection ends with both directions.
-    tokio::join!(carry(from_one, to_other, cut.clone(), ends), carry(from_other, to_one, cut.clone(), ends));
+    tokio::join!(
+        carry(from_one, to_other, cut.clone(), ends),
+        carry(from_other, to_one, cut.clone(), ends)
+    );
 }
 
 async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut cut: Cut, ends: [usize; 2]) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(length) = from.read(&mut buffer).await {
-        if pass(&mut cut, ends).await.is_none() || length == 0 || to.write_all(&buffer[..length]).await.is_err() {
+        if pass(&mut cut, ends).await.is_none()
+            || length == 0
+            || to.write_all(&buffer[..length]).await.is_err()
+        {
             break;
         }
     }
@@ -152,7 +167,8 @@ async fn whose(address: SocketAddr, processes: &Mutex<Vec<u32>>) -> Option<usize
 /// table is long on a busy machine, the system reads it slowly, and a killed member leaves hundreds
 /// of connections to look up.
 async fn table(after: Instant) -> Option<Arc<str>> {
-    static LAST: tokio::sync::Mutex<Option<(Instant, Arc<str>)>> = tokio::sync::Mutex::const_new(None);
+    static LAST: tokio::sync::Mutex<Option<(Instant, Arc<str>)>> =
+        tokio::sync::Mutex::const_new(None);
     let mut last = LAST.lock().await;
     if let Some((began, table)) = &*last
         && *began >= after
@@ -169,7 +185,8 @@ async fn table(after: Instant) -> Option<Arc<str>> {
 /// The name that the system has for the socket with this address.
 fn socket(table: &str, address: SocketAddr) -> Option<String> {
     let SocketAddr::V4(address) = address else { return None };
-    let local = format!(": {:08X}:{:04X} ", u32::from_ne_bytes(address.ip().octets()), address.port());
+    let local =
+        format!(": {:08X}:{:04X} ", u32::from_ne_bytes(address.ip().octets()), address.port());
     let row = &table[table.find(&local)?..];
     // The first word is the colon after the number of the row.
     Some(format!("socket:[{}]", row.split_whitespace().nth(9)?))
@@ -177,5 +194,7 @@ fn socket(table: &str, address: SocketAddr) -> Option<String> {
 
 fn has(process: u32, socket: &str) -> bool {
     let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else { return false };
-    files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|name| name == Path::new(socket)))
+    files
+        .flatten()
+        .any(|file| fs::read_link(file.path()).is_ok_and(|name| name == Path::new(socket)))
 }

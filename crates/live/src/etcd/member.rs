@@ -14,8 +14,11 @@ use crate::port;
 use crate::process::Process;
 use crate::program::{Program, etcd_binary, interop_binary};
 
-const DEBIAN: Program =
-    Program { binary: "etcd", packages: "etcd-server", variable: Some("LOCKKEEPER_LIVE_ETCD_DEBIAN") };
+const DEBIAN: Program = Program {
+    binary: "etcd",
+    packages: "etcd-server",
+    variable: Some("LOCKKEEPER_LIVE_ETCD_DEBIAN"),
+};
 
 /// The addresses of a member, which may not run.
 #[derive(Debug)]
@@ -41,7 +44,8 @@ pub(super) struct Member {
 impl MemberSpec {
     pub(super) fn new(number: usize) -> Result<Self> {
         let (port, control, folder) = (port::free()?, port::free()?, nursery()?.folder("etcd")?);
-        let mut spec = Self { name: format!("m{number}"), folder, port, control, peer: ([0; 4], 0).into() };
+        let mut spec =
+            Self { name: format!("m{number}"), folder, port, control, peer: ([0; 4], 0).into() };
         spec.peer = spec.listens_for_peers();
         Ok(spec)
     }
@@ -65,13 +69,18 @@ impl MemberSpec {
         };
         let mut command = Command::new(binary);
         // etcd also takes options from the environment.
-        env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD_")).for_each(|(name, _)| {
-            command.env_remove(name);
-        });
+        env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD_")).for_each(
+            |(name, _)| {
+                command.env_remove(name);
+            },
+        );
         let (scheme, address) = (settings.scheme(), self.address());
         command.arg(format!("--name={}", self.name));
         command.arg(format!("--data-dir={}", self.folder.join("data").display()));
-        command.arg(format!("--listen-client-urls={scheme}://{address},http://{}", local(self.control)));
+        command.arg(format!(
+            "--listen-client-urls={scheme}://{address},http://{}",
+            local(self.control)
+        ));
         command.arg(format!("--advertise-client-urls={scheme}://{address}"));
         command.arg(format!("--listen-peer-urls=http://{}", self.listens_for_peers()));
         command.arg(format!("--initial-advertise-peer-urls=http://{}", self.peer));

@@ -103,7 +103,9 @@ impl Etcd {
     /// # Errors
     /// If there is no other leader within 180 s.
     pub fn wait_for_other_leader(&self, old: usize) -> Result<usize> {
-        eventually("etcd has another leader", || Ok(self.leader_now().filter(|leader| *leader != old)))
+        eventually("etcd has another leader", || {
+            Ok(self.leader_now().filter(|leader| *leader != old))
+        })
     }
 
     /// `SIGSTOP`: the member stops, and its connections stay open.
@@ -137,7 +139,10 @@ impl Etcd {
     /// # Errors
     /// If the member is the only one.
     pub fn isolate(&self, member: usize) -> Result<()> {
-        self.links.as_ref().context("the only member of an etcd has nobody to be cut off from")?.set(member, true);
+        self.links
+            .as_ref()
+            .context("the only member of an etcd has nobody to be cut off from")?
+            .set(member, true);
         Ok(())
     }
 
@@ -156,7 +161,11 @@ impl Etcd {
         self.kill(member)?;
         self.respawn(member)?;
         let at_hand = (0..self.members.len()).filter(|member| self.is_at_hand(*member)).count();
-        if self.is_at_hand(member) && at_hand > self.members.len() / 2 { self.wait_until_up(member) } else { Ok(()) }
+        if self.is_at_hand(member) && at_hand > self.members.len() / 2 {
+            self.wait_until_up(member)
+        } else {
+            Ok(())
+        }
     }
 
     /// Starts all members again. For a moment no member runs.
@@ -175,12 +184,16 @@ impl Etcd {
             let mut etcd = Self::spawn(settings)?;
             match etcd.wait_until_all_up() {
                 Ok(()) => {}
-                Err(_) if etcd.members.iter().any(|member| is_taken(&member.process.log())) => continue,
+                Err(_) if etcd.members.iter().any(|member| is_taken(&member.process.log())) => {
+                    continue;
+                }
                 Err(error) => return Err(error),
             }
             if !settings.users.is_empty() {
                 etcd.control().admit_only(&settings.users)?;
-                etcd.members.iter_mut().for_each(|member| member.control = member.control.as_root());
+                etcd.members
+                    .iter_mut()
+                    .for_each(|member| member.control = member.control.as_root());
             }
             return Ok(etcd);
         }
@@ -195,7 +208,8 @@ impl Etcd {
                 spec.peer = links.lay(member, spec.listens_for_peers())?;
             }
         }
-        let peers: Vec<_> = specs.iter().map(|spec| format!("{}=http://{}", spec.name, spec.peer)).collect();
+        let peers: Vec<_> =
+            specs.iter().map(|spec| format!("{}=http://{}", spec.name, spec.peer)).collect();
         let cluster = peers.join(",");
         let start = |spec: MemberSpec| {
             let process = spec.spawn(settings, &cluster)?;
@@ -241,16 +255,23 @@ impl Etcd {
     }
 
     fn leader_now(&self) -> Option<usize> {
-        let running = self.members.iter().map(|member| Some(member).filter(|member| member.process.is_going()));
+        let running = self
+            .members
+            .iter()
+            .map(|member| Some(member).filter(|member| member.process.is_going()));
         let printed: Vec<_> = running.map(|member| member?.control.leader().ok()).collect();
-        let votes = |id: u64| printed.iter().flatten().filter(|(_, leader)| *leader == Some(id)).count();
-        printed.iter().position(|printed| printed.is_some_and(|(id, _)| votes(id) > self.members.len() / 2))
+        let votes =
+            |id: u64| printed.iter().flatten().filter(|(_, leader)| *leader == Some(id)).count();
+        printed
+            .iter()
+            .position(|printed| printed.is_some_and(|(id, _)| votes(id) > self.members.len() / 2))
     }
 
     fn url_of(&self, addresses: &[SocketAddr]) -> String {
         let scheme = if self.settings.tls.is_some() { "etcds" } else { "etcd" };
         let user = self.settings.users.first();
-        let login = user.map(|user| format!("{}:{}@", user.name, user.password)).unwrap_or_default();
+        let login =
+            user.map(|user| format!("{}:{}@", user.name, user.password)).unwrap_or_default();
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         format!("{scheme}://{login}{}", addresses.join(","))
     }

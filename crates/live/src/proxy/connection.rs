@@ -24,7 +24,12 @@ pub(super) enum End {
 }
 
 /// Serves the connection until both sides have closed it, or the proxy ends it.
-pub(super) async fn serve(client: TcpStream, number: u64, shared: &Shared, mut ends: watch::Receiver<(u64, End)>) {
+pub(super) async fn serve(
+    client: TcpStream,
+    number: u64,
+    shared: &Shared,
+    mut ends: watch::Receiver<(u64, End)>,
+) {
     let target = *lock(&shared.target);
     let Ok(server) = TcpStream::connect(target).await else { return end(&client, End::Reset) };
     // The proxy works without this option too.

@@ -35,7 +35,9 @@ impl Fates {
     pub(super) fn request(&mut self, request: &Message<'_>, fate: Option<Fate>) {
         if self.resp {
             let words = request.words();
-            let word = |number: usize| words.get(number).map(|word| word.to_ascii_uppercase()).unwrap_or_default();
+            let word = |number: usize| {
+                words.get(number).map(|word| word.to_ascii_uppercase()).unwrap_or_default()
+            };
             self.pushes |= word(0) == "HELLO" && word(1) == "3";
             if self.pushes && word(0).ends_with("SUBSCRIBE") {
                 return;

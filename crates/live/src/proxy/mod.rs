@@ -208,10 +208,15 @@ impl Proxy {
     /// After 180 s, with the numbers at that time.
     pub async fn until(&self, what: impl FnMut(&Seen) -> bool + Send) -> Result<Seen> {
         let mut seen = self.shared.seen.subscribe();
-        let found = tokio::time::timeout(TIME_LIMIT, seen.wait_for(what)).await.map(|seen| seen.map(|seen| *seen));
+        let found = tokio::time::timeout(TIME_LIMIT, seen.wait_for(what))
+            .await
+            .map(|seen| seen.map(|seen| *seen));
         match found {
             Ok(seen) => Ok(seen?),
-            Err(_) => Err(anyhow!("a proxy did not see it within {TIME_LIMIT:?}. It has seen {:?}", self.seen())),
+            Err(_) => Err(anyhow!(
+                "a proxy did not see it within {TIME_LIMIT:?}. It has seen {:?}",
+                self.seen()
+            )),
         }
     }
 
@@ -239,7 +244,10 @@ impl Drop for Proxy {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("target", &self.target).field("seen", &self.seen).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("target", &self.target)
+            .field("seen", &self.seen)
+            .finish_non_exhaustive()
     }
 }
 
@@ -248,7 +256,12 @@ pub(crate) fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| {
         let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(1).thread_name("proxies").enable_all().build().map_err(|error| error.to_string())
+        builder
+            .worker_threads(1)
+            .thread_name("proxies")
+            .enable_all()
+            .build()
+            .map_err(|error| error.to_string())
     });
     runtime.as_ref().map_err(|error| anyhow!("no thread for proxies: {error}"))
 }
@@ -270,7 +283,9 @@ async fn accept_all(listener: Arc<TcpListener>, shared: Arc<Shared>) {
         // The subscription comes before the count: a caller that sees the count may end the
         // connection.
         let ends = shared.ends.subscribe();
-        shared.seen.send_modify(|seen| (seen.connections, seen.open) = (seen.connections + 1, seen.open + 1));
+        shared.seen.send_modify(|seen| {
+            (seen.connections, seen.open) = (seen.connections + 1, seen.open + 1)
+        });
         let (number, shared) = (shared.seen.borrow().connections, Arc::clone(&shared));
         tokio::spawn(async move {
             connection::serve(client, number, &shared, ends).await;

@@ -75,7 +75,11 @@ impl Pipe<'_> {
 
     /// The length of the first message, if it is complete.
     fn message(&self, buffer: &[u8]) -> Option<usize> {
-        if self.shared.resp { resp::length(buffer) } else { Some(buffer.len()).filter(|length| *length > 0) }
+        if self.shared.resp {
+            resp::length(buffer)
+        } else {
+            Some(buffer.len()).filter(|length| *length > 0)
+        }
     }
 
     /// The fate of a message; `None` if the message is lost.
@@ -91,8 +95,12 @@ impl Pipe<'_> {
             Act::Drop => {}
             Act::Twice => parcel.bytes = parcel.bytes.repeat(2),
             Act::CutAfter => parcel.then = Then::End(End::Cut),
-            Act::CutWithin(bytes) => (parcel.bytes.truncate(bytes), parcel.then = Then::End(End::Cut)).1,
-            Act::Cut | Act::LoseReply => (parcel.bytes.clear(), parcel.then = Then::End(End::Cut)).1,
+            Act::CutWithin(bytes) => {
+                (parcel.bytes.truncate(bytes), parcel.then = Then::End(End::Cut)).1
+            }
+            Act::Cut | Act::LoseReply => {
+                (parcel.bytes.clear(), parcel.then = Then::End(End::Cut)).1
+            }
             Act::Reset => (parcel.bytes.clear(), parcel.then = Then::End(End::Reset)).1,
         }
         self.report(act, parcel.held.is_some());
@@ -173,7 +181,11 @@ impl Pipe<'_> {
             (self.shared.releases.subscribe(), self.shared.fault_profile[self.way].subscribe());
         let released = releases.wait_for(|releases| held.is_none_or(|held| *releases > held));
         released.await.map_err(|_| End::Cut)?;
-        fault_profile.wait_for(|fault_profile| !fault_profile.hold).await.map(|_| ()).map_err(|_| End::Cut)
+        fault_profile
+            .wait_for(|fault_profile| !fault_profile.hold)
+            .await
+            .map(|_| ())
+            .map_err(|_| End::Cut)
     }
 
     async fn swallow(&self, then: Then) -> Result<(), End> {
@@ -191,7 +203,11 @@ impl Pipe<'_> {
             write(self.to, slice).await?;
             let written = slice.len() as u64;
             self.shared.seen.send_modify(|seen| {
-                *(if self.way == TO_SERVER { &mut seen.bytes_to_server } else { &mut seen.bytes_to_client }) += written;
+                *(if self.way == TO_SERVER {
+                    &mut seen.bytes_to_server
+                } else {
+                    &mut seen.bytes_to_client
+                }) += written;
             });
             if !pause.is_zero() {
                 sleep(pause).await;

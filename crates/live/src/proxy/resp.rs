@@ -18,7 +18,8 @@ fn walk(bytes: &[u8], visit: &mut impl FnMut(&[u8])) -> Option<usize> {
     let (first, mut at) = (*bytes.first()?, line + 2);
     let text = bytes.get(1..line)?;
     // The length of null is -1.
-    let count: usize = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let count: usize =
+        std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let values = match first {
         b'$' | b'!' | b'=' => {
             if text.starts_with(b"-") {

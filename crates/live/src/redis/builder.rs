@@ -124,11 +124,15 @@ impl RedisBuilder {
     pub(super) fn write(&self, folder: &Path, port: u16) -> Result<()> {
         fs::create_dir(folder.join("data")).context("no folder for data")?;
         fs::write(folder.join("users.acl"), self.users()).context("cannot write users.acl")?;
-        fs::write(folder.join("redis.conf"), self.text(folder, port)).context("cannot write redis.conf")
+        fs::write(folder.join("redis.conf"), self.text(folder, port))
+            .context("cannot write redis.conf")
     }
 
     fn users(&self) -> String {
-        let password = self.password.as_ref().map_or_else(|| "nopass".to_owned(), |password| format!(">{password}"));
+        let password = self
+            .password
+            .as_ref()
+            .map_or_else(|| "nopass".to_owned(), |password| format!(">{password}"));
         let default = format!("user default on {password} ~* &* +@all\n");
         self.users.iter().fold(default, |text, user| text + user + "\n")
     }
@@ -136,7 +140,10 @@ impl RedisBuilder {
     fn text(&self, folder: &Path, port: u16) -> String {
         let folder = folder.display();
         let mut text = format!("bind 127.0.0.1\nunixsocket {folder}/socket\ndir {folder}/data\n");
-        text += &self.tls.as_ref().map_or_else(|| format!("port {port}\n"), |tls| self.tls_text(tls, port));
+        text += &self
+            .tls
+            .as_ref()
+            .map_or_else(|| format!("port {port}\n"), |tls| self.tls_text(tls, port));
         if !self.sentinel {
             text += "save \"\"\nrepl-diskless-sync-delay 0\n";
             let _ = writeln!(text, "aclfile {folder}/users.acl");
@@ -161,7 +168,11 @@ impl RedisBuilder {
         ];
         let asks = if self.asks_clients { "yes" } else { "no" };
         // The traffic between servers is encrypted too.
-        let text = format!("port 0\ntls-port {port}\ntls-auth-clients {asks}\ntls-replication yes\ntls-cluster yes\n");
-        files.iter().fold(text, |text, (parameter, file)| format!("{text}{parameter} {}\n", file.display()))
+        let text = format!(
+            "port 0\ntls-port {port}\ntls-auth-clients {asks}\ntls-replication yes\ntls-cluster yes\n"
+        );
+        files
+            .iter()
+            .fold(text, |text, (parameter, file)| format!("{text}{parameter} {}\n", file.display()))
     }
 }

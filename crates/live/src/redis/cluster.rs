@@ -49,7 +49,12 @@ impl Cluster {
     /// The URL for clients, with all nodes.
     pub fn url(&self) -> String {
         let addresses: Vec<_> = self.nodes.iter().map(|node| node.address().to_string()).collect();
-        format!("{}+cluster://{}{}", self.nodes[0].scheme(), self.nodes[0].credentials(), addresses.join(","))
+        format!(
+            "{}+cluster://{}{}",
+            self.nodes[0].scheme(),
+            self.nodes[0].credentials(),
+            addresses.join(",")
+        )
     }
 
     /// All nodes: at first three masters, and then the replicas of the first, of the second, and of the third.
@@ -78,8 +83,12 @@ impl Cluster {
     pub fn owner(&self, slot: u16) -> Result<usize> {
         let views = self.up().map(View::of).collect::<Result<Vec<_>>>()?;
         let believed: Vec<_> = views.iter().filter_map(|view| view.owner(slot)).collect();
-        let most = |port: u16| believed.iter().filter(|other| **other == port).count() > views.len() / 2;
-        self.nodes.iter().position(|node| most(node.port())).context("the nodes do not agree whose a slot is")
+        let most =
+            |port: u16| believed.iter().filter(|other| **other == port).count() > views.len() / 2;
+        self.nodes
+            .iter()
+            .position(|node| most(node.port()))
+            .context("the nodes do not agree whose a slot is")
     }
 
     /// Makes another node serve a slot, with its keys.
@@ -112,7 +121,8 @@ impl Cluster {
     /// If a node refuses its part.
     pub fn move_keys(&self, slot: u16, from: usize, to: usize) -> Result<()> {
         loop {
-            let keys: Vec<String> = self.nodes[from].query(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "1000"])?;
+            let keys: Vec<String> =
+                self.nodes[from].query(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "1000"])?;
             if keys.is_empty() {
                 return Ok(());
             }
@@ -211,7 +221,9 @@ impl Cluster {
     /// # Errors
     /// If no other node serves the slot within 180 s.
     pub fn wait_for_other_owner(&self, slot: u16, old: usize) -> Result<usize> {
-        eventually("another node serves the slot", || Ok(self.owner(slot).ok().filter(|new| *new != old)))
+        eventually("another node serves the slot", || {
+            Ok(self.owner(slot).ok().filter(|new| *new != old))
+        })
     }
 
     /// Waits until all running nodes serve, and agree on the owners of the slots.
@@ -249,7 +261,13 @@ impl Cluster {
             node.run(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?;
             // Each node meets each other node directly: news from a third node may take seconds.
             for other in &self.nodes[..index] {
-                node.run(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string(), &other.bus().to_string()])?;
+                node.run(&[
+                    "CLUSTER",
+                    "MEET",
+                    "127.0.0.1",
+                    &other.port().to_string(),
+                    &other.bus().to_string(),
+                ])?;
             }
         }
         for (index, node) in self.nodes[..MASTERS].iter().enumerate() {
@@ -308,7 +326,9 @@ impl ClusterBuilder {
     /// As for [`Redis::start`].
     pub fn start(self) -> Result<Cluster> {
         let node = self.node.cluster_node().config("cluster-node-timeout", AT_FIRST);
-        let nodes = (0..MASTERS * (1 + self.replicas)).map(|_| node.clone().start()).collect::<Result<Vec<_>>>()?;
+        let nodes = (0..MASTERS * (1 + self.replicas))
+            .map(|_| node.clone().start())
+            .collect::<Result<Vec<_>>>()?;
         let cluster = Cluster { nodes };
         cluster.found()?;
         let timeout = self.node_timeout.as_millis().to_string();

@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use redis::{
-    Client, Connection, ConnectionAddr, ConnectionLike, FromRedisValue, IntoConnectionInfo, RedisConnectionInfo, Value,
-    cmd, from_redis_value,
+    Client, Connection, ConnectionAddr, ConnectionLike, FromRedisValue, IntoConnectionInfo,
+    RedisConnectionInfo, Value, cmd, from_redis_value,
 };
 
 pub use self::builder::RedisBuilder;
@@ -30,8 +30,11 @@ use crate::process::{Process, eventually};
 use crate::program::Program;
 use crate::proxy::Proxy;
 
-pub(crate) const SERVER: Program =
-    Program { binary: "redis-server", packages: "redis-server", variable: Some("LOCKKEEPER_LIVE_REDIS_SERVER") };
+pub(crate) const SERVER: Program = Program {
+    binary: "redis-server",
+    packages: "redis-server",
+    variable: Some("LOCKKEEPER_LIVE_REDIS_SERVER"),
+};
 
 /// How often another port is tried when another process was faster.
 const PORTS: usize = 20;
@@ -149,7 +152,8 @@ impl Redis {
             settings = settings.set_password(password);
         }
         let socket = ConnectionAddr::Unix(self.folder.join("socket")).into_connection_info()?;
-        let connection = Client::open(socket.set_redis_settings(settings))?.get_connection_with_timeout(COMMAND)?;
+        let connection = Client::open(socket.set_redis_settings(settings))?
+            .get_connection_with_timeout(COMMAND)?;
         connection.set_read_timeout(Some(COMMAND))?;
         Ok(connection)
     }
@@ -161,7 +165,9 @@ impl Redis {
     pub fn info(&self, field: &str) -> Result<String> {
         let info: String = self.query(&["INFO", "everything"])?;
         let mut fields = info.lines().filter_map(|line| line.split_once(':'));
-        let (_, value) = fields.find(|(name, _)| *name == field).with_context(|| format!("no {field} in INFO"))?;
+        let (_, value) = fields
+            .find(|(name, _)| *name == field)
+            .with_context(|| format!("no {field} in INFO"))?;
         Ok(value.to_owned())
     }
 
@@ -189,12 +195,16 @@ impl Redis {
     /// # Errors
     /// If the server was started without [`RedisBuilder::with_clock`].
     pub fn set_clock_offset(&self, seconds: i64) -> Result<()> {
-        self.clock.as_ref().context("this server was started without a clock of its own")?.set(seconds)?;
+        self.clock
+            .as_ref()
+            .context("this server was started without a clock of its own")?
+            .set(seconds)?;
         if !self.process.is_going() {
             return Ok(());
         }
         eventually("a server looks at its clock", || {
-            let (now, printed) = (SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(), self.time()?.as_secs());
+            let (now, printed) =
+                (SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(), self.time()?.as_secs());
             let due = now.checked_add_signed(seconds).context("no clock goes that far")?;
             Ok((printed.abs_diff(due) <= 1).then_some(()))
         })
@@ -260,7 +270,9 @@ impl Redis {
     pub fn restart_empty(&mut self) -> Result<()> {
         self.kill()?;
         let data = self.folder.join("data");
-        fs::remove_dir_all(&data).and_then(|()| fs::create_dir(&data)).context("cannot empty its disk")?;
+        fs::remove_dir_all(&data)
+            .and_then(|()| fs::create_dir(&data))
+            .context("cannot empty its disk")?;
         self.restart()
     }
 
@@ -299,7 +311,9 @@ impl Redis {
 
     /// Waits until a replica has the data of its master.
     fn wait_until_synchronized(&self) -> Result<()> {
-        eventually("a replica reaches its master", || Ok((self.info("master_link_status")? == "up").then_some(())))
+        eventually("a replica reaches its master", || {
+            Ok((self.info("master_link_status")? == "up").then_some(()))
+        })
     }
 }
 

@@ -48,7 +48,12 @@ impl Sentinel {
 
     /// The settings of Sentinels that are not started yet.
     pub fn builder() -> SentinelBuilder {
-        SentinelBuilder { replicas: 1, down_after: Duration::from_secs(1), server: Redis::builder(), user: None }
+        SentinelBuilder {
+            replicas: 1,
+            down_after: Duration::from_secs(1),
+            server: Redis::builder(),
+            user: None,
+        }
     }
 
     /// The Sentinels' name for the master.
@@ -58,9 +63,15 @@ impl Sentinel {
 
     /// The URL for clients.
     pub fn url(&self) -> String {
-        let addresses: Vec<_> = self.sentinels.iter().map(|sentinel| sentinel.address().to_string()).collect();
+        let addresses: Vec<_> =
+            self.sentinels.iter().map(|sentinel| sentinel.address().to_string()).collect();
         let server = &self.servers[0];
-        format!("{}+sentinel://{}{}/{NAME}", server.scheme(), server.credentials(), addresses.join(","))
+        format!(
+            "{}+sentinel://{}{}/{NAME}",
+            server.scheme(),
+            server.credentials(),
+            addresses.join(",")
+        )
     }
 
     /// The servers; the first server was the master at the start.
@@ -89,10 +100,16 @@ impl Sentinel {
     /// If the Sentinels do not agree.
     pub fn master(&self) -> Result<usize> {
         let asked = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME];
-        let answers = self.sentinels.iter().filter_map(|sentinel| sentinel.query::<(String, u16)>(&asked).ok());
+        let answers = self
+            .sentinels
+            .iter()
+            .filter_map(|sentinel| sentinel.query::<(String, u16)>(&asked).ok());
         let ports: Vec<_> = answers.map(|(_, port)| port).collect();
         let most = |port: u16| ports.iter().filter(|other| **other == port).count() > SENTINELS / 2;
-        self.servers.iter().position(|server| most(server.port())).context("the Sentinels do not agree")
+        self.servers
+            .iter()
+            .position(|server| most(server.port()))
+            .context("the Sentinels do not agree")
     }
 
     /// Makes the Sentinels elect another master while the old master lives. Returns when all accept
@@ -140,15 +157,22 @@ impl Sentinel {
     }
 
     fn knows_everybody(&self, sentinel: &Redis) -> bool {
-        let masters: Vec<Vec<(String, String)>> = sentinel.query(&["SENTINEL", "MASTERS"]).unwrap_or_default();
-        let replicas: Vec<Vec<(String, String)>> = sentinel.query(&["SENTINEL", "REPLICAS", NAME]).unwrap_or_default();
+        let masters: Vec<Vec<(String, String)>> =
+            sentinel.query(&["SENTINEL", "MASTERS"]).unwrap_or_default();
+        let replicas: Vec<Vec<(String, String)>> =
+            sentinel.query(&["SENTINEL", "REPLICAS", NAME]).unwrap_or_default();
         let field = |of: &[(String, String)], name: &str| {
-            of.iter().find(|(field, _)| field == name).map(|(_, value)| value.clone()).unwrap_or_default()
+            of.iter()
+                .find(|(field, _)| field == name)
+                .map(|(_, value)| value.clone())
+                .unwrap_or_default()
         };
-        let is_well =
-            |replica: &Vec<_>| field(replica, "flags") == "slave" && field(replica, "master-link-status") == "ok";
+        let is_well = |replica: &Vec<_>| {
+            field(replica, "flags") == "slave" && field(replica, "master-link-status") == "ok"
+        };
         masters.iter().any(|master| {
-            field(master, "flags") == "master" && field(master, "num-other-sentinels") == (SENTINELS - 1).to_string()
+            field(master, "flags") == "master"
+                && field(master, "num-other-sentinels") == (SENTINELS - 1).to_string()
         }) && replicas.len() == self.servers.len() - 1
             && replicas.iter().all(is_well)
     }
@@ -191,9 +215,14 @@ impl SentinelBuilder {
         let master = self.server.clone().start()?;
         let replica = |_| self.server.clone().replica_of(&master).start();
         let replicas = (0..self.replicas).map(replica).collect::<Result<Vec<_>>>()?;
-        let sentinels = (0..SENTINELS).map(|_| self.sentinel(&master).start()).collect::<Result<Vec<_>>>()?;
-        let sentinel = Sentinel { servers: [vec![master], replicas].into_iter().flatten().collect(), sentinels };
-        let [at_first, later] = PUBLISH.map(|period| PACE.split(' ').chain([period]).collect::<Vec<_>>());
+        let sentinels =
+            (0..SENTINELS).map(|_| self.sentinel(&master).start()).collect::<Result<Vec<_>>>()?;
+        let sentinel = Sentinel {
+            servers: [vec![master], replicas].into_iter().flatten().collect(),
+            sentinels,
+        };
+        let [at_first, later] =
+            PUBLISH.map(|period| PACE.split(' ').chain([period]).collect::<Vec<_>>());
         // Before Redis 7, a test cannot change the pace of Sentinels.
         let quickly = sentinel.sentinels.iter().all(|sentinel| sentinel.run(&at_first).is_ok());
         sentinel.wait_until_settled()?;
@@ -210,7 +239,8 @@ impl SentinelBuilder {
         if let Some(user) = &self.user {
             sentinel = sentinel.config("user", user);
         }
-        let mut say = |line: &str| sentinel = std::mem::take(&mut sentinel).config("sentinel", line);
+        let mut say =
+            |line: &str| sentinel = std::mem::take(&mut sentinel).config("sentinel", line);
         say(&format!("monitor {NAME} 127.0.0.1 {} {quorum}", master.port()));
         say(&format!("down-after-milliseconds {NAME} {}", self.down_after.as_millis()));
         say(&format!("failover-timeout {NAME} 2000"));

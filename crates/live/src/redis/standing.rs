@@ -71,7 +71,9 @@ impl StandingClock {
 
     async fn linked<'a>(&self, link: &'a mut Option<Link>) -> Result<&'a mut Link> {
         if link.is_none() {
-            let stream = UnixStream::connect(&self.socket).await.context("the server takes no connection")?;
+            let stream = UnixStream::connect(&self.socket)
+                .await
+                .context("the server takes no connection")?;
             let mut first = Link { stream, own: 0, seen: Look::default() };
             first.look().await?;
             *link = Some(first);
@@ -111,7 +113,10 @@ fn read(answer: &[u8]) -> Result<Option<Look>> {
     }
     let number = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
     let commands = number.context("INFO counts no commands")?.trim_end().parse()?;
-    Ok(Some(Look { micros: seconds.parse::<i64>()? * 1_000_000 + micros.parse::<i64>()?, commands }))
+    Ok(Some(Look {
+        micros: seconds.parse::<i64>()? * 1_000_000 + micros.parse::<i64>()?,
+        commands,
+    }))
 }
 
 #[cfg(test)]
@@ -125,7 +130,10 @@ mod tests {
         for end in 0..whole.len() {
             assert_eq!(read(&whole.as_bytes()[..end]).unwrap(), None, "{end}");
         }
-        assert_eq!(read(whole.as_bytes()).unwrap(), Some(Look { micros: 17_000_005, commands: 42 }));
+        assert_eq!(
+            read(whole.as_bytes()).unwrap(),
+            Some(Look { micros: 17_000_005, commands: 42 })
+        );
         assert!(read(b"-NOPERM\r\n\r\n\r\n\r\n\r\n\r\n").is_err());
     }
 }

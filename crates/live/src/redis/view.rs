@@ -25,13 +25,18 @@ struct Line {
 impl View {
     pub(super) fn of(node: &Redis) -> Result<Self> {
         let text: String = node.query(&["CLUSTER", "NODES"])?;
-        let lines = text.lines().map(|line| Line::parse(line).with_context(|| format!("what is {line:?}?")));
+        let lines = text
+            .lines()
+            .map(|line| Line::parse(line).with_context(|| format!("what is {line:?}?")));
         Ok(Self(lines.collect::<Result<_>>()?))
     }
 
     /// The port of the node that serves a slot.
     pub(super) fn owner(&self, slot: u16) -> Option<u16> {
-        self.0.iter().find(|line| line.slots.iter().any(|range| range.contains(&slot))).map(|line| line.port)
+        self.0
+            .iter()
+            .find(|line| line.slots.iter().any(|range| range.contains(&slot)))
+            .map(|line| line.port)
     }
 
     /// The slots and the ports of their owners.
@@ -50,9 +55,14 @@ impl View {
 
     /// Returns whether the node knows this many masters and replicas, and no failed node.
     pub(super) fn is_whole(&self, masters: usize, replicas: usize) -> bool {
-        let is_well = |line: &Line| !["handshake", "fail", "fail?", "noaddr"].iter().any(|flag| line.is(flag));
-        let count = |flag: &str| self.0.iter().filter(|line| is_well(line) && line.is(flag)).count();
-        count("master") == masters && count("slave") == replicas && self.0.len() == masters + replicas
+        let is_well = |line: &Line| {
+            !["handshake", "fail", "fail?", "noaddr"].iter().any(|flag| line.is(flag))
+        };
+        let count =
+            |flag: &str| self.0.iter().filter(|line| is_well(line) && line.is(flag)).count();
+        count("master") == masters
+            && count("slave") == replicas
+            && self.0.len() == masters + replicas
     }
 }
 
@@ -60,12 +70,17 @@ impl Line {
     /// `id ip:port@bus,host flags master ping pong epoch link slot…`
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
-        let (id, position, flags, master) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let (id, position, flags, master) =
+            (words.next()?, words.next()?, words.next()?, words.next()?);
         // Some versions show the port for clients without TLS here, which a server with TLS does
         // not have. So the port comes from the bus.
         let port = port::of_bus(position.split('@').nth(1)?.split(',').next()?.parse().ok()?)?;
         // A slot in brackets is moving from one node to another.
-        let slots = words.skip(4).filter(|word| !word.starts_with('[')).map(slots).collect::<Option<_>>()?;
+        let slots = words
+            .skip(4)
+            .filter(|word| !word.starts_with('['))
+            .map(slots)
+            .collect::<Option<_>>()?;
         let flags = flags.split(',').map(str::to_owned).collect();
         Some(Self { id: id.to_owned(), port, flags, master: master.to_owned(), slots })
     }

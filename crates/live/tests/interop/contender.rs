@@ -80,7 +80,11 @@ pub(crate) fn line(etcd: &Etcd, name: &str) -> Vec<Entry> {
 pub(crate) fn until_in_line(etcd: &Etcd, name: &str, count: usize) {
     let start = std::time::Instant::now();
     while line(etcd, name).len() != count {
-        assert!(start.elapsed() < Duration::from_secs(30), "{count} in the line of {name}: {:?}", line(etcd, name));
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "{count} in the line of {name}: {:?}",
+            line(etcd, name)
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -89,7 +93,11 @@ pub(crate) fn until_in_line(etcd: &Etcd, name: &str, count: usize) {
 pub(crate) fn holds(etcd: &Etcd, name: &str, contender: &mut dyn Contender) -> String {
     let key = contender.held();
     let first = line(etcd, name).swap_remove(0);
-    assert_eq!(String::from_utf8(first.key).unwrap(), key, "who holds {name} stands first in its line");
+    assert_eq!(
+        String::from_utf8(first.key).unwrap(),
+        key,
+        "who holds {name} stands first in its line"
+    );
     assert!(first.lease != 0, "{key} ends with a lease");
     key
 }

@@ -7,7 +7,8 @@ use lockkeeper_live::{Dialogue, interop_binary};
 use crate::contender::{Contender, TTL};
 
 /// The command under the lock.
-const RAISE: &str = r#"count=$("$0" get --print-value-only "$1") && "$0" put "$1" "$((count + 1))""#;
+const RAISE: &str =
+    r#"count=$("$0" get --print-value-only "$1") && "$0" put "$1" "$((count + 1))""#;
 
 /// Counts: `$0` is the program.
 const COUNT: &str = r#"

@@ -122,7 +122,8 @@ fn a_holder_that_dies_lets_the_other_in(one: Kind, other: Kind) {
 
 fn a_waiter_that_dies_is_passed_over(one: Kind, other: Kind) {
     let (etcd, name) = (etcd().unwrap(), name());
-    let (mut holder, mut dead, mut waiter) = (other.start(etcd), one.start(etcd), other.start(etcd));
+    let (mut holder, mut dead, mut waiter) =
+        (other.start(etcd), one.start(etcd), other.start(etcd));
     holder.ask(&name);
     holds(etcd, &name, &mut *holder);
     queue(etcd, &name, &mut *dead, 1);

@@ -26,7 +26,8 @@ fn what_others_hold_is_busy_for_us() {
 #[test]
 fn what_we_hold_is_busy_for_others() {
     let (etcd, name) = (etcd().unwrap(), name());
-    let (mut us, mut other) = (Us::new(etcd), Lines::program("bin/concurrency", &etcd.addresses()[0].to_string()));
+    let (mut us, mut other) =
+        (Us::new(etcd), Lines::program("bin/concurrency", &etcd.addresses()[0].to_string()));
     assert!(other.gets_at_once(&name));
     us.ask(&name);
     holds(etcd, &name, &mut us);

@@ -25,13 +25,22 @@ impl Us {
         let url = format!("{}?layout=concurrency", etcd.url());
         let ttl = Duration::from_secs(TTL.into());
         let keeper = runtime.block_on(Keeper::from_url(&url).unwrap().ttl(ttl).connect()).unwrap();
-        Self { runtime, keeper, control: etcd.control().clone(), asked: None, guard: None, counting: None }
+        Self {
+            runtime,
+            keeper,
+            control: etcd.control().clone(),
+            asked: None,
+            guard: None,
+            counting: None,
+        }
     }
 
     /// Whether the keeper gets the lock at once; it releases the lock again.
     pub(crate) fn gets_at_once(&self, name: &str) -> bool {
         self.runtime.block_on(async {
-            let Some(guard) = self.keeper.mutex(name).unwrap().try_lock().await.unwrap() else { return false };
+            let Some(guard) = self.keeper.mutex(name).unwrap().try_lock().await.unwrap() else {
+                return false;
+            };
             guard.release().await.unwrap();
             true
         })
@@ -40,14 +49,17 @@ impl Us {
 
 impl Contender for Us {
     fn ask(&mut self, name: &str) {
-        self.asked = Some(self.runtime.spawn(self.keeper.mutex(name).unwrap().lock().into_future()));
+        self.asked =
+            Some(self.runtime.spawn(self.keeper.mutex(name).unwrap().lock().into_future()));
     }
 
     fn held(&mut self) -> String {
         let guard = self.runtime.block_on(self.asked.take().unwrap()).unwrap().unwrap();
         // The token orders all of them: it is the revision that created the key.
         let line = self.control.keys(format!("{}/", guard.full_name())).unwrap();
-        let ours = line.into_iter().find(|entry| i128::from(entry.create_revision) == i128::from(guard.token().get()));
+        let ours = line
+            .into_iter()
+            .find(|entry| i128::from(entry.create_revision) == i128::from(guard.token().get()));
         self.guard = Some(guard);
         String::from_utf8(ours.unwrap().key).unwrap()
     }
@@ -61,12 +73,14 @@ impl Contender for Us {
     }
 
     fn count(&mut self, name: &str, counter: &str, times: u32) {
-        let (mutex, control, counter) = (self.keeper.mutex(name).unwrap(), self.control.clone(), counter.to_owned());
+        let (mutex, control, counter) =
+            (self.keeper.mutex(name).unwrap(), self.control.clone(), counter.to_owned());
         self.counting = Some(self.runtime.spawn(async move {
             for _ in 0..times {
                 let guard = mutex.lock().await.unwrap();
                 block_in_place(|| {
-                    let count = String::from_utf8(control.get(&counter).unwrap().unwrap().value).unwrap();
+                    let count =
+                        String::from_utf8(control.get(&counter).unwrap().unwrap().value).unwrap();
                     control.put(&counter, (count.parse::<u32>().unwrap() + 1).to_string()).unwrap();
                 });
                 guard.release().await.unwrap();

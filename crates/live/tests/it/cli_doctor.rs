@@ -20,7 +20,8 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn of(output: &Output) -> Self {
         assert_eq!(stderr(output), "");
-        let lines = stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines =
+            stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         Self { code: output.status.code(), lines }
     }
 
@@ -69,7 +70,8 @@ fn obey(store: &Store, rule: &[String]) {
 fn millis(found: &str) -> f64 {
     let took = found.split(' ').nth(6).unwrap();
     let (number, unit) = took.split_at(took.find(char::is_alphabetic).unwrap());
-    number.parse::<f64>().unwrap() * if unit == "s" { 1000.0 } else { f64::from(u8::from(unit == "ms")) }
+    number.parse::<f64>().unwrap()
+        * if unit == "s" { 1000.0 } else { f64::from(u8::from(unit == "ms")) }
 }
 
 #[test]
@@ -78,7 +80,8 @@ fn a_good_server_has_nothing_against_it() {
     let report = report(&store);
     assert_eq!((report.code, report.failed()), (Some(0), vec![]), "{:#?}", report.lines);
     let version = store.with_server(|server| {
-        let version = |field: &str, name: &str| server.info(field).map(|version| format!("{name} {version}"));
+        let version =
+            |field: &str, name: &str| server.info(field).map(|version| format!("{name} {version}"));
         version("valkey_version", "Valkey").or_else(|_| version("redis_version", "Redis")).unwrap()
     });
     for (check, finding) in [
@@ -110,14 +113,21 @@ fn a_good_server_has_nothing_against_it() {
 fn what_a_server_forgets_is_reported_with_what_to_do() {
     let store = Store::new();
     let [status, finding, remedy] = report(&store).line("persistence").map(str::to_owned);
-    assert_eq!((status.as_str(), finding.as_str()), ("warn", "none: a restart loses all locks, also held locks"));
+    assert_eq!(
+        (status.as_str(), finding.as_str()),
+        ("warn", "none: a restart loses all locks, also held locks")
+    );
     assert!(remedy.starts_with("appendonly yes"), "{remedy}");
-    let set = |parameter: &str, value: &str| store.with_server(|server| server.set(parameter, value)).unwrap();
+    let set = |parameter: &str, value: &str| {
+        store.with_server(|server| server.set(parameter, value)).unwrap()
+    };
     set("save", "3600 1");
     assert!(report(&store).line("persistence")[1].starts_with("snapshots only: "));
     set("save", "");
     set("appendonly", "yes");
-    assert!(report(&store).line("persistence")[1].ends_with("a power cut may lose the last second"));
+    assert!(
+        report(&store).line("persistence")[1].ends_with("a power cut may lose the last second")
+    );
     set("appendfsync", "no");
     assert_eq!(report(&store).line("persistence")[0], "warn");
     set("appendonly", "no");
@@ -126,7 +136,10 @@ fn what_a_server_forgets_is_reported_with_what_to_do() {
     set("maxmemory", "1kb");
     let full = report(&store);
     assert_eq!(full.line("memory")[0], "warn");
-    assert!(full.line("round trip")[1].contains("OOM") && full.line("round trip")[2].contains("maxmemory"));
+    assert!(
+        full.line("round trip")[1].contains("OOM")
+            && full.line("round trip")[2].contains("maxmemory")
+    );
     // The failures of this setting must not remain in a server for other tests.
     set("maxmemory", "0");
     set("appendfsync", "everysec");
@@ -134,13 +147,19 @@ fn what_a_server_forgets_is_reported_with_what_to_do() {
 
 #[test]
 fn a_server_that_evicts_fails_unless_that_is_waived() {
-    let store = Store::on(Redis::builder().config("maxmemory-policy", "allkeys-lru").start().unwrap());
+    let store =
+        Store::on(Redis::builder().config("maxmemory-policy", "allkeys-lru").start().unwrap());
     let found = report(&store);
     assert_eq!((found.code, found.failed()), (Some(1), vec!["eviction"]), "{:#?}", found.lines);
     let [_, finding, remedy] = found.line("eviction");
-    assert!(finding.contains("allkeys-lru") && remedy.starts_with("maxmemory-policy noeviction (by CONFIG SET"));
+    assert!(
+        finding.contains("allkeys-lru")
+            && remedy.starts_with("maxmemory-policy noeviction (by CONFIG SET")
+    );
     let waived = format!("{}?unsafe=eviction", store.url());
-    let found = Report::of(&program().args(["-S", &waived, "doctor", "--json"]).args(PATIENTLY).output().unwrap());
+    let found = Report::of(
+        &program().args(["-S", &waived, "doctor", "--json"]).args(PATIENTLY).output().unwrap(),
+    );
     assert_eq!((found.code, found.line("eviction")[0]), (Some(0), "warn"), "{:#?}", found.lines);
 }
 
@@ -170,7 +189,10 @@ fn a_clock_that_is_off_is_reported() {
     let found = report(&store);
     let [status, finding, _] = found.line("clock");
     // No lock depends on this clock.
-    assert!(status == "ok" && (finding.starts_with("+60.") || finding.starts_with("+59.")), "{finding}");
+    assert!(
+        status == "ok" && (finding.starts_with("+60.") || finding.starts_with("+59.")),
+        "{finding}"
+    );
     assert_eq!(found.code, Some(0));
 }
 
@@ -203,10 +225,15 @@ fn a_user_by_the_rule_can_do_everything() {
         let mut connection = server.connect().unwrap();
         format!("{:?}", redis_log(&mut connection))
     });
-    let refused: Vec<_> =
-        log.split("\"object\"").skip(1).map(|entry| entry.chars().take(40).collect::<String>()).collect();
+    let refused: Vec<_> = log
+        .split("\"object\"")
+        .skip(1)
+        .map(|entry| entry.chars().take(40).collect::<String>())
+        .collect();
     assert!(
-        refused.iter().all(|entry| ["\"client", "\"config"].iter().any(|word| entry.contains(word))),
+        refused
+            .iter()
+            .all(|entry| ["\"client", "\"config"].iter().any(|word| entry.contains(word))),
         "{refused:#?}"
     );
 }
@@ -221,7 +248,8 @@ fn a_user_without_any_word_of_the_rule_learns_the_rule() {
     let store = Store::on(Redis::start().unwrap());
     let shown = report(&store);
     let whole = rule(&shown, "app");
-    let words: Vec<_> = (0..whole.len()).filter(|word| whole[*word].starts_with(['+', '~', '&'])).collect();
+    let words: Vec<_> =
+        (0..whole.len()).filter(|word| whole[*word].starts_with(['+', '~', '&'])).collect();
     let user = |word: usize| format!("app-{word}");
     for word in &words {
         let mut rest = rule(&shown, &user(*word));
@@ -232,10 +260,22 @@ fn a_user_without_any_word_of_the_rule_learns_the_rule() {
     let learns_the_rule = |word: usize| {
         let (missing, began) = (&whole[word], Instant::now());
         let found = report_of_user(&url, &user(word), &PATIENTLY);
-        assert!(began.elapsed() < Duration::from_secs(60), "without {missing} the doctor waits: {:#?}", found.lines);
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "without {missing} the doctor waits: {:#?}",
+            found.lines
+        );
         let [status, finding, remedy] = found.line("rights");
-        assert_eq!((status, found.code), ("FAIL", Some(1)), "without {missing}: {:#?}", found.lines);
-        assert!(remedy.starts_with("ACL SETUSER NAME reset ") && remedy.contains(missing), "{remedy}");
+        assert_eq!(
+            (status, found.code),
+            ("FAIL", Some(1)),
+            "without {missing}: {:#?}",
+            found.lines
+        );
+        assert!(
+            remedy.starts_with("ACL SETUSER NAME reset ") && remedy.contains(missing),
+            "{remedy}"
+        );
         let word = missing.trim_start_matches('+').replace('|', " ");
         let named = finding.to_lowercase().contains(&word) || !missing.starts_with('+');
         assert!(named, "without {missing}: {finding}");
@@ -253,8 +293,11 @@ fn a_user_of_a_cluster_without_a_right_to_the_messages_of_shards_learns_the_rule
     let mut command = program();
     command.args(["-S", &cluster.url(), "doctor", "--json"]).args(PATIENTLY);
     let whole = rule(&Report::of(&command.output().unwrap()), "app");
-    for missing in whole.iter().filter(|word| ["+ssubscribe", "+sunsubscribe"].contains(&word.as_str())) {
-        let rest: Vec<_> = whole.iter().filter(|word| *word != missing).map(String::as_str).collect();
+    for missing in
+        whole.iter().filter(|word| ["+ssubscribe", "+sunsubscribe"].contains(&word.as_str()))
+    {
+        let rest: Vec<_> =
+            whole.iter().filter(|word| *word != missing).map(String::as_str).collect();
         cluster.nodes().iter().for_each(|node| node.run(&rest).unwrap());
         let found = report_of_user(&cluster.url(), "app", &PATIENTLY);
         let [status, finding, _] = found.line("rights");
@@ -268,10 +311,16 @@ fn a_user_of_a_cluster_without_a_right_to_the_messages_of_shards_learns_the_rule
 #[test]
 fn a_user_of_the_sentinels_by_their_rule_learns_the_master_and_one_without_learns_the_rule() {
     let examine = |rules: &str| {
-        let sentinels = Sentinel::builder().replicas(0).user(&format!("app {rules}")).start().unwrap();
+        let sentinels =
+            Sentinel::builder().replicas(0).user(&format!("app {rules}")).start().unwrap();
         let url = format!("{}?sentinel-user=app&sentinel-password=pw", sentinels.url());
         let report = Report::of(
-            &program().args(["doctor", "--json"]).args(PATIENTLY).env("LOCKKEEPER_STORE", url).output().unwrap(),
+            &program()
+                .args(["doctor", "--json"])
+                .args(PATIENTLY)
+                .env("LOCKKEEPER_STORE", url)
+                .output()
+                .unwrap(),
         );
         (report, sentinels)
     };
@@ -283,6 +332,7 @@ fn a_user_of_the_sentinels_by_their_rule_learns_the_master_and_one_without_learn
     assert_eq!((report.code, report.failed()), (Some(0), vec![]), "{:#?}", report.lines);
     assert_eq!(report.line("sentinels")[2], rule);
     // The rule leaves out the optional rights.
-    let refused: String = format!("{:?}", sentinels.sentinels()[0].query::<redis::Value>(&["ACL", "LOG"]).unwrap());
+    let refused: String =
+        format!("{:?}", sentinels.sentinels()[0].query::<redis::Value>(&["ACL", "LOG"]).unwrap());
     assert!(!refused.contains("subscribe") && !refused.contains("sentinel|"), "{refused}");
 }

@@ -36,7 +36,9 @@ impl Report {
     /// Status and finding of each of these lines.
     fn each(&self, check: &str) -> Vec<(&str, &str)> {
         let lines = self.lines.iter().filter(|line| line["check"] == check);
-        lines.map(|line| (line["status"].as_str().unwrap(), line["finding"].as_str().unwrap())).collect()
+        lines
+            .map(|line| (line["status"].as_str().unwrap(), line["finding"].as_str().unwrap()))
+            .collect()
     }
 }
 
@@ -119,11 +121,12 @@ fn keys_that_are_no_claims_are_named() {
     }
     etcd.control().put("/lockkeeper/a/qty", "7").unwrap();
     let lease = etcd.control().grant(600).unwrap();
-    let record =
-        r#"{"lockkeeper":1,"id":"abababababababababababababababab","owner":"old","lease_ms":30000,"client":"c"}"#;
+    let record = r#"{"lockkeeper":1,"id":"abababababababababababababababab","owner":"old","lease_ms":30000,"client":"c"}"#;
     etcd.control().put_with_lease("/lockkeeper/old/6c0ffee-0", record, lease).unwrap();
     let report = report(&etcd.url());
-    let [(of_keys, strays), (of_old, old)] = report.each("keys")[..] else { panic!("{:#?}", report.lines) };
+    let [(of_keys, strays), (of_old, old)] = report.each("keys")[..] else {
+        panic!("{:#?}", report.lines)
+    };
     assert_eq!((of_keys, of_old), ("warn", "warn"));
     let named = "/lockkeeper/.lock/a/b/c, /lockkeeper/.lock/a/qty, /lockkeeper/.lock/b/6c0ffee-0 and 1 more";
     assert!(strays.ends_with(named), "{strays}");
@@ -136,43 +139,59 @@ fn an_old_one_is_reported_with_its_mistakes() {
     let etcd = etcd_debian().unwrap();
     let refused = report(&etcd.url());
     let [_, finding, remedy] = refused.line("server");
-    assert_eq!((refused.code, &*refused.failed()), (Some(1), &["server"][..]), "{:#?}", refused.lines);
+    assert_eq!(
+        (refused.code, &*refused.failed()),
+        (Some(1), &["server"][..]),
+        "{:#?}",
+        refused.lines
+    );
     let name = format!("etcd {} is older than 3.5.14", etcd.control().version().unwrap());
     assert!(finding.starts_with(&name) && remedy.contains("unsafe=version"), "{finding}");
     let report = report(&format!("{}?unsafe=version", etcd.url()));
     let [status, finding, remedy] = report.line("server");
     assert_eq!((report.code, status), (Some(0), "warn"), "{:#?}", report.lines);
-    assert!(finding.contains("it renews leases that are revoked") && remedy.contains("etcd 3.6"), "{finding}");
+    assert!(
+        finding.contains("it renews leases that are revoked") && remedy.contains("etcd 3.6"),
+        "{finding}"
+    );
 }
 
 #[test]
 fn members_that_are_down_or_apart_or_not_in_the_url_are_named() {
     // The leader is to be the same all the while.
-    let mut etcd = Etcd::builder().members(3).election_timeout(Duration::from_secs(3)).start().unwrap();
+    let mut etcd =
+        Etcd::builder().members(3).election_timeout(Duration::from_secs(3)).start().unwrap();
     let (all, leader) = (etcd.addresses(), etcd.leader().unwrap());
     let (one, other) = ((leader + 1) % 3, (leader + 2) % 3);
     let well = report(&etcd.url());
     assert_eq!((well.code, well.failed()), (Some(0), vec![]), "{:#?}", well.lines);
-    assert_eq!(well.each("members"), [("ok", &*format!("3 members, led by {}; 1 may fail", all[leader]))]);
+    assert_eq!(
+        well.each("members"),
+        [("ok", &*format!("3 members, led by {}; 1 may fail", all[leader]))]
+    );
     assert_eq!(well.each("server").len(), 1, "{:#?}", well.lines);
 
     let few = report(&format!("etcd://{}", all[leader]));
     let [_, (status, finding)] = few.each("members")[..] else { panic!("{:#?}", few.lines) };
     assert!(status == "warn" && finding.starts_with("the URL does not name m"), "{finding}");
-    let remedy =
-        few.lines.iter().find_map(|line| line["remedy"].as_str().filter(|printed| printed.contains("in the URL")));
+    let remedy = few
+        .lines
+        .iter()
+        .find_map(|line| line["remedy"].as_str().filter(|printed| printed.contains("in the URL")));
     assert!(all.iter().all(|at| remedy.unwrap().contains(&at.to_string())), "{remedy:?}");
 
     etcd.isolate(one).unwrap();
     let alone = format!("{} has no leader: the other members do not reach it", all[one]);
     // Until the cut-off member notices, it goes on following.
-    let apart = report_once(&etcd.url(), |report| report.each("members").contains(&("warn", &alone)));
+    let apart =
+        report_once(&etcd.url(), |report| report.each("members").contains(&("warn", &alone)));
     assert_eq!(apart.code, Some(0), "{:#?}", apart.lines);
     etcd.heal(one);
 
     etcd.kill(other).unwrap();
     let down = report_once(&etcd.url(), |down| {
-        down.code == Some(0) && down.line("members")[1].ends_with("if another fails, no lock can be acquired")
+        down.code == Some(0)
+            && down.line("members")[1].ends_with("if another fails, no lock can be acquired")
     });
     let [status, finding, _] = down.line("member");
     assert!(status == "warn" && finding.starts_with(&all[other].to_string()), "{finding}");
@@ -181,7 +200,11 @@ fn members_that_are_down_or_apart_or_not_in_the_url_are_named() {
     // Until the leader notices, it goes on leading.
     let lost = report_once(&etcd.url(), |report| report.failed() == ["members"]);
     assert_eq!(lost.code, Some(1));
-    assert!(lost.line("members")[1].starts_with("3 members, 1 reachable, and no leader"), "{:#?}", lost.lines);
+    assert!(
+        lost.line("members")[1].starts_with("3 members, 1 reachable, and no leader"),
+        "{:#?}",
+        lost.lines
+    );
 }
 
 #[test]
@@ -191,7 +214,8 @@ fn members_of_two_clusters_fail() {
     // do not.
     let report = report(&format!("etcd://{},{}", one.addresses()[0], other.addresses()[0]));
     assert_eq!((report.code, report.failed()), (Some(1), vec!["members"]), "{:#?}", report.lines);
-    let finding = format!("{} is of another cluster than {}", other.addresses()[0], one.addresses()[0]);
+    let finding =
+        format!("{} is of another cluster than {}", other.addresses()[0], one.addresses()[0]);
     assert!(report.each("members")[1].1.starts_with(&finding), "{:#?}", report.lines);
 }
 
@@ -214,12 +238,16 @@ fn a_full_one_and_one_that_waits_for_no_disk_are_reported_with_what_to_do() {
     let etcd = Etcd::builder().quota(quota).start().unwrap();
     let much = vec![b'x'; 1 << 20];
     let put = |number: i32| etcd.control().put(format!("big/{number}"), &much);
-    let filled = (0..64).take_while(|_| size(&etcd) < quota * 5 / 6).map(put).all(|put| put.is_ok());
+    let filled =
+        (0..64).take_while(|_| size(&etcd) < quota * 5 / 6).map(put).all(|put| put.is_ok());
     assert!(filled);
     let filling = report(&etcd.url());
     assert_eq!((filling.code, filling.failed()), (Some(0), vec![]), "{:#?}", filling.lines);
     let [status, finding, remedy] = filling.line("database");
-    assert!(status == "warn" && finding.ends_with("at 67.1 MB etcd takes no more locks"), "{finding}");
+    assert!(
+        status == "warn" && finding.ends_with("at 67.1 MB etcd takes no more locks"),
+        "{finding}"
+    );
     assert!(remedy.contains("--quota-backend-bytes"), "{remedy}");
     let [status, finding, _] = filling.line("disk");
     assert!(status == "warn" && finding.contains("--unsafe-no-fsync"), "{finding}");
@@ -228,7 +256,10 @@ fn a_full_one_and_one_that_waits_for_no_disk_are_reported_with_what_to_do() {
     let full = report(&etcd.url());
     assert_eq!((full.code, full.failed()), (Some(1), vec!["alarm"]), "{:#?}", full.lines);
     let [_, finding, remedy] = full.line("alarm");
-    assert!(finding.starts_with("NOSPACE: ") && remedy.contains("etcdctl alarm disarm"), "{finding} {remedy}");
+    assert!(
+        finding.starts_with("NOSPACE: ") && remedy.contains("etcdctl alarm disarm"),
+        "{finding} {remedy}"
+    );
 }
 
 #[test]
@@ -272,12 +303,27 @@ fn who_may_not_log_in_learns_so_without_the_password() {
 fn a_user_with_the_role_that_is_shown_can_do_everything_and_one_without_learns_them() {
     let etcd = with_users();
     let login = format!("etcd://app:pw@{}", etcd.addresses()[0]);
-    for url in [login.clone(), format!("{login}/my%20shop"), format!("{login}?layout=concurrency&prefix=mine/")] {
+    for url in [
+        login.clone(),
+        format!("{login}/my%20shop"),
+        format!("{login}?layout=concurrency&prefix=mine/"),
+    ] {
         let denied = report(&url);
-        assert_eq!((denied.code, denied.failed()), (Some(1), vec!["rights"]), "{:#?}", denied.lines);
+        assert_eq!(
+            (denied.code, denied.failed()),
+            (Some(1), vec!["rights"]),
+            "{:#?}",
+            denied.lines
+        );
         let [_, finding, role] = denied.line("rights");
-        assert!(finding.starts_with("this user may not ") && finding.contains("permission denied"), "{finding}");
-        assert!(role.starts_with("etcdctl role grant-permission ROLE --prefix readwrite "), "{role}");
+        assert!(
+            finding.starts_with("this user may not ") && finding.contains("permission denied"),
+            "{finding}"
+        );
+        assert!(
+            role.starts_with("etcdctl role grant-permission ROLE --prefix readwrite "),
+            "{role}"
+        );
         etcdctl(&etcd, &role.replace("ROLE", "app"), Some("root:secret"));
         let allowed = report(&url);
         assert_eq!((allowed.code, allowed.failed()), (Some(0), vec![]), "{:#?}", allowed.lines);

@@ -19,7 +19,8 @@ fn leases(etcd: &Etcd) -> Vec<i64> {
 fn is_killed_at_once(how: &str, lose: impl Fn(&Etcd)) {
     let etcd = Etcd::start().unwrap();
     let client = Client::new(&etcd.url(), tempfile::tempdir().unwrap());
-    let mut run = client.start(&sh(&["run", "a", "--json", "-t", "15s", "--kill-after", "5s"], STUBBORN));
+    let mut run =
+        client.start(&sh(&["run", "a", "--json", "-t", "15s", "--kill-after", "5s"], STUBBORN));
     let pids = run.line();
     run.event("started");
     lose(&etcd);
@@ -49,7 +50,9 @@ fn a_command_runs_once_in_its_time() {
     let etcd = Etcd::start().unwrap();
     let client = Client::new(&etcd.url(), tempfile::tempdir().unwrap());
     let ran = client.path("ran");
-    for (args, runs) in [(&["--once-per", "10m"][..], 1), (&["-n", "-E", "0", "--min-hold", "10m"], 1)] {
+    for (args, runs) in
+        [(&["--once-per", "10m"][..], 1), (&["-n", "-E", "0", "--min-hold", "10m"], 1)]
+    {
         let mut run = vec!["run", "a"];
         run.extend(args);
         assert_eq!(client.start(&sh(&run, &format!("echo ran >> {}", ran.display()))).finish(), 0);

@@ -17,7 +17,11 @@ fn on_a_server() {
 #[test]
 fn on_a_server_with_tls() {
     let redis = redis_tls().unwrap();
-    everything(&format!("{}?ca={}", redis.url(), redis.certificates().unwrap().authority().display()));
+    everything(&format!(
+        "{}?ca={}",
+        redis.url(),
+        redis.certificates().unwrap().authority().display()
+    ));
 }
 
 #[test]
@@ -44,7 +48,11 @@ fn on_three_members_of_etcd() {
 #[test]
 fn on_etcd_with_tls() {
     let etcd = etcd_tls().unwrap();
-    everything(&format!("{}?ca={}", etcd.url(), etcd.certificates().unwrap().authority().display()));
+    everything(&format!(
+        "{}?ca={}",
+        etcd.url(),
+        etcd.certificates().unwrap().authority().display()
+    ));
 }
 
 /// All operations on a line, with a reader, a writer behind it, and a holder that is broken.
@@ -53,19 +61,32 @@ pub(crate) fn everything(url: &str) {
     let asked = |args: &[&str]| -> Command {
         let mut command = program();
         // Other tests use the same server meanwhile.
-        command.args(["--prefix", &format!("{}/", dir.path().display())]).args(PATIENTLY).args(args);
+        command
+            .args(["--prefix", &format!("{}/", dir.path().display())])
+            .args(PATIENTLY)
+            .args(args);
         command.env("LOCKKEEPER_STORE", url).current_dir(dir.path());
         command
     };
     let done = |args: &[&str], code: i32| -> String {
         let output = asked(args).output().unwrap();
-        assert_eq!(output.status.code(), Some(code), "{args:?} on {url}: {}{}", stdout(&output), stderr(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{args:?} on {url}: {}{}",
+            stdout(&output),
+            stderr(&output)
+        );
         stdout(&output)
     };
     let mut watch = Process::start(&mut asked(&["watch", "a"]));
-    let mut holder = Process::start(&mut asked(&sh(&["--owner", "me", "run", "a", "-s", "-t", "9s", "--json"], "cat")));
+    let mut holder = Process::start(&mut asked(&sh(
+        &["--owner", "me", "run", "a", "-s", "-t", "9s", "--json"],
+        "cat",
+    )));
     let acquired = holder.event("acquired");
-    let (token, sequencer) = (acquired["token"].as_str().unwrap(), acquired["sequencer"].as_str().unwrap());
+    let (token, sequencer) =
+        (acquired["token"].as_str().unwrap(), acquired["sequencer"].as_str().unwrap());
     holder.event("started");
     let held = watch.line();
     assert!(held.contains("held") && held.contains("me"), "{held}");
@@ -92,7 +113,8 @@ pub(crate) fn everything(url: &str) {
     done(&["release", "--handle-file", "h"], 0);
     done(&["inspect", "b"], 1);
     done(&["request", "b"], 1);
-    let mut leader = Process::start(&mut asked(&["elect", "d", "--value", "d:80", "--json", "--", "cat"]));
+    let mut leader =
+        Process::start(&mut asked(&["elect", "d", "--value", "d:80", "--json", "--", "cat"]));
     leader.event("started");
     assert_eq!(done(&["leader", "d"], 0), "d:80\n");
     assert_eq!(leader.finish(), 0);

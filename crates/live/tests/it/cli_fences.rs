@@ -12,15 +12,24 @@ mod documents;
 #[test]
 fn recipe_a_fenced_write_to_redis_of_an_older_holder_changes_nothing_and_fails() {
     let (store, server) = (Store::new(), Redis::start().unwrap());
-    let line = documents::block("docs/recipes.md", "redis-cli -u ").replace("redis://10.0.0.5", &server.url());
-    let token = || stdout(&store.output(&["run", "cfg", "--", "printenv", "LOCKKEEPER_FENCING_TOKEN"]));
+    let line = documents::block("docs/recipes.md", "redis-cli -u ")
+        .replace("redis://10.0.0.5", &server.url());
+    let token =
+        || stdout(&store.output(&["run", "cfg", "--", "printenv", "LOCKKEEPER_FENCING_TOKEN"]));
     let write = |token: &str, line: &str| {
         let mut shell = Command::new("sh");
-        let status = shell.args(["-c", line]).env("LOCKKEEPER_FENCING_TOKEN", token.trim()).status().unwrap();
+        let status = shell
+            .args(["-c", line])
+            .env("LOCKKEEPER_FENCING_TOKEN", token.trim())
+            .status()
+            .unwrap();
         code_of(status)
     };
     let fence = || {
-        let asked = Command::new("redis-cli").args(["-u", &server.url(), "HGET", "cfg", "fence"]).output().unwrap();
+        let asked = Command::new("redis-cli")
+            .args(["-u", &server.url(), "HGET", "cfg", "fence"])
+            .output()
+            .unwrap();
         stdout(&asked)
     };
     let (older, newer) = (token(), token());
@@ -29,7 +38,9 @@ fn recipe_a_fenced_write_to_redis_of_an_older_holder_changes_nothing_and_fails()
     assert_eq!(fence(), newer);
     assert_eq!(write(&newer, &line), 0, "a holder may write twice");
     // Tokens of a higher epoch are larger than the exact numbers of a script.
-    for (token, code) in [("18014398509481985", 0), ("18014398509481984", 1), ("18014398509481986", 0), ("9", 1)] {
+    for (token, code) in
+        [("18014398509481985", 0), ("18014398509481984", 1), ("18014398509481986", 0), ("9", 1)]
+    {
         assert_eq!(write(token, &line), code, "{token}");
     }
     // A server that does not answer has written nothing.

@@ -43,14 +43,16 @@ fn r8_a_run_that_is_stopped_for_longer_than_the_ttl_leaves_no_command_beside_the
     run.signal(Signal::CONT);
     assert_eq!(run.finish(), 79);
     let time = |text: &str| text.trim().parse::<u128>().unwrap();
-    let last = text(store.path("beats")).lines().filter(|line| !line.is_empty()).map(time).max().unwrap();
+    let last =
+        text(store.path("beats")).lines().filter(|line| !line.is_empty()).map(time).max().unwrap();
     assert!(last < time(&text(store.path("granted"))), "beat at {last}");
 }
 
 #[test]
 fn a_server_that_is_gone_for_longer_than_the_ttl_ends_the_command_in_time() {
     let store = Store::new();
-    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "3s"], "trap '' TERM; echo $$; exec sleep 60"));
+    let mut run = store
+        .start(&sh(&["run", "a", "--json", "-t", "3s"], "trap '' TERM; echo $$; exec sleep 60"));
     let command = run.line();
     run.event("started");
     store.with_server(|server| server.kill()).unwrap();

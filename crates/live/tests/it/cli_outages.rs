@@ -14,10 +14,13 @@ fn as_user(server: &Redis, args: &[&str]) -> Process {
 /// Two runs wait, one of them with a limit. Both report why no answer comes, and a remedy. The run
 /// without a limit goes on after the remedy.
 fn waiter_is_informed(shut_out: &[&[&str]], restored: &[&str], pieces: &[&str]) {
-    let store = Store::on(Redis::builder().user("app", "on >pw ~lk:* &lk:* +@all").start().unwrap());
+    let store =
+        Store::on(Redis::builder().user("app", "on >pw ~lk:* &lk:* +@all").start().unwrap());
     let mut holder = store.hold("job");
     let start = |args: &[&str]| {
-        store.with_server(|server| as_user(server, &[&["run", "--ttl", "10s"], args, &["job", "--", "true"]].concat()))
+        store.with_server(|server| {
+            as_user(server, &[&["run", "--ttl", "10s"], args, &["job", "--", "true"]].concat())
+        })
     };
     let mut patient = start(&[]);
     store.inspect_until("job", |lock| crate::support::waiters(lock) == 1);
@@ -25,7 +28,9 @@ fn waiter_is_informed(shut_out: &[&[&str]], restored: &[&str], pieces: &[&str]) 
     store.inspect_until("job", |lock| crate::support::waiters(lock) == 2);
     store.with_server(|server| shut_out.iter().for_each(|words| server.run(words).unwrap()));
     // That a renewal has no answer may be found before the reason.
-    let printed = std::iter::repeat_with(|| patient.error_line()).find(|printed| printed.contains("Try: ")).unwrap();
+    let printed = std::iter::repeat_with(|| patient.error_line())
+        .find(|printed| printed.contains("Try: "))
+        .unwrap();
     for piece in pieces.iter().chain(&["lock \"job\"", "still waiting in line"]) {
         assert!(printed.contains(piece), "{piece:?} is missing: {printed}");
     }
@@ -43,18 +48,32 @@ fn waiter_is_informed(shut_out: &[&[&str]], restored: &[&str], pieces: &[&str]) 
 #[test]
 fn a_user_that_is_switched_off_while_it_waits_learns_so_and_goes_on_when_it_is_back() {
     let off: [&[&str]; 2] = [&["ACL", "SETUSER", "app", "off"], &["CLIENT", "KILL", "USER", "app"]];
-    waiter_is_informed(&off, &["ACL", "SETUSER", "app", "on"], &["WRONGPASS", "the right password"]);
+    waiter_is_informed(
+        &off,
+        &["ACL", "SETUSER", "app", "on"],
+        &["WRONGPASS", "the right password"],
+    );
 }
 
 #[test]
 fn a_user_whose_password_is_another_one_while_it_waits_learns_so_and_goes_on_when_it_is_back() {
-    let changed: [&[&str]; 2] = [&["ACL", "SETUSER", "app", "resetpass", ">other"], &["CLIENT", "KILL", "USER", "app"]];
-    waiter_is_informed(&changed, &["ACL", "SETUSER", "app", ">pw"], &["WRONGPASS", "the right password"]);
+    let changed: [&[&str]; 2] =
+        [&["ACL", "SETUSER", "app", "resetpass", ">other"], &["CLIENT", "KILL", "USER", "app"]];
+    waiter_is_informed(
+        &changed,
+        &["ACL", "SETUSER", "app", ">pw"],
+        &["WRONGPASS", "the right password"],
+    );
 }
 
 /// Redis 7 ends the connections of a user that loses its channels.
 #[test]
 fn a_user_without_channels_learns_so_while_it_waits_and_goes_on_when_it_has_them() {
-    let none: [&[&str]; 2] = [&["ACL", "SETUSER", "app", "resetchannels"], &["CLIENT", "KILL", "USER", "app"]];
-    waiter_is_informed(&none, &["ACL", "SETUSER", "app", "&lk:*"], &["NOPERM", "PUBLISH", "which prints the rule"]);
+    let none: [&[&str]; 2] =
+        [&["ACL", "SETUSER", "app", "resetchannels"], &["CLIENT", "KILL", "USER", "app"]];
+    waiter_is_informed(
+        &none,
+        &["ACL", "SETUSER", "app", "&lk:*"],
+        &["NOPERM", "PUBLISH", "which prints the rule"],
+    );
 }

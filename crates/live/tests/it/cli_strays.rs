@@ -17,7 +17,8 @@ const STRAYS: [(&str, &[u8]); 4] = [
 ];
 
 fn put(server: &Redis, key: &str, value: &[u8]) {
-    let _: redis::Value = redis::cmd("SET").arg(key).arg(value).query(&mut server.connect().unwrap()).unwrap();
+    let _: redis::Value =
+        redis::cmd("SET").arg(key).arg(value).query(&mut server.connect().unwrap()).unwrap();
 }
 
 fn put_a_list(server: &Redis, key: &str) {
@@ -27,8 +28,10 @@ fn put_a_list(server: &Redis, key: &str) {
 
 /// One line with the lock, the key, its contents and the remedy.
 fn names_the_key(printed: &str, name: &str, what: &str) {
-    let key = format!("the key lk:{{{name}}} holds something that lockkeeper has not written: {what}");
-    for piece in [&format!("lock {name:?}"), &key, &format!("Try: redis-cli TYPE 'lk:{{{name}}}'")] {
+    let key =
+        format!("the key lk:{{{name}}} holds something that lockkeeper has not written: {what}");
+    for piece in [&format!("lock {name:?}"), &key, &format!("Try: redis-cli TYPE 'lk:{{{name}}}'")]
+    {
         assert!(printed.contains(piece.as_str()), "{piece:?} is missing: {printed}");
     }
 }
@@ -42,8 +45,10 @@ fn is_refused(output: &Output, what: &str) {
 fn what_is_no_lock_is_named_by_its_key_and_hides_no_other() {
     let store = Store::new();
     let mut holder = store.hold("good");
-    let strays =
-        STRAYS.map(|(what, value)| (what, Some(value))).into_iter().chain([("a value that is no string", None)]);
+    let strays = STRAYS
+        .map(|(what, value)| (what, Some(value)))
+        .into_iter()
+        .chain([("a value that is no string", None)]);
     for (what, value) in strays {
         store.with_server(|server| match value {
             Some(value) => put(server, "lk:{stray}", value),
@@ -53,14 +58,24 @@ fn what_is_no_lock_is_named_by_its_key_and_hides_no_other() {
         assert!(listed.status.success() && stdout(&listed).contains("good"), "{listed:?}");
         names_the_key(&stderr(&listed), "stray", what);
         let machine = store.output(&["list", "--json"]);
-        let lines: Vec<Value> = stdout(&machine).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines: Vec<Value> =
+            stdout(&machine).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let states: Vec<_> = lines.iter().map(|line| (&line["lock"], &line["state"])).collect();
-        assert_eq!(states, [(&"good".into(), &"held".into()), (&"stray".into(), &"unreadable".into())]);
+        assert_eq!(
+            states,
+            [(&"good".into(), &"held".into()), (&"stray".into(), &"unreadable".into())]
+        );
         names_the_key(lines[1]["problem"].as_str().unwrap(), "stray", what);
         let examined = store.output(&["doctor", "--json", "--connect-timeout", "60s"]);
-        let keys = stdout(&examined).lines().find(|line| line.contains("\"keys\"")).unwrap().to_owned();
+        let keys =
+            stdout(&examined).lines().find(|line| line.contains("\"keys\"")).unwrap().to_owned();
         assert!(examined.status.success() && keys.contains("\"warn\""), "{examined:?}");
-        assert!(keys.contains(what) && keys.contains("lk:{stray} holds") && keys.contains("redis-cli TYPE"), "{keys}");
+        assert!(
+            keys.contains(what)
+                && keys.contains("lk:{stray} holds")
+                && keys.contains("redis-cli TYPE"),
+            "{keys}"
+        );
         is_refused(&store.output(&["inspect", "stray"]), what);
         is_refused(&store.output(&["run", "-n", "stray", "--", "true"]), what);
     }
@@ -103,7 +118,11 @@ fn a_holder_whose_lock_was_overwritten_learns_by_what_and_where() {
         names_the_key(&line_with(&holder, "a renewal failed"), "stray", "a string of 7 bytes");
         is_refused(&store.output(&["run", "-n", "stray", "--", "true"]), "a string of 7 bytes");
         holder.close_stdin();
-        names_the_key(&line_with(&holder, "the release is not confirmed"), "stray", "a string of 7 bytes");
+        names_the_key(
+            &line_with(&holder, "the release is not confirmed"),
+            "stray",
+            "a string of 7 bytes",
+        );
         assert_eq!(holder.finish(), 0);
     }
 }
@@ -116,7 +135,10 @@ fn who_finds_something_beside_a_lock_is_not_advised_to_delete_the_lock() {
     store.with_server(|server| put(server, "lk:{good}:q", b"garbage"));
     let output = store.output(&["run", "-w", "10s", "good", "--", "true"]);
     let printed = stderr(&output);
-    assert!(!output.status.success() && printed.contains("lk:{good}:q") && !printed.contains("DEL"), "{output:?}");
+    assert!(
+        !output.status.success() && printed.contains("lk:{good}:q") && !printed.contains("DEL"),
+        "{output:?}"
+    );
     assert_eq!(store.inspect("good")["state"], "held");
     store.with_server(|server| server.run(&["DEL", "lk:{good}:q"]).unwrap());
     assert_eq!(holder.finish(), 0);
@@ -131,7 +153,8 @@ fn two_locks_that_were_overwritten_are_reported_each_by_its_own_key() {
         store.inspect_until(name, |lock| lock["state"] == "held");
         store.with_server(|server| put(server, &format!("lk:{{{name}}}"), what.as_bytes()));
     }
-    let mut printed = [line_with(&holder, "a renewal failed"), line_with(&holder, "a renewal failed")];
+    let mut printed =
+        [line_with(&holder, "a renewal failed"), line_with(&holder, "a renewal failed")];
     printed.sort();
     names_the_key(&printed[0], "one", "a string of 7 bytes");
     names_the_key(&printed[1], "two", "a string of 13 bytes");

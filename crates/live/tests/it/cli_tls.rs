@@ -13,7 +13,8 @@ fn without_a_file_of_ours_those_are_trusted_whom_the_system_trusts() {
     let redis = redis_tls().unwrap();
     let run = |trusted: &Path| -> Output {
         let mut run = program();
-        run.args(["-S", &redis.url(), "run", "a-lock-behind-tls", "--", "true"]).env("SSL_CERT_FILE", trusted);
+        run.args(["-S", &redis.url(), "run", "a-lock-behind-tls", "--", "true"])
+            .env("SSL_CERT_FILE", trusted);
         run.env_remove("SSL_CERT_DIR").output().unwrap()
     };
     let trusted = run(&redis.certificates().unwrap().authority());

@@ -42,11 +42,15 @@ async fn a_clock_that_stands_goes_on_when_it_is_moved_and_counts_the_requests_of
     assert_eq!(redis.query::<Option<u32>>(&["GET", "a"]).unwrap(), None);
     assert_eq!(redis.time().unwrap(), first + Duration::from_millis(30_001));
     assert!(clock.requests().await.unwrap() >= requests + 4);
-    assert!(redis.set_clock_offset(1).is_err() && Redis::start().unwrap().standing_clock().is_err());
+    assert!(
+        redis.set_clock_offset(1).is_err() && Redis::start().unwrap().standing_clock().is_err()
+    );
 }
 
 fn assert_is_ahead(redis: &Redis, seconds: i64) {
-    let now = || i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
+    let now = || {
+        i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
+    };
     let before = now();
     let printed = i64::try_from(redis.time().unwrap().as_millis()).unwrap() - 1000 * seconds;
     let slack = i64::try_from(Duration::from_millis(2).as_millis()).unwrap();

@@ -10,7 +10,8 @@ fn all_tests_of_a_process_share_one() {
     let start = Instant::now();
     let cluster = cluster().unwrap();
     eprintln!("a cluster takes {:?}", start.elapsed());
-    let owners: Vec<_> = [0, 5460, 5461, 10921, 10922, 16383].map(|slot| cluster.owner(slot).unwrap()).into();
+    let owners: Vec<_> =
+        [0, 5460, 5461, 10921, 10922, 16383].map(|slot| cluster.owner(slot).unwrap()).into();
     assert_eq!(owners, [0, 0, 1, 1, 2, 2]);
     for (index, node) in cluster.nodes().iter().enumerate() {
         assert_eq!(node.info("role").unwrap(), if index < 3 { "master" } else { "slave" });
@@ -42,7 +43,8 @@ fn a_slot_moves_with_its_keys() {
 
 #[test]
 fn a_replica_follows_a_master_that_gives_way_or_is_killed() {
-    let mut cluster = Cluster::builder().node(Redis::builder().password("a-password")).start().unwrap();
+    let mut cluster =
+        Cluster::builder().node(Redis::builder().password("a-password")).start().unwrap();
     assert_eq!(cluster.fail_over(0).unwrap(), 3);
     assert_eq!(cluster.owner(0).unwrap(), 3);
     cluster.node(3).kill().unwrap();

@@ -77,8 +77,9 @@ async fn a_server_that_stands_for_less_than_the_ttl_costs_nobody_the_lock<S: Ser
         count.fetch_add(u64::from(matches!(event, Event::Lost { .. })), Ordering::SeqCst);
     };
     let url = server.store_url();
-    let holder =
-        patiently(async || Keeper::from_url(url.as_str()).unwrap().ttl(ttl).on_event(counting.clone()).connect().await);
+    let holder = patiently(async || {
+        Keeper::from_url(url.as_str()).unwrap().ttl(ttl).on_event(counting.clone()).connect().await
+    });
     let holder = holder.await;
     let guard = lock(&holder, &counted).await;
     let waiting = waiter(&keeper(&server, ttl).await, &counted).await;

@@ -40,14 +40,19 @@ fn a_server_that_is_dropped_is_gone_with_its_data() {
 
 #[test]
 fn what_is_not_installed_is_an_error_with_the_line_that_installs_it() {
-    let program = Program { binary: "no-such-server", packages: "a-server a-client", variable: None };
+    let program =
+        Program { binary: "no-such-server", packages: "a-server a-client", variable: None };
     let error = program.find().unwrap_err().to_string();
     assert!(error.ends_with("apt-get install a-server a-client"), "{error}");
 }
 
 #[test]
 fn a_variable_names_another_program_and_must_not_name_nothing() {
-    let shell = Program { binary: "sh", packages: "dash", variable: Some("LOCKKEEPER_LIVE_NO_SUCH_VARIABLE") };
+    let shell = Program {
+        binary: "sh",
+        packages: "dash",
+        variable: Some("LOCKKEEPER_LIVE_NO_SUCH_VARIABLE"),
+    };
     assert!(shell.find().unwrap().ends_with("sh"));
     let named = Program { variable: Some("PATH"), ..shell };
     assert!(named.find().unwrap_err().to_string().starts_with("PATH names /"));
@@ -63,7 +68,11 @@ fn the_program_that_was_built_with_the_tests_is_found() {
 /// process, and what must be gone after it.
 fn starter() -> (Child, Vec<String>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "ends::a_starter_starts_servers_and_ends_as_it_is_ordered", "--nocapture"])
+        .args([
+            "--exact",
+            "ends::a_starter_starts_servers_and_ends_as_it_is_ordered",
+            "--nocapture",
+        ])
         .env(STARTER, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -81,7 +90,10 @@ fn starter() -> (Child, Vec<String>) {
 fn start_servers() {
     let (own, mut stopped) = (Redis::start().unwrap(), Redis::start().unwrap());
     let servers = [redis().unwrap(), &own, &stopped];
-    let paths: Vec<_> = servers.iter().flat_map(|redis| [format!("/proc/{}", redis.pid()), folder_of(redis)]).collect();
+    let paths: Vec<_> = servers
+        .iter()
+        .flat_map(|redis| [format!("/proc/{}", redis.pid()), folder_of(redis)])
+        .collect();
     stopped.pause().unwrap();
     std::io::stdout().write_all(format!("@{}\n", paths.join(" ")).as_bytes()).unwrap();
     let end = std::io::stdin().lines().next();

@@ -34,9 +34,18 @@ fn what_is_put_is_there_until_it_is_deleted() {
     let lease = etcd.grant(60).unwrap();
     assert!(etcd.put_with_lease("put/b", [0, 255], lease).unwrap() > revision);
     let keys = etcd.keys("put/").unwrap();
-    assert_eq!(keys.iter().map(|entry| entry.key.as_slice()).collect::<Vec<_>>(), [b"put/a", b"put/b"]);
-    assert_eq!((keys[0].create_revision, keys[0].mod_revision, keys[0].lease), (revision, revision, 0));
-    assert_eq!((keys[1].value.as_slice(), keys[1].version, keys[1].lease), (&[0, 255][..], 1, lease));
+    assert_eq!(
+        keys.iter().map(|entry| entry.key.as_slice()).collect::<Vec<_>>(),
+        [b"put/a", b"put/b"]
+    );
+    assert_eq!(
+        (keys[0].create_revision, keys[0].mod_revision, keys[0].lease),
+        (revision, revision, 0)
+    );
+    assert_eq!(
+        (keys[1].value.as_slice(), keys[1].version, keys[1].lease),
+        (&[0, 255][..], 1, lease)
+    );
     assert_eq!(etcd.lease_keys(lease).unwrap(), [b"put/b"]);
     assert!(etcd.leases().unwrap().contains(&lease) && etcd.lease_left(lease).unwrap() > Some(30));
     etcd.revoke(lease).unwrap();
@@ -65,7 +74,8 @@ fn one_that_does_not_start_shows_what_it_said() {
 
 #[test]
 fn who_logs_in_may_do_what_his_role_allows() {
-    let etcd = Etcd::builder().login("lk", "hunter2").user("small", "hunter2", "small/").start().unwrap();
+    let etcd =
+        Etcd::builder().login("lk", "hunter2").user("small", "hunter2", "small/").start().unwrap();
     assert!(etcd.url().starts_with("etcd://lk:") && etcd.url().contains("@127.0.0.1:"));
     let [all, small] = ["lk", "small"].map(|name| etcd.control().as_user(name, "hunter2"));
     all.put("a", "1").unwrap();
@@ -83,18 +93,24 @@ fn who_logs_in_may_do_what_his_role_allows() {
 fn a_port_that_is_encrypted_has_no_other_clients() {
     let etcd = etcd_tls().unwrap();
     let mut stream = TcpStream::connect(etcd.addresses()[0]).unwrap();
-    stream.write_all(b"GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(!answer.contains("200 OK"), "{answer}");
-    assert!(etcd.url().starts_with("etcds://") && etcd.certificates().unwrap().authority().is_file());
+    assert!(
+        etcd.url().starts_with("etcds://") && etcd.certificates().unwrap().authority().is_file()
+    );
 }
 
 #[test]
 fn a_full_one_takes_nothing_until_there_is_room_again() {
     let etcd = Etcd::builder().quota(8 << 20).start().unwrap();
     let much = vec![b'x'; 1 << 20];
-    let error = (0..20).find_map(|number| etcd.control().put(format!("big/{number}"), &much).err()).unwrap();
+    let error = (0..20)
+        .find_map(|number| etcd.control().put(format!("big/{number}"), &much).err())
+        .unwrap();
     assert!(format!("{error:#}").contains("database space exceeded"), "{error:#}");
     etcd.control().delete_all("big/").unwrap();
     etcd.control().compact().unwrap();

@@ -29,7 +29,8 @@ async fn takes_few_requests(url: &str, proxy: &Proxy, through: &str) {
     let took = began.elapsed();
     proxy.heal();
     eprintln!("{LOCKS} locks in {took:?}, of which each request takes {DELAY:?}");
-    let has_all = |lock: &lockkeeper::LockInfo| lock.holders.iter().all(|holder| holder.held.is_some());
+    let has_all =
+        |lock: &lockkeeper::LockInfo| lock.holders.iter().all(|holder| holder.held.is_some());
     assert!(listed.len() == LOCKS && listed.iter().all(has_all));
     assert!(took < DELAY * u32::try_from(LOCKS).unwrap() / 10, "{took:?}");
 }
@@ -38,7 +39,12 @@ async fn takes_few_requests(url: &str, proxy: &Proxy, through: &str) {
 async fn a_list_of_many_locks_takes_few_requests_on_redis() {
     let server = Redis::start().unwrap();
     let proxy = Proxy::resp(server.address()).unwrap();
-    takes_few_requests(&format!("redis://{}", server.address()), &proxy, &format!("redis://{}", proxy.address())).await;
+    takes_few_requests(
+        &format!("redis://{}", server.address()),
+        &proxy,
+        &format!("redis://{}", proxy.address()),
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -47,7 +47,9 @@ impl Client {
 
     /// The end of the connection: end of file, or an error.
     async fn reads_the_end(&mut self) -> Option<ErrorKind> {
-        let end = tokio::time::timeout(Duration::from_secs(20), self.0.read(&mut [0; 1])).await.expect("the end");
+        let end = tokio::time::timeout(Duration::from_secs(20), self.0.read(&mut [0; 1]))
+            .await
+            .expect("the end");
         end.map(|read| assert_eq!(read, 0)).err().map(|error| error.kind())
     }
 }
@@ -94,7 +96,9 @@ async fn it_reports_what_came() {
     let seen = proxy.until(|seen| seen.requests == 2 && seen.replies == 2).await.unwrap();
     assert_eq!(seen.open, 1);
     drop(client);
-    tokio::task::spawn_blocking(move || proxy.wait_until(|seen| seen.open == 0).unwrap()).await.unwrap();
+    tokio::task::spawn_blocking(move || proxy.wait_until(|seen| seen.open == 0).unwrap())
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -285,7 +289,9 @@ async fn a_pushed_message_is_lost_or_comes_twice() {
     for text in ["lost", "doubled", "other"] {
         redis().unwrap().run(&["PUBLISH", "proxy:push", text]).unwrap();
     }
-    let message = |text: &str| format!(">3\r\n$7\r\nmessage\r\n$10\r\nproxy:push\r\n${}\r\n{text}\r\n", text.len());
+    let message = |text: &str| {
+        format!(">3\r\n$7\r\nmessage\r\n$10\r\nproxy:push\r\n${}\r\n{text}\r\n", text.len())
+    };
     client.reads(&[message("doubled"), message("doubled"), message("other")].concat()).await;
 }
 
@@ -295,7 +301,9 @@ async fn a_connection_ends_at_any_byte_of_any_message() {
     for bytes in 0..=request.len() {
         let before = count("proxy:cut").unwrap_or_default();
         let proxy = Proxy::resp(server()).unwrap();
-        proxy.on_request(move |request| if request.number == 2 { Act::CutWithin(bytes) } else { Act::Pass });
+        proxy.on_request(
+            move |request| if request.number == 2 { Act::CutWithin(bytes) } else { Act::Pass },
+        );
         let mut client = Client::of(&proxy).await;
         client.say(&["PING"]).await;
         client.reads("+PONG\r\n").await;

@@ -79,7 +79,8 @@ fn a_replica_has_what_its_master_has() {
 #[test]
 fn many_start_at_once() {
     let starting: Vec<_> = (0..8).map(|_| std::thread::spawn(Redis::start)).collect();
-    let servers: Vec<_> = starting.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect();
+    let servers: Vec<_> =
+        starting.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect();
     let mut ports: Vec<_> = servers.iter().map(Redis::port).collect();
     ports.sort_unstable();
     ports.dedup();

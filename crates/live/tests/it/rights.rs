@@ -17,7 +17,11 @@ fn a_password_is_asked_for() {
 
 #[test]
 fn a_user_may_what_his_rules_say() {
-    let redis = Redis::builder().user("u", "on >pw ~lk:* +get +set").user("off", "off >pw ~* +@all").start().unwrap();
+    let redis = Redis::builder()
+        .user("u", "on >pw ~lk:* +get +set")
+        .user("off", "off >pw ~* +@all")
+        .start()
+        .unwrap();
     let as_user = |words: &[&str]| cli(&redis, &[&["--user", "u", "--pass", "pw"], words].concat());
     assert_eq!(as_user(&["SET", "lk:a", "1"]), "OK");
     assert!(as_user(&["SET", "other", "1"]).contains("NOPERM"));
@@ -40,7 +44,8 @@ fn an_encrypted_port_is_the_only_one() {
 fn a_client_without_a_certificate_is_turned_away() {
     let redis = Redis::builder().mutual_tls(Certificates::new().unwrap()).start().unwrap();
     let certificates = redis.certificates().unwrap();
-    let (authority, client, key) = (certificates.authority(), certificates.client(), certificates.client_key());
+    let (authority, client, key) =
+        (certificates.authority(), certificates.client(), certificates.client_key());
     let trusting = ["--tls", "--cacert", path(&authority)];
     assert_ne!(cli(&redis, &[&trusting[..], &["PING"]].concat()), "PONG");
     let shown = ["--cert", path(&client), "--key", path(&key), "PING"];
@@ -50,7 +55,8 @@ fn a_client_without_a_certificate_is_turned_away() {
 /// The answer of the port to Redis's own client.
 fn cli(redis: &Redis, words: &[&str]) -> String {
     let port = redis.port().to_string();
-    let output = Command::new("redis-cli").args(["-h", "127.0.0.1", "-p", &port]).args(words).output();
+    let output =
+        Command::new("redis-cli").args(["-h", "127.0.0.1", "-p", &port]).args(words).output();
     let output = output.expect("redis-cli is missing. Try: apt-get install redis-tools");
     let text = [output.stdout, output.stderr].concat();
     // The client warns of passwords on its command line.

@@ -29,8 +29,12 @@ fn they_choose_another_when_they_are_asked_to_and_again() {
 #[test]
 fn they_choose_another_when_the_master_is_killed() {
     let server = Redis::builder().password("a-password");
-    let mut sentinel =
-        Sentinel::builder().replicas(2).down_after(Duration::from_millis(500)).server(server).start().unwrap();
+    let mut sentinel = Sentinel::builder()
+        .replicas(2)
+        .down_after(Duration::from_millis(500))
+        .server(server)
+        .start()
+        .unwrap();
     sentinel.server(0).kill().unwrap();
     let start = Instant::now();
     let new = sentinel.wait_for_other_master(0).unwrap();

@@ -64,7 +64,11 @@ impl Store {
     pub(crate) fn break_lock(&self, name: &str, token: u64, how: Evict) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let evicted = runtime.block_on(async {
-            let store = RedisStore::from_url(&self.url().parse().unwrap()).unwrap().connect().await.unwrap();
+            let store = RedisStore::from_url(&self.url().parse().unwrap())
+                .unwrap()
+                .connect()
+                .await
+                .unwrap();
             let admin = store.admin().unwrap();
             let (name, target) = (name.parse().unwrap(), Target::Token(token));
             admin.evict(&name, &target, how, "ops", "a test").await.unwrap()

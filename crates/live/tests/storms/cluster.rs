@@ -43,10 +43,14 @@ fn slots_move_and_masters_give_way() {
     }
     let proxies = far_away(&cluster);
     let addresses: Vec<_> = proxies.iter().map(|proxy| proxy.address().to_string()).collect();
-    let (url, mut mover) = (format!("redis+cluster://{}", addresses.join(",")), Mover::new(&cluster));
+    let (url, mut mover) =
+        (format!("redis+cluster://{}", addresses.join(",")), Mover::new(&cluster));
     STORM.play(&url, &[], |round, draw| mover.fault(round, draw), Storm::nobody_beside_another);
     assert!(mover.moves > 10, "only {} slots moved", mover.moves);
-    eprintln!("{} slots moved, {} not, {} masters gave way", mover.moves, mover.failures, mover.failovers);
+    eprintln!(
+        "{} slots moved, {} not, {} masters gave way",
+        mover.moves, mover.failures, mover.failovers
+    );
 }
 
 /// Puts a proxy before each node: the node's own messages cross with requests.
@@ -98,7 +102,8 @@ impl<'a> Mover<'a> {
         if Instant::now() > self.next_failover {
             self.give_way(from);
         } else {
-            let others: Vec<_> = self.masters.iter().copied().filter(|node| *node != from).collect();
+            let others: Vec<_> =
+                self.masters.iter().copied().filter(|node| *node != from).collect();
             let to = others[below(draw, others.len())];
             match self.cluster.move_slot_unsettled(slot, from, to) {
                 Ok(()) => {
@@ -166,7 +171,13 @@ impl<'a> Mover<'a> {
             let id: String = self.cluster.nodes()[*owner].query(&["CLUSTER", "MYID"]).unwrap();
             for node in &self.masters {
                 // The node that still has keys of the slot is its owner.
-                let _ = self.cluster.nodes()[*node].run(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &id]);
+                let _ = self.cluster.nodes()[*node].run(&[
+                    "CLUSTER",
+                    "SETSLOT",
+                    &slot.to_string(),
+                    "NODE",
+                    &id,
+                ]);
             }
         }
     }

@@ -76,7 +76,11 @@ fn kill_a_master(cluster: &mut Cluster, draw: &mut Seeded) {
 /// The replica receives none of the last writes.
 fn kill_with_its_latest(cluster: &mut Cluster, master: usize) {
     let port = cluster.nodes()[master].port().to_string();
-    let replica = cluster.nodes().iter().position(|node| node.info("master_port").is_ok_and(|of| of == port)).unwrap();
+    let replica = cluster
+        .nodes()
+        .iter()
+        .position(|node| node.info("master_port").is_ok_and(|of| of == port))
+        .unwrap();
     // The replica is stopped, so that it does not come back at once when its connection ends.
     cluster.node(replica).pause().unwrap();
     cluster.nodes()[master].run(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap();

@@ -29,7 +29,11 @@ pub(crate) fn data_url(data: &Redis) -> (&'static str, String) {
 }
 
 /// A contestant that counts behind the fence.
-pub(crate) fn dress(inner: Arc<dyn Contestant>, process: &TestProcess, lock: &str) -> Arc<dyn Contestant> {
+pub(crate) fn dress(
+    inner: Arc<dyn Contestant>,
+    process: &TestProcess,
+    lock: &str,
+) -> Arc<dyn Contestant> {
     counting(inner, process, lock, true)
 }
 
@@ -42,7 +46,10 @@ pub(crate) fn counting(
 ) -> Arc<dyn Contestant> {
     let event_log = process.folder.join(format!("{}.counts", process.number()));
     let (connection, folder, lock) = (Mutex::new(None), process.folder.clone(), lock.to_owned());
-    Arc::new(Counting { inner, data: Arc::new(Data { connection, folder, event_log, lock, is_fenced }) })
+    Arc::new(Counting {
+        inner,
+        data: Arc::new(Data { connection, folder, event_log, lock, is_fenced }),
+    })
 }
 
 struct Counting {
@@ -110,7 +117,8 @@ impl Data {
         let next = read.map(|read| (read + 1).to_string());
         let written = next.filter(|next| self.send(token, &["SET", next]).is_some());
         let what = written.unwrap_or_else(|| "refused".to_owned());
-        let mut event_log = OpenOptions::new().create(true).append(true).open(&self.event_log).unwrap();
+        let mut event_log =
+            OpenOptions::new().create(true).append(true).open(&self.event_log).unwrap();
         event_log.write_all(format!("{} {} {what}\n", self.lock, token.get()).as_bytes()).unwrap();
     }
 
@@ -122,11 +130,17 @@ impl Data {
             Client::open(url).unwrap().get_connection().unwrap()
         });
         if !self.is_fenced {
-            return Some(cmd(words[0]).arg(key(&self.lock)).arg(&words[1..]).query(connection).unwrap());
+            return Some(
+                cmd(words[0]).arg(key(&self.lock)).arg(&words[1..]).query(connection).unwrap(),
+            );
         }
         let holder = Sequencer::new(self.lock.parse().unwrap(), Mode::Exclusive, token);
         let fenced = FencedKey::new(&key(&self.lock)).unwrap();
-        let call = if words[0] == "GET" { fenced.read(&holder, words) } else { fenced.write(&holder, words) };
+        let call = if words[0] == "GET" {
+            fenced.read(&holder, words)
+        } else {
+            fenced.write(&holder, words)
+        };
         let call = call.unwrap();
         let mut command = cmd("EVAL");
         command.arg(call.script).arg(call.keys.len()).arg(&call.keys[..]).arg(&call.args);
@@ -155,8 +169,10 @@ impl LostUpdateCounter {
                 continue;
             }
             // The last line may not be whole yet.
-            for line in
-                fs::read_to_string(&path).unwrap().split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
+            for line in fs::read_to_string(&path)
+                .unwrap()
+                .split_inclusive('\n')
+                .filter_map(|line| line.strip_suffix('\n'))
             {
                 match line.split(' ').collect::<Vec<_>>()[..] {
                     [of, _, "refused"] if of == lock => lost_updates.refused += 1,
@@ -183,12 +199,20 @@ impl LostUpdateCounter {
     /// Each number was written once, and each by a later holder than the number before it.
     pub(crate) fn check(&self, counter: u64) -> std::result::Result<(), String> {
         if self.writes.len() as u64 != counter {
-            return Err(format!("{} increments, and the counter says {counter}", self.writes.len()));
+            return Err(format!(
+                "{} increments, and the counter says {counter}",
+                self.writes.len()
+            ));
         }
-        match self.writes.windows(2).find(|pair| pair[0].0 + 1 != pair[1].0 || pair[0].1 >= pair[1].1) {
-            Some(pair) => {
-                Err(format!("value {} with token {} after {} with {}", pair[1].0, pair[1].1, pair[0].0, pair[0].1))
-            }
+        match self
+            .writes
+            .windows(2)
+            .find(|pair| pair[0].0 + 1 != pair[1].0 || pair[0].1 >= pair[1].1)
+        {
+            Some(pair) => Err(format!(
+                "value {} with token {} after {} with {}",
+                pair[1].0, pair[1].1, pair[0].0, pair[0].1
+            )),
             None => Ok(()),
         }
     }

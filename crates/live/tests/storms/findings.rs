@@ -33,8 +33,10 @@ const FORGERY: Storm = Storm {
     at_most: Duration::from_secs(3),
 };
 
-const UNFENCED: Storm =
-    Storm { test: "findings::an_increment_that_is_lost_is_missed_where_no_fence_stands", ..FORGERY };
+const UNFENCED: Storm = Storm {
+    test: "findings::an_increment_that_is_lost_is_missed_where_no_fence_stands",
+    ..FORGERY
+};
 
 /// The witness needs no history, and the history needs no witness.
 #[test]
@@ -46,34 +48,48 @@ fn two_holders_are_seen_by_the_witness_and_by_the_history() {
     let seen = |round: &Round<'_>| !violations(round.folder()).is_empty();
     FORGERY.play(&redis.url(), &[], until(seen), |storm, folder, locks, seed| {
         let violations = violations(folder);
-        assert!(!violations.is_empty() && violations[0].contains("with token 1 "), "{violations:?}");
+        assert!(
+            !violations.is_empty() && violations[0].contains("with token 1 "),
+            "{violations:?}"
+        );
         let history = recorded(folder).unwrap();
         let found = locks.iter().filter_map(|lock| {
-            catch_unwind(AssertUnwindSafe(|| checked(&history, &[*lock], storm.lingers, seed))).err()
+            catch_unwind(AssertUnwindSafe(|| checked(&history, &[*lock], storm.lingers, seed)))
+                .err()
         });
         let found: Vec<_> = found.map(|panic| *panic.downcast::<String>().unwrap()).collect();
-        assert!(!found.is_empty() && found.iter().all(|text| text.contains(&seed.to_string())), "{found:?}");
+        assert!(
+            !found.is_empty() && found.iter().all(|text| text.contains(&seed.to_string())),
+            "{found:?}"
+        );
     });
 }
 
 /// The same forgeries at a counter: without the fence increments are lost.
 #[test]
 fn an_increment_that_is_lost_is_missed_where_no_fence_stands() {
-    if UNFENCED
-        .is_played_here(|inner, process, lock| fenced::counting(forging(inner, process, lock), process, lock, false))
-    {
+    if UNFENCED.is_played_here(|inner, process, lock| {
+        fenced::counting(forging(inner, process, lock), process, lock, false)
+    }) {
         return;
     }
     let (redis, data) = (Redis::start().unwrap(), Redis::start().unwrap());
     let judge = |_: &Storm, folder: &Path, locks: &[(&str, Kind)], seed: Seed| {
-        let wrong: Vec<_> =
-            locks.iter().copied().filter(|(lock, _)| LostUpdateCounter::of(folder, lock).has_lost()).collect();
+        let wrong: Vec<_> = locks
+            .iter()
+            .copied()
+            .filter(|(lock, _)| LostUpdateCounter::of(folder, lock).has_lost())
+            .collect();
         let found = catch_unwind(AssertUnwindSafe(|| sentinel::judge(&data, folder, &wrong, seed)));
         let found = *found.unwrap_err().downcast::<String>().unwrap();
-        assert!(found.contains("increments, and the counter says") && found.contains(&seed.to_string()), "{found}");
+        assert!(
+            found.contains("increments, and the counter says") && found.contains(&seed.to_string()),
+            "{found}"
+        );
     };
-    let lost =
-        |round: &Round<'_>| round.names().iter().any(|lock| LostUpdateCounter::of(round.folder(), lock).has_lost());
+    let lost = |round: &Round<'_>| {
+        round.names().iter().any(|lock| LostUpdateCounter::of(round.folder(), lock).has_lost())
+    };
     UNFENCED.play(&redis.url(), &[fenced::data_url(&data)], until(lost), judge);
 }
 

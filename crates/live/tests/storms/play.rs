@@ -107,7 +107,8 @@ impl Storm {
                 fs::write(folder.path().join(name), text).unwrap();
             }
             let ends = Instant::now() + ROUND.min(lasts.saturating_sub(began.elapsed()));
-            let mut round = Round { storm: self, folder: folder.path(), running: Vec::new(), started: 0, ends };
+            let mut round =
+                Round { storm: self, folder: folder.path(), running: Vec::new(), started: 0, ends };
             (0..PROCESSES).for_each(|_| round.start(&mut draw));
             while Instant::now() < ends {
                 fault(&mut round, &mut draw);
@@ -121,9 +122,14 @@ impl Storm {
     /// Two holders at once, seen by the witness or by the history, and tokens that do not rise.
     pub(crate) fn nobody_beside_another(&self, folder: &Path, locks: &[(&str, Kind)], seed: Seed) {
         let violations = violations(folder);
-        assert!(violations.is_empty(), "the witness saw what may not be. {seed}\n{}", violations.join("\n"));
+        assert!(
+            violations.is_empty(),
+            "the witness saw what may not be. {seed}\n{}",
+            violations.join("\n")
+        );
         let history = recorded(folder).unwrap();
-        let grants: usize = checked(&history, locks, self.lingers, seed).iter().map(|summary| summary.grants).sum();
+        let grants: usize =
+            checked(&history, locks, self.lingers, seed).iter().map(|summary| summary.grants).sum();
         assert!(grants > 10, "only {grants} grants");
         eprintln!("{grants} grants");
     }
@@ -132,7 +138,12 @@ impl Storm {
 impl Round<'_> {
     fn start(&mut self, draw: &mut Seeded) {
         self.started += 1;
-        self.running.push(TestProcess::start(self.storm.test, self.folder, self.started, draw.number()));
+        self.running.push(TestProcess::start(
+            self.storm.test,
+            self.folder,
+            self.started,
+            draw.number(),
+        ));
     }
 
     /// Kills a process, and starts another one.
@@ -166,8 +177,14 @@ impl Round<'_> {
         let last_fault = Instant::now();
         self.running.into_iter().for_each(RunningProcess::finish);
         let took = last_fault.elapsed();
-        assert!(took < TIME_LIMIT, "the last waiter finished {took:?} after the last fault. {seed}");
-        eprintln!("{} processes, the last waiter finished {took:?} after the last fault", self.started);
+        assert!(
+            took < TIME_LIMIT,
+            "the last waiter finished {took:?} after the last fault. {seed}"
+        );
+        eprintln!(
+            "{} processes, the last waiter finished {took:?} after the last fault",
+            self.started
+        );
     }
 }
 
@@ -184,7 +201,10 @@ async fn keeper(url: &str, ttl: Duration) -> Keeper {
             Ok(keeper) => return keeper,
             // A failing server causes only such errors.
             Err(error) => {
-                assert!(error.kind() == ErrorKind::Unavailable && began.elapsed() < TIME_LIMIT, "{error:?}");
+                assert!(
+                    error.kind() == ErrorKind::Unavailable && began.elapsed() < TIME_LIMIT,
+                    "{error:?}"
+                );
             }
         }
     }
@@ -192,5 +212,7 @@ async fn keeper(url: &str, ttl: Duration) -> Keeper {
 
 fn duration() -> Duration {
     let given = env::var(SECONDS).ok();
-    given.map_or(IN_CI, |text| Duration::from_secs(text.parse().expect("LOCKKEEPER_STORM_SECONDS is a number")))
+    given.map_or(IN_CI, |text| {
+        Duration::from_secs(text.parse().expect("LOCKKEEPER_STORM_SECONDS is a number"))
+    })
 }

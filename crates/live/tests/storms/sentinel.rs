@@ -53,12 +53,15 @@ pub(crate) fn judge(data: &Redis, folder: &Path, locks: &[(&str, Kind)], seed: S
     let (mut written, mut refused) = (0, 0);
     for (lock, _) in locks {
         let lost_updates = fenced::LostUpdateCounter::of(folder, lock);
-        let counter: u64 = data.query::<Option<u64>>(&["GET", &fenced::key(lock)]).unwrap().unwrap_or(0);
+        let counter: u64 =
+            data.query::<Option<u64>>(&["GET", &fenced::key(lock)]).unwrap().unwrap_or(0);
         lost_updates.check(counter).unwrap_or_else(|problem| panic!("{lock}: {problem}. {seed}"));
         written += lost_updates.written();
         refused += lost_updates.refused;
     }
     let violations = violations(folder).len();
-    eprintln!("{written} increments, {refused} refused; the witness saw {violations} times two holders");
+    eprintln!(
+        "{written} increments, {refused} refused; the witness saw {violations} times two holders"
+    );
     assert!(written > 10, "only {written} increments. {seed}");
 }

@@ -30,7 +30,9 @@ pub(crate) struct Witnessed {
 #[async_trait]
 impl Contestant for Witnessed {
     async fn acquire(&self, ask: Ask) -> Result<Option<Box<dyn Held>>> {
-        let Some(held) = self.inner.acquire(ask).await.map_err(|error| self.noted(error))? else { return Ok(None) };
+        let Some(held) = self.inner.acquire(ask).await.map_err(|error| self.noted(error))? else {
+            return Ok(None);
+        };
         let file = self.testify(&*held);
         Ok(Some(Box::new(Seen { file, held })))
     }
@@ -51,10 +53,16 @@ impl Witnessed {
     fn testify(&self, held: &dyn Held) -> Option<Testimony> {
         let path = self.folder.join(self.lock.replace('/', "_"));
         let mut options = OpenOptions::new();
-        let mut file = options.create(true).truncate(false).read(true).write(true).open(path).unwrap();
+        let mut file =
+            options.create(true).truncate(false).read(true).write(true).open(path).unwrap();
         // A lock that is not valid needs no witness.
         let remaining = held.believed()?;
-        let mine = Note { process: std::process::id(), token: held.token().to_string(), now: now(), until: None };
+        let mine = Note {
+            process: std::process::id(),
+            token: held.token().to_string(),
+            now: now(),
+            until: None,
+        };
         let mine = Note { until: Some(mine.now + remaining), ..mine };
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
             mine.write(&mut file);
@@ -144,7 +152,12 @@ impl Note {
         let words: Vec<_> = text.strip_suffix('\n')?.split(' ').collect();
         let [process, token, now, until] = words.try_into().ok()?;
         let time = |nanos: &str| nanos.parse().ok().map(Duration::from_nanos);
-        Some(Self { process: process.parse().ok()?, token: token.to_owned(), now: time(now)?, until: time(until) })
+        Some(Self {
+            process: process.parse().ok()?,
+            token: token.to_owned(),
+            now: time(now)?,
+            until: time(until),
+        })
     }
 }
 
@@ -152,7 +165,10 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { process, token, now, until } = self;
         let until = until.unwrap_or_default();
-        write!(f, "process {process} with token {token} since {now:?}, which believes until {until:?}")
+        write!(
+            f,
+            "process {process} with token {token} since {now:?}, which believes until {until:?}"
+        )
     }
 }
 
@@ -163,7 +179,8 @@ fn now() -> Duration {
 
 /// One line at a time, at the end.
 fn violation(folder: &Path, line: &str) {
-    let mut file = OpenOptions::new().create(true).append(true).open(folder.join(VIOLATIONS)).unwrap();
+    let mut file =
+        OpenOptions::new().create(true).append(true).open(folder.join(VIOLATIONS)).unwrap();
     file.write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 

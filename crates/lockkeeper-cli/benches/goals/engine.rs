@@ -14,7 +14,8 @@ const GOAL: f64 = 5.0;
 pub(crate) fn measure(effort: Effort) -> Vec<Row> {
     let (rounds, pairs) = (effort.choose(200, 3), effort.choose(2000, 20));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (mut engine, mut store, mut added) = (Rounds::default(), Rounds::default(), Rounds::default());
+    let (mut engine, mut store, mut added) =
+        (Rounds::default(), Rounds::default(), Rounds::default());
     runtime.block_on(async {
         let (mutex, bare) = (Keeper::memory().mutex("n").unwrap(), Bare::open().await);
         // The first round opens a session and fills caches.

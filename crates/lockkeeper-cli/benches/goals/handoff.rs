@@ -18,12 +18,16 @@ struct Turn {
 pub(crate) fn measure(effort: Effort) -> Vec<Row> {
     let turns = effort.choose(1500, 10);
     let dir = tempfile::tempdir().unwrap();
-    let mut workers = [Worker::start(Role::Turns, dir.path(), "n"), Worker::start(Role::Turns, dir.path(), "n")];
+    let mut workers =
+        [Worker::start(Role::Turns, dir.path(), "n"), Worker::start(Role::Turns, dir.path(), "n")];
     let mut raw = Worker::start(Role::Transactions, dir.path(), "n");
     let before = transaction(&mut raw, effort);
     workers.iter_mut().for_each(|worker| worker.order(turns));
-    let mut all: Vec<Turn> =
-        workers.iter_mut().enumerate().flat_map(|(by, worker)| parse(&worker.answer(), by)).collect();
+    let mut all: Vec<Turn> = workers
+        .iter_mut()
+        .enumerate()
+        .flat_map(|(by, worker)| parse(&worker.answer(), by))
+        .collect();
     all.sort_by_key(|turn| turn.granted);
     let transaction = f64::midpoint(before, transaction(&mut raw, effort));
     let times = handoffs(&all);

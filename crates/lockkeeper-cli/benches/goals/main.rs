@@ -36,24 +36,36 @@ impl Effort {
 
 type Goal = (&'static str, fn(Effort) -> Vec<Row>);
 
-const GOALS: [Goal; 4] =
-    [("engine", engine::measure), ("file", file::measure), ("handoff", handoff::measure), ("run", run::measure)];
+const GOALS: [Goal; 4] = [
+    ("engine", engine::measure),
+    ("file", file::measure),
+    ("handoff", handoff::measure),
+    ("run", run::measure),
+];
 
 fn main() -> ExitCode {
     if worker::is_one() {
         worker::work();
         return ExitCode::SUCCESS;
     }
-    let (flags, wanted): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg.starts_with('-'));
+    let (flags, wanted): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|arg| arg.starts_with('-'));
     let is_bench = flags.iter().any(|flag| flag == "--bench");
-    if let Some(unknown) = wanted.iter().find(|name| is_bench && !GOALS.iter().any(|(goal, _)| goal == name)) {
-        eprintln!("goals: there is no goal {unknown:?}. Try: {}", GOALS.map(|(goal, _)| goal).join(", "));
+    if let Some(unknown) =
+        wanted.iter().find(|name| is_bench && !GOALS.iter().any(|(goal, _)| goal == name))
+    {
+        eprintln!(
+            "goals: there is no goal {unknown:?}. Try: {}",
+            GOALS.map(|(goal, _)| goal).join(", ")
+        );
         return ExitCode::FAILURE;
     }
     if flags.iter().any(|flag| flag == "--list") {
         return ExitCode::SUCCESS;
     }
-    let goals = GOALS.into_iter().filter(|(goal, _)| wanted.is_empty() || wanted.iter().any(|name| name == goal));
+    let goals = GOALS
+        .into_iter()
+        .filter(|(goal, _)| wanted.is_empty() || wanted.iter().any(|name| name == goal));
     if is_bench {
         print_all(goals)
     } else {

@@ -37,7 +37,11 @@ pub(crate) fn measure(effort: Effort) -> Vec<Row> {
         what: "`lockkeeper run x -- true`, whole process",
         measured: format!("{} ms", run.spread(1)),
         against: format!("`flock x true`: {} ms", flock.spread(1)),
-        result: format!("{} ms more, {:.1} times as long", more.spread(1), run.median() / flock.median()),
+        result: format!(
+            "{} ms more, {:.1} times as long",
+            more.spread(1),
+            run.median() / flock.median()
+        ),
         goal: "at most 15 ms more",
         is_met: more.median() <= GOAL,
     }]
@@ -47,7 +51,9 @@ pub(crate) fn measure(effort: Effort) -> Vec<Row> {
 fn took(mut command: Command) -> f64 {
     command.stdin(Stdio::null());
     let start = Instant::now();
-    let status = command.status().unwrap_or_else(|e| panic!("{command:?}: {e}. Try: apt-get install util-linux"));
+    let status = command
+        .status()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}. Try: apt-get install util-linux"));
     let took = micros(start.elapsed()) / 1e3;
     assert!(status.success(), "{command:?}: {status}");
     took

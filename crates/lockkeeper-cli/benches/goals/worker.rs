@@ -84,20 +84,23 @@ pub(crate) fn work() {
     let mut args = std::env::args_os().skip(1);
     let (dir, name) = (args.next().unwrap(), args.next().unwrap().into_string().unwrap());
     let dir = Path::new(&dir);
-    let mut obey: Box<dyn FnMut(u64) -> String> =
-        match role.as_str() {
-            "transactions" => {
-                let raw = Raw::open(dir, &name);
-                Box::new(move |millis| counted(millis, || raw.pair()).to_string())
-            }
-            role => {
-                let (runtime, mutex) = lock(dir, &name);
-                let is_turns = role == "turns";
-                Box::new(move |number| {
-                    if is_turns { runtime.block_on(turns(&mutex, number)) } else { pairs(&runtime, &mutex, number) }
-                })
-            }
-        };
+    let mut obey: Box<dyn FnMut(u64) -> String> = match role.as_str() {
+        "transactions" => {
+            let raw = Raw::open(dir, &name);
+            Box::new(move |millis| counted(millis, || raw.pair()).to_string())
+        }
+        role => {
+            let (runtime, mutex) = lock(dir, &name);
+            let is_turns = role == "turns";
+            Box::new(move |number| {
+                if is_turns {
+                    runtime.block_on(turns(&mutex, number))
+                } else {
+                    pairs(&runtime, &mutex, number)
+                }
+            })
+        }
+    };
     println!("ready");
     for order in std::io::stdin().lines() {
         println!("{}", obey(order.unwrap().parse().unwrap()));
@@ -168,7 +171,12 @@ struct Raw {
 
 impl Raw {
     fn open(dir: &Path, name: &str) -> Self {
-        let gate = File::options().create(true).truncate(false).write(true).open(dir.join("raw.db.gate")).unwrap();
+        let gate = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(dir.join("raw.db.gate"))
+            .unwrap();
         gate.lock().unwrap();
         let db = Connection::open(dir.join("raw.db")).unwrap();
         db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
@@ -184,7 +192,10 @@ impl Raw {
 
     fn pair(&self) {
         let id = [7_u8; 16];
-        self.transact("UPDATE lock SET holder = ?2, fence = fence + 1 WHERE name = ?1 AND holder IS NULL", &id);
+        self.transact(
+            "UPDATE lock SET holder = ?2, fence = fence + 1 WHERE name = ?1 AND holder IS NULL",
+            &id,
+        );
         self.transact("UPDATE lock SET holder = NULL WHERE name = ?1 AND holder = ?2", &id);
     }
 

@@ -22,7 +22,9 @@ pub(crate) fn help(args: &[String]) -> String {
             whole.find_subcommand_mut(name).map(|command| command.render_long_help())
         }
         // As a command of its own, without its parent, it does not show the global options.
-        Some(name) => whole.find_subcommand(name).cloned().map(|command| brief(command).render_help()),
+        Some(name) => {
+            whole.find_subcommand(name).cloned().map(|command| brief(command).render_help())
+        }
         None if all => Some(whole.render_long_help()),
         None => Some(whole.mut_args(|arg| arg.hide(true)).after_help(REST).render_help()),
     }
@@ -57,7 +59,11 @@ fn takes_the_next(whole: &Command, arg: &str) -> bool {
 
 fn brief(command: Command) -> Command {
     let name = format!("lockkeeper {}", command.get_name());
-    let help = Arg::new("this help").short('h').long("help").action(ArgAction::Help).help("Print this help");
+    let help = Arg::new("this help")
+        .short('h')
+        .long("help")
+        .action(ArgAction::Help)
+        .help("Print this help");
     command.bin_name(name).after_help(REST).max_term_width(100).disable_help_flag(true).arg(help)
 }
 
@@ -71,9 +77,12 @@ mod tests {
 
     #[test]
     fn the_command_is_found_behind_the_values_of_options_and_before_another_command() {
-        for line in
-            ["-S list run --help", "--store list run --help", "-qS list -v run -h", "run a --help -- list --all"]
-        {
+        for line in [
+            "-S list run --help",
+            "--store list run --help",
+            "-qS list -v run -h",
+            "run a --help -- list --all",
+        ] {
             assert_eq!(of(line), of("run --help"), "{line}");
         }
         for line in ["-Slist run --help --all", "--store=list run --help --all"] {
@@ -89,13 +98,16 @@ mod tests {
             assert!(help.lines().count() <= 40, "{name}: {} lines\n{help}", help.lines().count());
             assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
             assert!(
-                help.contains(&format!("Usage: lockkeeper {name}")) && help.ends_with(&format!("{REST}\n")),
+                help.contains(&format!("Usage: lockkeeper {name}"))
+                    && help.ends_with(&format!("{REST}\n")),
                 "{help}"
             );
         }
         let help = of("--help");
         assert!(
-            help.lines().count() <= 40 && help.contains("  elect ") && !help.contains("--connect-timeout <"),
+            help.lines().count() <= 40
+                && help.contains("  elect ")
+                && !help.contains("--connect-timeout <"),
             "{help}"
         );
     }
@@ -105,7 +117,11 @@ mod tests {
         for command in Cli::command().get_subcommands() {
             let help = of(&format!("{} --help --all", command.get_name()));
             assert!(help.contains("--connect-timeout <DURATION>"), "{help}");
-            assert!(help.contains("a bare number is seconds") && help.contains("79    the lock was lost"), "{help}");
+            assert!(
+                help.contains("a bare number is seconds")
+                    && help.contains("79    the lock was lost"),
+                "{help}"
+            );
         }
         assert!(of("--help --all").contains("79    the lock was lost"));
     }
@@ -122,8 +138,8 @@ mod tests {
         whole.build();
         for arg in whole.get_arguments().filter(|arg| arg.is_global_set()) {
             let (long, short) = (arg.get_long().unwrap_or_default(), arg.get_short());
-            let is_named =
-                REST.contains(&format!("--{long}")) || short.is_some_and(|s| REST.contains(&format!(" -{s}")));
+            let is_named = REST.contains(&format!("--{long}"))
+                || short.is_some_and(|s| REST.contains(&format!(" -{s}")));
             assert!(is_named, "--{long}");
         }
     }

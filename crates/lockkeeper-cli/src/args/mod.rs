@@ -157,7 +157,9 @@ mod tests {
 
     #[test]
     fn options_may_stand_before_or_after_the_command() {
-        for line in ["lockkeeper -S file:x --json run a -- b", "lockkeeper run -S file:x a --json -- b"] {
+        for line in
+            ["lockkeeper -S file:x --json run a -- b", "lockkeeper run -S file:x a --json -- b"]
+        {
             let cli = parse(line).unwrap();
             assert_eq!(cli.global.store.as_deref(), Some("file:x"));
             assert!(cli.global.json);
@@ -166,7 +168,9 @@ mod tests {
 
     #[test]
     fn what_stands_behind_the_dashes_is_the_commands() {
-        let Command::Run(run) = parse("lockkeeper run a -- b --json -- -n").unwrap().command else { panic!() };
+        let Command::Run(run) = parse("lockkeeper run a -- b --json -- -n").unwrap().command else {
+            panic!()
+        };
         assert_eq!(run.under.command, ["b", "--json", "--", "-n"]);
         assert!(!run.nonblocking);
     }

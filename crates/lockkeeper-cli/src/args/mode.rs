@@ -35,7 +35,9 @@ impl Permits {
     fn parse(text: &str) -> Result<Self, String> {
         let (count, of) = text.split_once('/').unwrap_or(("1", text));
         let (Some(count), Some(of)) = (number(count), number(of)) else {
-            return Err(format!("{text:?} is no number of permits. Try: 5 for one of five, or 2/5 for two of them"));
+            return Err(format!(
+                "{text:?} is no number of permits. Try: 5 for one of five, or 2/5 for two of them"
+            ));
         };
         if of > MOST {
             return Err(format!("{of} permits are too many. Try: at most {MOST}"));
@@ -51,7 +53,9 @@ impl Permits {
 fn number(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     // A number with too many digits counts as too many permits.
-    digits.then(|| text.parse().unwrap_or(if text.is_empty() { 0 } else { u32::MAX })).filter(|number| *number > 0)
+    digits
+        .then(|| text.parse().unwrap_or(if text.is_empty() { 0 } else { u32::MAX }))
+        .filter(|number| *number > 0)
 }
 
 #[cfg(test)]
@@ -74,14 +78,24 @@ mod tests {
 
     #[test]
     fn permits_that_nobody_can_have_are_refused_with_what_can_be_had() {
-        for text in ["", "0", "x", "0/5", "2/0", "/5", "2/", "-1", "+1", "1.5", "1/2/3", " 5", "½"] {
+        for text in ["", "0", "x", "0/5", "2/0", "/5", "2/", "-1", "+1", "1.5", "1/2/3", " 5", "½"]
+        {
             let error = Permits::parse(text).unwrap_err();
-            assert!(error.contains("is no number of permits. Try: 5 for one of five, or 2/5"), "{text:?}: {error}");
+            assert!(
+                error.contains("is no number of permits. Try: 5 for one of five, or 2/5"),
+                "{text:?}: {error}"
+            );
         }
-        assert_eq!(Permits::parse("3/2").unwrap_err(), "nobody can have 3 of 2 permits. Try: at most 2/2");
+        assert_eq!(
+            Permits::parse("3/2").unwrap_err(),
+            "nobody can have 3 of 2 permits. Try: at most 2/2"
+        );
         for text in ["2147483649", "1/2147483649", "4294967296", "99999999999999999999"] {
             let error = Permits::parse(text).unwrap_err();
-            assert!(error.ends_with("permits are too many. Try: at most 2147483648"), "{text}: {error}");
+            assert!(
+                error.ends_with("permits are too many. Try: at most 2147483648"),
+                "{text}: {error}"
+            );
         }
     }
 }

@@ -47,7 +47,8 @@ mod tests {
     fn the_help_has_every_scheme_and_every_parameter() {
         let help = help();
         for driver in lockkeeper::drivers().into_iter().filter(|driver| driver.name != "Memory") {
-            let words = driver.urls.names().chain(driver.urls.params.iter().map(|param| param.name));
+            let words =
+                driver.urls.names().chain(driver.urls.params.iter().map(|param| param.name));
             for word in words {
                 assert!(help.contains(word), "{word}: {help}");
             }

@@ -49,7 +49,11 @@ pub(crate) fn one_line(error: &clap::Error, typed: impl IntoIterator<Item = OsSt
         }
         _ => problem(error),
     };
-    let line = if problem.contains("Try: ") { problem } else { format!("{problem}. Try: {}", remedy(error, typed)) };
+    let line = if problem.contains("Try: ") {
+        problem
+    } else {
+        format!("{problem}. Try: {}", remedy(error, typed))
+    };
     printable(&line).into_owned()
 }
 
@@ -73,7 +77,8 @@ fn remedy(error: &clap::Error, typed: Vec<OsString>) -> String {
     if let Some(command) = forgot_the_dashes(error, &typed) {
         return format!("{command} NAME -- CMD, with -- before the command");
     }
-    let suggested = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
+    let suggested =
+        [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
     if let Some(meant) = suggested.iter().find_map(|kind| texts(error.get(*kind)?)) {
         return meant;
     }
@@ -89,7 +94,8 @@ fn remedy(error: &clap::Error, typed: Vec<OsString>) -> String {
     if shows_the_form(error) {
         return usage.to_owned();
     }
-    let command: Vec<_> = usage.split(' ').take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
+    let command: Vec<_> =
+        usage.split(' ').take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
     format!("{} --help", command.join(" "))
 }
 
@@ -118,7 +124,9 @@ fn known_elsewhere(error: &clap::Error) -> Option<String> {
             let typed = error.get(ContextKind::InvalidArg).and_then(texts)?;
             let usage = error.get(ContextKind::Usage)?.to_string();
             match typed.as_str() {
-                "-n" | "--try" | "--nonblock" if usage.contains("lockkeeper elect") => Some("--wait 0".to_owned()),
+                "-n" | "--try" | "--nonblock" if usage.contains("lockkeeper elect") => {
+                    Some("--wait 0".to_owned())
+                }
                 _ => meant(&OPTIONS, &typed),
             }
         }
@@ -130,7 +138,8 @@ fn known_elsewhere(error: &clap::Error) -> Option<String> {
 fn last_of_a_run(typed: &[OsString]) -> Option<String> {
     let words = typed.iter().skip_while(|word| *word != "run").skip(1);
     let is_run = typed.iter().any(|word| word == "run") && !typed.iter().any(|word| word == "--");
-    let words: Vec<&OsString> = words.filter(|word| !word.to_string_lossy().starts_with('-')).collect();
+    let words: Vec<&OsString> =
+        words.filter(|word| !word.to_string_lossy().starts_with('-')).collect();
     let last = words.last().filter(|_| is_run && words.len() > 1)?;
     Some(last.to_string_lossy().into_owned())
 }
@@ -139,26 +148,36 @@ fn last_of_a_run(typed: &[OsString]) -> Option<String> {
 /// are missing.
 fn forgot_the_dashes(error: &clap::Error, typed: &[OsString]) -> Option<&'static str> {
     let usage = error.get(ContextKind::Usage)?.to_string();
-    let is_missed = error.kind() == ErrorKind::MissingRequiredArgument && last_of_a_run(typed).is_some();
-    let forgot = (is_missed || error.kind() == ErrorKind::UnknownArgument) && !typed.iter().any(|word| word == "--");
-    ["lockkeeper run", "lockkeeper elect"].into_iter().find(|command| forgot && usage.contains(command))
+    let is_missed =
+        error.kind() == ErrorKind::MissingRequiredArgument && last_of_a_run(typed).is_some();
+    let forgot = (is_missed || error.kind() == ErrorKind::UnknownArgument)
+        && !typed.iter().any(|word| word == "--");
+    ["lockkeeper run", "lockkeeper elect"]
+        .into_iter()
+        .find(|command| forgot && usage.contains(command))
 }
 
 /// The help of the command that was typed, or of all.
 fn help_of(typed: Vec<OsString>) -> String {
     let commands = Cli::command();
     let typed = typed.into_iter().take_while(|word| word != "--");
-    let command = typed.filter_map(|word| commands.find_subcommand(word).map(|command| command.get_name())).next();
-    command.map_or_else(|| "lockkeeper --help".to_owned(), |command| format!("lockkeeper {command} --help"))
+    let command = typed
+        .filter_map(|word| commands.find_subcommand(word).map(|command| command.get_name()))
+        .next();
+    command.map_or_else(
+        || "lockkeeper --help".to_owned(),
+        |command| format!("lockkeeper {command} --help"),
+    )
 }
 
 /// Returns whether the form of the command is wrong, rather than an option or a value.
 fn shows_the_form(error: &clap::Error) -> bool {
     match error.kind() {
         ErrorKind::MissingRequiredArgument => true,
-        ErrorKind::UnknownArgument => {
-            error.get(ContextKind::InvalidArg).and_then(texts).is_some_and(|arg| !arg.starts_with('-'))
-        }
+        ErrorKind::UnknownArgument => error
+            .get(ContextKind::InvalidArg)
+            .and_then(texts)
+            .is_some_and(|arg| !arg.starts_with('-')),
         _ => false,
     }
 }
@@ -195,7 +214,10 @@ mod tests {
             ("lockkeeper rnu a -- b", "unrecognized subcommand 'rnu'. Try: run"),
             ("lockkeeper exec a -- b", "unrecognized subcommand 'exec'. Try: run"),
             ("lockkeeper status a", "unrecognized subcommand 'status'. Try: inspect"),
-            ("lockkeeper run --timeout 5 a -- b", "unexpected argument '--timeout' found. Try: --wait"),
+            (
+                "lockkeeper run --timeout 5 a -- b",
+                "unexpected argument '--timeout' found. Try: --wait",
+            ),
             ("lockkeeper run --lease 5 a -- b", "unexpected argument '--lease' found. Try: --ttl"),
             ("lockkeeper elect -n a -- b", "unexpected argument '-n' found. Try: --wait 0"),
             ("lockkeeper elect a --try -- b", "unexpected argument '--try' found. Try: --wait 0"),
@@ -208,8 +230,14 @@ mod tests {
                 "lockkeeper run a -E abc -- b",
                 "invalid value 'abc' for '--conflict-exit-code <N>': \"abc\" is no exit code. Try: a number from 0 to 255",
             ),
-            ("lockkeeper frobnicate", "unrecognized subcommand 'frobnicate'. Try: lockkeeper --help"),
-            ("lockkeeper run a --reson x -- b", "unexpected argument '--reson' found. Try: --reason"),
+            (
+                "lockkeeper frobnicate",
+                "unrecognized subcommand 'frobnicate'. Try: lockkeeper --help",
+            ),
+            (
+                "lockkeeper run a --reson x -- b",
+                "unexpected argument '--reson' found. Try: --reason",
+            ),
             (
                 "lockkeeper run a sh -c b",
                 "unexpected argument '-c' found. Try: lockkeeper run NAME -- CMD, with -- before the command",
@@ -218,12 +246,18 @@ mod tests {
                 "lockkeeper elect a sh -c b",
                 "unexpected argument 'sh' found. Try: lockkeeper elect NAME -- CMD, with -- before the command",
             ),
-            ("lockkeeper list --colour", "unexpected argument '--colour' found. Try: lockkeeper list --help"),
+            (
+                "lockkeeper list --colour",
+                "unexpected argument '--colour' found. Try: lockkeeper list --help",
+            ),
             (
                 "lockkeeper inspect",
                 "the following required arguments were not provided: <NAME>. Try: lockkeeper inspect <NAME>",
             ),
-            ("lockkeeper inspect a b", "unexpected argument 'b' found. Try: lockkeeper inspect [OPTIONS] <NAME>"),
+            (
+                "lockkeeper inspect a b",
+                "unexpected argument 'b' found. Try: lockkeeper inspect [OPTIONS] <NAME>",
+            ),
             (
                 "lockkeeper list --limit 0",
                 "invalid value '0' for '--limit <N>': 0 is not in 1..=4294967295. Try: lockkeeper list --help",

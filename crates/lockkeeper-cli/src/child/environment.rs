@@ -58,7 +58,8 @@ pub(crate) fn in_place_of(stripped: &[&str]) -> Option<(&'static str, String)> {
 
 /// The sequencers of the locks that the runs around this run hold, the outermost first.
 pub(crate) fn held_outside(environment: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
-    let variables = [OUTER_SEQUENCERS, SEQUENCERS].map(|variable| environment(variable).unwrap_or_default());
+    let variables =
+        [OUTER_SEQUENCERS, SEQUENCERS].map(|variable| environment(variable).unwrap_or_default());
     let mut held: Vec<String> = Vec::new();
     for variable in &variables {
         for line in variable.to_string_lossy().lines() {
@@ -93,7 +94,9 @@ mod tests {
 
     #[test]
     fn a_store_is_taken_away_only_with_a_password() {
-        let with = |url: &'static str| stripped(move |name| (name == "LOCKKEEPER_STORE").then(|| url.into()));
+        let with = |url: &'static str| {
+            stripped(move |name| (name == "LOCKKEEPER_STORE").then(|| url.into()))
+        };
         assert!(with("redis://:pw@h").contains(&"LOCKKEEPER_STORE"));
         assert!(with("redis+sentinel://h/m?sentinel-password=pw").contains(&"LOCKKEEPER_STORE"));
         assert!(!with("redis://h").contains(&"LOCKKEEPER_STORE"));

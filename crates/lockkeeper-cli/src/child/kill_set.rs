@@ -120,10 +120,13 @@ impl KillSet {
     /// This one belongs to the command too.
     pub(super) fn know(&mut self, pid: Pid) {
         let process = Process::of(pid.as_raw_nonzero().get());
-        let (session, started) = (process.and_then(|it| it.session), process.and_then(|it| it.started));
+        let (session, started) =
+            (process.and_then(|it| it.session), process.and_then(|it| it.started));
         self.sessions.insert(session);
         let was_signalled = false;
-        self.seen.extend(open(pid).map(|process| (pid, Seen { process, session, started, was_signalled })));
+        self.seen.extend(
+            open(pid).map(|process| (pid, Seen { process, session, started, was_signalled })),
+        );
     }
 
     /// All members of this group belong to the command too.
@@ -176,7 +179,8 @@ impl KillSet {
     /// until then the command keeps its number.
     pub(super) fn forget_strangers(&mut self) {
         if now().saturating_sub(self.trusted) >= TRUSTED && processes::can_be_seen() {
-            let ours: HashSet<_> = self.seen.iter().filter_map(|(pid, seen)| seen.group(*pid)).collect();
+            let ours: HashSet<_> =
+                self.seen.iter().filter_map(|(pid, seen)| seen.group(*pid)).collect();
             self.groups.retain(|group, _| ours.contains(group));
             self.trusted = now();
         }
@@ -213,10 +217,13 @@ impl KillSet {
     /// The known processes that still live, and their descendants.
     fn among_known(&self) -> Vec<Process> {
         let known = self.seen.keys().filter_map(|pid| Process::of(pid.as_raw_nonzero().get()));
-        let mut found: Vec<_> = known.filter(|process| !process.has_ended && self.has(process)).collect();
+        let mut found: Vec<_> =
+            known.filter(|process| !process.has_ended && self.has(process)).collect();
         if self.is_ending {
             let adopted = self.adopter.as_ref().map(Adopter::adopted).unwrap_or_default();
-            found.extend(adopted.into_iter().filter(|orphan| !self.has(orphan) && self.is_orphan(orphan)));
+            found.extend(
+                adopted.into_iter().filter(|orphan| !self.has(orphan) && self.is_orphan(orphan)),
+            );
         }
         let mut pids: HashSet<_> = found.iter().map(|process| process.pid).collect();
         processes::add_descendants(&mut found, |parent| {
@@ -230,7 +237,8 @@ impl KillSet {
     fn search(&mut self) -> Option<bool> {
         let began = now();
         self.forget_strangers();
-        let found = self.among_all(|it| self.has(it) || self.is_orphan(it) || self.is_marked(it))?;
+        let found =
+            self.among_all(|it| self.has(it) || self.is_orphan(it) || self.is_marked(it))?;
         Some(self.remember(&found, began))
     }
 
@@ -243,7 +251,9 @@ impl KillSet {
         for process in others {
             children.entry(process.parent).or_default().push(process);
         }
-        processes::add_descendants(&mut found, |parent| children.remove(&Some(parent)).unwrap_or_default());
+        processes::add_descendants(&mut found, |parent| {
+            children.remove(&Some(parent)).unwrap_or_default()
+        });
         Some(found)
     }
 
@@ -251,13 +261,17 @@ impl KillSet {
     /// one is new, and outside of the known groups.
     fn remember(&mut self, found: &[Process], began: Duration) -> bool {
         (self.looked, self.trusted) = (began, began);
-        let is_known = |group: Option<Pid>| group.is_some_and(|group| self.groups.contains_key(&group));
-        let is_new = |process: &Process| !is_known(process.group) && !self.seen.contains_key(&process.pid);
+        let is_known =
+            |group: Option<Pid>| group.is_some_and(|group| self.groups.contains_key(&group));
+        let is_new =
+            |process: &Process| !is_known(process.group) && !self.seen.contains_key(&process.pid);
         let grew = found.iter().any(is_new);
         // No other group has this number while the group has a member, but may have it as soon as
         // the group is empty.
         self.groups.retain(|group, _| test_kill_process_group(*group) != Err(Errno::SRCH));
-        self.groups.extend(found.iter().filter(|it| it.group == Some(it.pid)).map(|it| (it.pid, it.session)));
+        self.groups.extend(
+            found.iter().filter(|it| it.group == Some(it.pid)).map(|it| (it.pid, it.session)),
+        );
         for member in found {
             if let Some(session) = member.group.and_then(|group| self.groups.get_mut(&group)) {
                 *session = member.session;
@@ -280,7 +294,9 @@ impl KillSet {
         });
         self.seen = seen.collect();
         // A process that `/proc` hides has not ended.
-        self.seen.extend(before.into_iter().filter(|(pid, _)| Process::of(pid.as_raw_nonzero().get()).is_none()));
+        self.seen.extend(
+            before.into_iter().filter(|(pid, _)| Process::of(pid.as_raw_nonzero().get()).is_none()),
+        );
         self.leave_daemons_alone();
         if !self.is_ending && self.seen.contains_key(&self.leader) {
             self.sessions.clear();
@@ -293,16 +309,22 @@ impl KillSet {
     /// have become daemons.
     fn leave_daemons_alone(&mut self) {
         let Some(session) = self.session() else { return };
-        let inhabited: HashSet<_> = self.seen.iter().filter_map(|(pid, seen)| seen.group(*pid)).collect();
+        let inhabited: HashSet<_> =
+            self.seen.iter().filter_map(|(pid, seen)| seen.group(*pid)).collect();
         let is_here = |theirs: Option<Pid>| theirs.is_none() || theirs == session;
         let own = self.own;
-        self.groups.retain(|group, theirs| Some(*group) == own || is_here(*theirs) || inhabited.contains(group));
+        self.groups.retain(|group, theirs| {
+            Some(*group) == own || is_here(*theirs) || inhabited.contains(group)
+        });
     }
 
     /// The session of the command while the command goes on. A command that `/proc` hides may be in
     /// any session.
     fn session(&self) -> Option<Option<Pid>> {
-        let leader = self.seen.get(&self.leader).filter(|leader| !self.is_ending && leader.is_alive(self.leader));
+        let leader = self
+            .seen
+            .get(&self.leader)
+            .filter(|leader| !self.is_ending && leader.is_alive(self.leader));
         leader.filter(|leader| leader.started.is_some()).map(|leader| leader.session)
     }
 
@@ -322,19 +344,22 @@ impl KillSet {
     /// Returns whether a process has lost its parent since the command is being ended, and is no
     /// daemon.
     fn is_orphan(&self, process: &Process) -> bool {
-        self.sessions.contains(&process.session) && self.adopter.as_ref().is_some_and(|it| it.has(process))
+        self.sessions.contains(&process.session)
+            && self.adopter.as_ref().is_some_and(|it| it.has(process))
     }
 
     /// Returns whether the command has started a process that no look saw while its parent lived.
     /// In a session of its own the process may be a daemon, unless no look happened since its
     /// start: then the two cases cannot be distinguished.
     fn is_marked(&self, process: &Process) -> bool {
-        let has = |pid: Pid| self.mark.as_ref().is_some_and(|mark| processes::has_variable(pid, mark));
+        let has =
+            |pid: Pid| self.mark.as_ref().is_some_and(|mark| processes::has_variable(pid, mark));
         if self.sessions.contains(&process.session) {
             return has(process.pid);
         }
         // A process with a daemon as its parent or session leader belongs to the daemon.
-        let is_started_by_a_daemon = || process.parent.is_some_and(has) || self.is_led_by_another(process);
+        let is_started_by_a_daemon =
+            || process.parent.is_some_and(has) || self.is_led_by_another(process);
         process.is_younger_than(self.looked) && has(process.pid) && !is_started_by_a_daemon()
     }
 
@@ -349,8 +374,9 @@ impl KillSet {
     /// command is being ended. The command itself is never a daemon.
     fn is_seen_alive(&self, process: &Process) -> bool {
         let seen = self.seen.get(&process.pid).filter(|seen| seen.is_alive(process.pid));
-        let is_daemon =
-            |seen: &Seen| self.is_elsewhere(process) || (!self.is_ending && seen.session != process.session);
+        let is_daemon = |seen: &Seen| {
+            self.is_elsewhere(process) || (!self.is_ending && seen.session != process.session)
+        };
         seen.is_some_and(|seen| process.pid == self.leader || !is_daemon(seen))
     }
 }

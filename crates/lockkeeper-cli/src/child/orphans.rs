@@ -58,7 +58,11 @@ impl Adopter {
     pub(super) fn new(pid: Pid, leader: Pid) -> Self {
         let others = processes::children(pid).into_iter().filter(|child| child.pid != leader);
         let group = group_of(pid);
-        Self { pid, group, others: others.filter_map(|child| Some((child.pid, open(child.pid)?))).collect() }
+        Self {
+            pid,
+            group,
+            others: others.filter_map(|child| Some((child.pid, open(child.pid)?))).collect(),
+        }
     }
 
     /// This child of the adopter is no orphan either.

@@ -69,8 +69,19 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    pub(crate) fn new(on_lost: OnLost, kill_after: Duration, ttl: Duration, restart: Restart) -> Self {
-        Self { on_request: OnRequest::default(), on_lost, kill_after, margin: MARGIN.min(ttl / 6), restart }
+    pub(crate) fn new(
+        on_lost: OnLost,
+        kill_after: Duration,
+        ttl: Duration,
+        restart: Restart,
+    ) -> Self {
+        Self {
+            on_request: OnRequest::default(),
+            on_lost,
+            kill_after,
+            margin: MARGIN.min(ttl / 6),
+            restart,
+        }
     }
 
     /// The same policy for a command that gets `on_request` when a client requests its lock.
@@ -101,7 +112,8 @@ impl Policy {
     /// How the remaining processes of the command are ended after a disorderly end. `None` if they
     /// live on, since the command left them in the background of its own will.
     pub(super) fn clear_away(self, exit: Exit, was_asked: bool) -> Option<Stop> {
-        let in_order = !was_asked && !matches!(exit, Exit::Signal(_)) && !self.restart.follows(exit);
+        let in_order =
+            !was_asked && !matches!(exit, Exit::Signal(_)) && !self.restart.follows(exit);
         (!in_order).then(|| self.by_term())
     }
 
@@ -123,7 +135,11 @@ impl Policy {
         // The clock is read before the lease: a pause in between makes the time too early, never
         // too late.
         let now = guard::now();
-        let life = if self.ignores_losses() { EVER } else { lease.remaining().saturating_sub(self.margin) };
+        let life = if self.ignores_losses() {
+            EVER
+        } else {
+            lease.remaining().saturating_sub(self.margin)
+        };
         now.saturating_add(life)
     }
 }
@@ -174,7 +190,12 @@ impl Loss {
         Self::new(reason, on_lost, kill_after, Some(policy.margin))
     }
 
-    fn new(reason: LostReason, on_lost: OnLost, kill_after: Duration, margin: Option<Duration>) -> Self {
+    fn new(
+        reason: LostReason,
+        on_lost: OnLost,
+        kill_after: Duration,
+        margin: Option<Duration>,
+    ) -> Self {
         let (signal, kill_after) = match on_lost {
             OnLost::Kill => (Signal::KILL, Duration::ZERO),
             _ => (Signal::TERM, kill_after),
@@ -189,21 +210,38 @@ mod tests {
 
     #[test]
     fn only_a_mark_and_the_end_of_max_hold_leave_the_command_its_time() {
-        let policy = Policy::new(OnLost::Term, Duration::from_secs(5), Duration::from_secs(30), Restart::Never);
+        let policy = Policy::new(
+            OnLost::Term,
+            Duration::from_secs(5),
+            Duration::from_secs(30),
+            Restart::Never,
+        );
         let signal = |reason| Loss::definite(reason, policy).stop.signal;
         let removed = LostReason::Removed { by: "ops".into(), reason: "test".into() };
-        for reason in
-            [LostReason::Expired, LostReason::SessionExpired, LostReason::Shutdown, LostReason::Forked, removed]
-        {
+        for reason in [
+            LostReason::Expired,
+            LostReason::SessionExpired,
+            LostReason::Shutdown,
+            LostReason::Forked,
+            removed,
+        ] {
             assert_eq!(signal(reason), Signal::KILL);
         }
-        assert_eq!(signal(LostReason::Broken { by: "ops".into(), reason: "test".into() }), Signal::TERM);
+        assert_eq!(
+            signal(LostReason::Broken { by: "ops".into(), reason: "test".into() }),
+            Signal::TERM
+        );
         assert_eq!(signal(LostReason::MaxHold), Signal::TERM);
     }
 
     #[test]
     fn past_the_deadline_there_is_no_grace() {
-        let policy = Policy::new(OnLost::Term, Duration::from_secs(5), Duration::from_secs(30), Restart::Never);
+        let policy = Policy::new(
+            OnLost::Term,
+            Duration::from_secs(5),
+            Duration::from_secs(30),
+            Restart::Never,
+        );
         let loss = Loss::definite(LostReason::Expired, policy);
         assert_eq!((loss.stop.signal, loss.stop.kill_after), (Signal::KILL, Duration::ZERO));
         assert_eq!(
@@ -211,7 +249,12 @@ mod tests {
             Duration::from_millis(4750)
         );
         // A sixth of a ttl that leaves no 250 ms.
-        let policy = Policy::new(OnLost::Term, Duration::from_millis(100), Duration::from_millis(300), Restart::Never);
+        let policy = Policy::new(
+            OnLost::Term,
+            Duration::from_millis(100),
+            Duration::from_millis(300),
+            Restart::Never,
+        );
         let loss = Loss::by_silence(LostReason::Expired, Duration::from_millis(100), policy);
         assert_eq!(
             (loss.stop.kill_after, loss.stop.margin),

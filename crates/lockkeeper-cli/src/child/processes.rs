@@ -60,7 +60,8 @@ pub(super) fn group_lives(group: Pid) -> bool {
 /// Returns whether a process was started with this variable. `/proc` does not show the environment
 /// of another user's process.
 pub(super) fn has_variable(pid: Pid, (name, value): &(&str, String)) -> bool {
-    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+    let environment =
+        fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
     let variable = [name.as_bytes(), value.as_bytes()].join(&b'=');
     environment.split(|byte| *byte == 0).any(|it| it == variable)
 }
@@ -70,7 +71,10 @@ pub(super) fn all() -> Option<Vec<Process>> {
     if !can_be_seen() {
         return None;
     }
-    let pids = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pids = fs::read_dir("/proc")
+        .ok()?
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let all: Vec<Process> = pids.filter_map(Process::of).collect();
     (!all.is_empty()).then_some(all)
 }
@@ -99,8 +103,9 @@ fn listed_children(parent: Pid) -> Vec<Process> {
         let list = fs::read_to_string(task.path().join("children")).ok()?;
         (!list.is_empty()).then_some(list)
     });
-    let pids =
-        lists.flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>());
+    let pids = lists.flat_map(|list| {
+        list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()
+    });
     pids.filter_map(Process::of).collect()
 }
 
@@ -113,7 +118,10 @@ pub(super) fn lists_children() -> bool {
 
 /// Adds all descendants of the found processes. `children` gives the children of one process that
 /// are not found yet.
-pub(super) fn add_descendants(found: &mut Vec<Process>, mut children: impl FnMut(Pid) -> Vec<Process>) {
+pub(super) fn add_descendants(
+    found: &mut Vec<Process>,
+    mut children: impl FnMut(Pid) -> Vec<Process>,
+) {
     let mut next = 0;
     while let Some(parent) = found.get(next) {
         let children = children(parent.pid);
@@ -135,7 +143,8 @@ pub(super) fn is_orphaned(group: Pid) -> bool {
     let Some(all) = all() else { return true };
     let find = |pid: Option<Pid>| all.iter().find(|process| Some(process.pid) == pid);
     !all.iter().filter(|process| process.group == Some(group) && !process.has_ended).any(|member| {
-        find(member.parent).is_some_and(|parent| parent.group != member.group && parent.session == member.session)
+        find(member.parent)
+            .is_some_and(|parent| parent.group != member.group && parent.session == member.session)
     })
 }
 
@@ -165,7 +174,10 @@ impl Process {
     /// process that is being reaped at this moment shows -1 as its group: it is gone.
     fn read(pid: i32, stat: &str) -> Option<Self> {
         let fields = stat.rsplit_once(") ")?.1;
-        let is_alone = fields.split(' ').nth(THREADS - STATE).is_none_or(|threads| threads == "0" || threads == "1");
+        let is_alone = fields
+            .split(' ')
+            .nth(THREADS - STATE)
+            .is_none_or(|threads| threads == "0" || threads == "1");
         let started = fields.split(' ').nth(STARTED - STATE).and_then(|ticks| ticks.parse().ok());
         let mut fields = fields.split(' ');
         let state = fields.next()?;
@@ -191,7 +203,10 @@ mod tests {
         assert_eq!(process.session, Pid::from_raw(2));
         assert!(!process.has_ended);
         assert!(read("7 (sh) Z 0 7 2").has_ended);
-        assert_eq!(read("7 (sh) S 1 7 2 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 4711 0").started, Some(4711));
+        assert_eq!(
+            read("7 (sh) S 1 7 2 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 4711 0").started,
+            Some(4711)
+        );
         assert!(read("7 (sh) Z 1 7 2 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 …").has_ended);
         assert!(!read("7 (sh) Z 1 7 2 0 -1 4 0 0 0 0 0 0 0 0 20 0 2 0 …").has_ended);
         assert_eq!(read("7 (sh) Z 0 7 2").parent, None);
@@ -214,7 +229,8 @@ mod tests {
         }
         unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
         unshare.arg(std::env::current_exe().unwrap()).arg("--exact");
-        let ended = unshare.arg("child::processes::tests::this_process_is_seen_as_it_is").output().unwrap();
+        let ended =
+            unshare.arg("child::processes::tests::this_process_is_seen_as_it_is").output().unwrap();
         let printed = String::from_utf8_lossy(&ended.stdout);
         assert!(ended.status.success() && printed.contains("1 passed"), "{ended:?}");
     }

@@ -69,7 +69,9 @@ mod tests {
         for exit in failures {
             assert!(Restart::OnFailure.follows(exit) && Restart::Always.follows(exit), "{exit:?}");
         }
-        assert!(!Restart::OnFailure.follows(Exit::Child(0)) && Restart::Always.follows(Exit::Child(0)));
+        assert!(
+            !Restart::OnFailure.follows(Exit::Child(0)) && Restart::Always.follows(Exit::Child(0))
+        );
         for exit in failures.into_iter().chain([Exit::Child(0)]) {
             assert!(!Restart::Never.follows(exit), "{exit:?}");
         }

@@ -6,7 +6,9 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, wait, waitpgid, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, wait, waitpgid, waitpid,
+};
 use tokio::signal::unix;
 use tokio::time::Instant;
 
@@ -69,7 +71,8 @@ impl Running {
     ) -> Self {
         let leader = shim.pid();
         guard.watch(leader);
-        let (mut processes, group) = (KillSet::of(leader).marked(guard.mark()), group_of(leader).unwrap_or(leader));
+        let (mut processes, group) =
+            (KillSet::of(leader).marked(guard.mark()), group_of(leader).unwrap_or(leader));
         if guard.starts_nobody_else() {
             processes = processes.adopted_by(getpid());
         }
@@ -95,7 +98,9 @@ impl Running {
     /// Completes when the command can begin and its guard, if there is one, knows it. Cancel safe.
     pub(super) async fn ready(&mut self) -> io::Result<()> {
         loop {
-            self.guarded().await.map_err(|error| io::Error::new(error.kind(), format!("no guard process: {error}")))?;
+            self.guarded().await.map_err(|error| {
+                io::Error::new(error.kind(), format!("no guard process: {error}"))
+            })?;
             // A guard that answered long ago may have ended since.
             if self.is_ready && !self.guard.has_ended() {
                 return Ok(());
@@ -112,7 +117,10 @@ impl Running {
         loop {
             self.keep_guarded();
             if self.is_unguarded {
-                return Err(self.no_guard.take().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()));
+                return Err(self
+                    .no_guard
+                    .take()
+                    .unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()));
             }
             if self.guard.stands().await.is_ok() {
                 return Ok(());
@@ -241,8 +249,10 @@ impl Running {
 
     /// The remaining processes of the command, or their groups if no process is visible.
     pub(super) fn left(&self) -> Vec<String> {
-        let left: Vec<_> = self.processes.pids().map(|pid| pid.as_raw_nonzero().to_string()).collect();
-        let groups = || self.processes.groups().map(|group| format!("group {}", group.as_raw_nonzero()));
+        let left: Vec<_> =
+            self.processes.pids().map(|pid| pid.as_raw_nonzero().to_string()).collect();
+        let groups =
+            || self.processes.groups().map(|group| format!("group {}", group.as_raw_nonzero()));
         if left.is_empty() { groups().collect() } else { left }
     }
 
@@ -311,7 +321,8 @@ impl Running {
 
     fn retire_terminal(&self) {
         if let Some(terminal) = &self.terminal {
-            let signal = self.status.and_then(|status| status.signal()).and_then(Signal::from_named_raw);
+            let signal =
+                self.status.and_then(|status| status.signal()).and_then(Signal::from_named_raw);
             terminal.retire(self.group, signal);
         }
     }
@@ -358,7 +369,8 @@ impl Running {
         // The group can be read only before the command is reaped.
         self.group();
         while self.status.is_none()
-            && let Some((pid, status)) = waitpid(Some(self.leader), WaitOptions::NOHANG | WaitOptions::UNTRACED)?
+            && let Some((pid, status)) =
+                waitpid(Some(self.leader), WaitOptions::NOHANG | WaitOptions::UNTRACED)?
         {
             self.note(pid, status);
         }
@@ -383,7 +395,11 @@ impl Running {
 }
 
 fn orphan(group: Pid) -> rustix::io::Result<Option<(Pid, WaitStatus)>> {
-    if getpid().is_init() { wait(WaitOptions::NOHANG) } else { waitpgid(group, WaitOptions::NOHANG) }
+    if getpid().is_init() {
+        wait(WaitOptions::NOHANG)
+    } else {
+        waitpgid(group, WaitOptions::NOHANG)
+    }
 }
 
 #[cfg(test)]
@@ -402,7 +418,8 @@ mod tests {
         let mut guard = Guardian::start(None, false, 1).unwrap();
         guard.extend(crate::child::guard::now() + Duration::from_secs(1000));
         let shim = Shim::start("/bin/true".as_ref(), &["true".into()], |_| {}).unwrap();
-        let reporter = Reporter::new(&["a".into()], Sinks::stderr(false).unwrap(), Verbosity::Errors);
+        let reporter =
+            Reporter::new(&["a".into()], Sinks::stderr(false).unwrap(), Verbosity::Errors);
         let mut running = Running::new(shim, ends, guard, None, reporter.into());
         running.ready().await.unwrap();
         let first = running.guard.pid();

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Resource, Signal, getrlimit, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Signal, getrlimit, kill_process, pidfd_open, pidfd_send_signal,
+};
 
 use super::processes::{Process, group_of};
 
@@ -28,9 +30,8 @@ impl Seen {
     pub(super) fn is_alive(&self, pid: Pid) -> bool {
         match &self.process {
             Some(process) => !has_ended(process, Duration::ZERO),
-            None => {
-                Process::of(pid.as_raw_nonzero().get()).is_some_and(|it| !it.has_ended && it.started == self.started)
-            }
+            None => Process::of(pid.as_raw_nonzero().get())
+                .is_some_and(|it| !it.has_ended && it.started == self.started),
         }
     }
 
@@ -80,7 +81,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_descriptor_a_process_that_has_ended_or_began_at_another_moment_is_not_the_one_that_was_seen() {
+    fn without_a_descriptor_a_process_that_has_ended_or_began_at_another_moment_is_not_the_one_that_was_seen()
+     {
         let mut child = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
         let pid = Pid::from_child(&child);
         let seen = |started| Seen { process: None, session: None, started, was_signalled: false };

@@ -28,13 +28,19 @@ pub(super) struct SignalQueue {
 impl fmt::Debug for SignalQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("SignalQueue");
-        debug.field("unheard", &self.unheard).field("latest_pause", &self.latest_pause).finish_non_exhaustive()
+        debug
+            .field("unheard", &self.unheard)
+            .field("latest_pause", &self.latest_pause)
+            .finish_non_exhaustive()
     }
 }
 
 impl SignalQueue {
     /// Reads these signals, which every thread has to block.
-    #[allow(deprecated, reason = "a SignalFd owns its descriptor, which is what the unsafe successor asks for")]
+    #[allow(
+        deprecated,
+        reason = "a SignalFd owns its descriptor, which is what the unsafe successor asks for"
+    )]
     pub(super) fn read(signals: impl IntoIterator<Item = Signal>) -> io::Result<Self> {
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let descriptor = SignalFd::with_flags(&set_of(signals), flags)?;

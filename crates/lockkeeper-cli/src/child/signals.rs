@@ -16,8 +16,15 @@ use crate::exit::Exit;
 use crate::this_process::own_group;
 
 /// The signals that this process catches in order to pass them to the command.
-const CAUGHT: [Signal; 7] =
-    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::WINCH];
+const CAUGHT: [Signal; 7] = [
+    Signal::INT,
+    Signal::TERM,
+    Signal::HUP,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::WINCH,
+];
 /// The signals that begin and end a pause, which concerns `run` and the command. A thread that does
 /// not block them would stop before any thread could read them. A thread that blocks TTOU, which
 /// also stops, can write to the terminal from the background.
@@ -137,7 +144,10 @@ impl Signals {
     /// Returns whether a taken signal asks for the end.
     pub(crate) fn were_to_end(&self) -> bool {
         let asks = |signal: &Signal| !matches!(*signal, Signal::USR1 | Signal::USR2);
-        self.ending.iter().filter(|signal| asks(signal)).any(|signal| self.received & mask(*signal) != 0)
+        self.ending
+            .iter()
+            .filter(|signal| asks(signal))
+            .any(|signal| self.received & mask(*signal) != 0)
     }
 
     /// Returns whether a signal asked a command to end that ended in this way. HUP and similar
@@ -225,7 +235,10 @@ pub(crate) fn outlive_a_file_limit() {
 
 /// Signals as a set.
 pub(super) fn set_of(signals: impl IntoIterator<Item = Signal>) -> SigSet {
-    signals.into_iter().filter_map(|it| nix::sys::signal::Signal::try_from(it.as_raw()).ok()).collect()
+    signals
+        .into_iter()
+        .filter_map(|it| nix::sys::signal::Signal::try_from(it.as_raw()).ok())
+        .collect()
 }
 
 /// Runs a closure with the original mask of this process. A process that the closure starts begins
@@ -285,7 +298,8 @@ mod tests {
     fn an_end_is_explained_by_a_signal_that_asks_for_it_or_that_it_came_by() {
         let explained = |received: &[Signal], exit, had_terminal| {
             let received = received.iter().map(|signal| mask(*signal)).sum();
-            Signals { handled: Vec::new(), queue: None, ending: END_A_RUN, received }.explain(exit, had_terminal)
+            Signals { handled: Vec::new(), queue: None, ending: END_A_RUN, received }
+                .explain(exit, had_terminal)
         };
         for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {
             assert!(explained(&[signal, Signal::WINCH], Exit::Child(1), false), "{signal:?}");
@@ -302,7 +316,8 @@ mod tests {
 
     #[test]
     fn the_ignored_signals_are_read_from_the_status() {
-        let ignored = ignored_in("Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n").unwrap();
+        let ignored =
+            ignored_in("Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n").unwrap();
         assert_ne!(ignored & mask(Signal::HUP), 0);
         assert_eq!(ignored & mask(Signal::INT), 0);
         assert_eq!(ignored_in("nothing"), None);

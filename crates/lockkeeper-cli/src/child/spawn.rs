@@ -48,7 +48,9 @@ pub(crate) struct Program {
 /// Looks the command up as execvp(3) does, so that a missing command is an error before the run
 /// takes a place in the queue.
 pub(crate) fn find(argv: &[OsString], search_path: Option<OsString>) -> Result<Program, Failure> {
-    let Some(name) = argv.first() else { return Err(Failure::usage("a command is missing after --")) };
+    let Some(name) = argv.first() else {
+        return Err(Failure::usage("a command is missing after --"));
+    };
     let found = |path| Ok(Program { path, argv: argv.to_vec() });
     let mut refused = None;
     for candidate in candidates(name, search_path) {
@@ -96,14 +98,19 @@ fn cannot_start(name: &OsStr, error: &io::Error) -> Failure {
     let remedy = match Errno::from_io_error(error) {
         Some(Errno::ACCESS) => "chmod +x, or another file",
         Some(Errno::NOEXEC) => "a first line such as #!/bin/sh",
-        Some(Errno::NOENT) => "another interpreter in its first line, or a binary whose loader is here",
+        Some(Errno::NOENT) => {
+            "another interpreter in its first line, or a binary whose loader is here"
+        }
         Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => {
             return runtime::refused(&shown(name), error);
         }
         Some(Errno::TOOBIG) => "fewer or shorter arguments and variables",
         _ => "another file",
     };
-    Failure::new(Exit::NotExecutable, format!("{}: cannot execute: {error}. Try: {remedy}", shown(name)))
+    Failure::new(
+        Exit::NotExecutable,
+        format!("{}: cannot execute: {error}. Try: {remedy}", shown(name)),
+    )
 }
 
 /// The name as typed; an empty name is made visible too.
@@ -179,7 +186,9 @@ impl Program {
         if let Err(error) = running.go() {
             running.give_up();
             // The guard may have ended the shim just now.
-            return lost_by_now(lease, policy).map(Started::Lost).ok_or_else(|| self.internal(&error));
+            return lost_by_now(lease, policy)
+                .map(Started::Lost)
+                .ok_or_else(|| self.internal(&error));
         }
         match timeout(EXECUTE.min(lease.remaining() / 6), running.refusal()).await {
             Ok(Some(error)) => {
@@ -202,10 +211,14 @@ impl Program {
             for variable in launch.stripped {
                 command.env_remove(variable);
             }
-            command.envs(launch.set.iter().map(|(key, value)| (key, value))).envs([environment::mark(mark)]);
+            command
+                .envs(launch.set.iter().map(|(key, value)| (key, value)))
+                .envs([environment::mark(mark)]);
         };
         match Shim::start(&self.path, &self.argv, prepare) {
-            Ok(shim) => Ok(Running::new(shim, ends, guard, Terminal::of_this_process(), launch.reporter)),
+            Ok(shim) => {
+                Ok(Running::new(shim, ends, guard, Terminal::of_this_process(), launch.reporter))
+            }
             Err(error) => {
                 let _ = guard.dismiss();
                 Err(cannot_start(&self.argv[0], &error))
@@ -229,7 +242,8 @@ impl Program {
 async fn stand_up(running: &mut Running, lease: &impl Lease, policy: Policy) -> io::Result<()> {
     let until = Instant::now() + STAND_UP;
     loop {
-        let moment = (lease.remaining() / 6).clamp(Duration::from_millis(10), Duration::from_secs(1));
+        let moment =
+            (lease.remaining() / 6).clamp(Duration::from_millis(10), Duration::from_secs(1));
         match timeout(moment, running.ready()).await {
             Ok(ready) => return ready,
             Err(late) if Instant::now() >= until => return Err(late.into()),
@@ -243,7 +257,9 @@ mod tests {
     use super::*;
 
     fn find_in(name: &str, path: &Path) -> Result<PathBuf, Exit> {
-        find(&[name.into()], Some(path.into())).map(|program| program.path).map_err(|failure| failure.exit)
+        find(&[name.into()], Some(path.into()))
+            .map(|program| program.path)
+            .map_err(|failure| failure.exit)
     }
 
     #[test]

@@ -29,7 +29,12 @@ const VANISH: Duration = Duration::from_secs(1);
 ///
 /// If KILL is the first signal, nothing is sent here: a process that is killed before all others
 /// are found leaves orphans.
-pub(super) async fn begin(running: &mut Running, lease: &impl Lease, stop: &Stop, was_signalled: bool) -> Instant {
+pub(super) async fn begin(
+    running: &mut Running,
+    lease: &impl Lease,
+    stop: &Stop,
+    was_signalled: bool,
+) -> Instant {
     orphans::adopt();
     let at = Instant::now() + stop.kill_after;
     let send = async {

@@ -103,13 +103,17 @@ pub(crate) async fn supervise(
             ));
             let stop = policy.by_term();
             let kill_at = stop::begin(&mut running, lease, &stop, false).await;
-            let status = stop::finish(&mut running, (lease, policy), signals, &stop, kill_at, reporter).await;
+            let status =
+                stop::finish(&mut running, (lease, policy), signals, &stop, kill_at, reporter)
+                    .await;
             (status.map_err(unwaitable)?, false, false)
         }
         Watched::Unguarded(error) => {
             let stop = policy.by_term();
             let kill_at = stop::begin(&mut running, lease, &stop, false).await;
-            stop::finish(&mut running, (lease, policy), signals, &stop, kill_at, reporter).await.map_err(unwaitable)?;
+            stop::finish(&mut running, (lease, policy), signals, &stop, kill_at, reporter)
+                .await
+                .map_err(unwaitable)?;
             running.dismiss();
             return Err(runtime::refused("no guard process, so the command was ended", &error));
         }
@@ -126,15 +130,23 @@ pub(crate) async fn supervise(
 
 fn report_loss(lease: &impl Lease, reason: &LostReason, signal: &str, reporter: &Reporter) {
     match (reason, lease.remaining()) {
-        (LostReason::Expired, left) if !left.is_zero() => reporter.unrenewed(lease.weakest(), left, signal),
+        (LostReason::Expired, left) if !left.is_zero() => {
+            reporter.unrenewed(lease.weakest(), left, signal)
+        }
         _ => reporter.lost(lease.weakest(), reason, Some(signal)),
     }
 }
 
 /// A machine that slept through the deadline sees the end of the command first, and so does a run
 /// that was stopped until the guard killed the command.
-fn unheard_loss(lease: &impl Lease, policy: Policy, status: ExitStatus, is_by_guard: bool) -> Option<LostReason> {
-    let was_killed = status.signal() == Some(Signal::KILL.as_raw()) && (is_by_guard || policy.is_over(lease));
+fn unheard_loss(
+    lease: &impl Lease,
+    policy: Policy,
+    status: ExitStatus,
+    is_by_guard: bool,
+) -> Option<LostReason> {
+    let was_killed =
+        status.signal() == Some(Signal::KILL.as_raw()) && (is_by_guard || policy.is_over(lease));
     lease.loss().or_else(|| was_killed.then(|| lease.silent_loss()))
 }
 
@@ -276,7 +288,12 @@ enum AfterStop {
 }
 
 /// Stops this process with its command, if a person at a terminal or a signal meant both.
-async fn after_stop(running: &mut Running, signal: Signal, asked: bool, signals: &mut Signals) -> AfterStop {
+async fn after_stop(
+    running: &mut Running,
+    signal: Signal,
+    asked: bool,
+    signals: &mut Signals,
+) -> AfterStop {
     let is_for_terminal = matches!(signal, Signal::TTIN | Signal::TTOU);
     if is_for_terminal {
         running.ask_for_terminal();

@@ -28,7 +28,8 @@ impl Terminal {
     pub(super) fn of_this_process() -> Option<Self> {
         let own = own_group()?;
         let flags = (OFlags::NOCTTY | OFlags::CLOEXEC).bits().cast_signed();
-        let device = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty").ok()?;
+        let device =
+            OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty").ok()?;
         Some(Self { device, own, is_wanted: false })
     }
 
@@ -45,12 +46,15 @@ impl Terminal {
     /// Returns whether another process in the group of `run`, such as another `run` of a script,
     /// has lent the terminal. That process lets the group go on when it gets the terminal back.
     pub(super) fn is_lent_by_a_neighbour(&self) -> bool {
-        let (Ok(foreground), Some(all)) = (tcgetpgrp(&self.device), processes::all()) else { return false };
+        let (Ok(foreground), Some(all)) = (tcgetpgrp(&self.device), processes::all()) else {
+            return false;
+        };
         if is_gone(foreground) {
             // The other process is about to take the terminal back.
             return true;
         }
-        let is_neighbour = |pid| all.iter().any(|it| Some(it.pid) == pid && it.group == Some(self.own));
+        let is_neighbour =
+            |pid| all.iter().any(|it| Some(it.pid) == pid && it.group == Some(self.own));
         all.iter().any(|it| it.group == Some(foreground) && is_neighbour(it.parent))
     }
 

@@ -43,7 +43,11 @@ fn exe() -> PathBuf {
 #[cfg(test)]
 fn exe() -> PathBuf {
     let tests = std::env::current_exe().expect("a program has a file");
-    tests.parent().and_then(|deps| deps.parent()).expect("it lies in target/debug/deps").join("lockkeeper")
+    tests
+        .parent()
+        .and_then(|deps| deps.parent())
+        .expect("it lies in target/debug/deps")
+        .join("lockkeeper")
 }
 
 /// The part of the command line before lockkeeper's own arguments, without the very first word. The
@@ -51,7 +55,8 @@ fn exe() -> PathBuf {
 /// arguments begin with the program's name, and `own` is their number.
 fn of_loader(line: &[u8], own: usize) -> Vec<OsString> {
     let line = line.strip_suffix(b"\0").unwrap_or(line);
-    let args: Vec<_> = line.split(|byte| *byte == 0).map(|arg| OsString::from_vec(arg.to_vec())).collect();
+    let args: Vec<_> =
+        line.split(|byte| *byte == 0).map(|arg| OsString::from_vec(arg.to_vec())).collect();
     let before = args.len().saturating_sub(own);
     args.into_iter().skip(1).take(before).collect()
 }

@@ -41,7 +41,9 @@ pub(crate) async fn break_lock(args: &BreakArgs, settings: &Settings) -> Result<
     LockName::new(&args.name)?;
     let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
     if !(args.yes || can_ask) {
-        return Err(Failure::usage("break asks for confirmation, and there is no terminal to ask on. Try: --yes"));
+        return Err(Failure::usage(
+            "break asks for confirmation, and there is no terminal to ask on. Try: --yes",
+        ));
     }
     let keeper = lock::look(settings, Terms::default()).await?;
     let info = keeper.inspect(args.name.as_str()).await?;
@@ -65,7 +67,11 @@ pub(crate) async fn break_lock(args: &BreakArgs, settings: &Settings) -> Result<
         return Ok(nothing(args, settings));
     }
     let free_in = free_in(&keeper, args, &claim).await;
-    answer(&if settings.json { json(&info, args, &claim, free_in)? } else { text(args, &claim, free_in) })?;
+    answer(&if settings.json {
+        json(&info, args, &claim, free_in)?
+    } else {
+        text(args, &claim, free_in)
+    })?;
     Ok(Exit::Ok)
 }
 
@@ -76,7 +82,11 @@ fn nothing(args: &BreakArgs, settings: &Settings) -> Exit {
             (_, Some(id)) => format!("holds it or waits for it with the id {id}"),
             _ => "is meant".to_owned(),
         };
-        complain(&format!("lock {:?}: nobody {victim}{}", args.name, what_else(&args.name, settings.name_prefix())));
+        complain(&format!(
+            "lock {:?}: nobody {victim}{}",
+            args.name,
+            what_else(&args.name, settings.name_prefix())
+        ));
     }
     Exit::No
 }
@@ -151,11 +161,19 @@ fn agreed(question: &str) -> bool {
 async fn free_in(keeper: &Keeper, args: &BreakArgs, claim: &Claim) -> Option<Duration> {
     let info = keeper.inspect(args.name.as_str()).await.ok()?;
     let holders = info.holders.iter().map(|holder| (holder.id, holder.expires_in));
-    let mut claims = holders.chain(info.waiters.iter().map(|waiter| (waiter.id, waiter.expires_in)));
-    claims.find(|(id, _)| *id == claim.id).map_or(Some(Duration::ZERO), |(_, expires_in)| expires_in)
+    let mut claims =
+        holders.chain(info.waiters.iter().map(|waiter| (waiter.id, waiter.expires_in)));
+    claims
+        .find(|(id, _)| *id == claim.id)
+        .map_or(Some(Duration::ZERO), |(_, expires_in)| expires_in)
 }
 
-fn json(info: &LockInfo, args: &BreakArgs, claim: &Claim, free_in: Option<Duration>) -> Result<String, Failure> {
+fn json(
+    info: &LockInfo,
+    args: &BreakArgs,
+    claim: &Claim,
+    free_in: Option<Duration>,
+) -> Result<String, Failure> {
     json_line(&Report {
         lock: info.name.as_str(),
         id: claim.id.to_string(),
@@ -171,9 +189,14 @@ fn text(args: &BreakArgs, claim: &Claim, free_in: Option<Duration>) -> String {
     match (args.now, claim.holds, free_in) {
         (true, true, _) => format!("removed: {owner} no longer holds the lock\n"),
         (_, false, _) => format!("broken: {owner} has lost its place in the queue\n"),
-        (false, true, Some(free_in)) if free_in.is_zero() => format!("broken: {owner} no longer holds the lock\n"),
+        (false, true, Some(free_in)) if free_in.is_zero() => {
+            format!("broken: {owner} no longer holds the lock\n")
+        }
         (false, true, Some(free_in)) => {
-            format!("broken: {owner} cannot renew the lock; the lock is free within {}\n", human(free_in))
+            format!(
+                "broken: {owner} cannot renew the lock; the lock is free within {}\n",
+                human(free_in)
+            )
         }
         (false, true, None) => format!("broken: {owner} cannot renew the lock\n"),
     }

@@ -26,8 +26,11 @@ pub(crate) async fn check(args: &CheckArgs, settings: &Settings) -> Result<Exit,
     let keeper = lock::look(settings, Terms { whole_names: true, ..Terms::default() }).await?;
     let valid = keeper.check_sequencer(&sequencer).await?;
     let text = if settings.json {
-        let current_token =
-            if valid { Some(sequencer.token().to_string()) } else { current_token(&keeper, &sequencer).await? };
+        let current_token = if valid {
+            Some(sequencer.token().to_string())
+        } else {
+            current_token(&keeper, &sequencer).await?
+        };
         json_line(&Report { valid, current_token })?
     } else if valid {
         "valid\n".to_owned()

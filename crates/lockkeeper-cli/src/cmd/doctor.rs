@@ -20,13 +20,20 @@ pub(crate) async fn doctor(settings: &Settings) -> Result<Exit, Failure> {
     settings.refuse_missing_folder()?;
     let mut findings = vec![configuration(settings), store(settings)];
     findings.extend(examine(&settings.store.url, settings.connect_timeout).await);
-    answer(&if settings.json { json(&findings)? } else { text(&findings, width(io::stdout()).unwrap_or(WIDTH)) })?;
+    answer(&if settings.json {
+        json(&findings)?
+    } else {
+        text(&findings, width(io::stdout()).unwrap_or(WIDTH))
+    })?;
     let failed = findings.iter().any(|found| found.level == Level::Fail);
     Ok(if failed { Exit::No } else { Exit::Ok })
 }
 
 fn configuration(settings: &Settings) -> Finding {
-    let finding = settings.config.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string());
+    let finding = settings
+        .config
+        .as_ref()
+        .map_or_else(|| "none".to_owned(), |path| path.display().to_string());
     Finding::ok("configuration", finding)
 }
 
@@ -36,7 +43,11 @@ fn store(settings: &Settings) -> Finding {
         Origin::Default => {
             let reach = reach::of(Path::new(&settings.store.url.path));
             let finding = format!("{}, the default; its locks hold {reach}", settings.store.url);
-            Finding::warn("store", finding, "--store, LOCKKEEPER_STORE, or default_store in a configuration")
+            Finding::warn(
+                "store",
+                finding,
+                "--store, LOCKKEEPER_STORE, or default_store in a configuration",
+            )
         }
         _ => Finding::ok("store", finding),
     }
@@ -70,7 +81,9 @@ fn text(findings: &[Finding], width: usize) -> String {
     };
     let rows = findings.iter().flat_map(|found| {
         let names = [[status(found.level), found.check]].into_iter().chain(repeat([""; 2]));
-        names.zip(lines(found)).map(|([status, check], line)| vec![status.to_owned(), check.to_owned(), line])
+        names
+            .zip(lines(found))
+            .map(|([status, check], line)| vec![status.to_owned(), check.to_owned(), line])
     });
     table(&rows.collect::<Vec<_>>())
 }

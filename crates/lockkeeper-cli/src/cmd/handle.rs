@@ -61,13 +61,16 @@ struct Released<'a> {
 pub(crate) async fn acquire(args: &AcquireArgs, settings: &Settings) -> Result<Exit, Failure> {
     LockName::new(&args.name).map_err(Failure::usage)?;
     let file = handle_file::HandleFile::prepare(&args.handle_file)?;
-    let mut signals = Signals::catch(END_A_RUN)
-        .map_err(|error: io::Error| Failure::new(Exit::Internal, format!("signals cannot be caught: {error}")))?;
+    let mut signals = Signals::catch(END_A_RUN).map_err(|error: io::Error| {
+        Failure::new(Exit::Internal, format!("signals cannot be caught: {error}"))
+    })?;
     let sinks = Sinks::stderr(false)?;
-    let reporter = Arc::new(Reporter::new(std::slice::from_ref(&args.name), sinks, settings.verbosity));
+    let reporter =
+        Arc::new(Reporter::new(std::slice::from_ref(&args.name), sinks, settings.verbosity));
     let (sender, positions) = unbounded_channel();
     let observer = Arc::clone(&reporter);
-    let connecting = lock::connect(settings, Terms::default(), move |event| observer.observe(event, &sender));
+    let connecting =
+        lock::connect(settings, Terms::default(), move |event| observer.observe(event, &sender));
     let keeper = match unless_ended(&mut signals, connecting).await {
         Ok(keeper) => keeper?,
         Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
@@ -91,7 +94,11 @@ struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    async fn acquire(mut self, file: handle_file::HandleFile, signals: &mut Signals) -> Result<Exit, Failure> {
+    async fn acquire(
+        mut self,
+        file: handle_file::HandleFile,
+        signals: &mut Signals,
+    ) -> Result<Exit, Failure> {
         let Self { keeper, args, settings, .. } = self;
         let began = Instant::now();
         let (mut attempt, mode) = attempt(keeper, args)?;
@@ -112,9 +119,9 @@ impl Wait<'_> {
         let handle = match self.in_line(attempt, signals).await {
             Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
             Ok(Err(error)) if error.kind() == ErrorKind::Timeout => return self.busy(began).await,
-            Ok(acquired) => {
-                acquired.map_err(|error| lock::refused(error, !lock::keeps_ttl(&keeper.capabilities(), args.ttl)))?
-            }
+            Ok(acquired) => acquired.map_err(|error| {
+                lock::refused(error, !lock::keeps_ttl(&keeper.capabilities(), args.ttl))
+            })?,
         };
         if let Err(failure) = file.fill(&handle) {
             return Err(give_back(keeper, handle, failure).await);
@@ -134,7 +141,8 @@ impl Wait<'_> {
     ) -> Result<lockkeeper::Result<Handle>, Signal> {
         let manner = Manner { is_silent: false, repeats: true };
         let (owner, name) = (self.settings.owner.as_str(), self.args.name.as_str());
-        let mut wait_reporter = WaitReporter::new(self.keeper, self.reporter, &mut self.positions, owner, name, manner);
+        let mut wait_reporter =
+            WaitReporter::new(self.keeper, self.reporter, &mut self.positions, owner, name, manner);
         let detached = attempt.detached(self.args.ttl).into_future();
         let acquired = tokio::select! {
             biased;
@@ -155,7 +163,10 @@ impl Wait<'_> {
 }
 
 /// `Err` when a signal came first.
-async fn unless_ended<T>(signals: &mut Signals, future: impl Future<Output = T>) -> Result<T, Signal> {
+async fn unless_ended<T>(
+    signals: &mut Signals,
+    future: impl Future<Output = T>,
+) -> Result<T, Signal> {
     let mut future = pin!(future);
     tokio::select! {
         biased;
@@ -201,12 +212,16 @@ fn print_acquired(
 async fn give_back(keeper: &Keeper, handle: Handle, mut failure: Failure) -> Failure {
     let ttl = human(handle.ttl());
     let released = match keeper.adopt(handle) {
-        Ok(guard) => guard.release().await.or_else(|error| if is_loss(&error) { Ok(()) } else { Err(error) }),
+        Ok(guard) => {
+            guard.release().await.or_else(|error| if is_loss(&error) { Ok(()) } else { Err(error) })
+        }
         Err(error) => Err(error),
     };
     failure.message.push_str(&match released {
         Ok(()) => "; the lock was released".to_owned(),
-        Err(error) => format!("; the lock was not released ({}), and expires within {ttl}", error.message()),
+        Err(error) => {
+            format!("; the lock was not released ({}), and expires within {ttl}", error.message())
+        }
     });
     failure
 }
@@ -272,7 +287,9 @@ async fn adopt(handle: &Handle, settings: &Settings) -> Result<(Keeper, Guard), 
         let (url, name) = (&settings.store.url, handle.full_name().as_str());
         let remedy = "Try: the --store on which the lock was acquired; if its file was deleted, rm the handle file";
         let theirs = handle.store();
-        return Err(Failure::config(format!("lock {name:?} of {theirs}: {url} is not there. {remedy}")));
+        return Err(Failure::config(format!(
+            "lock {name:?} of {theirs}: {url} is not there. {remedy}"
+        )));
     }
     // A handle has the full name. Outside of the prefix that is set here, the full name is all there is to show.
     let prefix = settings.name_prefix();
@@ -287,13 +304,15 @@ async fn adopt(handle: &Handle, settings: &Settings) -> Result<(Keeper, Guard), 
 async fn answered<T>(settings: &Settings, future: impl Future<Output = T>) -> Result<T, Failure> {
     let limit = settings.connect_timeout;
     timeout(limit, future).await.map_err(|_| {
-        let (store, limit, remedy) = (&settings.store.url, human(limit), "repeat the command before the lock expires");
+        let (store, limit, remedy) =
+            (&settings.store.url, human(limit), "repeat the command before the lock expires");
         let message = format!("{store} did not answer within {limit}. Try: {remedy}");
         Failure::new(Exit::Unavailable, message)
     })
 }
 
 fn json(report: &impl Serialize) -> Result<(), Failure> {
-    let line = serde_json::to_string(report).map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+    let line = serde_json::to_string(report)
+        .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
     answer(&(line + "\n"))
 }

@@ -83,7 +83,10 @@ pub(crate) fn json(info: &LockInfo) -> Result<String, Failure> {
         held_ms: holder.held.map(millis),
         expires_in_ms: holder.expires_in.map(millis),
         kept: holder.kept,
-        broken: holder.broken.as_ref().map(|broken| BrokenReport { by: &broken.by, reason: &broken.reason }),
+        broken: holder
+            .broken
+            .as_ref()
+            .map(|broken| BrokenReport { by: &broken.by, reason: &broken.reason }),
     });
     let waiters = info.waiters.iter().map(|waiter| WaiterReport {
         id: waiter.id.to_string(),
@@ -150,7 +153,11 @@ fn row(key: &str, value: String) -> Vec<String> {
 }
 
 fn holders(info: &LockInfo) -> Vec<Vec<String>> {
-    let mut rows = vec![["HOLDER", "MODE", "TOKEN", "HELD", "EXPIRES IN", "ID", "REASON"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["HOLDER", "MODE", "TOKEN", "HELD", "EXPIRES IN", "ID", "REASON"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     rows.extend(info.holders.iter().map(|holder| {
         let token = holder.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
         let reason = reason(holder);

@@ -39,7 +39,9 @@ pub(crate) async fn leader(args: &LeaderArgs, settings: &Settings) -> Result<Exi
         && settings.verbosity >= Verbosity::Warnings
     {
         let (name, owner) = (&args.name, printable(&leader.owner));
-        complain(&format!("lock {name:?}: {owner} holds it and shows no value, as a command under run does"));
+        complain(&format!(
+            "lock {name:?}: {owner} holds it and shows no value, as a command under run does"
+        ));
     }
     Ok(if leader.is_some() { Exit::Ok } else { Exit::No })
 }

@@ -20,14 +20,20 @@ pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, F
     let mut locks = keeper.admin()?.list(&args.starting_with, limit.saturating_add(1)).await?;
     let are_more = locks.len() > limit;
     locks.truncate(limit);
-    answer(&if settings.json { locks.iter().map(json).collect::<Result<String, Failure>>()? } else { text(&locks) })?;
+    answer(&if settings.json {
+        locks.iter().map(json).collect::<Result<String, Failure>>()?
+    } else {
+        text(&locks)
+    })?;
     for problem in locks.iter().filter_map(|lock| lock.problem.as_ref()) {
         if settings.verbosity >= Verbosity::Warnings {
             complain(&problem.to_string());
         }
     }
     if are_more && settings.verbosity >= Verbosity::Warnings {
-        complain(&format!("only the first {limit} are listed, there are more. Try: a higher --limit, or a PREFIX"));
+        complain(&format!(
+            "only the first {limit} are listed, there are more. Try: a higher --limit, or a PREFIX"
+        ));
     }
     Ok(Exit::Ok)
 }
@@ -45,7 +51,10 @@ fn row(info: &LockInfo) -> Vec<String> {
     let first = info.holders.iter().max_by_key(|holder| holder.held);
     vec![
         info.name.to_string(),
-        info.mode.as_ref().map_or(if info.problem.is_some() { "unreadable" } else { "-" }, mode_word).to_owned(),
+        info.mode
+            .as_ref()
+            .map_or(if info.problem.is_some() { "unreadable" } else { "-" }, mode_word)
+            .to_owned(),
         info.holders.len().to_string(),
         info.waiters.len().to_string(),
         dash(waited),

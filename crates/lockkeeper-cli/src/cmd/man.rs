@@ -21,7 +21,10 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("LOCKKEEPER_CONFIG", "The configuration, as in --config."),
     ("LOCKKEEPER_PREFIX", "The prefix, as in --prefix."),
     ("LOCKKEEPER_OWNER", "The owner, as in --owner."),
-    ("LOCKKEEPER_LOG", "A level (error, warn, info, debug, trace) or a tracing filter; -v replaces it."),
+    (
+        "LOCKKEEPER_LOG",
+        "A level (error, warn, info, debug, trace) or a tracing filter; -v replaces it.",
+    ),
     (
         "LOCKKEEPER_REQUIRE_STORE",
         "If set to 1, lockkeeper uses no default file: without a configured store the exit code is 78.",
@@ -119,7 +122,10 @@ const EXAMPLES: &[(&str, &str)] = &[
         "One of three replicas does the work; if it fails, another replica takes over:",
         "lockkeeper elect scheduler -- /app/scheduler",
     ),
-    ("At most five at a time, on all machines together:", "lockkeeper run --permits 5 thumbnails -- ./thumbnail.sh"),
+    (
+        "At most five at a time, on all machines together:",
+        "lockkeeper run --permits 5 thumbnails -- ./thumbnail.sh",
+    ),
     (
         "A write in a command that fails if a newer holder has written; the table needs the column fence first:",
         "psql -qtAc \"UPDATE cfg SET v=1, fence=$LOCKKEEPER_FENCING_TOKEN\n    WHERE id=1 AND \
@@ -128,14 +134,19 @@ const EXAMPLES: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn man() -> Result<Exit, Failure> {
-    let page = page(Cli::command()).map_err(|error| Failure::new(Exit::Internal, format!("the manual: {error}")))?;
+    let page = page(Cli::command())
+        .map_err(|error| Failure::new(Exit::Internal, format!("the manual: {error}")))?;
     answer(&page)?;
     Ok(Exit::Ok)
 }
 
 fn page(command: Command) -> io::Result<String> {
     let version = format!("lockkeeper {}", env!("CARGO_PKG_VERSION"));
-    let man = Man::new(command.clone()).title("LOCKKEEPER").section("1").source(version).manual("User Commands");
+    let man = Man::new(command.clone())
+        .title("LOCKKEEPER")
+        .section("1")
+        .source(version)
+        .manual("User Commands");
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
@@ -158,8 +169,10 @@ fn page(command: Command) -> io::Result<String> {
 
 /// Each rendered part defines the apostrophe again.
 fn with_one_preamble(page: &str) -> String {
-    let is_definition = |line: &str| line.starts_with(".ie \\n(.g .ds Aq") || line.starts_with(".el .ds Aq");
-    let lines = page.lines().enumerate().filter(|(number, line)| *number < 2 || !is_definition(line));
+    let is_definition =
+        |line: &str| line.starts_with(".ie \\n(.g .ds Aq") || line.starts_with(".el .ds Aq");
+    let lines =
+        page.lines().enumerate().filter(|(number, line)| *number < 2 || !is_definition(line));
     lines.flat_map(|(_, line)| [line, "\n"]).collect()
 }
 
@@ -198,7 +211,9 @@ fn section_of(subcommand: &Command) -> io::Result<String> {
 
 /// The other names of an option, which roff would not get otherwise.
 fn with_aliases(option: Arg) -> Arg {
-    let Some(aliases) = option.get_visible_aliases().filter(|aliases| !aliases.is_empty()) else { return option };
+    let Some(aliases) = option.get_visible_aliases().filter(|aliases| !aliases.is_empty()) else {
+        return option;
+    };
     let help = option.get_help().map(ToString::to_string).unwrap_or_default();
     let named = format!("{help} [also: --{}]", aliases.join(", --"));
     option.help(named)
@@ -239,7 +254,8 @@ fn terms<T: AsRef<str>>(heading: &str, terms: &[(T, T)]) -> Roff {
 fn configuration() -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["CONFIGURATION"]);
-    let order = "A flag replaces the environment, the environment the URL, and the URL the configuration.";
+    let order =
+        "A flag replaces the environment, the environment the URL, and the URL the configuration.";
     roff.text([roman(order)]);
     literal(&mut roff, CONFIGURATION);
     let rest = "A store also takes epoch, max_waiters, unsafe and password. The path of a \
@@ -276,13 +292,25 @@ mod tests {
         let page = page(Cli::command()).unwrap().replace("\\-", "-");
         let command = Cli::command();
         for subcommand in shown(&command) {
-            assert!(page.contains(&format!(".SS \"lockkeeper {}", subcommand.get_name())), "{}", subcommand.get_name());
+            assert!(
+                page.contains(&format!(".SS \"lockkeeper {}", subcommand.get_name())),
+                "{}",
+                subcommand.get_name()
+            );
         }
         let all = std::iter::once(&command).chain(shown(&command));
         for arg in all.flat_map(Command::get_arguments).filter(|arg| !arg.is_hide_set()) {
-            let value = arg.get_value_names().filter(|_| arg.get_action().takes_values()).unwrap_or_default();
+            let value = arg
+                .get_value_names()
+                .filter(|_| arg.get_action().takes_values())
+                .unwrap_or_default();
             let aliases = arg.get_visible_aliases().unwrap_or_default();
-            for name in arg.get_long().into_iter().chain(aliases).chain(value.iter().map(|name| name.as_str())) {
+            for name in arg
+                .get_long()
+                .into_iter()
+                .chain(aliases)
+                .chain(value.iter().map(|name| name.as_str()))
+            {
                 assert!(page.contains(name), "{name}: {page}");
             }
         }
@@ -291,7 +319,9 @@ mod tests {
     #[test]
     fn the_exit_codes_are_those_of_the_help() {
         let codes = exit_codes();
-        let meaning = |code: &str| codes.iter().find(|(known, _)| known == code).map(|(_, meaning)| meaning.as_str());
+        let meaning = |code: &str| {
+            codes.iter().find(|(known, _)| known == code).map(|(_, meaning)| meaning.as_str())
+        };
         assert_eq!(meaning("79"), Some("the lock was lost while the command ran"));
         assert_eq!(meaning("128+n"), Some("ended by signal n, which ends lockkeeper itself, too"));
         let no = meaning("1").unwrap();
@@ -299,7 +329,10 @@ mod tests {
         let all: Vec<&str> = codes.iter().map(|(code, _)| code.as_str()).collect();
         assert_eq!(
             all,
-            ["0", "1", "64", "69", "70", "71", "74", "75", "77", "78", "79", "126", "127", "128+n", "else"]
+            [
+                "0", "1", "64", "69", "70", "71", "74", "75", "77", "78", "79", "126", "127",
+                "128+n", "else"
+            ]
         );
     }
 }

@@ -27,11 +27,14 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
         LockName::new(&args.subject)?;
         if args.subject.contains('*') && settings.verbosity >= Verbosity::Warnings {
             let subject = &args.subject;
-            complain(&format!("{subject:?} is the name of one lock here: only a * at the end stands for many locks"));
+            complain(&format!(
+                "{subject:?} is the name of one lock here: only a * at the end stands for many locks"
+            ));
         }
     }
-    let mut signals = Signals::catch_only(&[Signal::INT, Signal::TERM])
-        .map_err(|error| Failure::new(Exit::Internal, format!("signals cannot be caught: {error}")))?;
+    let mut signals = Signals::catch_only(&[Signal::INT, Signal::TERM]).map_err(|error| {
+        Failure::new(Exit::Internal, format!("signals cannot be caught: {error}"))
+    })?;
     let watching = async {
         let keeper = lock::watch(settings, Terms::default()).await?;
         let subject = match prefix {
@@ -50,7 +53,8 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
 async fn print_changes(mut subject: Subject<'_>, settings: &Settings) -> Result<Exit, Failure> {
     let (mut known, mut problems, mut is_away) = (Known::default(), Problems::default(), false);
     // The longest word of the second column.
-    let mut columns = Columns::new(colours(&io::stdout())).with_room_for(["", "queued"].into_iter());
+    let mut columns =
+        Columns::new(colours(&io::stdout())).with_room_for(["", "queued"].into_iter());
     loop {
         match subject.look().await {
             Ok(locks) => {
@@ -120,7 +124,8 @@ struct Problems(BTreeSet<LockName>);
 impl Problems {
     /// Once for each.
     fn print(&mut self, locks: &[LockInfo]) {
-        let unreadable = || locks.iter().filter_map(|lock| Some((&lock.name, lock.problem.as_ref()?)));
+        let unreadable =
+            || locks.iter().filter_map(|lock| Some((&lock.name, lock.problem.as_ref()?)));
         for (_, problem) in unreadable().filter(|(name, _)| !self.0.contains(*name)) {
             complain(&format!("{problem}; still watching the others"));
         }
@@ -167,7 +172,8 @@ impl Known {
         let names = before.keys().chain(self.0.keys().filter(|name| !before.contains_key(*name)));
         let mut changes = Vec::new();
         for name in names {
-            let [was, is] = [&before, &self.0].map(|locks| locks.get(name).map_or(&[][..], Vec::as_slice));
+            let [was, is] =
+                [&before, &self.0].map(|locks| locks.get(name).map_or(&[][..], Vec::as_slice));
             changes.extend(difference(was, is).into_iter().map(|(event, claim)| Change {
                 event,
                 time: format!("{time:.3}"),
@@ -208,7 +214,9 @@ fn difference<'a>(was: &'a [Claim], is: &'a [Claim]) -> Vec<(Event, &'a Claim)> 
     {
         last.0 = Event::Free;
     }
-    let held = is.iter().filter(|claim| claim.holds && find(was, claim).is_none_or(|before| !before.holds));
+    let held = is
+        .iter()
+        .filter(|claim| claim.holds && find(was, claim).is_none_or(|before| !before.holds));
     events.extend(held.map(|claim| (Event::Held, claim)));
     let queued = is.iter().filter(|claim| !claim.holds && find(was, claim).is_none());
     events.extend(queued.map(|claim| (Event::Queued, claim)));
@@ -243,7 +251,12 @@ mod tests {
     use super::*;
 
     fn claim(id: &str, holds: bool) -> Claim {
-        Claim { id: id.into(), owner: format!("owner of {id}"), token: holds.then(|| "7".into()), holds }
+        Claim {
+            id: id.into(),
+            owner: format!("owner of {id}"),
+            token: holds.then(|| "7".into()),
+            holds,
+        }
     }
 
     /// The events between lines of holders (upper case) and waiters.
@@ -252,7 +265,9 @@ mod tests {
             text.chars().map(|c| claim(&c.to_lowercase().to_string(), c.is_uppercase())).collect()
         };
         let (was, is) = (line(was), line(is));
-        let printed = difference(&was, &is).into_iter().map(|(event, claim)| format!("{event:?} {}", claim.id));
+        let printed = difference(&was, &is)
+            .into_iter()
+            .map(|(event, claim)| format!("{event:?} {}", claim.id));
         printed.collect::<Vec<_>>().join(", ").to_lowercase()
     }
 
@@ -280,10 +295,16 @@ mod tests {
     #[test]
     fn many_locks_are_reported_by_name_and_a_lock_that_is_gone_is_not_forgotten() {
         let mut known = Known::default();
-        let state = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), vec![claim(name, true)])).collect();
+        let state = |names: &[&str]| {
+            names.iter().map(|name| ((*name).to_owned(), vec![claim(name, true)])).collect()
+        };
         let mut printed = |names: &[&str]| {
             let changes = known.replace(state(names), Timestamp::UNIX_EPOCH);
-            changes.iter().map(|change| format!("{:?} {}", change.event, change.lock)).collect::<Vec<_>>().join(", ")
+            changes
+                .iter()
+                .map(|change| format!("{:?} {}", change.event, change.lock))
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         assert_eq!(printed(&["b", "a"]), "Held a, Held b");
         assert_eq!(printed(&["c", "a"]), "Free b, Held c");

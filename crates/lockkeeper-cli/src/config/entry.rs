@@ -51,7 +51,8 @@ impl Entry {
                 self.location
             )));
         };
-        let at_location = |failure: Failure| Failure::config(format!("{}: {}", self.location, failure.message));
+        let at_location =
+            |failure: Failure| Failure::config(format!("{}: {}", self.location, failure.message));
         if let Some(password) = self.password.as_ref().filter(|_| secrets.password.is_none()) {
             let Secrets { password, warning } = password.password().map_err(at_location)?;
             let warning = warning.map(|warning| format!("{}: {warning}", self.location));

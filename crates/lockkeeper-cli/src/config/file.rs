@@ -58,9 +58,10 @@ fn stores(file: &Text<'_>, value: &Value<'_>, config: &mut Config) -> Result<boo
     for (name, value) in file.table("stores", value)? {
         let name_text = &**name.get_ref();
         if name_text.is_empty() || name_text.contains(':') {
-            return Err(
-                file.wrong(name.span(), "the name of a store is not empty and has no colon. Try: [stores.prod]")
-            );
+            return Err(file.wrong(
+                name.span(),
+                "the name of a store is not empty and has no colon. Try: [stores.prod]",
+            ));
         }
         let mut fields = Fields::default();
         for (key, value) in file.table(&format!("stores.{name_text}"), value)? {
@@ -83,16 +84,24 @@ struct Fields {
 }
 
 impl Fields {
-    fn read(&mut self, file: &Text<'_>, at: &Range<usize>, key: &str, value: &Value<'_>) -> Result<(), Failure> {
+    fn read(
+        &mut self,
+        file: &Text<'_>,
+        at: &Range<usize>,
+        key: &str,
+        value: &Value<'_>,
+    ) -> Result<(), Failure> {
         match key {
             "url" => self.url = Some((value.span(), file.url(value)?)),
             "nodes" => {
                 let DeValue::Array(nodes) = value.get_ref() else {
-                    return Err(
-                        file.wrong(value.span(), "nodes is not a list of URLs. Try: nodes = [\"redis://a:6379\", …]")
-                    );
+                    return Err(file.wrong(
+                        value.span(),
+                        "nodes is not a list of URLs. Try: nodes = [\"redis://a:6379\", …]",
+                    ));
                 };
-                self.nodes = Some(nodes.iter().map(|node| file.url(node)).collect::<Result<_, _>>()?);
+                self.nodes =
+                    Some(nodes.iter().map(|node| file.url(node)).collect::<Result<_, _>>()?);
             }
             "password" => self.password[0] = Some(file.secret(key, value)?),
             "password_file" => self.password[1] = Some(file.secret_file(key, value)?),
@@ -112,9 +121,17 @@ impl Fields {
         Ok(())
     }
 
-    fn entry(self, file: &Text<'_>, at: Range<usize>, name: &str) -> Result<(Entry, bool), Failure> {
-        let twice = |what: &str| file.wrong(at.clone(), format!("stores.{name} has {what}. Try: one of them"));
-        let in_url = |has: fn(&StoreUrl) -> bool| self.url.as_ref().is_some_and(|(_, url)| has(url));
+    fn entry(
+        self,
+        file: &Text<'_>,
+        at: Range<usize>,
+        name: &str,
+    ) -> Result<(Entry, bool), Failure> {
+        let twice = |what: &str| {
+            file.wrong(at.clone(), format!("stores.{name} has {what}. Try: one of them"))
+        };
+        let in_url =
+            |has: fn(&StoreUrl) -> bool| self.url.as_ref().is_some_and(|(_, url)| has(url));
         let passwords = self.password.iter().flatten().count();
         if passwords + usize::from(in_url(|url| url.password.is_some())) > 1 {
             return Err(twice("its password in two places"));
@@ -122,7 +139,11 @@ impl Fields {
         let mut has_secrets = in_url(StoreUrl::has_password);
         let address = match (self.url, self.nodes) {
             (Some(_), Some(_)) => return Err(twice("both url and nodes")),
-            (None, None) => return Err(file.wrong(at, format!("stores.{name} has no url. Try: url = \"file:/PATH\""))),
+            (None, None) => {
+                return Err(
+                    file.wrong(at, format!("stores.{name} has no url. Try: url = \"file:/PATH\""))
+                );
+            }
             (None, Some(nodes)) => {
                 has_secrets |= nodes.iter().any(StoreUrl::has_password);
                 Address::Nodes
@@ -170,7 +191,9 @@ impl Text<'_> {
 
     fn text(&self, key: &str, value: &Value<'_>) -> Result<String, Failure> {
         let text = value.get_ref().as_str().map(str::to_owned);
-        text.ok_or_else(|| self.wrong(value.span(), format!("{key} is not a text. Try: {key} = \"…\"")))
+        text.ok_or_else(|| {
+            self.wrong(value.span(), format!("{key} is not a text. Try: {key} = \"…\""))
+        })
     }
 
     fn secret(&self, key: &str, value: &Value<'_>) -> Result<Source, Failure> {
@@ -192,13 +215,17 @@ impl Text<'_> {
 
     fn boolean(&self, key: &str, value: &Value<'_>) -> Result<bool, Failure> {
         let boolean = value.get_ref().as_bool();
-        boolean.ok_or_else(|| self.wrong(value.span(), format!("{key} is neither true nor false. Try: {key} = true")))
+        boolean.ok_or_else(|| {
+            self.wrong(value.span(), format!("{key} is neither true nor false. Try: {key} = true"))
+        })
     }
 
     fn table<'v, 't>(&self, key: &str, value: &'v Value<'t>) -> Result<&'v DeTable<'t>, Failure> {
         let example = if key == "stores" { "[stores]" } else { "{ url = \"…\" }" };
         let table = value.get_ref().as_table();
-        table.ok_or_else(|| self.wrong(value.span(), format!("{key} is not a table. Try: {example}")))
+        table.ok_or_else(|| {
+            self.wrong(value.span(), format!("{key} is not a table. Try: {example}"))
+        })
     }
 
     fn url(&self, value: &Value<'_>) -> Result<StoreUrl, Failure> {
@@ -213,7 +240,10 @@ mod tests {
     fn refused(text: &str) -> String {
         let failure = understand(Path::new("c.toml"), text).unwrap_err();
         assert_eq!(failure.exit, crate::exit::Exit::Config);
-        assert!(!failure.message.contains("hunter2") && !failure.message.contains('\n'), "{failure:?}");
+        assert!(
+            !failure.message.contains("hunter2") && !failure.message.contains('\n'),
+            "{failure:?}"
+        );
         failure.message
     }
 
@@ -233,16 +263,23 @@ mod tests {
             ttl = 9
             unsafe = "permissions"
         "#;
-        let (config, has_secrets) = understand(Path::new("/etc/lockkeeper/config.toml"), text).unwrap();
+        let (config, has_secrets) =
+            understand(Path::new("/etc/lockkeeper/config.toml"), text).unwrap();
         assert!(!has_secrets);
-        assert_eq!((config.default_store.as_deref(), config.require_store), (Some("prod"), Some(true)));
+        assert_eq!(
+            (config.default_store.as_deref(), config.require_store),
+            (Some("prod"), Some(true))
+        );
         assert_eq!(config.owner.as_deref(), Some("ci@runner-7"));
         let url = |name: &str| match &config.stores[name].address {
             Address::Url(url) => url.to_string(),
             Address::Nodes => "nodes".to_owned(),
         };
         // The settings in the URL itself count before the rest of the entry.
-        assert_eq!(url("prod"), "redis+sentinel://s1:26379,s2:26379/mymaster?prefix=billing/&epoch=4&ttl=20s");
+        assert_eq!(
+            url("prod"),
+            "redis+sentinel://s1:26379,s2:26379/mymaster?prefix=billing/&epoch=4&ttl=20s"
+        );
         assert_eq!(url("quorum"), "nodes");
         assert_eq!(url("local"), "file:/var/lib/x.db?ttl=9s&max-waiters=7&unsafe=permissions");
         assert!(
@@ -263,8 +300,14 @@ mod tests {
                 "c.toml:3: unknown key \"pasword_file\". Try: password_file",
             ),
             ("[stores.a]\nurl = \"memory:\"\n\ntll = 5", "c.toml:4: unknown key \"tll\". Try: ttl"),
-            ("[stores.a]\nmax_waitesr = 5", "c.toml:2: unknown key \"max_waitesr\". Try: max_waiters"),
-            ("[stores.a]\nurl = \"memory:?tll=5\"", "c.toml:2: \"tll\" is not a parameter of memory: URLs. Try: ttl="),
+            (
+                "[stores.a]\nmax_waitesr = 5",
+                "c.toml:2: unknown key \"max_waitesr\". Try: max_waiters",
+            ),
+            (
+                "[stores.a]\nurl = \"memory:?tll=5\"",
+                "c.toml:2: \"tll\" is not a parameter of memory: URLs. Try: ttl=",
+            ),
         ] {
             assert_eq!(refused(text), message);
         }

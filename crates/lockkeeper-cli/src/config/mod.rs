@@ -81,8 +81,11 @@ impl Config {
             return Ok(entry);
         }
         let Some(path) = self.path() else {
-            let problem = format!("{wanted_by}: there is no store {name:?}, since there is no configuration file");
-            let remedy = url_of_a_path(name).unwrap_or_else(|| format!("{A_URL}, or --config FILE"));
+            let problem = format!(
+                "{wanted_by}: there is no store {name:?}, since there is no configuration file"
+            );
+            let remedy =
+                url_of_a_path(name).unwrap_or_else(|| format!("{A_URL}, or --config FILE"));
             return Err(Failure::config(format!("{problem}. Try: {remedy}")));
         };
         let problem = format!("{wanted_by}: {} has no store {name:?}", path.display());
@@ -93,7 +96,10 @@ impl Config {
         let remedy = match nearest(name, names.clone()) {
             Some(meant) => meant.to_owned(),
             None if self.stores.is_empty() => A_URL.to_owned(),
-            None => format!("one of {}, or a URL", names.take(NAMES_SHOWN).collect::<Vec<_>>().join(", ")),
+            None => format!(
+                "one of {}, or a URL",
+                names.take(NAMES_SHOWN).collect::<Vec<_>>().join(", ")
+            ),
         };
         Err(Failure::config(format!("{problem}. Try: {remedy}")))
     }
@@ -107,7 +113,8 @@ fn url_of_a_path(name: &str) -> Option<String> {
 
 fn usual(environment: Environment<'_>) -> Vec<PathBuf> {
     let folder = |name| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let of_the_user = folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")));
+    let of_the_user =
+        folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")));
     let of_the_user = of_the_user.map(|folder| folder.join("lockkeeper/config.toml"));
     of_the_user.into_iter().chain([OF_THE_HOST.into()]).collect()
 }
@@ -169,17 +176,29 @@ mod tests {
     use crate::exit::Exit;
 
     fn paths(variables: &'static [(&str, &str)]) -> Vec<PathBuf> {
-        usual(&|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value)))
+        usual(&|name| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
+        })
     }
 
     #[test]
     fn the_file_of_the_user_stands_before_that_of_the_host() {
         let host = Path::new(OF_THE_HOST);
         assert_eq!(paths(&[]), [host]);
-        assert_eq!(paths(&[("HOME", "/h")]), [Path::new("/h/.config/lockkeeper/config.toml"), host]);
-        assert_eq!(paths(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "/x")])[0], Path::new("/x/lockkeeper/config.toml"));
         assert_eq!(
-            paths(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "x")])[0].parent().unwrap().parent().unwrap(),
+            paths(&[("HOME", "/h")]),
+            [Path::new("/h/.config/lockkeeper/config.toml"), host]
+        );
+        assert_eq!(
+            paths(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "/x")])[0],
+            Path::new("/x/lockkeeper/config.toml")
+        );
+        assert_eq!(
+            paths(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "x")])[0]
+                .parent()
+                .unwrap()
+                .parent()
+                .unwrap(),
             Path::new("/h/.config")
         );
         assert_eq!(paths(&[("HOME", "h")]), [host]);
@@ -205,7 +224,10 @@ mod tests {
             load(text, 0o600).unwrap();
             let failure = load(text, 0o604).unwrap_err();
             assert_eq!(failure.exit, Exit::Config);
-            assert!(failure.message.contains("chmod 600") && !failure.message.contains("hunter2"), "{failure:?}");
+            assert!(
+                failure.message.contains("chmod 600") && !failure.message.contains("hunter2"),
+                "{failure:?}"
+            );
         }
         load("stores.a = { url = \"redis://me@h\", password_file = \"/run/x\" }", 0o644).unwrap();
     }
@@ -218,7 +240,10 @@ mod tests {
         for mode in [0o646, 0o664, 0o620, 0o602] {
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
             let failure = Config::load(Some(&path), &|_| None).map(drop).unwrap_err();
-            assert!(failure.message.contains("chmod go-w") && failure.exit == Exit::Config, "{mode:o}: {failure:?}");
+            assert!(
+                failure.message.contains("chmod go-w") && failure.exit == Exit::Config,
+                "{mode:o}: {failure:?}"
+            );
         }
     }
 }

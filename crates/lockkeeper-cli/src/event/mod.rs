@@ -151,7 +151,9 @@ mod tests {
              \"holder\":\"ci@runner-7:4411\"}\n"
         );
         let head = |event: &str| {
-            format!("{{\"event\":\"{event}\",\"time\":\"2026-11-21T06:00:00.120Z\",\"lock\":\"deploy/web\"")
+            format!(
+                "{{\"event\":\"{event}\",\"time\":\"2026-11-21T06:00:00.120Z\",\"lock\":\"deploy/web\""
+            )
         };
         assert_eq!(json(Event::Recovered {}), format!("{}}}\n", head("recovered")));
         assert_eq!(

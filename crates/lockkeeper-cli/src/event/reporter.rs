@@ -75,12 +75,26 @@ fn remedy_of(error: &Error) -> String {
 impl Reporter {
     pub(crate) fn new(names: &[String], sinks: Sinks, verbosity: Verbosity) -> Self {
         let lock = names.first().cloned().unwrap_or_default();
-        let (holds, in_jeopardy, is_over) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
+        let (holds, in_jeopardy, is_over) =
+            (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
         // With more than warnings, the lines of the log would mix with the status line.
         let status = Status::new(!sinks.json && verbosity == Verbosity::Warnings);
         let (typed, outage, away) = (OnceLock::new(), Outage::default(), Away::default());
         let (requested, on_request) = (AtomicBool::new(false), Notify::new());
-        Self { lock, sinks, verbosity, status, typed, holds, in_jeopardy, is_over, outage, away, requested, on_request }
+        Self {
+            lock,
+            sinks,
+            verbosity,
+            status,
+            typed,
+            holds,
+            in_jeopardy,
+            is_over,
+            outage,
+            away,
+            requested,
+            on_request,
+        }
     }
 
     /// Says which names the events have.
@@ -90,7 +104,8 @@ impl Reporter {
 
     /// Only machines get this one.
     fn event(&self, lock: &str, event: &Event<'_>) {
-        let (on_stderr, elsewhere) = (self.sinks.json.then_some(&self.sinks.stderr), self.sinks.events.as_ref());
+        let (on_stderr, elsewhere) =
+            (self.sinks.json.then_some(&self.sinks.stderr), self.sinks.events.as_ref());
         let now = Timestamp::now();
         if let Some(textfile) = &self.sinks.textfile {
             textfile.note(lock, event, now);
@@ -150,15 +165,26 @@ impl Reporter {
 
     /// Takes an event that the library reports for a keeper. Places in the queue go to the task
     /// that can ask the store for the claims ahead.
-    pub(crate) fn observe(&self, event: &LibraryEvent<'_>, positions: &UnboundedSender<QueuePosition>) {
+    pub(crate) fn observe(
+        &self,
+        event: &LibraryEvent<'_>,
+        positions: &UnboundedSender<QueuePosition>,
+    ) {
         self.away.observe(event);
         match event {
             LibraryEvent::Queued { name, ahead, .. } => {
-                drop(positions.send(QueuePosition { lock: self.typed(name).to_owned(), ahead: *ahead }));
+                drop(
+                    positions
+                        .send(QueuePosition { lock: self.typed(name).to_owned(), ahead: *ahead }),
+                );
             }
             LibraryEvent::Acquired { .. } => self.holds.store(true, Ordering::Relaxed),
-            LibraryEvent::ReleaseRequested { name, by, reason, .. } => self.asked(self.typed(name), by, reason),
-            LibraryEvent::ClaimFailed { name, error, .. } => self.waits_without_store(self.typed(name), error),
+            LibraryEvent::ReleaseRequested { name, by, reason, .. } => {
+                self.asked(self.typed(name), by, reason)
+            }
+            LibraryEvent::ClaimFailed { name, error, .. } => {
+                self.waits_without_store(self.typed(name), error)
+            }
             LibraryEvent::RenewalFailed { name, error, remaining, .. } => {
                 self.renewal_failed(self.typed(name), error, *remaining);
             }
@@ -202,8 +228,14 @@ impl Reporter {
     fn waits_without_store(&self, lock: &str, error: &Error) {
         if self.outage.is_news(error) {
             let (why, remedy) = (error.message(), remedy_of(error));
-            let what = if error.kind() == ErrorKind::Unavailable { "does not answer" } else { "refuses the claim" };
-            self.warn(&format!("lock {lock:?}: the store {what} ({why}); still waiting in line{remedy}"));
+            let what = if error.kind() == ErrorKind::Unavailable {
+                "does not answer"
+            } else {
+                "refuses the claim"
+            };
+            self.warn(&format!(
+                "lock {lock:?}: the store {what} ({why}); still waiting in line{remedy}"
+            ));
         }
     }
 
@@ -241,7 +273,10 @@ impl Reporter {
     fn renewal_failed(&self, lock: &str, error: &Error, remaining: Duration) {
         self.in_jeopardy.store(true, Ordering::Relaxed);
         let (why, left, remedy) = (error.message(), human(remaining), remedy_of(error));
-        let event = Event::RenewalFailed { error: kind_word(error.kind()), remaining_ms: millis(remaining) };
+        let event = Event::RenewalFailed {
+            error: kind_word(error.kind()),
+            remaining_ms: millis(remaining),
+        };
         if !self.outage.is_news(error) {
             return self.event(lock, &event);
         }
@@ -269,7 +304,8 @@ impl Reporter {
     /// The same for a lock whose lease has this much left: too little time to end the command if no
     /// renewal comes.
     pub(crate) fn unrenewed(&self, lock: &str, left: Duration, signal: &str) {
-        let why = format!("no renewal was answered in time, and the lease expires in {}", human(left));
+        let why =
+            format!("no renewal was answered in time, and the lease expires in {}", human(left));
         self.report_lost(lock, &LostReason::Expired, &why, Some(signal));
     }
 
@@ -281,9 +317,11 @@ impl Reporter {
             _ => (None, None),
         };
         self.is_over.fetch_or(signal.is_some(), Ordering::Relaxed);
-        self.report(lock, &Event::Lost { reason: reason_word(reason), signal, by, why }, || match signal {
-            Some(signal) => format!("lost: {sentence}; the command gets SIG{signal}"),
-            None => format!("lost: {sentence}"),
+        self.report(lock, &Event::Lost { reason: reason_word(reason), signal, by, why }, || {
+            match signal {
+                Some(signal) => format!("lost: {sentence}; the command gets SIG{signal}"),
+                None => format!("lost: {sentence}"),
+            }
         });
     }
 
@@ -309,7 +347,8 @@ impl Reporter {
         self.is_over.store(false, Ordering::Relaxed);
         self.forget_requests();
         self.outage.end();
-        let event = Event::Restarting { code: exit.code(), cause: exit.cause(), after_ms: millis(pause) };
+        let event =
+            Event::Restarting { code: exit.code(), cause: exit.cause(), after_ms: millis(pause) };
         self.report(&self.lock, &event, || format!("campaigning again in {}: {why}", human(pause)));
     }
 
@@ -334,7 +373,9 @@ mod tests {
         let outage = Outage::default();
         let failure = || Error::new(ErrorKind::Unavailable, "no answer");
         let [one, other] = ["start it", "delete it"].map(|remedy| failure().with_remedy(remedy));
-        let news = |errors: &[&Error]| errors.iter().map(|error| outage.is_news(error)).collect::<Vec<_>>();
+        let news = |errors: &[&Error]| {
+            errors.iter().map(|error| outage.is_news(error)).collect::<Vec<_>>()
+        };
         let each = [&one, &other, &failure(), &one, &other];
         assert_eq!(news(&each), [true, true, false, false, false]);
         outage.end();
@@ -345,10 +386,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_for_what_has_ended_is_heard_by_no_later_command() {
-        let reporter = Reporter::new(&["a".to_owned()], Sinks::stderr(false).unwrap(), Verbosity::Errors);
+        let reporter =
+            Reporter::new(&["a".to_owned()], Sinks::stderr(false).unwrap(), Verbosity::Errors);
         reporter.asked("a", "ops", "a test");
         reporter.forget_requests();
-        assert!(tokio::time::timeout(Duration::from_millis(1), reporter.requested()).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(1), reporter.requested()).await.is_err()
+        );
         reporter.asked("a", "ops", "another test");
         reporter.requested().await;
     }

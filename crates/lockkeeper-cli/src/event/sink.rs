@@ -43,7 +43,11 @@ enum Task {
 }
 
 impl Sink {
-    fn to(file: OwnedFd, json: bool, on_error: impl FnMut(Errno) + Send + 'static) -> Result<Self, Failure> {
+    fn to(
+        file: OwnedFd,
+        json: bool,
+        on_error: impl FnMut(Errno) + Send + 'static,
+    ) -> Result<Self, Failure> {
         let (tasks, todo) = sync_channel(BACKLOG);
         runtime::thread("lockkeeper-out", move || work(&file, &todo, on_error))?;
         Ok(Self { tasks, missing: Arc::default(), json })
@@ -51,7 +55,10 @@ impl Sink {
 
     /// Stderr. An error on stderr cannot be reported anywhere.
     pub(crate) fn stderr(json: bool) -> Result<Self, Failure> {
-        let file = io::stderr().as_fd().try_clone_to_owned().map_err(|error| runtime::refused("stderr", &error))?;
+        let file = io::stderr()
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| runtime::refused("stderr", &error))?;
         Self::to(file, json, |_| {})
     }
 
@@ -168,7 +175,9 @@ impl Sinks {
     pub(crate) fn and(self, target: &Target, events: OwnedFd) -> Result<Self, Failure> {
         let (stderr, target) = (self.stderr.clone(), target.to_string());
         let on_error = move |error| {
-            stderr.write(complaint(&format!("--events {target}: an event could not be written: {error}")));
+            stderr.write(complaint(&format!(
+                "--events {target}: an event could not be written: {error}"
+            )));
         };
         Ok(Self { events: Some(Sink::to(events, true, on_error)?), ..self })
     }

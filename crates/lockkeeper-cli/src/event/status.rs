@@ -24,8 +24,12 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn new(is_wanted: bool) -> Self {
-        let can_wipe = || std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
-        Self { is_possible: is_wanted && io::stderr().is_terminal() && can_wipe(), is_drawn: AtomicBool::new(false) }
+        let can_wipe =
+            || std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
+        Self {
+            is_possible: is_wanted && io::stderr().is_terminal() && can_wipe(),
+            is_drawn: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn is_possible(&self) -> bool {
@@ -37,7 +41,8 @@ impl Status {
             return;
         }
         self.is_drawn.store(true, Ordering::Relaxed);
-        stderr.write(format!("{WIPE}{}", fitting(text, width(io::stderr()).unwrap_or(USUAL_WIDTH))));
+        stderr
+            .write(format!("{WIPE}{}", fitting(text, width(io::stderr()).unwrap_or(USUAL_WIDTH))));
     }
 
     /// Returns only when the terminal has erased the line, so that the next output begins on a

@@ -22,7 +22,11 @@ impl Target {
     /// `fd:N`, or a file of any other name.
     pub(crate) fn parse(text: OsString) -> Result<Self, String> {
         let Some(number) = text.to_str().and_then(|text| text.strip_prefix("fd:")) else {
-            return if text.is_empty() { Err("the name is empty".to_owned()) } else { Ok(Self::File(text.into())) };
+            return if text.is_empty() {
+                Err("the name is empty".to_owned())
+            } else {
+                Ok(Self::File(text.into()))
+            };
         };
         let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
         let parsed = number.parse().ok().filter(|_| is_number);
@@ -41,13 +45,18 @@ impl Target {
             Self::File(path) => file(path).map_err(io::Error::from),
         };
         opened.map_err(|error| {
-            Failure::config(format!("--events {self}: it cannot be opened: {error}. Try: {}", self.remedy(&error)))
+            Failure::config(format!(
+                "--events {self}: it cannot be opened: {error}. Try: {}",
+                self.remedy(&error)
+            ))
         })
     }
 
     fn remedy(&self, error: &io::Error) -> String {
         match (self, Errno::from_io_error(error)) {
-            (Self::Descriptor(n), _) => format!("open it for writing, as with {n}>>events.jsonl in a shell"),
+            (Self::Descriptor(n), _) => {
+                format!("open it for writing, as with {n}>>events.jsonl in a shell")
+            }
             (_, Some(Errno::NXIO)) => "start the reader of the pipe first".to_owned(),
             _ => "a file in a folder in which you may write, or fd:N".to_owned(),
         }
@@ -66,7 +75,12 @@ impl fmt::Display for Target {
 /// Opens the file for appending, so that runs can share it. A named pipe without a reader must not
 /// block `run`, hence `NONBLOCK`.
 fn file(path: &PathBuf) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = OFlags::WRONLY
+        | OFlags::APPEND
+        | OFlags::CREATE
+        | OFlags::CLOEXEC
+        | OFlags::NONBLOCK
+        | OFlags::NOCTTY;
     openat(CWD, path, flags, Mode::from_raw_mode(0o666))
 }
 

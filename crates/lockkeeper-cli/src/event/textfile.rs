@@ -63,8 +63,11 @@ impl Textfile {
     pub(super) fn open(path: PathBuf, stderr: Sink) -> Result<Self, Failure> {
         let (tasks, todo) = channel();
         try_to_write(&path).map_err(|error| {
-            let remedy = "a path in the folder of --collector.textfile.directory in which you may write";
-            Failure::config(format!("--metrics-textfile {path:?}: it cannot be written: {error}. Try: {remedy}"))
+            let remedy =
+                "a path in the folder of --collector.textfile.directory in which you may write";
+            Failure::config(format!(
+                "--metrics-textfile {path:?}: it cannot be written: {error}. Try: {remedy}"
+            ))
         })?;
         runtime::thread("lockkeeper-figures", move || work(&path, &todo, &stderr))?;
         Ok(Self { locks: Arc::default(), tasks })
@@ -147,7 +150,9 @@ fn work(path: &Path, todo: &Receiver<Task>, stderr: &Sink) {
         let written = latest.map_or(Ok(()), |text| write(path, &text));
         if let (Err(error), false) = (written, has_failed) {
             has_failed = true;
-            stderr.write(complaint(&format!("--metrics-textfile {path:?}: it could not be written: {error}")));
+            stderr.write(complaint(&format!(
+                "--metrics-textfile {path:?}: it could not be written: {error}"
+            )));
         }
         for done in flushed {
             let _ = done.send(());
@@ -176,7 +181,8 @@ fn try_to_write(path: &Path) -> io::Result<()> {
 
 /// A file that will replace it.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     NamedTempFile::new_in(folder)
 }
 

@@ -10,7 +10,12 @@ use crate::support::{Process, Store, program, stderr, stdout};
 
 fn report(command: &mut Command) -> Value {
     let output = command.output().unwrap();
-    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{}", stdout(&output));
+    assert_eq!(
+        (output.status.code(), stderr(&output).as_str()),
+        (Some(0), ""),
+        "{}",
+        stdout(&output)
+    );
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -22,13 +27,15 @@ fn in_memory(args: &[&str]) -> Value {
 fn bench_measures_pairs_times_commands_and_fairness() {
     let store = Store::new();
     let report = report(&mut store.command(&["bench", "--seconds", "1", "--tasks", "4", "--json"]));
-    let number =
-        |path: &str| report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {report}"));
+    let number = |path: &str| {
+        report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {report}"))
+    };
     assert!(number("/pairs") > 0.0 && number("/pairs_per_second") > 0.0);
     assert_eq!((number("/tasks"), number("/names"), number("/hold_ms")), (4.0, 1.0, 0.0));
     assert!(number("/seconds") >= 1.0 && report["interrupted"] == false);
     for what in ["acquire_us", "release_us", "handoff_us"] {
-        let times = ["p50", "p99", "p99.9", "max"].map(|quantile| number(&format!("/{what}/{quantile}")));
+        let times =
+            ["p50", "p99", "p99.9", "max"].map(|quantile| number(&format!("/{what}/{quantile}")));
         assert!(times[0] > 0.0 && times.is_sorted(), "{what}: {times:?}");
     }
     // With four tasks in the queue, a task waits for longer than its own claim takes.
@@ -39,23 +46,42 @@ fn bench_measures_pairs_times_commands_and_fairness() {
     assert!(number("/store_commands_per_pair/total") >= 1.9, "{report}");
     // The local queue serves in turn.
     assert!(number("/fairness/jain") > 0.5 && number("/fairness/jain") <= 1.0);
-    assert!(number("/fairness/fewest_pairs") > 0.0 && number("/fairness/most_pairs") <= number("/pairs"));
+    assert!(
+        number("/fairness/fewest_pairs") > 0.0
+            && number("/fairness/most_pairs") <= number("/pairs")
+    );
 }
 
 #[test]
 fn a_bench_leaves_nothing_behind_and_meets_no_real_lock() {
     let store = Store::new();
     let _holder = store.hold("a");
-    let mut bench = store.start(&["bench", "--seconds", "60", "--tasks", "3", "--names", "2", "--hold", "20ms"]);
+    let mut bench = store.start(&[
+        "bench",
+        "--seconds",
+        "60",
+        "--tasks",
+        "3",
+        "--names",
+        "2",
+        "--hold",
+        "20ms",
+    ]);
     let names = || -> Vec<String> {
         let lines = stdout(&store.output(&["list", "--json"]));
         lines
             .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap()["lock"].as_str().unwrap().into())
+            .map(|line| {
+                serde_json::from_str::<Value>(line).unwrap()["lock"].as_str().unwrap().into()
+            })
             .collect()
     };
     crate::support::eventually("the bench", || names().len() > 1);
-    assert!(names().iter().all(|name| name == "a" || name.starts_with("lockkeeper-bench/")), "{:?}", names());
+    assert!(
+        names().iter().all(|name| name == "a" || name.starts_with("lockkeeper-bench/")),
+        "{:?}",
+        names()
+    );
     bench.signal(Signal::INT);
     assert_eq!(bench.finish(), 0);
     assert_eq!(names(), ["a"]);
@@ -70,7 +96,9 @@ fn a_bench_that_is_interrupted_tells_what_it_has() {
     crate::support::eventually("the bench", || {
         let lock = stdout(&store.output(&["list", "--json", "p/lockkeeper-bench/"]));
         tokens.extend(
-            serde_json::from_str::<Value>(&lock).ok().and_then(|lock| lock["last_token"].as_str().map(str::to_owned)),
+            serde_json::from_str::<Value>(&lock)
+                .ok()
+                .and_then(|lock| lock["last_token"].as_str().map(str::to_owned)),
         );
         tokens.len() > 3
     });
@@ -78,7 +106,9 @@ fn a_bench_that_is_interrupted_tells_what_it_has() {
     let text = printed(&bench, 7);
     assert_eq!(bench.finish(), 0, "{}", bench.rest());
     assert!(text.contains("interrupted: 2 tasks, 1 lock"), "{text}");
-    for part in ["pairs", "per second", "acquire", "p99.9", "hand-off", "commands", "per pair", "fairness"] {
+    for part in
+        ["pairs", "per second", "acquire", "p99.9", "hand-off", "commands", "per pair", "fairness"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

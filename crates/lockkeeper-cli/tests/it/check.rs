@@ -11,7 +11,11 @@ fn hold(store: &Store, name: &str) -> (Process, String, String) {
     let mut holder = store.start(&["run", name, "--json", "--", "cat"]);
     let acquired = holder.event("acquired");
     holder.event("started");
-    (holder, acquired["sequencer"].as_str().unwrap().into(), acquired["token"].as_str().unwrap().into())
+    (
+        holder,
+        acquired["sequencer"].as_str().unwrap().into(),
+        acquired["token"].as_str().unwrap().into(),
+    )
 }
 
 fn json_of(store: &Store, args: &[&str]) -> Value {
@@ -23,12 +27,22 @@ fn check_says_valid_while_the_grant_holds_and_stale_afterwards() {
     let store = Store::new();
     let (mut holder, sequencer, token) = hold(&store, "stock/42");
     let output = store.output(&["check", &sequencer]);
-    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "valid\n"), "{}", stderr(&output));
+    assert_eq!(
+        (output.status.code(), stdout(&output).as_str()),
+        (Some(0), "valid\n"),
+        "{}",
+        stderr(&output)
+    );
     let report = json_of(&store, &["check", "--json", &sequencer]);
     assert_eq!(report, json!({"valid": true, "current_token": token}));
     assert_eq!(holder.finish(), 0);
     let output = store.output(&["check", &sequencer]);
-    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "stale\n"), "{}", stderr(&output));
+    assert_eq!(
+        (output.status.code(), stdout(&output).as_str()),
+        (Some(1), "stale\n"),
+        "{}",
+        stderr(&output)
+    );
     let report = json_of(&store, &["check", "--json", &sequencer]);
     assert_eq!(report, json!({"valid": false, "current_token": null}));
     // The answer names the current holder by token.
@@ -52,8 +66,11 @@ fn a_sequencer_can_come_from_stdin() {
     let (_holder, sequencer, _) = hold(&store, "a");
     for text in [sequencer.clone(), format!("{sequencer}\n"), format!("{sequencer}\r\n")] {
         let mut command = store.command(&["check", "-"]);
-        let mut check =
-            command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut check = command
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
         check.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
         let output = check.wait_with_output().unwrap();
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "valid\n"));
@@ -76,7 +93,10 @@ fn a_bad_sequencer_is_a_matter_of_usage() {
         let output = store.output(&["check", "--", bad]);
         assert_eq!(output.status.code(), Some(64), "{bad:?}: {}", stderr(&output));
         assert!(stdout(&output).is_empty());
-        assert!(stderr(&output).starts_with("lockkeeper: ") && stderr(&output).lines().count() == 1, "{output:?}");
+        assert!(
+            stderr(&output).starts_with("lockkeeper: ") && stderr(&output).lines().count() == 1,
+            "{output:?}"
+        );
     }
     assert_eq!(store.code(&["check"]), 64);
     // The command did not open the store.

@@ -29,7 +29,9 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// The program, without the environment of the tests and the configuration of the machine.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(binary());
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOCKKEEPER_")) {
+    for (name, _) in
+        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOCKKEEPER_"))
+    {
         command.env_remove(name);
     }
     command.env("LOCKKEEPER_CONFIG", "/dev/null").stdin(Stdio::null());
@@ -106,7 +108,8 @@ impl Client {
 
     pub(crate) fn inspect(&self, name: &str) -> Value {
         let output = self.output(&["inspect", "--json", name]);
-        let lock = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+        let lock =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
         schema::check("lock", &lock);
         lock
     }
@@ -199,7 +202,10 @@ impl Process {
     /// The next event of this name on stderr; earlier events are in `seen`.
     pub(crate) fn event(&mut self, name: &str) -> Value {
         loop {
-            let line = self.err.recv_timeout(LIMIT).unwrap_or_else(|e| panic!("no {name}: {e}; seen {:#?}", self.seen));
+            let line = self
+                .err
+                .recv_timeout(LIMIT)
+                .unwrap_or_else(|e| panic!("no {name}: {e}; seen {:#?}", self.seen));
             let event = serde_json::from_str::<Value>(&line).ok().inspect(schema::check_event);
             let event = event.filter(|event| event["event"] == name);
             self.seen.push(line);
@@ -286,7 +292,10 @@ fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
 
 /// The events in a text that may hold other lines too.
 pub(crate) fn events(text: &str) -> Vec<Value> {
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).inspect(schema::check_event).collect()
+    text.lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .inspect(schema::check_event)
+        .collect()
 }
 
 pub(crate) fn event_names(text: &str) -> Vec<String> {
@@ -296,7 +305,8 @@ pub(crate) fn event_names(text: &str) -> Vec<String> {
 /// A script that can be executed, and so is not written by ourselves either.
 pub(crate) fn script(path: &Path, text: &str) {
     let write = "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"";
-    let written = Command::new("sh").args(["-c", write, "sh"]).arg(path).arg(text).status().unwrap();
+    let written =
+        Command::new("sh").args(["-c", write, "sh"]).arg(path).arg(text).status().unwrap();
     assert!(written.success());
 }
 
@@ -312,14 +322,18 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
 
 /// The ids of all processes, and the other names in `/proc`.
 pub(crate) fn processes() -> Vec<String> {
-    std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok()).collect()
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
+        .collect()
 }
 
 /// The children of this process.
 pub(crate) fn children(parent: u32) -> Vec<String> {
     let is_child = |pid: &String| {
         let stat = text(format!("/proc/{pid}/stat"));
-        stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&parent.to_string())
+        stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1))
+            == Some(&parent.to_string())
     };
     processes().into_iter().filter(is_child).collect()
 }

@@ -32,7 +32,9 @@ fn refused(output: &Output) -> String {
     let printed = stderr(output);
     assert_eq!(output.status.code(), Some(78), "{printed}");
     assert!(
-        printed.starts_with("lockkeeper: ") && printed.lines().count() == 1 && printed.contains("Try: "),
+        printed.starts_with("lockkeeper: ")
+            && printed.lines().count() == 1
+            && printed.contains("Try: "),
         "{printed}"
     );
     printed
@@ -75,7 +77,8 @@ fn the_owner_of_the_configuration_is_shown() {
     let store = Store::new();
     let path = config(&store, "config.toml", "owner = \"of-config\"");
     let hold = ["run", "a", "--json", "--", "cat"];
-    let mut holder = crate::support::Process::start(store.command(&hold).env("LOCKKEEPER_CONFIG", &path));
+    let mut holder =
+        crate::support::Process::start(store.command(&hold).env("LOCKKEEPER_CONFIG", &path));
     holder.event("started");
     assert_eq!(store.inspect("a")["holders"][0]["owner"], "of-config");
     assert_eq!(holder.finish(), 0);
@@ -84,21 +87,38 @@ fn the_owner_of_the_configuration_is_shown() {
 #[test]
 fn the_flag_stands_before_the_variable_and_that_before_the_usual_places() {
     let store = Store::new();
-    let of =
-        |name: &str| format!("default_store = \"s\"\nstores.s = {{ url = \"{}\", prefix = \"{name}/\" }}", store.url());
+    let of = |name: &str| {
+        format!(
+            "default_store = \"s\"\nstores.s = {{ url = \"{}\", prefix = \"{name}/\" }}",
+            store.url()
+        )
+    };
     let flag = config(&store, "flag.toml", &of("flag"));
     let variable = config(&store, "variable.toml", &of("variable"));
     config(&store, "xdg/lockkeeper/config.toml", &of("xdg"));
     config(&store, "home/.config/lockkeeper/config.toml", &of("home"));
     let prefix = |command: &mut Command| {
         let event = acquired(command.env("HOME", store.path("home")));
-        event["sequencer"].as_str().unwrap().rsplit('.').next().unwrap().trim_end_matches("%2Fa").to_owned()
+        event["sequencer"]
+            .as_str()
+            .unwrap()
+            .rsplit('.')
+            .next()
+            .unwrap()
+            .trim_end_matches("%2Fa")
+            .to_owned()
     };
     let xdg = store.path("xdg");
     let flag = flag.to_str().unwrap();
-    assert_eq!(prefix(with(&variable, &["--config", flag]).args(RUN).env("XDG_CONFIG_HOME", &xdg)), "flag");
     assert_eq!(
-        prefix(with(&variable, &["run", "--config", flag, "a", "--json", "--", "true"]).env("XDG_CONFIG_HOME", &xdg)),
+        prefix(with(&variable, &["--config", flag]).args(RUN).env("XDG_CONFIG_HOME", &xdg)),
+        "flag"
+    );
+    assert_eq!(
+        prefix(
+            with(&variable, &["run", "--config", flag, "a", "--json", "--", "true"])
+                .env("XDG_CONFIG_HOME", &xdg)
+        ),
         "flag"
     );
     assert_eq!(prefix(with(&variable, &RUN).env("XDG_CONFIG_HOME", &xdg)), "variable");
@@ -110,15 +130,25 @@ fn the_flag_stands_before_the_variable_and_that_before_the_usual_places() {
 #[test]
 fn an_unknown_key_is_refused_with_its_line_and_the_nearest_one() {
     let store = Store::new();
-    let path = config(&store, "config.toml", "[stores]\n\nprod = { url = \"file:/x\", pasword_file = \"y\" }\n");
+    let path = config(
+        &store,
+        "config.toml",
+        "[stores]\n\nprod = { url = \"file:/x\", pasword_file = \"y\" }\n",
+    );
     for command in [&["list"][..], &["inspect", "a"], &["run", "a", "--", "true"]] {
         let printed = refused(&with(&path, command).output().unwrap());
-        let expected = format!("lockkeeper: {}:3: unknown key \"pasword_file\". Try: password_file\n", path.display());
+        let expected = format!(
+            "lockkeeper: {}:3: unknown key \"pasword_file\". Try: password_file\n",
+            path.display()
+        );
         assert_eq!(printed, expected);
     }
     let path = config(&store, "config.toml", "default_stroe = \"prod\"");
     let printed = refused(&with(&path, &["list"]).output().unwrap());
-    assert!(printed.ends_with(":1: unknown key \"default_stroe\". Try: default_store\n"), "{printed}");
+    assert!(
+        printed.ends_with(":1: unknown key \"default_stroe\". Try: default_store\n"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -129,7 +159,8 @@ fn what_is_not_toml_is_refused_with_its_line() {
     assert_eq!(output.status.code(), Some(78));
     let printed = stderr(&output);
     assert!(
-        printed.starts_with(&format!("lockkeeper: {}:", path.display())) && printed.lines().count() == 1,
+        printed.starts_with(&format!("lockkeeper: {}:", path.display()))
+            && printed.lines().count() == 1,
         "{printed}"
     );
 }
@@ -138,9 +169,21 @@ fn what_is_not_toml_is_refused_with_its_line() {
 fn a_file_that_was_named_must_be_there() {
     let store = Store::new();
     let printed = refused(&store.output(&["--config", "/nowhere/config.toml", "list"]));
-    assert!(printed.starts_with("lockkeeper: --config: /nowhere/config.toml cannot be read: "), "{printed}");
-    let printed = refused(&store.command(&["list"]).env("LOCKKEEPER_CONFIG", "/nowhere/config.toml").output().unwrap());
-    assert!(printed.starts_with("lockkeeper: LOCKKEEPER_CONFIG: /nowhere/config.toml cannot be read: "), "{printed}");
+    assert!(
+        printed.starts_with("lockkeeper: --config: /nowhere/config.toml cannot be read: "),
+        "{printed}"
+    );
+    let printed = refused(
+        &store
+            .command(&["list"])
+            .env("LOCKKEEPER_CONFIG", "/nowhere/config.toml")
+            .output()
+            .unwrap(),
+    );
+    assert!(
+        printed.starts_with("lockkeeper: LOCKKEEPER_CONFIG: /nowhere/config.toml cannot be read: "),
+        "{printed}"
+    );
     refused(&store.output(&["--config", store.path("").to_str().unwrap(), "list"]));
 }
 
@@ -150,14 +193,21 @@ fn a_usual_file_may_be_absent_but_not_unreadable() {
     let list = |home: &str| {
         let url = store.url();
         let mut command = store.as_user(&["list", "-S", &url]);
-        command.env_remove("LOCKKEEPER_CONFIG").env("XDG_CONFIG_HOME", store.path(home)).output().unwrap()
+        command
+            .env_remove("LOCKKEEPER_CONFIG")
+            .env("XDG_CONFIG_HOME", store.path(home))
+            .output()
+            .unwrap()
     };
     // The folder of the store belongs to another user, which is a different error.
     assert!(!stderr(&list("absent")).contains("the configuration"));
     let path = config(&store, "closed/lockkeeper/config.toml", "");
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     let printed = refused(&list("closed"));
-    assert!(printed.contains(path.to_str().unwrap()) && printed.contains("Permission denied"), "{printed}");
+    assert!(
+        printed.contains(path.to_str().unwrap()) && printed.contains("Permission denied"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -165,9 +215,16 @@ fn an_unknown_name_is_refused_with_the_nearest_one() {
     let store = Store::new();
     let path = config(&store, "config.toml", "[stores]\nprod = { url = \"file:/x\" }\n");
     let printed = refused(&with(&path, &["-S", "prdo", "list"]).output().unwrap());
-    assert_eq!(printed, format!("lockkeeper: --store: {} has no store \"prdo\". Try: prod\n", path.display()));
-    let printed = refused(&with(&path, &["list"]).env("LOCKKEEPER_STORE", "other").output().unwrap());
-    assert!(printed.contains("LOCKKEEPER_STORE: ") && printed.ends_with("Try: one of prod, or a URL\n"), "{printed}");
+    assert_eq!(
+        printed,
+        format!("lockkeeper: --store: {} has no store \"prdo\". Try: prod\n", path.display())
+    );
+    let printed =
+        refused(&with(&path, &["list"]).env("LOCKKEEPER_STORE", "other").output().unwrap());
+    assert!(
+        printed.contains("LOCKKEEPER_STORE: ") && printed.ends_with("Try: one of prod, or a URL\n"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -189,7 +246,10 @@ fn a_required_store_is_a_matter_of_the_configuration_too() {
     let store = Store::new();
     let path = config(&store, "config.toml", "require_store = true");
     let printed = refused(&with(&path, &["run", "a", "--", "true"]).output().unwrap());
-    assert!(printed.contains("require_store of ") && printed.contains("Try: --store URL"), "{printed}");
+    assert!(
+        printed.contains("require_store of ") && printed.contains("Try: --store URL"),
+        "{printed}"
+    );
     let url = store.url();
     assert_eq!(with(&path, &["-S", &url]).args(RUN).output().unwrap().status.code(), Some(0));
 }

@@ -11,7 +11,8 @@ fn eight_processes_lose_no_increment() {
     const EACH: usize = 25;
     let store = Store::new();
     fs::write(store.path("number"), "0").unwrap();
-    let increment = "n=$(cat number); echo $((n + 1)) > number; echo $LOCKKEEPER_FENCING_TOKEN >> tokens";
+    let increment =
+        "n=$(cat number); echo $((n + 1)) > number; echo $LOCKKEEPER_FENCING_TOKEN >> tokens";
     thread::scope(|scope| {
         for _ in 0..PROCESSES {
             scope.spawn(|| {
@@ -23,7 +24,8 @@ fn eight_processes_lose_no_increment() {
         }
     });
     assert_eq!(text(store.path("number")).trim(), (PROCESSES * EACH).to_string());
-    let tokens: Vec<u64> = text(store.path("tokens")).lines().map(|token| token.parse().unwrap()).collect();
+    let tokens: Vec<u64> =
+        text(store.path("tokens")).lines().map(|token| token.parse().unwrap()).collect();
     assert_eq!(tokens.len(), PROCESSES * EACH);
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
 }

@@ -19,12 +19,16 @@ struct Report {
 
 impl Report {
     fn of(output: &Output) -> Self {
-        let lines = stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines =
+            stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         Self { code: output.status.code().unwrap_or_else(|| panic!("{output:?}")), lines }
     }
 
     fn line(&self, check: &str) -> &Value {
-        self.lines.iter().find(|line| line["check"] == check).unwrap_or_else(|| panic!("{check}: {:#?}", self.lines))
+        self.lines
+            .iter()
+            .find(|line| line["check"] == check)
+            .unwrap_or_else(|| panic!("{check}: {:#?}", self.lines))
     }
 
     fn status(&self, check: &str) -> &str {
@@ -51,7 +55,9 @@ fn doctor_of_a_healthy_store_has_nothing_that_fails() {
     assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
     let report = report(&store);
     assert_eq!(report.code, 0, "{:#?}", report.lines);
-    for check in ["store", "database", "permissions", "durability", "clock", "leftovers", "capabilities"] {
+    for check in
+        ["store", "database", "permissions", "durability", "clock", "leftovers", "capabilities"]
+    {
         assert_eq!(report.status(check), "ok", "{:#?}", report.line(check));
         assert_eq!(report.line(check).as_object().unwrap().len(), 4);
         assert_eq!(report.line(check)["remedy"], Value::Null);
@@ -73,7 +79,8 @@ fn doctor_has_a_line_for_each_check() {
     let output = store.output(&["doctor"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
     let text = stdout(&output);
-    let begins = |line: &&str| ["ok ", "warn ", "FAIL "].iter().any(|status| line.starts_with(status));
+    let begins =
+        |line: &&str| ["ok ", "warn ", "FAIL "].iter().any(|status| line.starts_with(status));
     assert_eq!(text.lines().filter(begins).count(), report(&store).lines.len());
     let first = text.lines().next().unwrap();
     let (name, finding) = (first.find("configuration").unwrap(), first.rfind("  ").unwrap() + 2);
@@ -90,7 +97,8 @@ fn a_narrow_terminal_gets_narrow_lines() {
     let store = Store::new();
     assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
     let (mut command, terminal) = (store.command(&["doctor"]), Terminal::new());
-    tcsetwinsize(terminal.side(), Winsize { ws_row: 24, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    tcsetwinsize(terminal.side(), Winsize { ws_row: 24, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 })
+        .unwrap();
     let mut doctor = command.stdout(terminal.side()).spawn().unwrap();
     drop(command);
     let screen = terminal.screen();
@@ -126,7 +134,12 @@ fn who_holds_and_who_waits_is_summed_up() {
     let _waiter = store.queue(&["run", "b", "--", "true"], "b", 0);
     let report = report(&store);
     let found = report.finding("locks");
-    assert!(found.starts_with("2 in use, 2 held, 1 waiting; the longest line is that of \"b\", 1 waiting;"), "{found}");
+    assert!(
+        found.starts_with(
+            "2 in use, 2 held, 1 waiting; the longest line is that of \"b\", 1 waiting;"
+        ),
+        "{found}"
+    );
     assert!(found.contains("the oldest hold is that of \""), "{found}");
     // The waiter watches.
     assert!(!report.finding("watches").starts_with("0 of "), "{}", report.finding("watches"));
@@ -139,12 +152,15 @@ fn what_a_killed_client_left_is_counted() {
     holder.signal(Signal::KILL);
     let live = store.path("locks.db.live");
     eventually("the client's end", || {
-        fs::read_dir(&live)
-            .unwrap()
-            .flatten()
-            .any(|entry| fs::File::open(entry.path()).is_ok_and(|file| file.try_lock_shared().is_ok()))
+        fs::read_dir(&live).unwrap().flatten().any(|entry| {
+            fs::File::open(entry.path()).is_ok_and(|file| file.try_lock_shared().is_ok())
+        })
     });
-    assert!(report(&store).finding("leftovers").starts_with("1 files of ended clients"), "{:#?}", report(&store).lines);
+    assert!(
+        report(&store).finding("leftovers").starts_with("1 files of ended clients"),
+        "{:#?}",
+        report(&store).lines
+    );
 }
 
 #[test]
@@ -154,11 +170,19 @@ fn permissions_that_are_too_wide_fail_with_the_command_that_repairs_them() {
     fs::set_permissions(store.path(""), PermissionsExt::from_mode(0o777)).unwrap();
     let refused = report(&store);
     assert_eq!((refused.code, refused.status("permissions")), (1, "FAIL"));
-    assert!(refused.remedy("permissions").starts_with("chmod go-w "), "{}", refused.remedy("permissions"));
+    assert!(
+        refused.remedy("permissions").starts_with("chmod go-w "),
+        "{}",
+        refused.remedy("permissions")
+    );
     assert_eq!(refused.status("open"), "FAIL");
     let url = format!("{}?unsafe=permissions", store.url());
-    let waived =
-        Report::of(&program().args(["doctor", "--json", "-S", &url, "--connect-timeout", "60s"]).output().unwrap());
+    let waived = Report::of(
+        &program()
+            .args(["doctor", "--json", "-S", &url, "--connect-timeout", "60s"])
+            .output()
+            .unwrap(),
+    );
     assert_eq!((waived.code, waived.status("permissions")), (0, "warn"));
     assert_ne!(waived.status("round trip"), "FAIL", "{:#?}", waived.lines);
 }
@@ -170,7 +194,11 @@ fn a_file_that_is_no_database_fails_and_the_rest_is_looked_at() {
     fs::set_permissions(store.database(), PermissionsExt::from_mode(0o600)).unwrap();
     let report = report(&store);
     assert_eq!((report.code, report.status("open")), (1, "FAIL"));
-    assert!(report.finding("open").contains("is not a SQLite database"), "{}", report.finding("open"));
+    assert!(
+        report.finding("open").contains("is not a SQLite database"),
+        "{}",
+        report.finding("open")
+    );
     assert_eq!(report.status("database"), "ok");
     assert!(report.lines.iter().any(|line| line["check"] == "disk"));
 }
@@ -185,7 +213,11 @@ fn a_file_that_this_user_may_not_use_fails() {
     let output = store.as_user(&["doctor", "--json", "-S", &store.url()]).output().unwrap();
     let report = Report::of(&output);
     assert_eq!((report.code, report.status("permissions")), (1, "FAIL"), "{:#?}", report.lines);
-    assert!(report.finding("permissions").contains("may not be written by this user"), "{:#?}", report.lines);
+    assert!(
+        report.finding("permissions").contains("may not be written by this user"),
+        "{:#?}",
+        report.lines
+    );
 }
 
 #[test]
@@ -197,7 +229,8 @@ fn a_process_that_was_stopped_in_the_gate_is_named() {
     // flock(1) holds the gate, like a process that was stopped while writing.
     let mut inside = Command::new("flock");
     let script = format!("touch {}; exec sleep 60", ready.display());
-    let mut inside = inside.arg(&gate).args(["sh", "-c", &script]).process_group(0).spawn().unwrap();
+    let mut inside =
+        inside.arg(&gate).args(["sh", "-c", &script]).process_group(0).spawn().unwrap();
     eventually("the gate", || ready.exists());
     let pid = Pid::from_child(&inside);
     kill_process(pid, Signal::STOP).unwrap();
@@ -206,12 +239,20 @@ fn a_process_that_was_stopped_in_the_gate_is_named() {
     inside.wait().unwrap();
     assert_eq!((report.code, report.status("gate")), (1, "FAIL"));
     assert_eq!(report.remedy("gate"), format!("kill -CONT {}", pid.as_raw_nonzero()));
-    assert!(report.finding("gate").contains("is inside the gate and does not leave it"), "{}", report.finding("gate"));
+    assert!(
+        report.finding("gate").contains("is inside the gate and does not leave it"),
+        "{}",
+        report.finding("gate")
+    );
 }
 
 #[test]
 fn a_store_of_another_version_fails_without_its_password() {
-    let output = program().args(["doctor", "--json"]).env("LOCKKEEPER_STORE", "mysql://me:hunter2@h").output().unwrap();
+    let output = program()
+        .args(["doctor", "--json"])
+        .env("LOCKKEEPER_STORE", "mysql://me:hunter2@h")
+        .output()
+        .unwrap();
     let report = Report::of(&output);
     assert_eq!((report.code, report.status("open")), (1, "FAIL"));
     assert_eq!(report.finding("store"), "mysql://me:***@h, from LOCKKEEPER_STORE");
@@ -235,11 +276,14 @@ fn the_default_store_is_a_warning() {
 
 #[test]
 fn a_long_line_widens_no_other_and_no_remedy_leads_back_here() {
-    let output =
-        program().args(["-S", "redis://127.0.0.1:1", "--connect-timeout", "300ms", "doctor"]).output().unwrap();
+    let output = program()
+        .args(["-S", "redis://127.0.0.1:1", "--connect-timeout", "300ms", "doctor"])
+        .output()
+        .unwrap();
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    let failed = text.lines().skip_while(|line| !line.starts_with("FAIL  open")).collect::<Vec<_>>();
+    let failed =
+        text.lines().skip_while(|line| !line.starts_with("FAIL  open")).collect::<Vec<_>>();
     let failed: Vec<_> = failed.iter().map(|line| &line["FAIL  configuration  ".len()..]).collect();
     assert!(failed.join(" ").contains("Connection refused (os error 111)"), "{text}");
     assert!(failed.contains(&"Try: a look whether the server runs"), "{text}");

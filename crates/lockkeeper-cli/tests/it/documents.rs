@@ -5,15 +5,19 @@ use std::path::Path;
 /// The blocks of code in this document, without their fences.
 pub(crate) fn blocks(document: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let blocks = text.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
     blocks.map(|(_, code)| code.to_owned()).collect()
 }
 
 /// The only one that contains this.
 pub(crate) fn block(document: &str, what: &str) -> String {
-    let found: Vec<String> = blocks(document).into_iter().filter(|code| code.contains(what)).collect();
-    let [block] = found.as_slice() else { panic!("{document} has another number of blocks with {what:?}: {found:#?}") };
+    let found: Vec<String> =
+        blocks(document).into_iter().filter(|code| code.contains(what)).collect();
+    let [block] = found.as_slice() else {
+        panic!("{document} has another number of blocks with {what:?}: {found:#?}")
+    };
     block.clone()
 }
 
@@ -42,7 +46,8 @@ fn the_messages_by_which_people_look_for_help_are_those_that_are_printed() {
         }
     }
     let page = std::fs::read_to_string(crates.join("../docs/troubleshooting.md")).unwrap();
-    let messages: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let messages: Vec<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     assert!(messages.len() > 20, "{messages:?}");
     let unknown: Vec<_> = messages.iter().filter(|message| !source.contains(**message)).collect();
     assert!(unknown.is_empty(), "nothing prints these: {unknown:#?}");

@@ -9,7 +9,9 @@ use crate::support::{Store, binary, events, program, stderr, stdout};
 
 fn event(output: &std::process::Output, name: &str) -> Value {
     let all = events(&stderr(output));
-    all.into_iter().find(|event| event["event"] == name).unwrap_or_else(|| panic!("{}", stderr(output)))
+    all.into_iter()
+        .find(|event| event["event"] == name)
+        .unwrap_or_else(|| panic!("{}", stderr(output)))
 }
 
 #[test]
@@ -45,7 +47,10 @@ fn wait_goes_on_while_the_store_is_away_and_warns() {
     let outage = store.outage();
     let warning = waiter.error_line();
     let warns_of = |piece: &str| warning.contains(piece);
-    assert!(warns_of("lock \"a\": the store does not answer (") && warns_of("); still waiting in line"), "{warning}");
+    assert!(
+        warns_of("lock \"a\": the store does not answer (") && warns_of("); still waiting in line"),
+        "{warning}"
+    );
     drop(outage);
     assert_eq!(holder.finish(), 0);
     assert_eq!(waiter.finish(), 0, "{}", waiter.rest());
@@ -66,7 +71,10 @@ fn exit_69_is_a_wait_that_ends_while_the_store_is_away() {
         let printed = waiter.rest();
         assert_eq!(code, 69, "{others}: {printed}");
         let last = printed.lines().last().unwrap();
-        assert!(last.contains("and the store does not answer (") && last.contains("). Try: "), "{printed}");
+        assert!(
+            last.contains("and the store does not answer (") && last.contains("). Try: "),
+            "{printed}"
+        );
     }
 }
 
@@ -95,8 +103,10 @@ fn conflict_exit_code_is_for_a_busy_lock_only() {
 #[test]
 fn ttl_is_30_s_and_what_the_flag_says() {
     let store = Store::new();
-    let ttl =
-        |args: &[&str]| event(&store.output(&[&["run", "a", "--json"], args].concat()), "acquired")["ttl_ms"].clone();
+    let ttl = |args: &[&str]| {
+        event(&store.output(&[&["run", "a", "--json"], args].concat()), "acquired")["ttl_ms"]
+            .clone()
+    };
     assert_eq!(ttl(&["--", "true"]), 30_000);
     assert_eq!(ttl(&["-t", "2s", "--", "true"]), 2000);
     assert_eq!(ttl(&["--ttl", "1m30s", "--", "true"]), 90_000);
@@ -135,9 +145,11 @@ fn owner_is_the_flag_then_the_variable_then_user_host_and_pid() {
     let store = Store::new();
     let owner = |args: &[&str], variable: &str| {
         let inside = format!("{} -S {} inspect --json a", binary().display(), store.url());
-        let mut command = store.command(&[&["run", "a"], args, &["--", "sh", "-c", &inside]].concat());
+        let mut command =
+            store.command(&[&["run", "a"], args, &["--", "sh", "-c", &inside]].concat());
         let output = command.env("LOCKKEEPER_OWNER", variable).env("USER", "me").output().unwrap();
-        let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+        let seen: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
         seen["holders"][0]["owner"].as_str().unwrap().to_owned()
     };
     assert_eq!(owner(&["--owner", "flag"], "variable"), "flag");
@@ -158,10 +170,16 @@ fn prefix_stands_before_every_name_of_every_command() {
     for (flag, name) in [(&["--prefix", "p/"][..], "a"), (&["--prefix", ""], "p/a")] {
         let mut command = store.command(&[flag, &["inspect", name]].concat());
         // An empty flag replaces the variable too.
-        assert_eq!(command.env("LOCKKEEPER_PREFIX", "other/").output().unwrap().status.code(), Some(0), "{flag:?}");
+        assert_eq!(
+            command.env("LOCKKEEPER_PREFIX", "other/").output().unwrap().status.code(),
+            Some(0),
+            "{flag:?}"
+        );
     }
     assert_eq!(store.code(&["acquire", "a", "--prefix", "p/", "-n", "--handle-file", "h"]), 75);
-    assert!(stdout(&store.output(&["list", "--prefix", "p/", "--json"])).contains("\"lock\":\"a\""));
+    assert!(
+        stdout(&store.output(&["list", "--prefix", "p/", "--json"])).contains("\"lock\":\"a\"")
+    );
     // 253 bytes and 3 are one too many.
     let long = "x".repeat(253);
     assert_eq!(store.code(&["run", &long, "--prefix", "p/", "-n", "--", "true"]), 0);
@@ -173,7 +191,10 @@ fn store_is_the_flag_then_the_variable() {
     let (of_flag, of_variable) = (Store::new(), Store::new());
     let run = |args: &[&str]| {
         let mut command = program();
-        command.args(args).args(["run", "a", "--", "true"]).env("LOCKKEEPER_STORE", of_variable.url());
+        command
+            .args(args)
+            .args(["run", "a", "--", "true"])
+            .env("LOCKKEEPER_STORE", of_variable.url());
         assert_eq!(command.output().unwrap().status.code(), Some(0));
     };
     run(&["-S", &of_flag.url()]);
@@ -205,7 +226,8 @@ fn quiet_leaves_errors_and_verbose_says_more() {
     let store = Store::new();
     let _holder = store.hold("a");
     let printed = |args: &[&str], log: &str| {
-        let mut command = store.command(&[args, &["run", "a", "-w", "100ms", "--", "true"]].concat());
+        let mut command =
+            store.command(&[args, &["run", "a", "-w", "100ms", "--", "true"]].concat());
         stderr(&command.env("LOCKKEEPER_LOG", log).output().unwrap())
     };
     assert_eq!(printed(&["-q"], "debug"), "");
@@ -222,7 +244,8 @@ fn quiet_leaves_errors_and_verbose_says_more() {
 fn log_is_a_level_or_a_filter() {
     let store = Store::new();
     let printed = |log: &str| {
-        let output = store.command(&["run", "a", "--", "true"]).env("LOCKKEEPER_LOG", log).output().unwrap();
+        let output =
+            store.command(&["run", "a", "--", "true"]).env("LOCKKEEPER_LOG", log).output().unwrap();
         (output.status.code().unwrap(), stderr(&output))
     };
     assert_eq!(printed("warn"), (0, String::new()));
@@ -252,7 +275,10 @@ fn json_is_for_answers_on_stdout_and_for_the_events_of_run_on_stderr() {
             let answer = stdout(&store.output(&args));
             assert!(!answer.is_empty(), "{args:?}");
             for line in answer.lines() {
-                assert!(serde_json::from_str::<Value>(line).is_ok_and(|line| line.is_object()), "{args:?}: {line}");
+                assert!(
+                    serde_json::from_str::<Value>(line).is_ok_and(|line| line.is_object()),
+                    "{args:?}: {line}"
+                );
             }
         }
     }

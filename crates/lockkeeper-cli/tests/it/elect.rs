@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    FREE_AFTER_DEATH, Process, Store, children, event_names, events, eventually, is_alive, script, sh, signal, stderr,
-    stdout, text, waiters,
+    FREE_AFTER_DEATH, Process, Store, children, event_names, events, eventually, is_alive, script,
+    sh, signal, stderr, stdout, text, waiters,
 };
 
 /// A candidate whose command ends when stdin ends.
@@ -93,7 +93,10 @@ fn of_three_candidates_one_leads_and_kill_9_makes_another_lead() {
     others[1].event("started");
     assert_eq!(runtime.block_on(observed(&mut observer)).owner, "three");
     assert_eq!(others[1].finish(), 0);
-    let rest: Vec<_> = std::iter::repeat_with(printed).take_while(|[event, _]| event != "free").flatten().collect();
+    let rest: Vec<_> = std::iter::repeat_with(printed)
+        .take_while(|[event, _]| event != "free")
+        .flatten()
+        .collect();
     assert!(rest.ends_with(&["held".into(), "three".into()]), "{rest:?}");
     assert_eq!(store.code(&["leader", "a"]), 1);
 }
@@ -113,7 +116,8 @@ fn a_command_that_succeeds_is_the_end_and_its_events_are_those_of_run() {
 fn event_restarting_tells_of_a_command_that_failed_and_is_run_again_after_another_campaign() {
     let store = Store::new();
     let mut elect = exits(&store, &[], &["3", "4", "0"]);
-    let mut tokens = vec![elect.event("acquired")["token"].as_str().unwrap().parse::<u64>().unwrap()];
+    let mut tokens =
+        vec![elect.event("acquired")["token"].as_str().unwrap().parse::<u64>().unwrap()];
     for (code, pauses) in [(3, 1000..=1500), (4, 2000..=3000)] {
         let restarting = elect.event("restarting");
         let keys: Vec<&String> = restarting.as_object().unwrap().keys().collect();
@@ -123,12 +127,18 @@ fn event_restarting_tells_of_a_command_that_failed_and_is_run_again_after_anothe
         let printed = Instant::now();
         tokens.push(elect.event("acquired")["token"].as_str().unwrap().parse().unwrap());
         // The test may read the first line late and the second in time.
-        assert!(printed.elapsed() + Duration::from_millis(500) >= Duration::from_millis(*pauses.start()));
+        assert!(
+            printed.elapsed() + Duration::from_millis(500)
+                >= Duration::from_millis(*pauses.start())
+        );
     }
     assert_eq!(elect.finish(), 0);
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
     let round = ["acquired", "started", "released", "restarting"];
-    assert_eq!(elect.events(), [&round[..], &round, &["acquired", "started", "released", "exited"]].concat());
+    assert_eq!(
+        elect.events(),
+        [&round[..], &round, &["acquired", "started", "released", "exited"]].concat()
+    );
 }
 
 #[test]
@@ -171,13 +181,18 @@ fn people_read_why_it_campaigns_again() {
     let args = ["elect", "a", "--", "sh", "-c", COUNTED, "sh", "3", "0"];
     let printed = stderr(&store.output(&args));
     assert!(printed.starts_with("lockkeeper: lock \"a\": campaigning again in 1."), "{printed}");
-    assert!(printed.ends_with("s: the command ended with exit code 3\n") && printed.lines().count() == 1, "{printed}");
+    assert!(
+        printed.ends_with("s: the command ended with exit code 3\n")
+            && printed.lines().count() == 1,
+        "{printed}"
+    );
 }
 
 #[test]
 fn while_one_candidate_pauses_another_leads() {
     let store = Store::new();
-    let mut first = store.start(&["--owner", "one", "elect", "a", "--json", "--", "sh", "-c", "cat; exit 1"]);
+    let mut first =
+        store.start(&["--owner", "one", "elect", "a", "--json", "--", "sh", "-c", "cat; exit 1"]);
     first.event("started");
     let mut second = candidate(&store, "two", &[]);
     second.event("queued");
@@ -267,10 +282,14 @@ fn nothing_that_was_killed_stays_a_zombie() {
 #[test]
 fn a_signal_that_asks_for_the_end_is_the_end() {
     let store = Store::new();
-    for (signal, trap, code) in
-        [(Signal::TERM, "exit 0", 0), (Signal::INT, "exit 5", 5), (Signal::QUIT, "exit 5", 5), (Signal::TERM, "-", 143)]
-    {
-        let script = format!("trap '{trap}' TERM INT QUIT; echo ready; while :; do sleep 0.02; done");
+    for (signal, trap, code) in [
+        (Signal::TERM, "exit 0", 0),
+        (Signal::INT, "exit 5", 5),
+        (Signal::QUIT, "exit 5", 5),
+        (Signal::TERM, "-", 143),
+    ] {
+        let script =
+            format!("trap '{trap}' TERM INT QUIT; echo ready; while :; do sleep 0.02; done");
         let mut elect = store.start(&sh(&["elect", "a", "--json", "--restart", "always"], &script));
         assert_eq!(elect.line(), "ready");
         elect.signal(signal);
@@ -328,7 +347,9 @@ fn r3_a_signal_in_a_pause_or_in_line_ends_it_at_once() {
 #[test]
 fn r3_a_reload_ends_no_candidate_that_pauses_or_waits() {
     let store = Store::new();
-    let reload = |elect: &Process| [Signal::HUP, Signal::USR1, Signal::USR2].map(|signal| elect.signal(signal));
+    let reload = |elect: &Process| {
+        [Signal::HUP, Signal::USR1, Signal::USR2].map(|signal| elect.signal(signal))
+    };
     let mut elect = in_a_long_pause(&store);
     reload(&elect);
     elect.event("started");
@@ -345,7 +366,8 @@ fn r3_a_reload_ends_no_candidate_that_pauses_or_waits() {
 #[test]
 fn r8_kill_9_of_a_leader_kills_its_command() {
     let store = Store::new();
-    let mut elect = store.start(&sh(&["elect", "a", "--json", "--ttl", AFTER_A_KILL], "echo $$; sleep 1000"));
+    let mut elect =
+        store.start(&sh(&["elect", "a", "--json", "--ttl", AFTER_A_KILL], "echo $$; sleep 1000"));
     let pid = elect.line();
     elect.event("started");
     elect.signal(Signal::KILL);
@@ -402,7 +424,8 @@ fn leader_prints_the_value_and_nothing_for_nobody() {
     // A missing store is reported.
     assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
     assert_eq!(asked(&[]), (Some(1), String::new(), String::new()));
-    let nobody = json!({"lock": "a", "value": null, "owner": null, "token": null, "since_ms": null});
+    let nobody =
+        json!({"lock": "a", "value": null, "owner": null, "token": null, "since_ms": null});
     let (code, printed, _) = asked(&["--json"]);
     assert_eq!((code, printed.parse::<Value>().unwrap()), (Some(1), nobody));
     let mut elect = candidate(&store, "me@here", &["--value", "10.0.0.7:8080"]);
@@ -441,7 +464,8 @@ fn a_value_that_is_no_text_is_shown_all_the_same() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let keeper = Keeper::from_url(&store.url()).unwrap().connect().await.unwrap();
-        let leadership = keeper.election("a").unwrap().campaign(b"a\n\xff".as_slice()).await.unwrap();
+        let leadership =
+            keeper.election("a").unwrap().campaign(b"a\n\xff".as_slice()).await.unwrap();
         assert_eq!(stdout(&store.output(&["leader", "a"])), "a\\n\\xff\n");
         let printed: Value = stdout(&store.output(&["leader", "a", "--json"])).parse().unwrap();
         assert_eq!((&printed["value"], &printed["value_base64"]), (&Value::Null, &json!("YQr/")));
@@ -454,7 +478,8 @@ fn leader_takes_the_prefix_and_nobody_who_shares_leads() {
     let store = Store::new();
     let mut elect = candidate(&store, "me", &["--prefix", "p/"]);
     elect.event("started");
-    let printed: Value = stdout(&store.output(&["leader", "a", "--prefix", "p/", "--json"])).parse().unwrap();
+    let printed: Value =
+        stdout(&store.output(&["leader", "a", "--prefix", "p/", "--json"])).parse().unwrap();
     assert_eq!((&printed["lock"], &printed["value"]), (&"a".into(), &"me".into()));
     assert_eq!(store.code(&["leader", "a"]), 1);
     // The leadership is the lock with its name.

@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{self, LIMIT, Process, Store, binary, eventually, is_alive, reaped, sh, stdout, text};
+use crate::support::{
+    self, LIMIT, Process, Store, binary, eventually, is_alive, reaped, sh, stdout, text,
+};
 
 /// A job that prints its process id, prints TERM when it gets that signal, and goes on until there
 /// is a file `go`.
-const JOB: &str = "trap \"echo TERM\" TERM; echo $PPID $$; until test -e go; do sleep 0.02; done; echo job done";
+const JOB: &str =
+    "trap \"echo TERM\" TERM; echo $PPID $$; until test -e go; do sleep 0.02; done; echo job done";
 
 fn kill(pid: &str, signal: Signal) {
     support::signal(pid.parse().unwrap(), signal);
@@ -96,15 +99,18 @@ fn r13_a_job_of_another_user_keeps_the_lock_though_it_cannot_be_killed() {
     assert!(copy.current_dir(store.path("")).status().unwrap().success());
     let url = format!("file:{}", dir.join("locks.db").display());
     let job = "echo $$; until test -e go; do sleep 0.02; done";
-    let script = format!("echo $$; ../sudo --reuid 0 --regid 0 --clear-groups sh -c '{job}'; echo shell done");
+    let script = format!(
+        "echo $$; ../sudo --reuid 0 --regid 0 --clear-groups sh -c '{job}'; echo shell done"
+    );
     let run = |args: &[&str]| store.as_user(&[&["-S", &url], args].concat());
     let args = ["run", "a", "--json", "-t", "6s", "-k", "300ms"];
     let mut holder = Process::start(run(&sh(&args, &script)).current_dir(&dir));
     let (shell, job) = (holder.line(), holder.line());
     kill(&shell, Signal::KILL);
     // A process that the job has started at that moment may be named too.
-    let printed =
-        std::iter::repeat_with(|| holder.error_line()).find(|line| line.contains("go on after KILL")).unwrap();
+    let printed = std::iter::repeat_with(|| holder.error_line())
+        .find(|line| line.contains("go on after KILL"))
+        .unwrap();
     assert!(printed.contains("another user's") && printed.contains(&job), "{job}: {printed}");
     // The lock is renewed, and the guard gets the new deadline: the lock is not lost.
     thread::sleep(Duration::from_secs(7));
@@ -205,7 +211,11 @@ fn r4_signals_that_were_blocked_change_nothing_and_stay_blocked_for_the_command(
     let store = Store::new();
     let blocked = |args: &[&str], script: &str| {
         let mut command = Command::new("env");
-        command.arg("--block-signal=CHLD,TERM,USR2").arg(binary()).args(["-S", &store.url()]).args(args);
+        command
+            .arg("--block-signal=CHLD,TERM,USR2")
+            .arg(binary())
+            .args(["-S", &store.url()])
+            .args(args);
         command.args(["--", "sh", "-c", script]).env("LOCKKEEPER_CONFIG", "/dev/null");
         Process::start(&mut command)
     };

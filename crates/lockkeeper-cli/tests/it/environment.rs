@@ -9,14 +9,19 @@ use crate::support::{Store, os, script, stderr, stdout};
 fn environment(command: &mut Command) -> BTreeMap<String, String> {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    stdout(&output).lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect()
+    stdout(&output)
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(k, v)| (k.into(), v.into()))
+        .collect()
 }
 
 #[test]
 fn environment_of_the_command_tells_of_its_lock() {
     let store = Store::new();
     let mut command = store.command(&["run", "deploy/web", "--", "env"]);
-    let env = environment(command.env("LOCKKEEPER_LOCK", "other").env("LOCKKEEPER_MODE", "permits"));
+    let env =
+        environment(command.env("LOCKKEEPER_LOCK", "other").env("LOCKKEEPER_MODE", "permits"));
     let token = &env["LOCKKEEPER_FENCING_TOKEN"];
     assert!(token.parse::<u64>().unwrap() > 0);
     assert_eq!(env["LOCKKEEPER_LOCK"], "deploy/web");
@@ -30,7 +35,8 @@ fn environment_of_the_command_tells_of_its_lock() {
 fn a_store_without_a_password_is_handed_on() {
     let store = Store::new();
     let mut command = crate::support::program();
-    let env = environment(command.args(["run", "a", "--", "env"]).env("LOCKKEEPER_STORE", store.url()));
+    let env =
+        environment(command.args(["run", "a", "--", "env"]).env("LOCKKEEPER_STORE", store.url()));
     assert_eq!(env["LOCKKEEPER_STORE"], store.url());
 }
 
@@ -38,7 +44,8 @@ fn a_store_without_a_password_is_handed_on() {
 fn the_flag_stands_before_the_environment() {
     let store = Store::new();
     let mut command = store.command(&["run", "x", "--prefix", "flag/", "--", "env"]);
-    let env = environment(command.env("LOCKKEEPER_STORE", "nonsense").env("LOCKKEEPER_PREFIX", "env/"));
+    let env =
+        environment(command.env("LOCKKEEPER_STORE", "nonsense").env("LOCKKEEPER_PREFIX", "env/"));
     assert!(env["LOCKKEEPER_SEQUENCER"].ends_with(".flag%2Fx"), "{env:?}");
     let mut command = store.command(&["run", "x", "--", "env"]);
     let env = environment(command.env("LOCKKEEPER_PREFIX", "env/"));
@@ -49,7 +56,8 @@ fn the_flag_stands_before_the_environment() {
 fn only_the_three_standard_files_are_inherited_from_us() {
     let store = Store::new();
     let list = ["ls", "/proc/self/fd"];
-    let bare = Command::new(list[0]).args(&list[1..]).stdin(std::process::Stdio::null()).output().unwrap();
+    let bare =
+        Command::new(list[0]).args(&list[1..]).stdin(std::process::Stdio::null()).output().unwrap();
     let under_lock = store.output(&[&["run", "a", "--"], &list[..]].concat());
     assert_eq!(stdout(&under_lock), stdout(&bare));
 }
@@ -60,7 +68,8 @@ fn the_command_is_found_in_path_and_keeps_its_name() {
     let bin = store.path("bin");
     std::fs::create_dir(&bin).unwrap();
     script(&bin.join("tool"), "#!/bin/sh\necho tool \"$@\"\n");
-    let output = store.command(&["run", "a", "--", "tool", "x y"]).env("PATH", &bin).output().unwrap();
+    let output =
+        store.command(&["run", "a", "--", "tool", "x y"]).env("PATH", &bin).output().unwrap();
     assert_eq!(stdout(&output), "tool x y\n", "{}", stderr(&output));
     let output = store.output(&["run", "a", "--", "sh", "-c", "cat /proc/$$/cmdline"]);
     assert!(stdout(&output).starts_with("sh\0-c\0"));
@@ -90,8 +99,15 @@ fn the_default_store_is_reported_once() {
 fn require_store_refuses_the_file_of_this_host() {
     let store = Store::new();
     let mut command = crate::support::program();
-    let output = command.args(["run", "a", "--", "true"]).env("LOCKKEEPER_REQUIRE_STORE", "1").output().unwrap();
+    let output = command
+        .args(["run", "a", "--", "true"])
+        .env("LOCKKEEPER_REQUIRE_STORE", "1")
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(78));
     let mut command = store.command(&["run", "a", "--", "true"]);
-    assert_eq!(command.env("LOCKKEEPER_REQUIRE_STORE", os("1")).output().unwrap().status.code(), Some(0));
+    assert_eq!(
+        command.env("LOCKKEEPER_REQUIRE_STORE", os("1")).output().unwrap().status.code(),
+        Some(0)
+    );
 }

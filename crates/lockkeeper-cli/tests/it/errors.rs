@@ -14,7 +14,9 @@ fn assert_refused(output: &Output, code: i32, pieces: &[&str]) {
     let printed = stderr(output);
     assert_eq!(output.status.code(), Some(code), "{printed}");
     assert!(
-        printed.starts_with("lockkeeper: ") && printed.ends_with('\n') && printed.lines().count() == 1,
+        printed.starts_with("lockkeeper: ")
+            && printed.ends_with('\n')
+            && printed.lines().count() == 1,
         "{printed:?}"
     );
     assert!(!printed.trim_end().contains(char::is_control), "{printed:?}");
@@ -32,8 +34,14 @@ fn error_of_a_value_names_the_help_of_its_command() {
         (&["list", "--limit", "x"][..], &["--limit", "Try: lockkeeper list --help"][..]),
         (&["run", "a", "--events", "", "--", "true"], &["--events", "Try: lockkeeper run --help"]),
         (&["run", "a", "-t"], &["--ttl", "Try: lockkeeper run --help"]),
-        (&["run", "a", "--on-lost", "stop", "--", "true"], &["--on-lost", "Try: term or kill or ignore"]),
-        (&["run", "a", "--owner", &long, "--", "true"], &["the owner has 300 bytes. Try: at most 255"]),
+        (
+            &["run", "a", "--on-lost", "stop", "--", "true"],
+            &["--on-lost", "Try: term or kill or ignore"],
+        ),
+        (
+            &["run", "a", "--owner", &long, "--", "true"],
+            &["the owner has 300 bytes. Try: at most 255"],
+        ),
         (&["run", "a", "--prefix", "\n", "--", "true"], &["--prefix \"\\n\""]),
         (&["list", "--prefix", &long], &["--prefix \"xxx", "at most 254 bytes"]),
         (&["run", "a", "--max-hold", "0", "--", "true"], &["--max-hold 0"]),
@@ -48,7 +56,8 @@ fn error_of_a_value_names_the_help_of_its_command() {
 #[test]
 fn error_of_a_ttl_that_the_store_cannot_keep_is_in_units_of_people() {
     let store = Store::new();
-    for (ttl, shown) in [("0", "a ttl of 0s"), ("1ms", "a ttl of 1ms"), ("9000h", "a ttl of 9000h")] {
+    for (ttl, shown) in [("0", "a ttl of 0s"), ("1ms", "a ttl of 1ms"), ("9000h", "a ttl of 9000h")]
+    {
         let output = store.output(&["run", "a", "-t", ttl, "--", "true"]);
         assert_refused(&output, 64, &[&store.url(), shown, "Try: 100ms to 8760h"]);
         let output = store.output(&["acquire", "a", "-t", ttl, "--handle-file", "h"]);
@@ -66,15 +75,29 @@ fn error_of_a_ttl_that_the_store_cannot_keep_is_in_units_of_people() {
 fn error_of_a_ttl_that_no_option_has_set_is_of_the_configuration() {
     let store = Store::new();
     let url = format!("{}?ttl=1ms", store.url());
-    fs::write(store.path("c.toml"), format!("[stores]\nprod = {{ url = \"{}\", ttl = \"1ms\" }}\n", store.url()))
-        .unwrap();
+    fs::write(
+        store.path("c.toml"),
+        format!("[stores]\nprod = {{ url = \"{}\", ttl = \"1ms\" }}\n", store.url()),
+    )
+    .unwrap();
     let on = |args: &[&str]| {
         let mut command = program();
-        command.args(args).env("LOCKKEEPER_CONFIG", store.path("c.toml")).current_dir(store.path("")).output().unwrap()
+        command
+            .args(args)
+            .env("LOCKKEEPER_CONFIG", store.path("c.toml"))
+            .current_dir(store.path(""))
+            .output()
+            .unwrap()
     };
     for of in [&url, "prod"] {
-        for args in [&["run", "a", "--", "true"][..], &["acquire", "a", "--handle-file", "h"], &["list"]] {
-            assert_refused(&on(&[&["-S", of], args].concat()), 78, &["a ttl of 1ms", "Try: 100ms to 8760h"]);
+        for args in
+            [&["run", "a", "--", "true"][..], &["acquire", "a", "--handle-file", "h"], &["list"]]
+        {
+            assert_refused(
+                &on(&[&["-S", of], args].concat()),
+                78,
+                &["a ttl of 1ms", "Try: 100ms to 8760h"],
+            );
         }
         // The valid option is not to blame, and the message names the option before the problem.
         let output = on(&["-S", of, "run", "a", "--lock-delay", "1s", "--", "true"]);
@@ -107,20 +130,30 @@ fn error_of_a_store_that_stays_away_says_for_how_long_it_was_tried() {
     assert_refused(&list(free), 69, &["refused", "; tried for 6s. Try: "]);
     // A server that accepts and sends nothing: each try ends before the time of all tries together.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    assert_refused(&list(silent.local_addr().unwrap()), 69, &["did not answer within 3s; tried for 6s. Try: "]);
+    assert_refused(
+        &list(silent.local_addr().unwrap()),
+        69,
+        &["did not answer within 3s; tried for 6s. Try: "],
+    );
 }
 
 #[test]
 fn error_whose_remedy_is_doctor_names_the_store_that_was_typed() {
     let store = Store::new();
-    let url = format!("redis://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
-    let text = format!("default_store = \"prod\"\n[stores]\nprod = {{ url = \"{url}\", password = \"hunter2\" }}\n");
+    let url =
+        format!("redis://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let text = format!(
+        "default_store = \"prod\"\n[stores]\nprod = {{ url = \"{url}\", password = \"hunter2\" }}\n"
+    );
     let config = store.path("c.toml");
     fs::write(&config, text).unwrap();
     fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
     let remedy = |args: &[&str], variables: &[(&str, &str)]| {
         let mut command = program();
-        command.args(args).args(["--connect-timeout", "0.3", "list"]).envs(variables.iter().copied());
+        command
+            .args(args)
+            .args(["--connect-timeout", "0.3", "list"])
+            .envs(variables.iter().copied());
         let output = command.output().unwrap();
         assert_refused(&output, 69, &["refused"]);
         let printed = stderr(&output);
@@ -151,11 +184,16 @@ fn error_of_bytes_that_are_no_text_says_where_they_may_stand() {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"\xff"[..]));
     for name in ["STORE", "PREFIX", "OWNER", "LOG", "PASSWORD", "REQUIRE_STORE"] {
         let name = format!("LOCKKEEPER_{name}");
-        let mut command = if name == "LOCKKEEPER_REQUIRE_STORE" { program() } else { store.command(&[]) };
+        let mut command =
+            if name == "LOCKKEEPER_REQUIRE_STORE" { program() } else { store.command(&[]) };
         if name == "LOCKKEEPER_STORE" {
             command = program();
         }
-        assert_refused(&command.arg("list").env(&name, bytes).output().unwrap(), 78, &[&name, "UTF-8"]);
+        assert_refused(
+            &command.arg("list").env(&name, bytes).output().unwrap(),
+            78,
+            &[&name, "UTF-8"],
+        );
     }
 }
 
@@ -164,9 +202,17 @@ fn error_with_what_a_stranger_typed_stays_in_its_line() {
     let store = Store::new();
     assert_refused(&store.output(&["run", "a", "--", "no\nsuch\x1b[2J"]), 127, &["no\\nsuch"]);
     let mut command = program();
-    assert_refused(&command.args(["--config", "/no\nwhere", "list"]).output().unwrap(), 78, &["/no\\nwhere"]);
+    assert_refused(
+        &command.args(["--config", "/no\nwhere", "list"]).output().unwrap(),
+        78,
+        &["/no\\nwhere"],
+    );
     let mut command = store.command(&["list"]);
-    assert_refused(&command.env("LOCKKEEPER_PASSWORD_FILE", "/no\nwhere").output().unwrap(), 78, &["/no\\nwhere"]);
+    assert_refused(
+        &command.env("LOCKKEEPER_PASSWORD_FILE", "/no\nwhere").output().unwrap(),
+        78,
+        &["/no\\nwhere"],
+    );
 }
 
 #[test]
@@ -175,16 +221,28 @@ fn error_of_a_file_without_end_comes_before_memory_is_full() {
     let zero = "/dev/zero";
     // A mebibyte is read and no more, which this leaves room for.
     let limited = |args: &[&str], set: &[(&str, &str)]| {
-        let line = format!("ulimit -v 1000000; exec {} -S {} \"$@\"", env!("CARGO_BIN_EXE_lockkeeper"), store.url());
+        let line = format!(
+            "ulimit -v 1000000; exec {} -S {} \"$@\"",
+            env!("CARGO_BIN_EXE_lockkeeper"),
+            store.url()
+        );
         let mut command = Command::new("sh");
-        command.args(["-c", &line, "sh"]).args(args).env("LOCKKEEPER_CONFIG", "/dev/null").current_dir(store.path(""));
+        command
+            .args(["-c", &line, "sh"])
+            .args(args)
+            .env("LOCKKEEPER_CONFIG", "/dev/null")
+            .current_dir(store.path(""));
         command.envs(set.iter().copied()).stdin(Stdio::null()).output().unwrap()
     };
     assert_refused(&limited(&["--config", zero, "list"], &[]), 78, &[zero, "more than 1 MiB"]);
     let name = "LOCKKEEPER_PASSWORD_FILE";
     assert_refused(&limited(&["list"], &[(name, zero)]), 78, &[name, zero, "more than 1 MiB"]);
     for command in ["renew", "release"] {
-        assert_refused(&limited(&[command, "--handle-file", zero], &[]), 78, &[zero, "more than 1 MiB"]);
+        assert_refused(
+            &limited(&[command, "--handle-file", zero], &[]),
+            78,
+            &[zero, "more than 1 MiB"],
+        );
     }
 }
 
@@ -207,7 +265,11 @@ fn error_of_a_handle_file_comes_before_anybody_waits_for_the_lock() {
     for command in ["renew", "release"] {
         let output = store.output(&[command, "--handle-file", "nowhere/h"]);
         assert_refused(&output, 78, &["nowhere/h", "cannot be read", "lockkeeper acquire"]);
-        assert_refused(&store.output(&[command, "--handle-file", "plain"]), 78, &["plain", "not a handle", "lkh1."]);
+        assert_refused(
+            &store.output(&[command, "--handle-file", "plain"]),
+            78,
+            &["plain", "not a handle", "lkh1."],
+        );
     }
 }
 
@@ -219,7 +281,11 @@ fn error_of_a_handle_file_that_others_can_read_is_only_a_warning() {
     let output = store.output(&["renew", "--handle-file", "h"]);
     let printed = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{printed}");
-    assert!(printed.contains("\"h\" is open to others") && printed.trim_end().ends_with("Try: chmod 600"), "{printed}");
+    assert!(
+        printed.contains("\"h\" is open to others")
+            && printed.trim_end().ends_with("Try: chmod 600"),
+        "{printed}"
+    );
     assert_eq!(stderr(&store.output(&["-q", "renew", "--handle-file", "h"])), "");
     assert_eq!(store.code(&["release", "--handle-file", "h"]), 0);
 }
@@ -229,7 +295,10 @@ fn error_of_a_home_that_is_none_makes_no_store_elsewhere() {
     let store = Store::new();
     for home in ["", "home"] {
         let mut command = program();
-        command.args(["-S", "file:~/lockkeeper-test/l.db", "list"]).env("HOME", home).current_dir(store.path(""));
+        command
+            .args(["-S", "file:~/lockkeeper-test/l.db", "list"])
+            .env("HOME", home)
+            .current_dir(store.path(""));
         assert_refused(&command.output().unwrap(), 78, &["HOME", "absolute path"]);
         let mut command = store.as_user(&["list"]);
         assert_refused(&command.env("HOME", home).output().unwrap(), 78, &["HOME", "--store URL"]);
@@ -245,7 +314,9 @@ fn error_of_a_store_that_is_no_database_or_cannot_be_written_names_it() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let url = format!("file:{}", file.display());
     let on = |url: &str, args: &[&str]| program().args(["-S", url]).args(args).output().unwrap();
-    for args in [&["list"][..], &["inspect", "a"], &["run", "a", "--", "true"], &["check", "lk1.x.1.a"]] {
+    for args in
+        [&["list"][..], &["inspect", "a"], &["run", "a", "--", "true"], &["check", "lk1.x.1.a"]]
+    {
         assert_refused(&on(&url, args), 78, &[&url, "not a SQLite database"]);
         assert_refused(&on("file:/", args), 78, &["not the path of a file"]);
     }
@@ -276,7 +347,8 @@ fn error_of_a_configuration_names_file_and_line() {
         ("[stores.a]\nurl = \"file:x\"\nnodes = []", &[":1: stores.a has both url and nodes"]),
     ] {
         fs::write(store.path("c.toml"), text).unwrap();
-        let output = program().arg("--config").arg(store.path("c.toml")).arg("list").output().unwrap();
+        let output =
+            program().arg("--config").arg(store.path("c.toml")).arg("list").output().unwrap();
         assert_refused(&output, 78, &[pieces, &["c.toml"]].concat());
     }
 }
@@ -304,7 +376,8 @@ fn error_of_a_command_that_cannot_start_says_why() {
 #[test]
 fn error_behind_a_url_with_a_secret_keeps_its_colon() {
     let mut command = program();
-    let output = command.arg("list").env("LOCKKEEPER_STORE", "mysql://h?password=hush").output().unwrap();
+    let output =
+        command.arg("list").env("LOCKKEEPER_STORE", "mysql://h?password=hush").output().unwrap();
     assert_refused(&output, 78, &["mysql://h?password=***: this version"]);
     assert!(!stderr(&output).contains("hush"));
 }
@@ -327,11 +400,20 @@ fn error_of_a_store_without_a_scheme_suggests_the_url() {
 #[test]
 fn error_of_a_file_that_may_not_grow_names_the_store() {
     let store = Store::new();
-    let line = format!("ulimit -f 1; exec {} -S {} run a -- true", env!("CARGO_BIN_EXE_lockkeeper"), store.url());
+    let line = format!(
+        "ulimit -f 1; exec {} -S {} run a -- true",
+        env!("CARGO_BIN_EXE_lockkeeper"),
+        store.url()
+    );
     let mut command = Command::new("sh");
-    let output =
-        command.args(["-c", &line]).env("LOCKKEEPER_CONFIG", "/dev/null").stdin(Stdio::null()).output().unwrap();
-    let remedy = "Try: look for a full disk, or a limit of file size (ulimit -f); if the file was deleted, ";
+    let output = command
+        .args(["-c", &line])
+        .env("LOCKKEEPER_CONFIG", "/dev/null")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let remedy =
+        "Try: look for a full disk, or a limit of file size (ulimit -f); if the file was deleted, ";
     assert_refused(&output, 69, &[&store.url(), remedy]);
     // The command has the signal with its original action.
     assert_eq!(store.code(&["run", "a", "--", "sh", "-c", "kill -XFSZ $$"]), 128 + 25);
@@ -343,32 +425,52 @@ fn what_is_most_likely_a_mistake_of_a_name_is_said() {
     let watch = store.start(&["watch", "de*ploy"]);
     let printed = watch.error_line();
     assert!(
-        printed.contains("\"de*ploy\" is the name of one lock here: only a * at the end stands for many"),
+        printed.contains(
+            "\"de*ploy\" is the name of one lock here: only a * at the end stands for many"
+        ),
         "{printed}"
     );
     let mut holder = store.start(&["--owner", "me@here", "run", "a", "--json", "--", "cat"]);
     holder.event("started");
     let leader = store.output(&["leader", "a"]);
     assert_eq!((leader.status.code(), stdout(&leader).as_str()), (Some(0), "\n"));
-    assert!(stderr(&leader).contains("lock \"a\": me@here holds it and shows no value"), "{}", stderr(&leader));
+    assert!(
+        stderr(&leader).contains("lock \"a\": me@here holds it and shows no value"),
+        "{}",
+        stderr(&leader)
+    );
     assert_eq!(stderr(&store.output(&["-q", "leader", "a"])), "");
 }
 
 #[test]
 fn error_of_what_can_be_no_store_says_what_to_do_about_it() {
-    let on = |args: &[&str]| program().args(args).args(["run", "a", "--", "true"]).output().unwrap();
+    let on =
+        |args: &[&str]| program().args(args).args(["run", "a", "--", "true"]).output().unwrap();
     // The remedy must not ask the user to change the rights of a device.
-    assert_refused(&on(&["-S", "file:/dev/null"]), 78, &["file:/dev/null is not a file. Try: the path of a file"]);
+    assert_refused(
+        &on(&["-S", "file:/dev/null"]),
+        78,
+        &["file:/dev/null is not a file. Try: the path of a file"],
+    );
     let output = on(&["--create", "-S", "file:/proc/none/l.db"]);
-    assert_refused(&output, 78, &["cannot create the folder", "Try: mkdir -p of the folder, or another path"]);
+    assert_refused(
+        &output,
+        78,
+        &["cannot create the folder", "Try: mkdir -p of the folder, or another path"],
+    );
     // This text may be a part of a password, so the error does not repeat it.
-    let pieces = ["a port that is not a number from 1 to 65535. Try: HOST:PORT, or HOST for the usual port"];
+    let pieces =
+        ["a port that is not a number from 1 to 65535. Try: HOST:PORT, or HOST for the usual port"];
     let output = on(&["-S", "redis://h:hunter2"]);
     assert_refused(&output, 78, &pieces);
     assert!(!stderr(&output).contains("hunter2"), "{}", stderr(&output));
     let output = on(&["-S", "redis://h?ca=/etc/passwd"]);
     assert_refused(&output, 78, &[": ca= needs TLS, and redis:// has none. Try: rediss://\n"]);
-    assert_refused(&on(&["-S", "nosql://h"]), 78, &["Try: etcd://HOST, redis://HOST or file:PATH\n"]);
+    assert_refused(
+        &on(&["-S", "nosql://h"]),
+        78,
+        &["Try: etcd://HOST, redis://HOST or file:PATH\n"],
+    );
 }
 
 #[test]
@@ -376,7 +478,14 @@ fn error_of_wide_permissions_says_where_to_waive_the_check() {
     let store = Store::new();
     fs::set_permissions(store.path(""), fs::Permissions::from_mode(0o777)).unwrap();
     let output = store.output(&["run", "a", "--", "true"]);
-    assert_refused(&output, 77, &["Try: chmod go-w ", ", or ?unsafe=permissions at the end of the URL"]);
+    assert_refused(
+        &output,
+        77,
+        &["Try: chmod go-w ", ", or ?unsafe=permissions at the end of the URL"],
+    );
     let waived = format!("{}?unsafe=permissions", store.url());
-    assert_eq!(program().args(["-S", &waived, "run", "a", "--", "true"]).output().unwrap().status.code(), Some(0));
+    assert_eq!(
+        program().args(["-S", &waived, "run", "a", "--", "true"]).output().unwrap().status.code(),
+        Some(0)
+    );
 }

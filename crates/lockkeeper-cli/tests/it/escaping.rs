@@ -14,9 +14,12 @@ use crate::support::{self, Process, Store, children, eventually, is_alive, scrip
 
 /// The living processes with a variable in their environment.
 pub(crate) fn with_environment(variable: &str) -> Vec<String> {
-    let pids = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let pids = fs::read_dir("/proc")
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let has = |pid: &String| {
-        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|it| String::from_utf8_lossy(&it).contains(variable))
+        fs::read(format!("/proc/{pid}/environ"))
+            .is_ok_and(|it| String::from_utf8_lossy(&it).contains(variable))
     };
     pids.filter(has).filter(|pid| is_alive(pid)).collect()
 }
@@ -43,7 +46,8 @@ fn kill(pid: &str, signal: Signal) {
 fn r7_a_loss_that_kills_reaches_what_was_started_since_the_last_look() {
     let store = Store::new();
     let script = "while :; do timeout 1000 sleep 1000 >/dev/null 2>&1 & sleep 0.002; done";
-    let mut run = store.start(&sh(&["run", "a", "--json", "--max-hold", "700ms", "--on-lost", "kill"], script));
+    let mut run = store
+        .start(&sh(&["run", "a", "--json", "--max-hold", "700ms", "--on-lost", "kill"], script));
     assert_eq!(left(&mut run, 79), Vec::<String>::new());
 }
 
@@ -91,7 +95,10 @@ fn r7_a_command_that_is_being_ended_is_looked_at_however_near_its_deadline_is() 
 #[test]
 fn r13_another_round_begins_when_nothing_of_the_last_one_is_left() {
     let store = Store::new();
-    let mut elect = store.start(&sh(&["elect", "a"], "setsid sleep 1000 >/dev/null 2>&1 & echo $!; sleep 0.1; exit 1"));
+    let mut elect = store.start(&sh(
+        &["elect", "a"],
+        "setsid sleep 1000 >/dev/null 2>&1 & echo $!; sleep 0.1; exit 1",
+    ));
     let (first, second) = (elect.line(), elect.line());
     let lives = is_alive(&first);
     elect.signal(Signal::TERM);
@@ -105,9 +112,13 @@ fn r13_another_round_begins_when_nothing_of_the_last_one_is_left() {
 fn r13_what_is_started_after_term_hears_it_too() {
     let store = Store::new();
     let up = store.path("up");
-    let job = format!("trap \"echo told; exit\" TERM; : >{0}; while :; do sleep 0.02; done", up.display());
+    let job = format!(
+        "trap \"echo told; exit\" TERM; : >{0}; while :; do sleep 0.02; done",
+        up.display()
+    );
     let waits = "trap 'heard=1' TERM; echo ready; while [ -z \"$heard\" ]; do sleep 0.02; done";
-    let leaves = format!("sh -c '{job}' & until [ -e {0} ]; do sleep 0.02; done; exit 0", up.display());
+    let leaves =
+        format!("sh -c '{job}' & until [ -e {0} ]; do sleep 0.02; done; exit 0", up.display());
     let mut run = store.start(&sh(&["run", "a"], &format!("{waits}; {leaves}")));
     assert_eq!(run.line(), "ready");
     run.signal(Signal::TERM);
@@ -119,7 +130,8 @@ fn r13_what_is_started_after_term_hears_it_too() {
 #[test]
 fn r13_a_signal_to_both_that_is_seen_after_the_end_of_the_command_is_one_that_asks_for_it() {
     let store = Store::new();
-    let script = "trap 'exit 0' TERM; (trap '' TERM; exec sleep 1000) >/dev/null 2>&1 & echo ready; wait";
+    let script =
+        "trap 'exit 0' TERM; (trap '' TERM; exec sleep 1000) >/dev/null 2>&1 & echo ready; wait";
     let mut run = store.start(&sh(&["run", "a", "--json", "-k", "300ms"], script));
     let token = run.event("acquired")["token"].as_str().unwrap().to_owned();
     let shell = run.event("started")["pid"].to_string();
@@ -144,7 +156,9 @@ fn r7_orphans_of_a_command_that_outlives_a_signal_are_reaped() {
     run.signal(Signal::TERM);
     while run.line() != "heard" {}
     let orphans = [(); 5].map(|()| run.line());
-    eventually("all are reaped", || !orphans.iter().any(|pid| fs::exists(format!("/proc/{pid}")).unwrap()));
+    eventually("all are reaped", || {
+        !orphans.iter().any(|pid| fs::exists(format!("/proc/{pid}")).unwrap())
+    });
     run.signal(Signal::KILL);
 }
 
@@ -223,7 +237,9 @@ fn r7_a_guard_that_stands_in_knows_that_the_command_is_being_ended() {
     let job = "#!/bin/sh\ntrap '' TERM; echo $$; exec sleep 1000";
     script(&store.path("job"), job);
     let job = "sh -c 'env -i setsid ./job; true' & trap : TERM; while :; do sleep 0.02; done";
-    let mut run = Process::start(store.command(&sh(&["run", "a", "--json"], job)).current_dir(store.path("")));
+    let mut run = Process::start(
+        store.command(&sh(&["run", "a", "--json"], job)).current_dir(store.path("")),
+    );
     let job = run.line();
     eventually("it has begun", || text(format!("/proc/{job}/comm")).starts_with("sleep"));
     run.signal(Signal::TERM);
@@ -261,21 +277,31 @@ fn nothing_hidden_is_left(namespaces: &[&str]) {
     }
     let store = Store::new();
     let prepare = "mkdir theirs && chown 65534:65534 theirs && cp $(command -v sh) worker && chmod 711 worker";
-    let prepared = Command::new("sh").args(["-c", prepare]).current_dir(store.path("")).status().unwrap();
+    let prepared =
+        Command::new("sh").args(["-c", prepare]).current_dir(store.path("")).status().unwrap();
     assert!(prepared.success());
-    let (url, dir) = (format!("file:{}", store.path("theirs/locks.db").display()), store.path("theirs"));
+    let (url, dir) =
+        (format!("file:{}", store.path("theirs/locks.db").display()), store.path("theirs"));
     let work = "trap \"\" TERM; while :; do sleep 0.02; date +%s%N > beat; done";
     for by in ["", "timeout 1000 "] {
-        let script =
-            format!("trap 'exit 3' TERM; {by}../worker -c '{work}' & until test -e beat; do sleep 0.02; done; wait");
+        let script = format!(
+            "trap 'exit 3' TERM; {by}../worker -c '{work}' & until test -e beat; do sleep 0.02; done; wait"
+        );
         let run = ["-S", &url, "run", "a", "--json", "--max-hold", "2s", "-k", "500ms"];
         let ours = store.as_user(&sh(&run, &script));
         let mount = "mount -t proc -o hidepid=2 proc /proc && exec \
                      setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '\"$@\"; echo $? > code; exec sleep 1000' \
                      sh \"$@\"";
         let mut command = Command::new("unshare");
-        command.args(namespaces).args(["sh", "-c", mount, "sh"]).arg(ours.get_program()).args(ours.get_args());
-        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LOCKKEEPER_CONFIG", "/dev/null");
+        command
+            .args(namespaces)
+            .args(["sh", "-c", mount, "sh"])
+            .arg(ours.get_program())
+            .args(ours.get_args());
+        command
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("LOCKKEEPER_CONFIG", "/dev/null");
         let mut shell = Process::start(command.current_dir(&dir));
         let token = shell.event("acquired")["token"].as_str().unwrap().to_owned();
         eventually("run has ended", || text(dir.join("code")).ends_with('\n'));

@@ -65,7 +65,15 @@ fn a_descriptor_keeps_its_place_in_its_file() {
         binary().display(),
         store.url()
     );
-    assert!(Command::new("sh").arg("-c").arg(script).current_dir(store.path(".")).status().unwrap().success());
+    assert!(
+        Command::new("sh")
+            .arg("-c")
+            .arg(script)
+            .current_dir(store.path("."))
+            .status()
+            .unwrap()
+            .success()
+    );
     let log = text(store.path("log"));
     let lines: Vec<&str> = log.lines().collect();
     assert_eq!((lines.len(), lines[0], lines[5]), (6, "first", "last"), "{log}");
@@ -96,7 +104,11 @@ fn people_still_read_stderr() {
     let store = Store::new();
     let _holder = store.hold("a");
     let output = store.output(&["run", "a", "-n", "--events", "log", "--", "true"]);
-    assert!(stderr(&output).starts_with("lockkeeper: lock \"a\": not acquired"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).starts_with("lockkeeper: lock \"a\": not acquired"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(event_names(&text(store.path("log"))), ["busy", "exited"]);
 }
 
@@ -104,12 +116,18 @@ fn people_still_read_stderr() {
 fn what_is_opened_for_events_does_not_reach_the_command() {
     let store = Store::new();
     let list = "ls /proc/self/fd";
-    let bare = Command::new("ls").arg("/proc/self/fd").stdin(std::process::Stdio::null()).output().unwrap();
+    let bare = Command::new("ls")
+        .arg("/proc/self/fd")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
     let under_lock = store.output(&["run", "a", "--events", "log", "--", "ls", "/proc/self/fd"]);
     assert_eq!(stdout(&under_lock), stdout(&bare));
     // The command has the same descriptors with and without `run`.
     let listed = |args: &str| {
-        let output = redirected(&store, &format!("run a {args} -- {list}"), "5>log </dev/null").output().unwrap();
+        let output = redirected(&store, &format!("run a {args} -- {list}"), "5>log </dev/null")
+            .output()
+            .unwrap();
         stdout(&output)
     };
     assert_eq!(listed("--events fd:5"), listed(""));
@@ -124,17 +142,29 @@ fn exit_78_is_a_target_that_cannot_be_opened() {
         let printed = stderr(&output);
         assert_eq!(output.status.code(), Some(78), "{target}: {printed}");
         assert!(
-            printed.contains(&format!("--events {target}")) && printed.contains(why) && printed.contains("Try: "),
+            printed.contains(&format!("--events {target}"))
+                && printed.contains(why)
+                && printed.contains("Try: "),
             "{printed}"
         );
         assert!(!store.database().exists(), "{target}");
     };
     for n in [3, 4, 5, 9, 40, 100_000] {
         let target = format!("fd:{n}");
-        failed(store.output(&["run", "a", "--events", &target, "--", "true"]), &target, "Bad file descriptor");
+        failed(
+            store.output(&["run", "a", "--events", &target, "--", "true"]),
+            &target,
+            "Bad file descriptor",
+        );
     }
-    failed(redirected(&store, "run a --events fd:3 -- true", "3</dev/null").output().unwrap(), "fd:3", "for writing");
-    for (target, why) in [("folder", "directory"), ("missing/log", "No such file"), ("unread", "reader")] {
+    failed(
+        redirected(&store, "run a --events fd:3 -- true", "3</dev/null").output().unwrap(),
+        "fd:3",
+        "for writing",
+    );
+    for (target, why) in
+        [("folder", "directory"), ("missing/log", "No such file"), ("unread", "reader")]
+    {
         let shown = format!("{target:?}");
         failed(store.output(&["run", "a", "--events", target, "--", "true"]), &shown, why);
     }
@@ -204,7 +234,9 @@ fn events_that_cannot_be_written_are_reported_once() {
     assert_eq!(output.status.code(), Some(0));
     let printed = stderr(&output);
     assert!(
-        printed.starts_with("lockkeeper: --events \"/dev/full\": an event could not be written: No space"),
+        printed.starts_with(
+            "lockkeeper: --events \"/dev/full\": an event could not be written: No space"
+        ),
         "{printed}"
     );
     assert_eq!(printed.lines().count(), 1, "{printed}");
@@ -220,11 +252,18 @@ fn an_event_behind_one_that_was_cut_off_begins_a_line_of_its_own() {
         binary().display(),
         store.url()
     );
-    let output = Command::new("sh").args(["-c", &script]).current_dir(store.path(".")).output().unwrap();
+    let output =
+        Command::new("sh").args(["-c", &script]).current_dir(store.path(".")).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(stderr(&output).contains("an event could not be written: File too large"), "{output:?}");
+    assert!(
+        stderr(&output).contains("an event could not be written: File too large"),
+        "{output:?}"
+    );
     let log = text(store.path("log"));
-    assert!(log.starts_with('\n') && event_names(&log).ends_with(&["released".into(), "exited".into()]), "{log}");
+    assert!(
+        log.starts_with('\n') && event_names(&log).ends_with(&["released".into(), "exited".into()]),
+        "{log}"
+    );
 }
 
 #[test]

@@ -25,7 +25,10 @@ fn events_of_a_plain_run_are_acquired_started_released_exited() {
         assert!(time.len() == 24 && time.ends_with('Z') && time.as_bytes()[19] == b'.', "{time}");
     }
     let [acquired, started, released, exited] = &events[..] else { panic!("{events:?}") };
-    assert_eq!(keys(acquired), ["event", "lock", "mode", "sequencer", "time", "token", "ttl_ms", "waited_ms"]);
+    assert_eq!(
+        keys(acquired),
+        ["event", "lock", "mode", "sequencer", "time", "token", "ttl_ms", "waited_ms"]
+    );
     assert_eq!((&acquired["mode"], &acquired["ttl_ms"]), (&"exclusive".into(), &30_000.into()));
     let token = acquired["token"].as_str().unwrap();
     assert_eq!(acquired["sequencer"], format!("lk1.x.{token}.deploy%2Fweb"));
@@ -89,7 +92,10 @@ fn event_renewal_failed_and_recovered_tell_of_an_outage() {
     assert_eq!(run.finish(), 0);
     let mut events = run.events();
     events.dedup();
-    assert_eq!(events, ["acquired", "started", "renewal_failed", "recovered", "released", "exited"]);
+    assert_eq!(
+        events,
+        ["acquired", "started", "renewal_failed", "recovered", "released", "exited"]
+    );
 }
 
 #[test]
@@ -105,7 +111,8 @@ fn event_exited_tells_causes_apart() {
     assert_eq!(cause(&["sh", "-c", "exit 75"]), (75, "child".into()));
     assert_eq!(cause(&["sh", "-c", "kill -TERM $$"]), (143, "signal".into()));
     assert_eq!(cause(&["no-such-command"]), (127, "error".into()));
-    let output = program().args(["-S", "memory:", "run", "a", "--json", "--", "true"]).output().unwrap();
+    let output =
+        program().args(["-S", "memory:", "run", "a", "--json", "--", "true"]).output().unwrap();
     assert_eq!(events(&stderr(&output)).pop().unwrap()["code"], 78);
 }
 
@@ -134,7 +141,10 @@ fn event_lost_has_the_reason_and_the_signal_and_exited_its_cause() {
         let mut expected = [&["event", "lock", "reason", "signal", "time"], more].concat();
         expected.sort_unstable();
         assert_eq!(keys(&lost), expected);
-        assert_eq!((&lost["reason"], &lost["signal"], &lost["lock"]), (&reason.into(), &"TERM".into(), &"a".into()));
+        assert_eq!(
+            (&lost["reason"], &lost["signal"], &lost["lock"]),
+            (&reason.into(), &"TERM".into(), &"a".into())
+        );
         drop(outage);
         assert_eq!(run.finish(), 79, "{reason}");
         let exited = run.event("exited");

@@ -71,7 +71,10 @@ fn exit_64_is_wrong_usage() {
         assert_eq!(output.status.code(), Some(64), "{args:?}: {}", stderr(&output));
         assert!(stdout(&output).is_empty(), "{args:?}");
         let printed = stderr(&output);
-        assert!(printed.starts_with("lockkeeper: ") && printed.lines().count() == 1, "{args:?}: {printed}");
+        assert!(
+            printed.starts_with("lockkeeper: ") && printed.lines().count() == 1,
+            "{args:?}: {printed}"
+        );
     }
 }
 
@@ -132,7 +135,11 @@ fn exit_71_names_the_limit_that_is_too_low() {
     let mut codes = Vec::new();
     // Below that not even the libraries of the program can be opened, if this process leaks a descriptor or two.
     for limit in 8..36 {
-        let script = format!("ulimit -n {limit}; exec {} -S {} run a -- true", binary().display(), store.url());
+        let script = format!(
+            "ulimit -n {limit}; exec {} -S {} run a -- true",
+            binary().display(),
+            store.url()
+        );
         let output = std::process::Command::new("sh").arg("-c").arg(script).output().unwrap();
         let (code, printed) = (output.status.code().unwrap(), stderr(&output));
         assert!(printed.lines().count() == usize::from(code != 0), "{limit}: {printed}");
@@ -151,13 +158,17 @@ fn exit_75_is_a_busy_lock() {
     let store = Store::new();
     let _holder = store.hold("a");
     for args in [&["-n"][..], &["--try"], &["--nonblock"], &["-w", "0"], &["--wait", "50ms"]] {
-        let output = store.output(&[&["run", "a", "--owner", "me"], args, &["--", "true"]].concat());
+        let output =
+            store.output(&[&["run", "a", "--owner", "me"], args, &["--", "true"]].concat());
         assert_eq!(output.status.code(), Some(75), "{args:?}: {}", stderr(&output));
         let printed = stderr(&output);
         // The waiter reports its wait first, if there is time.
         assert!(printed.lines().count() <= if args.contains(&"50ms") { 2 } else { 1 }, "{printed}");
         let holder = store.inspect("a")["holders"][0]["owner"].as_str().unwrap().to_owned();
-        assert!(printed.contains("lockkeeper: lock \"a\": not acquired") && printed.contains(&holder), "{printed}");
+        assert!(
+            printed.contains("lockkeeper: lock \"a\": not acquired") && printed.contains(&holder),
+            "{printed}"
+        );
     }
 }
 
@@ -190,7 +201,10 @@ fn exit_78_is_a_matter_of_configuration() {
         assert_eq!(code_of(&["-S", url, "list"]), 78, "{url}");
     }
     let mut command = store.command(&["list"]);
-    assert_eq!(command.env("LOCKKEEPER_OWNER", "x".repeat(256)).output().unwrap().status.code(), Some(78));
+    assert_eq!(
+        command.env("LOCKKEEPER_OWNER", "x".repeat(256)).output().unwrap().status.code(),
+        Some(78)
+    );
     let url = format!("{}?ttl=1ms", store.url());
     let output = program().args(["-S", &url, "run", "a", "--", "true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
@@ -263,7 +277,15 @@ fn exit_127_is_a_command_that_is_not_there() {
 #[test]
 fn exit_128_and_n_is_the_end_by_signal_n() {
     let store = Store::new();
-    let signals = [("HUP", 1), ("INT", 2), ("QUIT", 3), ("KILL", 9), ("SEGV", 11), ("PIPE", 13), ("TERM", 15)];
+    let signals = [
+        ("HUP", 1),
+        ("INT", 2),
+        ("QUIT", 3),
+        ("KILL", 9),
+        ("SEGV", 11),
+        ("PIPE", 13),
+        ("TERM", 15),
+    ];
     for (name, number) in signals {
         let script = format!("kill -{name} $$");
         let output = store.output(&["run", "a", "--json", "--", "sh", "-c", &script]);
@@ -290,7 +312,8 @@ fn exit_128_and_n_is_reported_where_a_signal_cannot_end_it() {
 fn exit_of_the_command_is_its_own_and_the_event_tells() {
     let store = Store::new();
     for code in [1, 2, 64, 69, 74, 75, 78, 79, 126, 127, 200, 255] {
-        let output = store.output(&["run", "a", "--json", "--", "sh", "-c", &format!("exit {code}")]);
+        let output =
+            store.output(&["run", "a", "--json", "--", "sh", "-c", &format!("exit {code}")]);
         assert_eq!(output.status.code(), Some(code));
         let printed = stderr(&output);
         assert!(printed.contains(&format!("\"code\":{code},\"cause\":\"child\"")), "{printed}");

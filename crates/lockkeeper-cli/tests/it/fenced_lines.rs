@@ -24,10 +24,11 @@ struct Database {
 impl Database {
     fn new() -> Self {
         let (store, connection) = (Store::new(), Connection::open_in_memory().unwrap());
-        connection.execute_batch("CREATE TABLE cfg (id BIGINT, v BIGINT); INSERT INTO cfg VALUES (1, 0)").unwrap();
+        connection
+            .execute_batch("CREATE TABLE cfg (id BIGINT, v BIGINT); INSERT INTO cfg VALUES (1, 0)")
+            .unwrap();
         for client in SERVER_NOT_THERE_YET {
-            let stand_in =
-                "#!/bin/sh\nfor arg; do case $arg in *UPDATE*) printf %s \"$arg\" > sql;; esac; done\ncat answer\n";
+            let stand_in = "#!/bin/sh\nfor arg; do case $arg in *UPDATE*) printf %s \"$arg\" > sql;; esac; done\ncat answer\n";
             script(&store.path(client), stand_in);
         }
         Self { store, connection }
@@ -74,7 +75,9 @@ impl Database {
 }
 
 fn token(store: &Store) -> String {
-    stdout(&store.output(&["run", "cfg", "--", "printenv", "LOCKKEEPER_FENCING_TOKEN"])).trim().to_owned()
+    stdout(&store.output(&["run", "cfg", "--", "printenv", "LOCKKEEPER_FENCING_TOKEN"]))
+        .trim()
+        .to_owned()
 }
 
 #[test]
@@ -98,14 +101,23 @@ fn a_refused_write_is_the_exit_code_of_run() {
     let database = Database::new();
     database.add_column();
     let written = block("README.md", "psql -");
-    let command = written.trim().strip_prefix("lockkeeper run cfg -- sh -c '").unwrap().strip_suffix('\'').unwrap();
+    let command = written
+        .trim()
+        .strip_prefix("lockkeeper run cfg -- sh -c '")
+        .unwrap()
+        .strip_suffix('\'')
+        .unwrap();
     assert_eq!(database.exit_code(command, "5"), 0);
     assert_eq!(database.exit_code(command, "4"), 1);
     // The client prints nothing then, and `run` turns that into the code of its command.
     let path = format!("{}:/usr/bin:/bin", database.store.path("").display());
     std::fs::write(database.store.path("answer"), "").unwrap();
-    let refused =
-        database.store.command(&["run", "cfg", "--", "sh", "-c", command]).env("PATH", path).status().unwrap();
+    let refused = database
+        .store
+        .command(&["run", "cfg", "--", "sh", "-c", command])
+        .env("PATH", path)
+        .status()
+        .unwrap();
     assert_eq!(refused.code(), Some(1));
 }
 
@@ -113,17 +125,26 @@ fn a_refused_write_is_the_exit_code_of_run() {
 fn recipe_the_file_with_the_write_to_redis_runs_under_the_lock() {
     let store = Store::new();
     script(&store.path("write.sh"), &block("docs/recipes.md", "redis-cli -u "));
-    script(&store.path("redis-cli"), "#!/bin/sh\nfor last; do :; done\necho \"$last $*\" > asked\ncat answer\n");
-    let programs = std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap().display();
+    script(
+        &store.path("redis-cli"),
+        "#!/bin/sh\nfor last; do :; done\necho \"$last $*\" > asked\ncat answer\n",
+    );
+    let programs =
+        std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap().display();
     let path = format!("{}:{programs}:/usr/bin:/bin", store.path("").display());
     for (answer, code) in [("1\n", 0), ("0\n", 1), ("", 1)] {
         std::fs::write(store.path("answer"), answer).unwrap();
         let mut shell = Command::new("sh");
         shell.arg("-ec").arg(block("docs/recipes.md", "./write.sh")).current_dir(store.path(""));
-        let status = shell.env("PATH", &path).env("LOCKKEEPER_STORE", store.url()).status().unwrap();
+        let status =
+            shell.env("PATH", &path).env("LOCKKEEPER_STORE", store.url()).status().unwrap();
         assert_eq!(code_of(status), code, "{answer:?}");
         let asked = text(store.path("asked"));
-        assert!(asked.starts_with("1 -u redis://10.0.0.5 EVAL ") && asked.contains("redis.call('HSET', "), "{asked}");
+        assert!(
+            asked.starts_with("1 -u redis://10.0.0.5 EVAL ")
+                && asked.contains("redis.call('HSET', "),
+            "{asked}"
+        );
     }
 }
 
@@ -132,7 +153,8 @@ fn every_documented_write_with_a_token_fails_where_it_is_refused() {
     let manual = stdout(&Store::new().output(&["man"])).replace("\\-", "-");
     let documented = ["README.md", "docs/recipes.md"].into_iter().flat_map(blocks);
     let mut written = Vec::new();
-    for text in documented.chain([manual]).filter(|text| text.contains("$LOCKKEEPER_FENCING_TOKEN")) {
+    for text in documented.chain([manual]).filter(|text| text.contains("$LOCKKEEPER_FENCING_TOKEN"))
+    {
         for client in CLIENTS.into_iter().filter(|client| text.contains(&format!("{client} -"))) {
             assert!(text.contains("| grep -qx 1"), "{text}");
             written.push(client);

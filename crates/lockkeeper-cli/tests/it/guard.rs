@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::escaping::with_environment;
-use crate::support::{self, Process, Store, binary, children, eventually, is_alive, script, sh, text};
+use crate::support::{
+    self, Process, Store, binary, children, eventually, is_alive, script, sh, text,
+};
 
 /// A run under the lock `a` with a long lease, so that no time-out ends it.
 const LONG: [&str; 3] = ["run", "a", "--json"];
@@ -23,7 +25,8 @@ fn kill(pid: &str, signal: Signal) {
 pub(crate) fn guard(run: &Process) -> String {
     let mut found = None;
     eventually("the guard", || {
-        let is_guard = |pid: &String| text(format!("/proc/{pid}/cmdline")).starts_with("lockkeeper-guard");
+        let is_guard =
+            |pid: &String| text(format!("/proc/{pid}/cmdline")).starts_with("lockkeeper-guard");
         found = children(run.pid()).into_iter().find(is_guard);
         found.is_some()
     });
@@ -78,7 +81,11 @@ fn r8_kill_9_of_run_kills_a_command_that_stopped_itself() {
 fn r8_kill_9_of_run_kills_a_double_fork() {
     let store = Store::new();
     // The process in between ends at once, so the sleeper has lost its parent.
-    let (run, pids) = start(&store, &LONG, "pid=$(sh -c 'sleep 1000 >/dev/null & echo $!'); echo $pid; sleep 1000");
+    let (run, pids) = start(
+        &store,
+        &LONG,
+        "pid=$(sh -c 'sleep 1000 >/dev/null & echo $!'); echo $pid; sleep 1000",
+    );
     let took = kill_run(run, &pids);
     assert!(took < AT_ONCE, "{took:?}");
 }
@@ -107,7 +114,11 @@ fn r7_kill_reaches_what_is_started_while_it_looks() {
         // processes than descriptors.
         let script = "while :; do timeout 1000 sleep 1000 >/dev/null 2>&1 & i=$((i + 1)); \
                       [ $i = 100 ] && echo many; sleep 0.002; done";
-        let shell = format!("{limit}exec {} -S {} run a --json -- sh -c '{script}'", binary().display(), store.url());
+        let shell = format!(
+            "{limit}exec {} -S {} run a --json -- sh -c '{script}'",
+            binary().display(),
+            store.url()
+        );
         let mut run = Process::start(Command::new("sh").args(["-c", &shell]));
         let token = run.event("acquired")["token"].as_str().unwrap().to_owned();
         assert_eq!(run.line(), "many");
@@ -126,13 +137,18 @@ fn r7_a_proc_of_another_namespace_is_not_believed() {
     let store = Store::new();
     let script = "(trap \"\" TERM; while :; do sleep 0.02; date +%s%N > beat; done) & trap \"exit 0\" TERM; \
                   echo ready; wait";
-    let shell =
-        format!("{} -S {} run a --json -t 3s -- sh -c '{script}'; date +%s%N > end", binary().display(), store.url());
+    let shell = format!(
+        "{} -S {} run a --json -t 3s -- sh -c '{script}'; date +%s%N > end",
+        binary().display(),
+        store.url()
+    );
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
         command.args(["--user", "--map-root-user"]);
     }
-    command.args(["--pid", "--fork", "--kill-child", "sh", "-c", &shell]).current_dir(store.path(""));
+    command
+        .args(["--pid", "--fork", "--kill-child", "sh", "-c", &shell])
+        .current_dir(store.path(""));
     let mut namespace = Process::start(&mut command);
     namespace.event("started");
     assert_eq!(namespace.line(), "ready");
@@ -166,10 +182,14 @@ fn r7_a_loss_kills_grandchildren_in_groups_of_their_own() {
 #[test]
 fn r7_a_daemon_that_left_group_and_parents_is_left_alone() {
     let store = Store::new();
-    let (mut run, pids) = start(&store, &LONG, "echo $(sh -c 'setsid sleep 1000 >/dev/null & echo $!'); sleep 1000");
+    let (mut run, pids) =
+        start(&store, &LONG, "echo $(sh -c 'setsid sleep 1000 >/dev/null & echo $!'); sleep 1000");
     // True once setsid(1) has made its session.
     eventually("it is a daemon", || text(format!("/proc/{}/comm", pids[0])).starts_with("sleep"));
-    assert!(!children(run.pid()).contains(&pids[0]), "it has lost its parent, and got another one than init");
+    assert!(
+        !children(run.pid()).contains(&pids[0]),
+        "it has lost its parent, and got another one than init"
+    );
     // No event shows a look, and there are two a second: a process that has just been started may
     // be a job.
     thread::sleep(Duration::from_secs(3));
@@ -187,9 +207,12 @@ fn r7_what_a_daemon_starts_makes_it_no_job() {
     let daemon = store.path("daemon");
     script(&daemon, "#!/bin/sh\nwhile :; do sleep 0.02; done");
     for signal in [Signal::TERM, Signal::KILL] {
-        let start_it = format!("echo $(sh -c 'setsid {} >/dev/null & echo $!'); sleep 1000", daemon.display());
+        let start_it =
+            format!("echo $(sh -c 'setsid {} >/dev/null & echo $!'); sleep 1000", daemon.display());
         let (mut run, pids) = start(&store, &LONG, &start_it);
-        eventually("it is a daemon", || text(format!("/proc/{}/comm", pids[0])).starts_with("daemon"));
+        eventually("it is a daemon", || {
+            text(format!("/proc/{}/comm", pids[0])).starts_with("daemon")
+        });
         // No event shows a look, and there are two a second.
         thread::sleep(Duration::from_secs(3));
         run.signal(signal);
@@ -204,10 +227,12 @@ fn r7_what_a_daemon_starts_makes_it_no_job() {
 fn r8_the_next_command_starts_after_the_last_process_of_the_old_group_is_dead() {
     let store = Store::new();
     for _ in 0..10 {
-        let script =
-            "trap '' TERM; for i in 1 2 3 4 5 6 7 8; do sleep 1000 & pids=\"$pids $!\"; done; echo $$$pids; wait";
+        let script = "trap '' TERM; for i in 1 2 3 4 5 6 7 8; do sleep 1000 & pids=\"$pids $!\"; done; echo $$$pids; wait";
         let (mut run, pids) = start(&store, &LONG, script);
-        let look = format!("date +%s%N; for p in {}; do cat /proc/$p/stat 2>/dev/null; done; true", pids.join(" "));
+        let look = format!(
+            "date +%s%N; for p in {}; do cat /proc/$p/stat 2>/dev/null; done; true",
+            pids.join(" ")
+        );
         let mut next = store.queue(&sh(&["run", "a"], &look), "a", 0);
         let killed = Instant::now();
         run.signal(Signal::KILL);
@@ -215,7 +240,8 @@ fn r8_the_next_command_starts_after_the_last_process_of_the_old_group_is_dead() 
         next.line();
         let took = killed.elapsed();
         assert_eq!(next.finish(), 0);
-        let left: Vec<String> = next.lines().into_iter().filter(|stat| !stat.contains(") Z")).collect();
+        let left: Vec<String> =
+            next.lines().into_iter().filter(|stat| !stat.contains(") Z")).collect();
         assert!(left.is_empty(), "{left:#?}");
         assert!(took < AT_ONCE, "{took:?}");
     }
@@ -226,12 +252,14 @@ fn r8_a_command_of_a_stopped_run_is_dead_before_the_next_one_starts() {
     let store = Store::new();
     let script = "trap '' TERM; sleep 1000 & echo $$ $!; wait";
     let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "8s"], script);
-    let look = format!("for p in {}; do cat /proc/$p/stat 2>/dev/null; done; echo done", pids.join(" "));
+    let look =
+        format!("for p in {}; do cat /proc/$p/stat 2>/dev/null; done; echo done", pids.join(" "));
     let mut next = store.queue(&sh(&["run", "a"], &look), "a", 0);
     run.signal(Signal::STOP);
     assert_eq!(next.finish(), 0);
     let seen = next.lines();
-    let left: Vec<&String> = seen.iter().filter(|stat| stat.contains(") ") && !stat.contains(") Z")).collect();
+    let left: Vec<&String> =
+        seen.iter().filter(|stat| stat.contains(") ") && !stat.contains(") Z")).collect();
     assert!(left.is_empty(), "{left:#?}");
     assert_eq!(seen.last().unwrap(), "done");
     run.signal(Signal::CONT);
@@ -243,7 +271,8 @@ fn r8_a_command_of_a_stopped_run_is_dead_before_the_next_one_starts() {
 fn r8_a_run_that_goes_on_between_the_kill_and_the_deadline_has_lost() {
     let store = Store::new();
     for _ in 0..2 {
-        let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "6s"], "echo $$; exec sleep 1000");
+        let (mut run, pids) =
+            start(&store, &["run", "a", "--json", "-t", "6s"], "echo $$; exec sleep 1000");
         run.signal(Signal::STOP);
         // The guard leaves a quarter of a second between its kill and the end of the lock.
         eventually("the command is killed", || !is_alive(&pids[0]));
@@ -351,7 +380,8 @@ fn r8_a_guard_that_is_stopped_keeps_nobody() {
 #[test]
 fn r8_a_guard_that_was_stopped_reads_all_its_orders_before_it_kills() {
     let store = Store::new();
-    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "6s", "-k", "500ms"], "echo ready; cat; exit 4"));
+    let mut run = store
+        .start(&sh(&["run", "a", "--json", "-t", "6s", "-k", "500ms"], "echo ready; cat; exit 4"));
     assert_eq!(run.line(), "ready");
     let guard = guard(&run);
     kill(&guard, Signal::STOP);
@@ -365,14 +395,16 @@ fn r8_a_guard_that_was_stopped_reads_all_its_orders_before_it_kills() {
 #[test]
 fn r8_a_guard_is_left_in_peace_when_the_loss_changes_nothing() {
     let store = Store::new();
-    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "6s", "--on-lost", "ignore"], "echo ready; cat"));
+    let mut run = store
+        .start(&sh(&["run", "a", "--json", "-t", "6s", "--on-lost", "ignore"], "echo ready; cat"));
     assert_eq!(run.line(), "ready");
     let _outage = store.outage();
     run.event("lost");
     let status = format!("/proc/{}/status", guard(&run));
     let woken = || {
         let status = text(&status);
-        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        let line =
+            status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
         line.trim().parse::<u32>().unwrap()
     };
     let before = woken();
@@ -387,7 +419,8 @@ fn r8_the_guard_has_no_credential_and_says_nothing() {
     let mut command = store.command(&["run", "a", "--json", "--", "cat"]);
     // The guard keeps the variables that the loader needs to start it; a test runner may have set
     // them.
-    let mut run = Process::start(command.env("LOCKKEEPER_PASSWORD", "hunter2").env_remove("LD_LIBRARY_PATH"));
+    let mut run =
+        Process::start(command.env("LOCKKEEPER_PASSWORD", "hunter2").env_remove("LD_LIBRARY_PATH"));
     run.event("started");
     let environment = text(format!("/proc/{}/environ", guard(&run)));
     assert_eq!(environment, "");

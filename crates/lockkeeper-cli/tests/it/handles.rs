@@ -29,7 +29,9 @@ fn with_handle(store: &Store, command: &str) -> Output {
 /// Nobody holds the lock, and beside the store there is no file but the store's own.
 fn assert_nothing_is_left(store: &Store) {
     assert_eq!(store.inspect("a")["holders"], json!([]));
-    let files = fs::read_dir(store.path("")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let files = fs::read_dir(store.path(""))
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap());
     let strange: Vec<_> = files.filter(|file| !file.starts_with("locks.db")).collect();
     assert!(strange.is_empty(), "{strange:?}");
 }
@@ -39,9 +41,13 @@ fn recipe_a_lock_over_several_steps() {
     let recipe = block("docs/recipes.md", "trap 'lockkeeper release");
     for (second, code) in [("exit 0", 0), ("exit 7", 7)] {
         let store = Store::new();
-        let look = "lockkeeper inspect db/migrate --json | grep -q '\"state\":\"held\"' && state=held";
+        let look =
+            "lockkeeper inspect db/migrate --json | grep -q '\"state\":\"held\"' && state=held";
         script(&store.path("step1"), &format!("#!/bin/sh\n{look}\necho \"1 $state\" >> steps\n"));
-        script(&store.path("step2"), &format!("#!/bin/sh\n{look}\necho \"2 $state\" >> steps\n{second}\n"));
+        script(
+            &store.path("step2"),
+            &format!("#!/bin/sh\n{look}\necho \"2 $state\" >> steps\n{second}\n"),
+        );
         let binary = std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper"));
         let path = format!("{}:/usr/bin:/bin", binary.parent().unwrap().display());
         let mut shell = std::process::Command::new("sh");
@@ -65,7 +71,9 @@ fn two_releases_at_once_are_one() {
         // The command has read the handle, and waits for the store.
         eventually("the gate", || {
             let files = fs::read_dir(format!("/proc/{}/fd", release.pid())).unwrap();
-            files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|to| to.ends_with("locks.db.gate")))
+            files.flatten().any(|file| {
+                fs::read_link(file.path()).is_ok_and(|to| to.ends_with("locks.db.gate"))
+            })
         });
     }
     drop(outage);
@@ -85,11 +93,19 @@ fn acquire_prints_the_token_and_writes_the_handle() {
     let left = holder["expires_in_ms"].as_u64().unwrap();
     assert!((500_000..=600_000).contains(&left), "ten minutes unless told otherwise: {left}");
     let handle = text(store.path("h"));
-    assert!(handle.starts_with("lkh1.") && handle.ends_with('\n') && handle.lines().count() == 1, "{handle}");
+    assert!(
+        handle.starts_with("lkh1.") && handle.ends_with('\n') && handle.lines().count() == 1,
+        "{handle}"
+    );
     assert_eq!(fs::metadata(store.path("h")).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 75);
     let output = with_handle(&store, "release");
-    assert_eq!((output.status.code(), stdout(&output)), (Some(0), String::new()), "{}", stderr(&output));
+    assert_eq!(
+        (output.status.code(), stdout(&output)),
+        (Some(0), String::new()),
+        "{}",
+        stderr(&output)
+    );
     assert_nothing_is_left(&store);
 }
 
@@ -105,7 +121,8 @@ fn the_answers_are_json_where_wanted() {
         "waited_ms": null, "ttl_ms": 90_000});
     assert_eq!(printed, expected);
     let renewed = store.output(&["renew", "--handle-file", "h", "--json"]);
-    let expected = json!({"lock": "p/a", "held": true, "token": token, "ttl_ms": 90_000, "reason": null});
+    let expected =
+        json!({"lock": "p/a", "held": true, "token": token, "ttl_ms": 90_000, "reason": null});
     assert_eq!(one(&renewed), expected);
     let handle = text(store.path("h"));
     let released = store.output(&["release", "--handle-file", "h", "--json"]);
@@ -126,7 +143,11 @@ fn acquire_of_a_busy_lock_is_75_and_leaves_no_file() {
     for wait in [&["-n"][..], &["--try"], &["-w", "50ms"]] {
         let output = acquire(&store, wait);
         assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
-        assert!(stderr(&output).contains("lock \"a\"") && stderr(&output).contains("me@here"), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains("lock \"a\"") && stderr(&output).contains("me@here"),
+            "{}",
+            stderr(&output)
+        );
         assert_eq!(stdout(&output), "");
         assert!(!store.path("h").exists());
     }
@@ -168,7 +189,11 @@ fn a_handle_file_that_is_there_is_left_alone() {
     let handle = text(store.path("h"));
     let output = store.output(&["acquire", "b", "--handle-file", "h"]);
     assert_eq!(output.status.code(), Some(78));
-    assert!(stderr(&output).contains("exists already") && stderr(&output).contains("Try: "), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("exists already") && stderr(&output).contains("Try: "),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(text(store.path("h")), handle);
     assert_eq!(store.code(&["inspect", "b"]), 1);
     // A broken link is a file too: its target may belong to any user.
@@ -216,7 +241,12 @@ fn renew_begins_the_ttl_anew_until_it_is_lost() {
     while began.elapsed() < Duration::from_secs(7) {
         eventually("a part of its time", || left() < 5_000);
         let output = with_handle(&store, "renew");
-        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), ""), "{}", stderr(&output));
+        assert_eq!(
+            (output.status.code(), stdout(&output).as_str()),
+            (Some(0), ""),
+            "{}",
+            stderr(&output)
+        );
     }
     assert_eq!(store.inspect("a")["state"], "held");
     store.inspect_until("a", |lock| lock["state"] == "free");
@@ -273,14 +303,20 @@ fn another_store_than_the_handles_is_78_and_names_both() {
     }
     assert_eq!(store.inspect("a")["state"], "held");
     // The handle has the full name; a prefix changes nothing.
-    let output = store.command(&["release", "--handle-file", "h"]).env("LOCKKEEPER_PREFIX", "x/").output().unwrap();
+    let output = store
+        .command(&["release", "--handle-file", "h"])
+        .env("LOCKKEEPER_PREFIX", "x/")
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
 #[test]
 fn the_store_may_be_named_by_another_path() {
     let store = Store::new();
-    let relative = |args: &[&str]| crate::support::program().current_dir(store.path("")).args(args).output().unwrap();
+    let relative = |args: &[&str]| {
+        crate::support::program().current_dir(store.path("")).args(args).output().unwrap()
+    };
     let output = relative(&["-S", "file:./locks.db", "acquire", "a", "--handle-file", "h"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(with_handle(&store, "renew").status.code(), Some(0));
@@ -292,14 +328,23 @@ fn a_malformed_handle_file_is_78_and_not_repeated() {
     let store = Store::new();
     acquired(&store, &[]);
     let handle = text(store.path("h"));
-    for malformed in ["", "hush\n", "lkh1.hush\n", &handle[..40], &handle.repeat(2), &handle.replace("lkh1", "lkh9")] {
+    for malformed in [
+        "",
+        "hush\n",
+        "lkh1.hush\n",
+        &handle[..40],
+        &handle.repeat(2),
+        &handle.replace("lkh1", "lkh9"),
+    ] {
         fs::write(store.path("h"), malformed).unwrap();
         for command in ["renew", "release"] {
             let output = with_handle(&store, command);
             assert_eq!(output.status.code(), Some(78), "{malformed:?}: {}", stderr(&output));
             let printed = stderr(&output);
             assert!(
-                printed.contains("\"h\"") && printed.contains("not a handle") && !printed.contains("hush"),
+                printed.contains("\"h\"")
+                    && printed.contains("not a handle")
+                    && !printed.contains("hush"),
                 "{printed}"
             );
             assert_eq!(printed.lines().count(), 1, "{printed}");
@@ -334,7 +379,10 @@ fn the_handle_is_kept_while_the_store_does_not_answer() {
 fn the_handle_is_in_its_file_and_nowhere_else() {
     let store = Store::new();
     let mut printed = String::new();
-    for args in [&["acquire", "a", "-vv", "--handle-file", "h"][..], &["renew", "-vv", "--handle-file", "h"]] {
+    for args in [
+        &["acquire", "a", "-vv", "--handle-file", "h"][..],
+        &["renew", "-vv", "--handle-file", "h"],
+    ] {
         let output = store.output(args);
         printed.push_str(&(stdout(&output) + &stderr(&output)));
     }

@@ -7,7 +7,9 @@ use lockkeeper::store::Evict;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Process, Store, children, events, eventually, reaped, sh, stderr, stdout, text};
+use crate::support::{
+    Process, Store, children, events, eventually, reaped, sh, stderr, stdout, text,
+};
 
 #[test]
 fn max_hold_that_is_over_before_the_lock_is_confirmed_is_the_end() {
@@ -39,7 +41,11 @@ fn min_hold_is_kept_by_the_store_and_run_ends_with_its_command() {
     assert!(stdout(&store.output(&["list"])).contains(" (kept)"));
     let busy = store.output(&["run", "a", "-n", "--", "true"]);
     assert_eq!(busy.status.code(), Some(75));
-    assert!(stderr(&busy).contains("; nobody holds it, and it is kept for another "), "{}", stderr(&busy));
+    assert!(
+        stderr(&busy).contains("; nobody holds it, and it is kept for another "),
+        "{}",
+        stderr(&busy)
+    );
     assert_eq!(store.code(&["run", "a", "-w", "100ms", "--", "true"]), 75);
 }
 
@@ -56,7 +62,18 @@ fn min_hold_counts_from_the_grant() {
 fn min_hold_outlives_a_run_that_is_killed() {
     let store = Store::new();
     let began = Instant::now();
-    let mut run = store.start(&["run", "a", "--json", "-t", "2s", "--min-hold", "12s", "--", "sleep", "1000"]);
+    let mut run = store.start(&[
+        "run",
+        "a",
+        "--json",
+        "-t",
+        "2s",
+        "--min-hold",
+        "12s",
+        "--",
+        "sleep",
+        "1000",
+    ]);
     run.event("started");
     run.signal(Signal::KILL);
     assert_eq!(run.wait().signal(), Some(9));
@@ -64,7 +81,11 @@ fn min_hold_outlives_a_run_that_is_killed() {
     store.inspect_until("a", |lock| lock["state"] == "kept");
     let busy = store.output(&["run", "a", "-n", "--", "true"]);
     assert_eq!(busy.status.code(), Some(75));
-    assert!(stderr(&busy).contains("; nobody holds it, and it is kept for another "), "{}", stderr(&busy));
+    assert!(
+        stderr(&busy).contains("; nobody holds it, and it is kept for another "),
+        "{}",
+        stderr(&busy)
+    );
     let shown = stdout(&store.output(&["inspect", "a"]));
     assert!(shown.contains("(no holder; kept for ") && !shown.contains("released"), "{shown}");
     let after = next_after(&store, began);
@@ -75,14 +96,16 @@ fn min_hold_outlives_a_run_that_is_killed() {
 fn min_hold_outlives_a_signal_and_a_break_ends_it() {
     let store = Store::new();
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let mut run = store.start(&["run", "a", "--json", "--min-hold", "10m", "--", "sleep", "1000"]);
+        let mut run =
+            store.start(&["run", "a", "--json", "--min-hold", "10m", "--", "sleep", "1000"]);
         run.event("started");
         run.signal(signal);
         run.wait();
         let info = store.inspect("a");
         assert_eq!(info["state"], "kept", "{signal:?}");
         let token = info["holders"][0]["token"].as_str().unwrap().to_owned();
-        let output = store.output(&["break", "a", "--yes", "--token", &token, "--reason", "a test"]);
+        let output =
+            store.output(&["break", "a", "--yes", "--token", &token, "--reason", "a test"]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert_eq!(store.inspect("a")["state"], "free", "{signal:?}");
     }
@@ -98,14 +121,19 @@ fn min_hold_is_nothing_to_a_command_that_takes_longer() {
 
 fn run_token(run: &Process) -> u64 {
     let seen = events(&run.seen.join("\n"));
-    seen.iter().find(|event| event["event"] == "acquired").unwrap()["token"].as_str().unwrap().parse().unwrap()
+    seen.iter().find(|event| event["event"] == "acquired").unwrap()["token"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 #[test]
 fn min_hold_hides_no_loss_while_the_command_ran() {
     let store = Store::new();
     // No renewal reports the loss before the command ends.
-    let mut run = store.start(&["run", "a", "--json", "-t", "5m", "--min-hold", "10m", "--", "cat"]);
+    let mut run =
+        store.start(&["run", "a", "--json", "-t", "5m", "--min-hold", "10m", "--", "cat"]);
     run.event("started");
     store.break_lock("a", run_token(&run), Evict::Now);
     assert_eq!(run.finish(), 79);
@@ -115,7 +143,18 @@ fn min_hold_hides_no_loss_while_the_command_ran() {
 #[test]
 fn min_hold_is_over_when_the_lock_is_lost() {
     let store = Store::new();
-    let mut run = store.start(&["run", "a", "--json", "-t", "6s", "--min-hold", "10m", "--", "sleep", "1000"]);
+    let mut run = store.start(&[
+        "run",
+        "a",
+        "--json",
+        "-t",
+        "6s",
+        "--min-hold",
+        "10m",
+        "--",
+        "sleep",
+        "1000",
+    ]);
     run.event("started");
     store.break_lock("a", run_token(&run), Evict::Mark);
     assert_eq!(run.finish(), 79);
@@ -160,8 +199,10 @@ fn max_hold_kills_what_does_not_end() {
 #[test]
 fn max_hold_with_ignore_is_only_an_event() {
     let store = Store::new();
-    let mut run =
-        store.start(&sh(&["run", "a", "--json", "--max-hold", "300ms", "--on-lost", "ignore"], "cat; exit 4"));
+    let mut run = store.start(&sh(
+        &["run", "a", "--json", "--max-hold", "300ms", "--on-lost", "ignore"],
+        "cat; exit 4",
+    ));
     let lost = run.event("lost");
     assert_eq!((&lost["reason"], &lost["signal"]), (&"max_hold".into(), &Value::Null));
     assert_eq!(run.finish(), 4);
@@ -175,7 +216,10 @@ fn exit_64_is_a_hold_that_cannot_be() {
         assert_eq!(output.status.code(), Some(64), "{args:?}");
         assert!(stderr(&output).contains("Try: "), "{}", stderr(&output));
     }
-    assert_eq!(store.code(&["run", "a", "--min-hold", "10s", "--max-hold", "10s", "--", "true"]), 0);
+    assert_eq!(
+        store.code(&["run", "a", "--min-hold", "10s", "--max-hold", "10s", "--", "true"]),
+        0
+    );
 }
 
 #[test]
@@ -190,7 +234,10 @@ fn once_per_runs_the_command_once_in_that_time_and_says_nothing_otherwise() {
     }
     assert_eq!(text(store.path("ran")), "first\n");
     let token = store.inspect("a")["holders"][0]["token"].as_str().unwrap().to_owned();
-    assert_eq!(store.code(&["break", "a", "--yes", "--token", &token, "--reason", "run it again"]), 0);
+    assert_eq!(
+        store.code(&["break", "a", "--yes", "--token", &token, "--reason", "run it again"]),
+        0
+    );
     assert_eq!(once("echo third >> ran").status.code(), Some(0));
     assert_eq!(text(store.path("ran")), "first\nthird\n");
 }
@@ -211,9 +258,11 @@ fn once_per_does_not_run_beside_a_command_that_takes_longer() {
     let store = Store::new();
     let mut first = store.start(&["run", "a", "--json", "--once-per", "1ms", "--", "cat"]);
     first.event("started");
-    let second = store.output(&sh(&["run", "a", "--json", "--once-per", "1ms"], "echo second >> ran"));
+    let second =
+        store.output(&sh(&["run", "a", "--json", "--once-per", "1ms"], "echo second >> ran"));
     assert_eq!(second.status.code(), Some(0));
-    let printed: Vec<_> = events(&stderr(&second)).into_iter().map(|event| event["event"].clone()).collect();
+    let printed: Vec<_> =
+        events(&stderr(&second)).into_iter().map(|event| event["event"].clone()).collect();
     assert_eq!(printed, ["busy", "exited"]);
     assert_eq!(first.finish(), 0);
     assert!(!store.path("ran").exists());
@@ -223,7 +272,8 @@ fn once_per_does_not_run_beside_a_command_that_takes_longer() {
 fn exit_64_is_once_per_beside_an_option_that_says_otherwise() {
     let store = Store::new();
     for other in [&["-n"][..], &["-w", "1s"], &["-E", "3"], &["--min-hold", "1s"]] {
-        let output = store.output(&[&["run", "a", "--once-per", "1h"], other, &["--", "true"]].concat());
+        let output =
+            store.output(&[&["run", "a", "--once-per", "1h"], other, &["--", "true"]].concat());
         assert_eq!(output.status.code(), Some(64), "{other:?}: {}", stderr(&output));
     }
     let too_long = store.output(&["run", "a", "--once-per", "8761h", "--", "true"]);
@@ -237,7 +287,8 @@ fn break_now_warns_of_no_holder_where_only_a_minimum_hold_is_left() {
     let store = Store::new();
     assert_eq!(store.code(&["run", "a", "--min-hold", "10m", "--", "true"]), 0);
     let token = store.inspect("a")["holders"][0]["token"].as_str().unwrap().to_owned();
-    let output = store.output(&["break", "a", "--yes", "--now", "--token", &token, "--reason", "a test"]);
+    let output =
+        store.output(&["break", "a", "--yes", "--now", "--token", &token, "--reason", "a test"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
     assert_eq!(store.inspect("a")["state"], "free");
 }
@@ -254,8 +305,11 @@ fn permits_that_are_kept_keep_their_number_too() {
 #[test]
 fn min_hold_is_reported_where_the_release_is_interrupted() {
     let store = Store::new();
-    for (more, printed) in [(&["--min-hold", "2h"][..], "1h59m"), (&["--lock-delay", "2m"], "2m30s")] {
-        let mut run = store.start(&sh(&[&["run", "a", "--json"], more].concat(), "echo ready; read -r _"));
+    for (more, printed) in
+        [(&["--min-hold", "2h"][..], "1h59m"), (&["--lock-delay", "2m"], "2m30s")]
+    {
+        let mut run =
+            store.start(&sh(&[&["run", "a", "--json"], more].concat(), "echo ready; read -r _"));
         let pid = run.event("started")["pid"].as_u64().unwrap().to_string();
         assert_eq!(run.line(), "ready");
         let outage = store.outage();
@@ -280,7 +334,9 @@ fn min_hold_is_reported_where_the_release_is_interrupted() {
 #[test]
 fn once_per_does_not_take_what_it_has_kept_itself_for_the_lock_of_another() {
     let Ok(_) = std::process::Command::new("strace").arg("-V").output() else {
-        eprintln!("left out: once_per_does_not_take_what_it_has_kept_itself_for_the_lock_of_another: no strace");
+        eprintln!(
+            "left out: once_per_does_not_take_what_it_has_kept_itself_for_the_lock_of_another: no strace"
+        );
         return;
     };
     let stopped_at = |step: u32| {
@@ -289,8 +345,13 @@ fn once_per_does_not_take_what_it_has_kept_itself_for_the_lock_of_another() {
         let run = store.command(&sh(&["run", "m", "--ttl", "1s", "--once-per", "1h"], "echo RAN"));
         let mut traced = std::process::Command::new("strace");
         let inject = format!("inject=flock:signal=STOP:when={step}");
-        traced.args(["-f", "-e", "trace=flock", "-e", &inject, "-o", "/dev/null"]).arg(run.get_program());
-        traced.args(run.get_args()).current_dir(store.path("")).env("LOCKKEEPER_CONFIG", "/dev/null");
+        traced
+            .args(["-f", "-e", "trace=flock", "-e", &inject, "-o", "/dev/null"])
+            .arg(run.get_program());
+        traced
+            .args(run.get_args())
+            .current_dir(store.path(""))
+            .env("LOCKKEEPER_CONFIG", "/dev/null");
         let mut traced = Process::start(&mut traced);
         // For longer than the lease, if the run is stopped by then.
         std::thread::sleep(Duration::from_millis(2500));
@@ -306,10 +367,14 @@ fn once_per_does_not_take_what_it_has_kept_itself_for_the_lock_of_another() {
         (code, traced.lines().contains(&"RAN".to_owned()), store.inspect("m")["state"].clone())
     };
     std::thread::scope(|scope| {
-        let runs: Vec<_> = (8..20).map(|step| (step, scope.spawn(move || stopped_at(step)))).collect();
+        let runs: Vec<_> =
+            (8..20).map(|step| (step, scope.spawn(move || stopped_at(step)))).collect();
         for (step, run) in runs {
             let (code, ran, state) = run.join().unwrap();
-            assert!(code != 0 || ran, "stopped at {step}: {code}, the command did not run, and the lock is {state}");
+            assert!(
+                code != 0 || ran,
+                "stopped at {step}: {code}, the command did not run, and the lock is {state}"
+            );
         }
     });
 }

@@ -22,7 +22,13 @@ fn start_with(args: &[&str], store: &Store, script: &str) -> Process {
     if !rustix::process::geteuid().is_root() {
         command.args(["--user", "--map-root-user"]);
     }
-    command.args(["--pid", "--fork", "--mount-proc", "--kill-child", env!("CARGO_BIN_EXE_lockkeeper")]);
+    command.args([
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "--kill-child",
+        env!("CARGO_BIN_EXE_lockkeeper"),
+    ]);
     command.args(["-S", &store.url()]).args(args).args(["--json", "--", "sh", "-c", script]);
     command.current_dir(store.path(""));
     let mut run = Process::start(&mut command);
@@ -42,7 +48,8 @@ fn r11_as_pid_1_it_reaps_orphans() {
     let first = first_process(&run);
     assert!(text(format!("/proc/{first}/status")).contains("\t1\n"), "it is not PID 1");
     eventually("the orphans are reaped", || children(first).len() == 2);
-    let left: Vec<String> = children(first).iter().map(|pid| text(format!("/proc/{pid}/stat"))).collect();
+    let left: Vec<String> =
+        children(first).iter().map(|pid| text(format!("/proc/{pid}/stat"))).collect();
     assert!(left.iter().all(|stat| !stat.contains(") Z")), "{left:?}");
     assert_eq!(run.finish(), 4);
 }
@@ -74,8 +81,7 @@ fn r11_as_pid_1_elect_reaps_orphans_while_there_is_no_command() {
     let store = Store::new();
     // The first command fails, and leaves a process that ends only later; then another candidate
     // leads for a while.
-    let script =
-        "test -e again && exec cat; touch again; sh -c 'setsid sh -c \"cat fifo\" & true'; echo left; cat; exit 3";
+    let script = "test -e again && exec cat; touch again; sh -c 'setsid sh -c \"cat fifo\" & true'; echo left; cat; exit 3";
     let made = Command::new("mkfifo").arg(store.path("fifo")).status().unwrap();
     assert!(made.success());
     let mut elect = start_as("elect", &store, script);

@@ -14,15 +14,19 @@ fn inspect_shows_a_free_lock() {
     let lock = store.inspect("a");
     assert_eq!(lock["state"], "free");
     assert!(lock["last_token"].as_str().unwrap().parse::<u64>().is_ok());
-    assert!(stdout(&store.output(&["inspect", "a"])).starts_with("lock        a\nstate       free\n"));
+    assert!(
+        stdout(&store.output(&["inspect", "a"])).starts_with("lock        a\nstate       free\n")
+    );
 }
 
 #[test]
 fn inspect_shows_holders_and_waiters() {
     let store = Store::new();
-    let mut holder = store.start(&["run", "a", "--json", "--owner", "me@here", "--reason", "a test", "--", "cat"]);
+    let mut holder = store
+        .start(&["run", "a", "--json", "--owner", "me@here", "--reason", "a test", "--", "cat"]);
     let token = holder.event("acquired")["token"].clone();
-    let _waiter = store.queue(&["--owner", "you", "run", "a", "--reason", "a wish", "--", "true"], "a", 0);
+    let _waiter =
+        store.queue(&["--owner", "you", "run", "a", "--reason", "a wish", "--", "true"], "a", 0);
     let lock = store.inspect("a");
     assert_eq!((&lock["state"], &lock["mode"]), (&json!("held"), &json!("exclusive")));
     assert_eq!(lock["capacity"], Value::Null);
@@ -56,7 +60,10 @@ fn inspect_shows_holders_and_waiters() {
 #[test]
 fn list_shows_what_is_used() {
     let store = Store::new();
-    assert_eq!(stdout(&store.output(&["list"])), "NAME  MODE  HOLDERS  WAITING  OLDEST  HELD  OWNER\n");
+    assert_eq!(
+        stdout(&store.output(&["list"])),
+        "NAME  MODE  HOLDERS  WAITING  OLDEST  HELD  OWNER\n"
+    );
     assert_eq!(stdout(&store.output(&["list", "--json"])), "");
     let _holders: Vec<_> = ["b/2", "a", "b/1"].map(|name| store.hold(name)).into();
     let names = |args: &[&str]| -> Vec<String> {
@@ -65,7 +72,9 @@ fn list_shows_what_is_used() {
         let lines = stdout(&output);
         lines
             .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap()["lock"].as_str().unwrap().into())
+            .map(|line| {
+                serde_json::from_str::<Value>(line).unwrap()["lock"].as_str().unwrap().into()
+            })
             .collect()
     };
     assert_eq!(names(&[]), ["a", "b/1", "b/2"]);
@@ -74,7 +83,10 @@ fn list_shows_what_is_used() {
     assert_eq!(names(&["c"]), Vec::<String>::new());
     let text = stdout(&store.output(&["list"]));
     assert_eq!(text.lines().count(), 4, "{text}");
-    assert!(text.lines().nth(1).unwrap().starts_with("a     exclusive  1        0        -"), "{text}");
+    assert!(
+        text.lines().nth(1).unwrap().starts_with("a     exclusive  1        0        -"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -92,7 +104,17 @@ fn the_help_of_list_explains_its_columns() {
 #[test]
 fn what_strangers_write_cannot_forge_lines() {
     let store = Store::new();
-    let mut holder = store.start(&["run", "a", "--json", "--owner", "x\ny", "--reason", "\u{1b}[2J", "--", "cat"]);
+    let mut holder = store.start(&[
+        "run",
+        "a",
+        "--json",
+        "--owner",
+        "x\ny",
+        "--reason",
+        "\u{1b}[2J",
+        "--",
+        "cat",
+    ]);
     // The library may refuse such an owner; an accepted owner is shown escaped.
     if holder.wait_for_start() {
         let text = stdout(&store.output(&["inspect", "a"]));
@@ -116,7 +138,8 @@ fn list_says_when_there_are_more_than_it_lists() {
     for args in [&["list", "--limit", "2"][..], &["list", "--limit", "2", "--json"]] {
         let printed = stderr(&store.output(args));
         assert!(
-            printed.starts_with("lockkeeper: only the first 2 are listed") && printed.contains("--limit"),
+            printed.starts_with("lockkeeper: only the first 2 are listed")
+                && printed.contains("--limit"),
             "{printed}"
         );
     }
@@ -154,24 +177,39 @@ fn no_color_and_a_dumb_terminal_and_a_pipe_get_no_colours() {
     for set in [("NO_COLOR", "1"), ("TERM", "dumb")] {
         assert!(!list(&[set]).contains('\u{1b}'), "{set:?}");
     }
-    assert!(!stdout(&store.command(&["list"]).env("TERM", "xterm").output().unwrap()).contains('\u{1b}'));
+    assert!(
+        !stdout(&store.command(&["list"]).env("TERM", "xterm").output().unwrap())
+            .contains('\u{1b}')
+    );
 }
 
 #[test]
 fn exit_74_is_an_answer_that_cannot_be_written() {
     let store = Store::new();
     let _holder = store.hold("a");
-    for args in
-        [&["list"][..], &["inspect", "a"], &["leader", "a"], &["check", "lk1.x.7.a"], &["watch", "a"], &["--help"]]
-    {
+    for args in [
+        &["list"][..],
+        &["inspect", "a"],
+        &["leader", "a"],
+        &["check", "lk1.x.7.a"],
+        &["watch", "a"],
+        &["--help"],
+    ] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let mut command = store.command(args);
-        let output =
-            command.stdout(full).stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        let output = command
+            .stdout(full)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap()
+            .wait_with_output()
+            .unwrap();
         let printed = stderr(&output);
         assert_eq!(output.status.code(), Some(74), "{args:?}: {printed}");
         assert!(
-            printed.starts_with("lockkeeper: the answer could not be written to stdout: No space left"),
+            printed.starts_with(
+                "lockkeeper: the answer could not be written to stdout: No space left"
+            ),
             "{printed}"
         );
         assert_eq!(printed.lines().count(), 1, "{printed}");

@@ -7,7 +7,8 @@ use crate::support::{Store, eventually, waiters};
 
 /// A script of this shell, in the folder of the store.
 fn script_of(store: &Store, shell: &str, text: &str) {
-    std::fs::write(store.path("script"), format!("#!/usr/bin/env {shell}\n{text}\necho went on\n")).unwrap();
+    std::fs::write(store.path("script"), format!("#!/usr/bin/env {shell}\n{text}\necho went on\n"))
+        .unwrap();
 }
 
 #[test]
@@ -19,7 +20,8 @@ fn r12_ctrl_c_ends_the_script_around_a_run() {
         "lockkeeper run a -- sh -c 'echo ready; read x; echo read'",
         "while :; do lockkeeper run a -- sh -c 'echo ready; exec sleep 1000'; done",
     ];
-    for (shell, run) in ["bash", "dash"].into_iter().flat_map(|shell| runs.map(|run| (shell, run))) {
+    for (shell, run) in ["bash", "dash"].into_iter().flat_map(|shell| runs.map(|run| (shell, run)))
+    {
         script_of(&store, shell, run);
         let mut terminal = Shell::new(&store);
         terminal.keys(&format!("{shell} ./script\n"));
@@ -28,7 +30,10 @@ fn r12_ctrl_c_ends_the_script_around_a_run() {
             terminal.is_given_away();
         }
         let before = terminal.ctrl_c_ends_it();
-        assert!(!before.contains("went on") && !before.contains("ready"), "{shell}: {run}: {before}");
+        assert!(
+            !before.contains("went on") && !before.contains("ready"),
+            "{shell}: {run}: {before}"
+        );
         store.inspect_until("a", |lock| lock["state"] == "free");
     }
 }
@@ -72,8 +77,14 @@ fn r12_ctrl_c_ends_all_runs_of_xargs_and_of_make() {
     let store = Store::new();
     let run = "lockkeeper run $1 -- sh -c 'echo ready; exec sleep 1000'";
     std::fs::write(store.path("one"), run).unwrap();
-    std::fs::write(store.path("Makefile"), "all: a b c\na b c:\n\t@sh ./one $@\n.PHONY: all a b c\n").unwrap();
-    for (program, line) in [("xargs", "echo a b c | xargs -n 1 -P 3 sh ./one\n"), ("make", "make -j 3\n")] {
+    std::fs::write(
+        store.path("Makefile"),
+        "all: a b c\na b c:\n\t@sh ./one $@\n.PHONY: all a b c\n",
+    )
+    .unwrap();
+    for (program, line) in
+        [("xargs", "echo a b c | xargs -n 1 -P 3 sh ./one\n"), ("make", "make -j 3\n")]
+    {
         if Command::new(program).arg("--version").output().is_err() {
             eprintln!("left out: interrupts: {program} is not installed");
             continue;

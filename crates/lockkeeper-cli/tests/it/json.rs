@@ -11,7 +11,8 @@ use crate::support::{Store, events, stderr, stdout};
 
 /// All lines on stdout, of which there is at least one.
 fn lines(schema: &str, output: &Output) -> Vec<Value> {
-    let lines: Vec<Value> = stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> =
+        stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(!lines.is_empty(), "{schema}: {output:?}");
     lines.iter().for_each(|line| check(schema, line));
     lines
@@ -20,10 +21,12 @@ fn lines(schema: &str, output: &Output) -> Vec<Value> {
 #[test]
 fn all_that_is_printed_as_json_is_what_the_schemas_say() {
     let store = Store::new();
-    let answer = |schema, args: &[&str]| lines(schema, &store.output(&[args, &["--json"]].concat()));
+    let answer =
+        |schema, args: &[&str]| lines(schema, &store.output(&[args, &["--json"]].concat()));
     answer("leader", &["leader", "e"]);
     answer("request", &["request", "a"]);
-    let mut holder = store.start(&["run", "a", "--json", "-t", "3s", "--reason", "a test", "--", "cat"]);
+    let mut holder =
+        store.start(&["run", "a", "--json", "-t", "3s", "--reason", "a test", "--", "cat"]);
     let sequencer = holder.event("acquired")["sequencer"].as_str().unwrap().to_owned();
     holder.event("started");
     let _permits = store.start(&["run", "p", "--permits", "2/3", "--", "cat"]);
@@ -46,13 +49,20 @@ fn all_that_is_printed_as_json_is_what_the_schemas_say() {
 #[test]
 fn handles_figures_and_findings_are_what_the_schemas_say() {
     let store = Store::new();
-    let answer = |schema, args: &[&str]| lines(schema, &store.output(&[args, &["--json"]].concat()));
+    let answer =
+        |schema, args: &[&str]| lines(schema, &store.output(&[args, &["--json"]].concat()));
     answer("acquired", &["acquire", "b", "--handle-file", "h"]);
-    assert_eq!(events(&stderr(&store.output(&["run", "b", "-n", "--json", "--", "true"]))).len(), 2);
+    assert_eq!(
+        events(&stderr(&store.output(&["run", "b", "-n", "--json", "--", "true"]))).len(),
+        2
+    );
     answer("renewed", &["renew", "--handle-file", "h"]);
     answer("released", &["release", "--handle-file", "h"]);
     answer("acquired", &["acquire", "b", "--shared", "--handle-file", "h"]);
-    answer("broken", &["break", "b", "--id", id(&store, "b").as_str(), "--reason", "stuck", "--yes", "--now"]);
+    answer(
+        "broken",
+        &["break", "b", "--id", id(&store, "b").as_str(), "--reason", "stuck", "--yes", "--now"],
+    );
     answer("renewed", &["renew", "--handle-file", "h"]);
     answer("released", &["release", "--handle-file", "h"]);
     answer("finding", &["doctor"]);
@@ -72,14 +82,26 @@ fn elections_and_watches_are_what_the_schemas_say() {
     leader.event("started");
     lines("leader", &store.output(&["leader", "e", "--json"]));
     let _candidate = store.queue(&["elect", "e", "--", "cat"], "e", 0);
-    let printed: Vec<Value> = (0..2).map(|_| serde_json::from_str(&watch.line()).unwrap()).collect();
+    let printed: Vec<Value> =
+        (0..2).map(|_| serde_json::from_str(&watch.line()).unwrap()).collect();
     printed.iter().for_each(|change| check("change", change));
     assert_eq!(leader.finish(), 0);
     assert!(leader.events().ends_with(&["released".to_owned(), "exited".to_owned()]));
     watch.signal(Signal::TERM);
     assert_eq!(watch.finish(), 0);
     watch.lines().iter().for_each(|line| check("change", &serde_json::from_str(line).unwrap()));
-    let lost = store.output(&["run", "f", "--json", "--max-hold", "100ms", "-k", "100ms", "--", "sleep", "60"]);
+    let lost = store.output(&[
+        "run",
+        "f",
+        "--json",
+        "--max-hold",
+        "100ms",
+        "-k",
+        "100ms",
+        "--",
+        "sleep",
+        "60",
+    ]);
     assert!(events(&stderr(&lost)).iter().any(|event| event["event"] == "lost"), "{lost:?}");
 }
 
@@ -108,7 +130,9 @@ fn the_page_on_json_names_every_field_of_the_schemas() {
         let mut found = Vec::new();
         fields(&serde_json::from_str(text).unwrap(), &mut found);
         for field in found {
-            let is_named = [format!("`{field}`"), format!(".{field}`")].iter().any(|named| page.contains(named));
+            let is_named = [format!("`{field}`"), format!(".{field}`")]
+                .iter()
+                .any(|named| page.contains(named));
             assert!(is_named, "{name}: {field}");
         }
     }

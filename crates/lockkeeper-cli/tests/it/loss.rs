@@ -13,7 +13,8 @@ const SHORT: [&str; 5] = ["run", "a", "--json", "-t", "3s"];
 #[test]
 fn r6_silence_terminates_the_command_before_the_deadline() {
     let store = Store::new();
-    let mut run = store.start(&sh(&SHORT, "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done"));
+    let mut run =
+        store.start(&sh(&SHORT, "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done"));
     assert_eq!(run.line(), "ready");
     let outage = store.outage();
     let began = Instant::now();
@@ -78,7 +79,12 @@ fn r6_people_learn_of_the_loss() {
     drop(outage);
     assert_eq!(run.finish(), 79);
     let rest = run.rest();
-    assert!(rest.contains("lock \"a\": lost: no renewal was answered in time, and the lease expires in "), "{rest}");
+    assert!(
+        rest.contains(
+            "lock \"a\": lost: no renewal was answered in time, and the lease expires in "
+        ),
+        "{rest}"
+    );
     assert!(!rest.contains("renewals succeed again"), "{rest}");
 }
 

@@ -92,14 +92,18 @@ fn exit_78_is_another_kind_of_lock_than_others_use() {
     let store = Store::new();
     let mut holder = hold(&store, &["a", "--permits", "3"]);
     for args in [&["--shared"][..], &[]] {
-        for command in [&["run", "a"][..], &["run", "a", "-n"], &["acquire", "a", "--handle-file", "h"]] {
+        for command in
+            [&["run", "a"][..], &["run", "a", "-n"], &["acquire", "a", "--handle-file", "h"]]
+        {
             let behind: &[&str] = if command[0] == "run" { &["--", "true"] } else { &[] };
             let output = store.output(&[command, args, behind].concat());
             let printed = stderr(&output);
             assert_eq!(output.status.code(), Some(78), "{command:?} {args:?}: {printed}");
             assert!(
                 printed.contains("lock \"a\"")
-                    && printed.contains("others use it as a semaphore, this is a mutex or read-write lock"),
+                    && printed.contains(
+                        "others use it as a semaphore, this is a mutex or read-write lock"
+                    ),
                 "{printed}"
             );
             assert!(printed.contains("Try: ") && printed.lines().count() == 1, "{printed}");
@@ -121,7 +125,11 @@ fn the_smallest_number_of_permits_of_those_who_hold_counts() {
     let mut small = hold(&store, &["p", "--permits", "2/3"]);
     let mut large = hold(&store, &["p", "--permits", "1/5"]);
     for share in ["1/5", "5", "1/3"] {
-        assert_eq!(tries(&store, &["p", "--permits", share]), 75, "{share}: three of three are taken");
+        assert_eq!(
+            tries(&store, &["p", "--permits", share]),
+            75,
+            "{share}: three of three are taken"
+        );
     }
     let lock = store.inspect("p");
     assert_eq!((&lock["capacity"], &lock["holders"][1]["capacity"]), (&json!(3), &json!(5)));
@@ -149,11 +157,17 @@ fn exit_64_is_a_share_that_nobody_can_have() {
         ("99999999999", "Try: at most 2147483648"),
     ] {
         let permits = format!("--permits={permits}");
-        for command in [&["run", "a", &permits, "--", "true"][..], &["acquire", "a", &permits, "--handle-file", "h"]] {
+        for command in [
+            &["run", "a", &permits, "--", "true"][..],
+            &["acquire", "a", &permits, "--handle-file", "h"],
+        ] {
             let output = store.output(command);
             let printed = stderr(&output);
             assert_eq!(output.status.code(), Some(64), "{printed}");
-            assert!(printed.trim_end().ends_with(remedy) && printed.lines().count() == 1, "{printed}");
+            assert!(
+                printed.trim_end().ends_with(remedy) && printed.lines().count() == 1,
+                "{printed}"
+            );
             assert_eq!(printed.matches("Try: ").count(), 1, "{printed}");
         }
     }
@@ -163,9 +177,10 @@ fn exit_64_is_a_share_that_nobody_can_have() {
 #[test]
 fn exit_64_is_shared_together_with_permits_and_either_of_them_with_elect() {
     let store = Store::new();
-    for command in
-        [&["run", "a", "--shared", "--permits", "2", "--", "true"][..], &["acquire", "a", "-s", "--permits=2"]]
-    {
+    for command in [
+        &["run", "a", "--shared", "--permits", "2", "--", "true"][..],
+        &["acquire", "a", "-s", "--permits=2"],
+    ] {
         let output = store.output(command);
         assert_eq!(output.status.code(), Some(64), "{command:?}");
         assert!(stderr(&output).contains("'--permits <[K/]N>'"), "{}", stderr(&output));
@@ -182,7 +197,10 @@ fn inspect_and_list_show_how_it_is_held_and_wanted() {
     let _waiter = store.queue(&["run", "p", "--permits", "3/3", "--", "true"], "p", 0);
     let lock = store.inspect("p");
     assert_eq!((&lock["mode"], &lock["capacity"]), (&json!("permits"), &json!(3)));
-    assert_eq!((&lock["holders"][0]["permits"], &lock["waiters"][0]["permits"]), (&json!(2), &json!(3)));
+    assert_eq!(
+        (&lock["holders"][0]["permits"], &lock["waiters"][0]["permits"]),
+        (&json!(2), &json!(3))
+    );
     let text = stdout(&store.output(&["inspect", "p"]));
     for part in ["permits     2 of 3 taken", "  2 permits  ", "  3 permits  "] {
         assert!(text.contains(part), "{part}: {text}");
@@ -191,10 +209,17 @@ fn inspect_and_list_show_how_it_is_held_and_wanted() {
     let _writer = store.queue(&["run", "r", "--", "true"], "r", 0);
     let lock = store.inspect("r");
     assert_eq!((&lock["mode"], &lock["capacity"]), (&json!("shared"), &Value::Null));
-    assert_eq!((&lock["holders"][1]["mode"], &lock["holders"][1]["permits"]), (&json!("shared"), &Value::Null));
+    assert_eq!(
+        (&lock["holders"][1]["mode"], &lock["holders"][1]["permits"]),
+        (&json!("shared"), &Value::Null)
+    );
     let text = stdout(&store.output(&["inspect", "r"]));
     assert!(text.contains("mode        shared\n") && !text.contains("permit"), "{text}");
-    assert_eq!((text.matches("  shared  ").count(), text.matches("  exclusive  ").count()), (2, 1), "{text}");
+    assert_eq!(
+        (text.matches("  shared  ").count(), text.matches("  exclusive  ").count()),
+        (2, 1),
+        "{text}"
+    );
     let list = stdout(&store.output(&["list"]));
     let rows: Vec<&str> = list.lines().collect();
     assert!(rows[1].starts_with("p     permits  1        1  "), "{list}");
@@ -228,7 +253,8 @@ fn acquire_renew_and_release_of_shared_locks_and_permits() {
         (&["--permits", "2/3"], "permits", "p2", &["--permits", "3"], 0),
         (&["--permits", "2/3"], "permits", "p2", &["--permits", "2/3"], 75),
     ] {
-        let output = store.output(&[&["acquire", "a", "--json", "--handle-file", "h"], flags].concat());
+        let output =
+            store.output(&[&["acquire", "a", "--json", "--handle-file", "h"], flags].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(printed["mode"], mode);

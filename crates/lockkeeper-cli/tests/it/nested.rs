@@ -21,7 +21,10 @@ fn assert_refused(output: &Output, name: &str) {
 
 #[track_caller]
 fn assert_runs(output: &Output) {
-    assert_eq!((code_of(output.status), stderr(output).as_str(), stdout(output).as_str()), (0, "", "ran\n"));
+    assert_eq!(
+        (code_of(output.status), stderr(output).as_str(), stdout(output).as_str()),
+        (0, "", "ran\n")
+    );
 }
 
 #[test]
@@ -33,7 +36,10 @@ fn a_run_inside_a_run_of_the_same_lock_is_64_at_once() {
     assert_refused(&nested(&store, &["run", "a", "m"], "run -w 5s b m a -- echo ran"), "m");
     assert_refused(&nested(&store, &["run", "m"], "run -w 5s --unfair m -- echo ran"), "m");
     assert_refused(&nested(&store, &["run", "m"], "elect -w 5s m -- echo ran"), "m");
-    assert_refused(&nested(&store, &["elect", "--restart", "never", "m"], "run -w 5s m -- echo ran"), "m");
+    assert_refused(
+        &nested(&store, &["elect", "--restart", "never", "m"], "run -w 5s m -- echo ran"),
+        "m",
+    );
     assert_refused(&nested(&store, &["run", "m"], "acquire -w 5s m --handle-file h"), "m");
 }
 
@@ -84,10 +90,15 @@ fn readers_and_permits_that_fit_are_no_error_and_others_are() {
 #[test]
 fn who_does_not_wait_learns_that_the_lock_is_busy() {
     let store = Store::new();
-    for inner in ["run -n m -- echo ran", "run -w 0 m -- echo ran", "acquire -n m --handle-file h"] {
+    for inner in ["run -n m -- echo ran", "run -w 0 m -- echo ran", "acquire -n m --handle-file h"]
+    {
         let output = nested(&store, &["run", "m"], inner);
         assert_eq!(code_of(output.status), 75, "{inner}: {}", stderr(&output));
-        assert!(stderr(&output).contains("lock \"m\": not acquired; held by "), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains("lock \"m\": not acquired; held by "),
+            "{}",
+            stderr(&output)
+        );
     }
     // Twice in one line is once.
     assert_runs(&nested(&store, &["run", "x"], "run m m -- echo ran"));
@@ -99,7 +110,8 @@ fn what_was_left_behind_by_a_run_that_has_ended_waits_as_others_do() {
     let before = stdout(&store.output(&["run", "m", "--", "printenv", "LOCKKEEPER_SEQUENCERS"]));
     let mut holder = store.hold("m");
     let mut command = store.command(&["run", "m", "-w", "50s", "--", "true"]);
-    let mut waiter = crate::support::Process::start(command.env("LOCKKEEPER_SEQUENCERS", before.trim()));
+    let mut waiter =
+        crate::support::Process::start(command.env("LOCKKEEPER_SEQUENCERS", before.trim()));
     store.inspect_until("m", |lock| crate::support::waiters(lock) == 1);
     assert_eq!(holder.finish(), 0);
     assert_eq!(waiter.finish(), 0);
@@ -115,24 +127,35 @@ fn what_a_run_that_has_ended_has_left_to_the_store_waits_as_others_do() {
     assert_eq!(store.inspect("m")["state"], "kept");
     let mut command = store.command(&["run", "m", "-w", "50s", "--", "echo", "ran"]);
     let output = command.env("LOCKKEEPER_SEQUENCERS", before.trim()).output().unwrap();
-    assert_eq!((code_of(output.status), stdout(&output).as_str()), (0, "ran\n"), "{}", stderr(&output));
+    assert_eq!(
+        (code_of(output.status), stdout(&output).as_str()),
+        (0, "ran\n"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 /// The one between waits for the run around, and the run inside would wait for the one between.
 #[test]
 fn a_wait_behind_somebody_who_waits_for_the_run_around_is_64_at_once() {
     let store = Store::new();
-    for (outer, between, inner) in
-        [(["-s", "m"], ["-w", "40s"], "-s m"), (["--permits", "1/2"], ["--permits", "2/2"], "--permits 1/2 m")]
-    {
+    for (outer, between, inner) in [
+        (["-s", "m"], ["-w", "40s"], "-s m"),
+        (["--permits", "1/2"], ["--permits", "2/2"], "--permits 1/2 m"),
+    ] {
         let script = format!("read -r _; {} run {inner} -- echo ran", binary().display());
         let name = if outer[1] == "m" { &outer[..] } else { &[outer[0], outer[1], "m"] };
         let mut run = store.start(&sh(&[&["run", "--json"], name].concat(), &script));
         run.event("started");
-        let mut waiter = store.queue(&[&["run", "m"], &between[..], &["--", "true"]].concat(), "m", 0);
+        let mut waiter =
+            store.queue(&[&["run", "m"], &between[..], &["--", "true"]].concat(), "m", 0);
         assert_eq!(run.finish(), 64, "{outer:?}: {}", run.rest());
         run.rest();
-        assert!(run.seen.iter().any(|line| line.contains("the outer run holds the lock")), "{:?}", run.seen);
+        assert!(
+            run.seen.iter().any(|line| line.contains("the outer run holds the lock")),
+            "{:?}",
+            run.seen
+        );
         assert_eq!(waiter.finish(), 0);
     }
 }

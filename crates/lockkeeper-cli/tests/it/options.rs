@@ -10,8 +10,10 @@ use crate::support::{Store, sh, stderr};
 #[test]
 fn on_lost_ignore_leaves_the_command_and_its_code_alone() {
     let store = Store::new();
-    let mut run =
-        store.start(&sh(&["run", "a", "--json", "-t", "1s", "--on-lost", "ignore"], "echo ready; cat; exit 4"));
+    let mut run = store.start(&sh(
+        &["run", "a", "--json", "-t", "1s", "--on-lost", "ignore"],
+        "echo ready; cat; exit 4",
+    ));
     assert_eq!(run.line(), "ready");
     let outage = store.outage();
     let lost = run.event("lost");
@@ -27,8 +29,10 @@ fn on_lost_ignore_leaves_the_command_and_its_code_alone() {
 #[test]
 fn on_lost_ignore_leaves_the_command_alone_when_the_lock_is_broken() {
     let store = Store::new();
-    let mut run =
-        store.start(&sh(&["run", "a", "--json", "-t", "6s", "--on-lost", "ignore"], "echo ready; cat; exit 4"));
+    let mut run = store.start(&sh(
+        &["run", "a", "--json", "-t", "6s", "--on-lost", "ignore"],
+        "echo ready; cat; exit 4",
+    ));
     let token = run.event("acquired")["token"].as_str().unwrap().parse().unwrap();
     assert_eq!(run.line(), "ready");
     store.break_lock("a", token, Evict::Now);
@@ -41,7 +45,8 @@ fn on_lost_ignore_leaves_the_command_alone_when_the_lock_is_broken() {
 #[test]
 fn on_lost_ignore_holds_at_the_release_too() {
     let store = Store::new();
-    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "60s", "--on-lost", "ignore"], "cat; exit 4"));
+    let mut run = store
+        .start(&sh(&["run", "a", "--json", "-t", "60s", "--on-lost", "ignore"], "cat; exit 4"));
     let token = run.event("acquired")["token"].as_str().unwrap().parse().unwrap();
     run.event("started");
     store.break_lock("a", token, Evict::Now);
@@ -53,7 +58,8 @@ fn on_lost_ignore_holds_at_the_release_too() {
 fn on_lost_kill_asks_nobody() {
     let store = Store::new();
     let ends_well = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done";
-    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "3s", "--on-lost", "kill"], ends_well));
+    let mut run =
+        store.start(&sh(&["run", "a", "--json", "-t", "3s", "--on-lost", "kill"], ends_well));
     assert_eq!(run.line(), "ready");
     let _outage = store.outage();
     let lost = run.event("lost");
@@ -83,7 +89,9 @@ fn kill_after_is_the_time_that_the_command_has_for_its_end() {
 #[test]
 fn kill_after_is_at_most_a_third_of_the_ttl() {
     let store = Store::new();
-    for (args, limit) in [(&["-k", "11s"][..], "10s"), (&["-t", "3s", "--kill-after", "1001ms"], "1.0s")] {
+    for (args, limit) in
+        [(&["-k", "11s"][..], "10s"), (&["-t", "3s", "--kill-after", "1001ms"], "1.0s")]
+    {
         let output = store.output(&[&["run", "a"], args, &["--", "true"]].concat());
         let printed = stderr(&output);
         assert_eq!(output.status.code(), Some(64), "{printed}");

@@ -33,7 +33,8 @@ fn page(name: &str, left_out: &[&str]) {
     assert_eq!(reasons, left_out, "{name}");
     let stage = Stage::new();
     for section in blocks.chunk_by(|a, b| a.section == b.section) {
-        let going_on: Vec<Console> = section.iter().filter_map(|block| run(&stage, block)).collect();
+        let going_on: Vec<Console> =
+            section.iter().filter_map(|block| run(&stage, block)).collect();
         for console in going_on {
             console.finish();
         }
@@ -73,9 +74,14 @@ fn times_tokens_and_ids_of_a_page_are_examples_and_all_else_is_compared() {
     assert!(same("takes 4.0ms (median)", "takes 888.6µs (median)"));
     assert!(same("ok … in use", "ok  locks 1 in use"));
     assert!(same("…\nfree", "b\na\nfree"));
-    for (page, printed) in
-        [("free", "held"), ("a@b:1", "a@b:2"), ("a …", "b a"), ("… a", "a b"), ("a", "a b"), ("12", "13")]
-    {
+    for (page, printed) in [
+        ("free", "held"),
+        ("a@b:1", "a@b:2"),
+        ("a …", "b a"),
+        ("… a", "a b"),
+        ("a", "a b"),
+        ("12", "13"),
+    ] {
         assert!(!same(page, printed), "{page:?} {printed:?}");
     }
 }
@@ -94,9 +100,11 @@ fn the_lines_of_lockkeeper_are_found_in_other_files() {
 
 #[test]
 fn the_first_lock_of_the_readme_is_as_it_is_printed() {
-    let mut console = blocks("README.md").into_iter().find(|block| block.language == "console").unwrap();
+    let mut console =
+        blocks("README.md").into_iter().find(|block| block.language == "console").unwrap();
     let wait = "until lockkeeper inspect deploy > /dev/null 2>&1; do sleep 0.1; done;";
-    console.code = console.code.replace("me@host:4411", "anna@web1:4710").replace("sleep 1;", wait) + "$ kill $!\n";
+    console.code = console.code.replace("me@host:4411", "anna@web1:4710").replace("sleep 1;", wait)
+        + "$ kill $!\n";
     Console::start(&Stage::new(), &console).finish();
 }
 

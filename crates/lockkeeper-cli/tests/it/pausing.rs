@@ -21,7 +21,9 @@ fn r5_ctrl_z_stops_both_and_fg_continues_both() {
     // One command has the terminal when it is stopped, and one does not.
     for asks in [true, false] {
         let from = if asks { "" } else { "< go" };
-        shell.keys(&format!("lockkeeper run a -- sh -c 'echo ready; read x {from}; echo got $x; exit 4'\n"));
+        shell.keys(&format!(
+            "lockkeeper run a -- sh -c 'echo ready; read x {from}; echo got $x; exit 4'\n"
+        ));
         shell.sees("ready");
         if asks {
             shell.is_given_away();
@@ -97,7 +99,10 @@ fn r5_a_command_that_lost_its_lock_while_stopped_is_killed_and_not_continued() {
     shell.keys("lockkeeper run -t 15s a -- sh -c 'trap \"touch continued\" CONT TERM; echo ready; read x < never'\n");
     shell.sees("ready");
     let run = shell.run();
-    let command = children(run).into_iter().find(|pid| text(format!("/proc/{pid}/cmdline")).starts_with("sh")).unwrap();
+    let command = children(run)
+        .into_iter()
+        .find(|pid| text(format!("/proc/{pid}/cmdline")).starts_with("sh"))
+        .unwrap();
     shell.keys(CTRL_Z);
     shell.sees("Stopped");
     // No process of the job may be left when the next one starts, even if nobody continues the job.
@@ -200,7 +205,11 @@ fn r5_a_command_that_stops_itself_without_a_terminal_keeps_its_lock() {
     let mut command = store.command(&sh(&args, "echo ready; kill -STOP $$; exit 4"));
     // In a session of its own there is no terminal, even if the tests have one.
     let mut shell = Command::new("setsid");
-    shell.arg("--wait").arg(command.get_program()).args(command.get_args()).current_dir(store.path(""));
+    shell
+        .arg("--wait")
+        .arg(command.get_program())
+        .args(command.get_args())
+        .current_dir(store.path(""));
     command = shell;
     let mut run = Process::start(&mut command);
     let child: u32 = run.event("started")["pid"].as_u64().unwrap().try_into().unwrap();

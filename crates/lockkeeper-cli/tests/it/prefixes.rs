@@ -19,7 +19,8 @@ fn json(text: &str) -> Value {
 
 /// A holder of the lock `n` with the prefix, and its token.
 fn hold(store: &Client, flags: &[&str]) -> (Process, String) {
-    let mut holder = store.start(&[flags, &["run", "n", "-t", "12s", "--json", "--", "cat"]].concat());
+    let mut holder =
+        store.start(&[flags, &["run", "n", "-t", "12s", "--json", "--", "cat"]].concat());
     let acquired = holder.event("acquired");
     holder.event("started");
     assert_eq!(acquired["lock"], "n");
@@ -41,10 +42,14 @@ fn what_list_prints_can_be_inspected_and_broken() {
         let listed = json(&stdout(&with(&["list", "--json"])));
         let shown = listed["lock"].as_str().unwrap();
         let inspected = with(&["inspect", shown, "--json"]);
-        assert_eq!((inspected.status.code(), json(&stdout(&inspected))["lock"].as_str()), (Some(0), Some(shown)));
+        assert_eq!(
+            (inspected.status.code(), json(&stdout(&inspected))["lock"].as_str()),
+            (Some(0), Some(shown))
+        );
         let table = stdout(&with(&["list"]));
         assert_eq!(table.lines().nth(1).unwrap().split_whitespace().next(), Some(shown), "{table}");
-        let broken = with(&["break", shown, "--token", &token, "--reason", "stuck", "--yes", "--json"]);
+        let broken =
+            with(&["break", shown, "--token", &token, "--reason", "stuck", "--yes", "--json"]);
         assert_eq!(broken.status.code(), Some(0), "{}", stderr(&broken));
         assert_eq!(json(&stdout(&broken))["lock"], shown);
         assert_eq!(holder.event("lost")["lock"], shown);
@@ -68,11 +73,19 @@ fn what_watch_leader_and_errors_print_can_be_typed() {
         }
         assert_eq!(json(&stdout(&with(&["leader", "n", "--json"])))["lock"], "n");
         let busy = with(&["run", "n", "-n", "--", "true"]);
-        assert!(stderr(&busy).contains("lock \"n\"") && !stderr(&busy).contains("p/n"), "{}", stderr(&busy));
+        assert!(
+            stderr(&busy).contains("lock \"n\"") && !stderr(&busy).contains("p/n"),
+            "{}",
+            stderr(&busy)
+        );
         // The store itself refuses this attempt, and names the lock.
         let refused = with(&["run", "n", "--permits", "1/2", "--", "true"]);
         assert_eq!(refused.status.code(), Some(78));
-        assert!(stderr(&refused).contains("lock \"n\"") && !stderr(&refused).contains("p/n"), "{}", stderr(&refused));
+        assert!(
+            stderr(&refused).contains("lock \"n\"") && !stderr(&refused).contains("p/n"),
+            "{}",
+            stderr(&refused)
+        );
         assert_eq!(holder.finish(), 0);
         assert!(event_names(&holder.rest()).iter().all(|name| name != "lost"));
     }
@@ -86,8 +99,14 @@ fn a_handle_is_shown_by_the_name_that_can_be_typed_here() {
         let lock = |output| json(&stdout(&output))["lock"].clone();
         assert_eq!(lock(with(flags, &["acquire", "n", "--handle-file", "h", "--json"])), "n");
         assert_eq!(lock(with(flags, &["renew", "--handle-file", "h", "--json"])), "n");
-        assert_eq!(lock(with(&["--prefix", ""], &["renew", "--handle-file", "h", "--json"])), "p/n");
-        assert_eq!(lock(with(&["--prefix", "q/"], &["renew", "--handle-file", "h", "--json"])), "p/n");
+        assert_eq!(
+            lock(with(&["--prefix", ""], &["renew", "--handle-file", "h", "--json"])),
+            "p/n"
+        );
+        assert_eq!(
+            lock(with(&["--prefix", "q/"], &["renew", "--handle-file", "h", "--json"])),
+            "p/n"
+        );
         assert_eq!(with(flags, &["inspect", "n"]).status.code(), Some(0));
         assert_eq!(lock(with(flags, &["release", "--handle-file", "h", "--json"])), "n");
         assert_eq!(with(flags, &["inspect", "n"]).status.code(), Some(1));
@@ -112,8 +131,9 @@ fn break_of_a_name_with_the_prefix_in_it_says_that_the_prefix_is_put_before_it()
         assert_eq!(printed, expected);
         for name in ["n", "p/"] {
             let printed = broken(name, "7");
-            let expected =
-                format!("lockkeeper: lock {name:?}: nobody holds it with the token 7. Try: lockkeeper inspect\n");
+            let expected = format!(
+                "lockkeeper: lock {name:?}: nobody holds it with the token 7. Try: lockkeeper inspect\n"
+            );
             assert_eq!(printed, expected);
         }
     }

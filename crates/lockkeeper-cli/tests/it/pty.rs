@@ -26,19 +26,23 @@ pub(crate) struct Shell {
 impl Shell {
     /// A bash with job control, in which `lockkeeper` is the program with this store.
     pub(crate) fn new(store: &Store) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        let master =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let path = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
         let slave = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let program = Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap().to_str().unwrap();
+        let program =
+            Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap().to_str().unwrap();
         let mut command = Command::new("setsid");
         command.env("PATH", format!("{program}:{}", std::env::var("PATH").unwrap()));
         command.args(["--ctty", "bash", "--norc", "--noprofile", "-i"]).current_dir(store.path(""));
         command.env("PS1", "$ ").env("TERM", "dumb").env("LOCKKEEPER_STORE", store.url());
         command.env("LOCKKEEPER_CONFIG", "/dev/null");
         command.stdin(slave()).stdout(slave()).stderr(slave());
-        let shell = command.spawn().unwrap_or_else(|e| panic!("this test needs setsid (util-linux) and bash: {e}"));
+        let shell = command
+            .spawn()
+            .unwrap_or_else(|e| panic!("this test needs setsid (util-linux) and bash: {e}"));
         let keys = File::from(master);
         let mut output = keys.try_clone().unwrap();
         let (sender, screen) = channel();
@@ -70,7 +74,8 @@ impl Shell {
                 return before;
             }
             let more = self.screen.recv_timeout(LIMIT);
-            self.seen += &more.unwrap_or_else(|e| panic!("{text:?} was not seen: {e}; {:?}", self.seen));
+            self.seen +=
+                &more.unwrap_or_else(|e| panic!("{text:?} was not seen: {e}; {:?}", self.seen));
         }
     }
 
@@ -87,10 +92,12 @@ impl Shell {
             let foreground = self.foreground().to_string();
             let is_theirs = |pid: &String| {
                 let stat = text(format!("/proc/{pid}/stat"));
-                stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(2)) == Some(&foreground)
+                stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(2))
+                    == Some(&foreground)
             };
-            let runs =
-                processes().into_iter().filter(|pid| text(format!("/proc/{pid}/cmdline")).starts_with("lockkeeper\0"));
+            let runs = processes()
+                .into_iter()
+                .filter(|pid| text(format!("/proc/{pid}/cmdline")).starts_with("lockkeeper\0"));
             runs.flat_map(|run| children(run.parse().unwrap())).any(|child| is_theirs(&child))
         });
     }
@@ -122,7 +129,8 @@ impl Shell {
         eventually("the run", || {
             let jobs = children(self.shell.id());
             let below = jobs.iter().flat_map(|job| children(job.parse().unwrap()));
-            let is_run = |pid: &String| text(format!("/proc/{pid}/cmdline")).starts_with("lockkeeper\0run");
+            let is_run =
+                |pid: &String| text(format!("/proc/{pid}/cmdline")).starts_with("lockkeeper\0run");
             found = jobs.clone().into_iter().chain(below).find(is_run);
             found.is_some()
         });

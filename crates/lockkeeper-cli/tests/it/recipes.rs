@@ -7,12 +7,15 @@ use rusqlite::Connection;
 use rustix::process::Signal;
 
 use crate::documents::{block, blocks};
-use crate::support::{Process, Store, code_of, event_names, eventually, script, sh, stderr, stdout, text, waiters};
+use crate::support::{
+    Process, Store, code_of, event_names, eventually, script, sh, stderr, stdout, text, waiters,
+};
 
 /// A line as typed into a shell, or into a crontab.
 fn shell(store: &Store, line: &str) -> Command {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper"));
-    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let path =
+        format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("sh");
     command.arg("-c").arg(line).current_dir(store.path("."));
     command.env("PATH", path).env("LOCKKEEPER_STORE", store.url());
@@ -22,7 +25,8 @@ fn shell(store: &Store, line: &str) -> Command {
 /// The same line on several hosts at once.
 fn everywhere(store: &Store, hosts: usize, line: &str) -> Vec<Output> {
     thread::scope(|scope| {
-        let running: Vec<_> = (0..hosts).map(|_| scope.spawn(|| shell(store, line).output().unwrap())).collect();
+        let running: Vec<_> =
+            (0..hosts).map(|_| scope.spawn(|| shell(store, line).output().unwrap())).collect();
         running.into_iter().map(|host| host.join().unwrap()).collect()
     })
 }
@@ -35,7 +39,9 @@ fn recipe_cron_on_five_hosts_makes_one_report() {
     let first = ["run", "-n", "-E", "0", "--min-hold", "10m", "report", "--", "./report.sh"];
     assert_eq!(store.code(&first), 0);
     assert_eq!(text(store.path("reports")), "report\n");
-    for output in everywhere(&store, 4, "lockkeeper run -n -E 0 --min-hold 60s report -- ./report.sh") {
+    for output in
+        everywhere(&store, 4, "lockkeeper run -n -E 0 --min-hold 60s report -- ./report.sh")
+    {
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         // Cron would send such output by mail.
         assert_eq!(stderr(&output), "");
@@ -50,16 +56,22 @@ fn cron(store: &Store) -> Command {
     let line = crontab.lines().find(|line| line.starts_with('*')).unwrap();
     assert!(!line.contains('%'), "cron takes % for the end of the line: {line}");
     let command = line.splitn(6, ' ').last().unwrap().trim_start();
-    let programs = std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap().to_str().unwrap();
+    let programs =
+        std::path::Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap().to_str().unwrap();
     let here = |text: &str| {
         let report = store.path("report.sh").display().to_string();
         text.replace("/usr/local/bin", programs).replace("/opt/report.sh", &report)
     };
     let mut cron = Command::new("/bin/sh");
-    cron.arg("-c").arg(here(command)).current_dir(store.path(".")).stdin(std::process::Stdio::null());
+    cron.arg("-c")
+        .arg(here(command))
+        .current_dir(store.path("."))
+        .stdin(std::process::Stdio::null());
     cron.env_clear().env("HOME", store.path(".")).env("LOGNAME", "root").env("SHELL", "/bin/sh");
     cron.env("PATH", "/usr/bin:/bin");
-    for (name, value) in crontab.lines().filter(|line| line.contains('=')).filter_map(|line| line.split_once('=')) {
+    for (name, value) in
+        crontab.lines().filter(|line| line.contains('=')).filter_map(|line| line.split_once('='))
+    {
         match name {
             "LOCKKEEPER_STORE" => cron.env(name, store.url()),
             _ => cron.env(name, here(value)),
@@ -75,7 +87,10 @@ fn recipe_cron_runs_as_it_is_printed_in_the_environment_of_cron() {
     for _host in 0..2 {
         let output = cron(&store).output().unwrap();
         // Cron would send other output by mail.
-        assert_eq!((output.status.code(), stdout(&output).as_str(), stderr(&output).as_str()), (Some(0), "", ""));
+        assert_eq!(
+            (output.status.code(), stdout(&output).as_str(), stderr(&output).as_str()),
+            (Some(0), "", "")
+        );
         assert_eq!(text(store.path("reports")), "report\n");
         assert_eq!(store.inspect("report")["state"], "kept");
     }
@@ -93,7 +108,8 @@ fn a_conflict_that_is_no_failure_is_reported_to_machines_only() {
         let output = store.output(&["run", wait, "-E", "0", "a", "--", "true"]);
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{wait}");
     }
-    let output = store.output(&["run", "-n", "-E", "0", "--json", "--events", "log", "a", "--", "true"]);
+    let output =
+        store.output(&["run", "-n", "-E", "0", "--json", "--events", "log", "a", "--", "true"]);
     for events in [stderr(&output), text(store.path("log"))] {
         assert_eq!(event_names(&events), ["busy", "exited"]);
     }
@@ -126,7 +142,8 @@ fn recipe_migrations_run_in_one_pod_and_the_rest_find_nothing_to_do() {
     let migrate = "#!/bin/sh\ntest -e migrated && { echo nothing to do; exit 0; }\n\
                    echo migrating; sleep 0.3; touch migrated\n";
     script(&store.path("sqlx"), migrate);
-    let outputs = everywhere(&store, 5, "PATH=.:$PATH; lockkeeper run -w 5m migrations -- sqlx migrate run");
+    let outputs =
+        everywhere(&store, 5, "PATH=.:$PATH; lockkeeper run -w 5m migrations -- sqlx migrate run");
     let mut said: Vec<String> = outputs.iter().map(stdout).collect();
     said.sort_unstable();
     assert_eq!(said, [&["migrating\n"][..], &["nothing to do\n"; 4]].concat());
@@ -138,16 +155,27 @@ fn recipe_migrations_run_in_one_pod_and_the_rest_find_nothing_to_do() {
 #[test]
 fn recipe_one_of_three_replicas_leads() {
     let store = Store::new();
-    script(&store.path("scheduler"), "#!/bin/sh\necho $LOCKKEEPER_FENCING_TOKEN >> leaders\nexec sleep 1000\n");
+    script(
+        &store.path("scheduler"),
+        "#!/bin/sh\necho $LOCKKEEPER_FENCING_TOKEN >> leaders\nexec sleep 1000\n",
+    );
     let line = "exec lockkeeper elect scheduler -- ./scheduler";
-    let mut replicas: Vec<Process> = (0..3).map(|_| Process::start(&mut shell(&store, line))).collect();
+    let mut replicas: Vec<Process> =
+        (0..3).map(|_| Process::start(&mut shell(&store, line))).collect();
     store.inspect_until("scheduler", |lock| waiters(lock) == 2);
-    let leaders = || text(store.path("leaders")).lines().map(|token| token.parse::<u64>().unwrap()).collect::<Vec<_>>();
+    let leaders = || {
+        text(store.path("leaders"))
+            .lines()
+            .map(|token| token.parse::<u64>().unwrap())
+            .collect::<Vec<_>>()
+    };
     for led in 1..=3 {
         eventually("another leader", || leaders().len() == led);
         let name = stdout(&shell(&store, "lockkeeper leader scheduler").output().unwrap());
         // By default the leader shows its owner, which ends with its process id.
-        let location = replicas.iter().position(|replica| name.trim_end().ends_with(&format!(":{}", replica.pid())));
+        let location = replicas
+            .iter()
+            .position(|replica| name.trim_end().ends_with(&format!(":{}", replica.pid())));
         let mut leader = replicas.remove(location.unwrap_or_else(|| panic!("{name}")));
         leader.signal(Signal::KILL);
         leader.wait();
@@ -161,7 +189,9 @@ fn recipe_one_of_three_replicas_leads() {
 fn a_late_write_of_a_stopped_holder_is_refused() {
     let store = Store::new();
     let database = Connection::open_in_memory().unwrap();
-    database.execute_batch("CREATE TABLE cfg (v TEXT, fence BIGINT); INSERT INTO cfg VALUES ('-', 0)").unwrap();
+    database
+        .execute_batch("CREATE TABLE cfg (v TEXT, fence BIGINT); INSERT INTO cfg VALUES ('-', 0)")
+        .unwrap();
     let write = |who: &str| {
         format!(
             "echo \"UPDATE cfg SET v='{who}', fence=$LOCKKEEPER_FENCING_TOKEN WHERE fence<=$LOCKKEEPER_FENCING_TOKEN\"; cat"
@@ -184,8 +214,10 @@ fn a_late_write_of_a_stopped_holder_is_refused() {
 /// A waiter has a token too on this store, and a later one.
 #[test]
 fn the_documented_break_breaks_the_holder_while_another_waits() {
-    let scripts: Vec<String> =
-        blocks("docs/operations.md").into_iter().filter(|code| code.contains("--token \"$token\"")).collect();
+    let scripts: Vec<String> = blocks("docs/operations.md")
+        .into_iter()
+        .filter(|code| code.contains("--token \"$token\""))
+        .collect();
     assert_eq!(scripts.len(), 2, "{scripts:?}");
     for code in scripts {
         // The waiter comes first after the break.

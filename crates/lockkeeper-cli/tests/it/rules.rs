@@ -5,7 +5,9 @@ use std::os::unix::process::ExitStatusExt;
 
 use rustix::process::Signal;
 
-use crate::support::{Process, Store, binary, eventually, is_alive, is_ignored, sh, stderr, stdout, text, waiters};
+use crate::support::{
+    Process, Store, binary, eventually, is_alive, is_ignored, sh, stderr, stdout, text, waiters,
+};
 
 #[test]
 fn r1_stdout_is_the_commands() {
@@ -27,7 +29,8 @@ fn r1_stdin_is_inherited_unread() {
     assert_eq!(stdout(&output), "one\ntwo\n");
     // The next command reads the rest of stdin: `run` does not read ahead.
     let shell = format!("{} run a -S {} -- true; cat", binary().display(), store.url());
-    let output = std::process::Command::new("sh").arg("-c").arg(shell).stdin(stdin()).output().unwrap();
+    let output =
+        std::process::Command::new("sh").arg("-c").arg(shell).stdin(stdin()).output().unwrap();
     assert_eq!(stdout(&output), "one\ntwo\n");
 }
 
@@ -60,7 +63,8 @@ fn r2_a_command_that_cannot_start_takes_no_place_in_line() {
 fn r3_a_signal_while_waiting_leaves_the_queue() {
     let store = Store::new();
     let _holder = store.hold("a");
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2]
+    {
         let mut waiter = store.queue(&["run", "a", "--json", "--", "touch", "started"], "a", 0);
         // The store knows the place of the waiter before the waiter does.
         waiter.event("queued");
@@ -123,7 +127,8 @@ fn r4_a_command_that_is_stopped_hears_what_ends_it() {
     let mut process = store.start(&sh(&["run", "a"], "echo $$; kill -STOP $$; sleep 60"));
     let stat = format!("/proc/{}/stat", process.line());
     eventually("the command is stopped", || {
-        fs::read_to_string(&stat).is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T')))
+        fs::read_to_string(&stat)
+            .is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T')))
     });
     process.signal(Signal::TERM);
     assert_eq!(process.finish(), 128 + 15);
@@ -137,7 +142,8 @@ fn r4_the_exit_code_follows_the_command() {
     assert_eq!(store.code(&sh(&["run", "a"], "exit 79")), 79);
     assert_eq!(store.code(&sh(&["run", "a"], "kill -9 $$")), 137);
     // A signal that the command survives is no reason to end.
-    let mut process = store.start(&sh(&["run", "a"], "trap 'exit 3' TERM; echo ready; while :; do sleep 0.02; done"));
+    let mut process = store
+        .start(&sh(&["run", "a"], "trap 'exit 3' TERM; echo ready; while :; do sleep 0.02; done"));
     process.line();
     process.signal(Signal::TERM);
     assert_eq!(process.finish(), 3);
@@ -237,7 +243,8 @@ fn a_killed_holder_does_not_keep_the_lock_for_ever() {
 #[test]
 fn a_closed_stderr_changes_nothing() {
     let store = Store::new();
-    let shell = format!("{} run a --json -S {} -- sh -c 'exit 3' 2>&-", binary().display(), store.url());
+    let shell =
+        format!("{} run a --json -S {} -- sh -c 'exit 3' 2>&-", binary().display(), store.url());
     let output = std::process::Command::new("sh").arg("-c").arg(shell).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     assert_eq!(text(store.path("none")), "");

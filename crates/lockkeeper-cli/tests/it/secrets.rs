@@ -50,7 +50,8 @@ fn no_command_shows_a_secret() {
                 let with_file = output(store.command(&args).env(name, value));
                 assert_ne!(with_file.status.code(), Some(78), "{args:?}: {}", stderr(&with_file));
                 // A store that this version does not have.
-                let without = output(program().args(["-S", "mysql://me@h:1"]).args(&args).env(name, value));
+                let without =
+                    output(program().args(["-S", "mysql://me@h:1"]).args(&args).env(name, value));
                 let expected = match command {
                     ["doctor"] => 1,
                     [.., "no-such-command"] => 127,
@@ -81,20 +82,27 @@ fn an_error_shows_stars_where_the_secret_was() {
         list(url);
     }
     let printed = list("mysql://me:hunter2@h");
-    assert!(printed.contains("mysql://me:***@h: this version of lockkeeper does not have"), "{printed}");
+    assert!(
+        printed.contains("mysql://me:***@h: this version of lockkeeper does not have"),
+        "{printed}"
+    );
 }
 
 #[test]
 fn a_secret_on_the_command_line_is_refused_without_being_shown() {
-    for url in ["mysql://me:hunter2@h", "mysql://:hunter2@h", "mysql://h?sentinel-password=hunter2"] {
+    for url in ["mysql://me:hunter2@h", "mysql://:hunter2@h", "mysql://h?sentinel-password=hunter2"]
+    {
         for args in [["-S", url, "list"], ["list", "--store", url]] {
             let failed = output(program().args(args));
             assert_eq!(failed.status.code(), Some(64), "{args:?}");
             assert!(stderr(&failed).contains("LOCKKEEPER_PASSWORD_FILE"), "{}", stderr(&failed));
         }
     }
-    for args in [["mysql://me:hunter2@h", "list"], ["list", "mysql://me:hunter2@h/%zz"], ["--password=hunter2", "list"]]
-    {
+    for args in [
+        ["mysql://me:hunter2@h", "list"],
+        ["list", "mysql://me:hunter2@h/%zz"],
+        ["--password=hunter2", "list"],
+    ] {
         output(program().args(args));
     }
 }
@@ -105,7 +113,10 @@ fn a_secret_in_two_places_is_refused() {
     let file = secret_file(&store);
     let failed = output(store.command(&["list"]).env(VARIABLE, SECRET).env(OF_FILE, &file));
     assert_eq!(failed.status.code(), Some(78));
-    assert_eq!(stderr(&failed), format!("lockkeeper: {VARIABLE} and {OF_FILE} are both set. Try: one of them\n"));
+    assert_eq!(
+        stderr(&failed),
+        format!("lockkeeper: {VARIABLE} and {OF_FILE} are both set. Try: one of them\n")
+    );
 }
 
 #[test]
@@ -116,7 +127,10 @@ fn a_variable_for_a_secret_that_is_empty_is_refused() {
         let printed = stderr(&failed);
         assert_eq!(failed.status.code(), Some(78), "{printed}");
         let expected = format!("lockkeeper: {name} is empty, as where a secret is missing. Try: ");
-        assert!(printed.starts_with(&expected) && printed.ends_with(&format!(", or unset {name}\n")), "{printed}");
+        assert!(
+            printed.starts_with(&expected) && printed.ends_with(&format!(", or unset {name}\n")),
+            "{printed}"
+        );
     }
 }
 
@@ -135,16 +149,23 @@ fn a_file_with_a_secret_that_every_user_can_read_is_warned_about() {
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
         let mut command = if of_config { program() } else { store.command(&[]) };
         command.args(args).args(["run", "a", "--", "true"]);
-        let listed =
-            output(if of_config { command.env("LOCKKEEPER_CONFIG", config) } else { command.env(OF_FILE, &file) });
+        let listed = output(if of_config {
+            command.env("LOCKKEEPER_CONFIG", config)
+        } else {
+            command.env(OF_FILE, &file)
+        });
         assert_eq!(listed.status.code(), Some(0), "{}", stderr(&listed));
         stderr(&listed)
     };
     for (of_config, what) in [(false, OF_FILE), (true, "password_file")] {
         let printed = with(0o644, &[], of_config);
-        let expected = format!("{what}: {file} can be read by every user of this machine. Try: chmod 600 {file}\n");
+        let expected = format!(
+            "{what}: {file} can be read by every user of this machine. Try: chmod 600 {file}\n"
+        );
         assert!(
-            printed.starts_with("lockkeeper: ") && printed.ends_with(&expected) && printed.lines().count() == 1,
+            printed.starts_with("lockkeeper: ")
+                && printed.ends_with(&expected)
+                && printed.lines().count() == 1,
             "{printed}"
         );
         assert_eq!(with(0o644, &["-q"], of_config), "");
@@ -165,7 +186,10 @@ fn a_file_that_cannot_be_read_is_named_with_its_variable() {
     let failed = output(store.command(&["list"]).env(OF_FILE, "/nowhere/secret"));
     assert_eq!(failed.status.code(), Some(78));
     let printed = stderr(&failed);
-    assert!(printed.starts_with(&format!("lockkeeper: {OF_FILE}: /nowhere/secret cannot be read: ")), "{printed}");
+    assert!(
+        printed.starts_with(&format!("lockkeeper: {OF_FILE}: /nowhere/secret cannot be read: ")),
+        "{printed}"
+    );
     assert!(printed.lines().count() == 1 && printed.contains("Try: "), "{printed}");
 }
 
@@ -175,9 +199,14 @@ fn the_configuration_may_name_a_file_or_keep_the_secret_to_itself() {
     secret_file(&store);
     let path = store.path("config.toml");
     let list = |text: &str, mode: u32| {
-        fs::write(&path, format!("[stores]\nprod = {{ {text} }}\nhere = {{ url = \"{}\" }}\n", store.url())).unwrap();
+        fs::write(
+            &path,
+            format!("[stores]\nprod = {{ {text} }}\nhere = {{ url = \"{}\" }}\n", store.url()),
+        )
+        .unwrap();
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
-        let failed = output(program().args(["-S", "prod", "-vv", "list"]).env("LOCKKEEPER_CONFIG", &path));
+        let failed =
+            output(program().args(["-S", "prod", "-vv", "list"]).env("LOCKKEEPER_CONFIG", &path));
         assert_eq!(failed.status.code(), Some(78));
         stderr(&failed)
     };
@@ -190,13 +219,18 @@ fn the_configuration_may_name_a_file_or_keep_the_secret_to_itself() {
         let printed = list(text, mode);
         assert!(printed.contains(not_there), "{printed}");
     }
-    for text in ["url = \"mysql://me@h\", password = \"hunter2\"", "url = \"mysql://me:hunter2@h\""] {
+    for text in ["url = \"mysql://me@h\", password = \"hunter2\"", "url = \"mysql://me:hunter2@h\""]
+    {
         let printed = list(text, 0o644);
         assert!(printed.contains("others can read it. Try: chmod 600 "), "{printed}");
     }
     let printed = list("url = \"mysql://me@h\", password_file = \"missing\"", 0o644);
     let missing = store.path("missing");
-    let expected = format!("lockkeeper: {}:2: password_file: {} cannot be read: ", path.display(), missing.display());
+    let expected = format!(
+        "lockkeeper: {}:2: password_file: {} cannot be read: ",
+        path.display(),
+        missing.display()
+    );
     assert!(printed.starts_with(&expected), "{printed}");
     let printed = list("url = \"mysql://me@h\", password = [\"hunter2\"]", 0o600);
     assert!(printed.contains(":2: password is not a text"), "{printed}");
@@ -205,7 +239,11 @@ fn the_configuration_may_name_a_file_or_keep_the_secret_to_itself() {
 fn environment(command: &mut Command) -> BTreeMap<String, String> {
     let done = command.output().unwrap();
     assert_eq!(done.status.code(), Some(0));
-    stdout(&done).lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect()
+    stdout(&done)
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(k, v)| (k.into(), v.into()))
+        .collect()
 }
 
 #[test]
@@ -234,14 +272,21 @@ fn pass_credentials_or_they_do_not_reach_the_command() {
 fn a_token_of_another_program_is_no_secret_of_ours() {
     let store = Store::new();
     let manual = stdout(&program().arg("man").output().unwrap());
-    assert!(manual.contains("LOCKKEEPER_PASSWORD") && !manual.to_lowercase().contains("api_token"), "{manual}");
+    assert!(
+        manual.contains("LOCKKEEPER_PASSWORD") && !manual.to_lowercase().contains("api_token"),
+        "{manual}"
+    );
     let mut command = store.command(&["run", "a", "--", "env"]);
     command.env("LOCKKEEPER_API_TOKEN", "x").env("LOCKKEEPER_API_TOKEN_FILE", "/nowhere/token");
     assert_eq!(environment(&mut command)["LOCKKEEPER_API_TOKEN"], "x");
     let config = store.path("token.toml");
-    fs::write(&config, format!("stores.a = {{ url = \"{}\", api_token = \"x\" }}\n", store.url())).unwrap();
+    fs::write(&config, format!("stores.a = {{ url = \"{}\", api_token = \"x\" }}\n", store.url()))
+        .unwrap();
     let failed = output(program().args(["-S", "a", "list"]).env("LOCKKEEPER_CONFIG", &config));
-    assert!(failed.status.code() == Some(78) && stderr(&failed).contains("unknown key \"api_token\""), "{failed:?}");
+    assert!(
+        failed.status.code() == Some(78) && stderr(&failed).contains("unknown key \"api_token\""),
+        "{failed:?}"
+    );
 }
 
 #[test]
@@ -253,7 +298,8 @@ fn a_run_inside_a_run_has_the_same_store_and_never_falls_back_to_another() {
     let mut command = program();
     command.args(["-S", "file:./locks.db", "--prefix", "p/", "run", "a", "--", "sh", "-c", inner]);
     command.current_dir(store.path("")).env("LOCKKEEPER_STORE", "mysql://:hunter2@h");
-    let nested = output(command.env("PATH", format!("{folder}:/usr/bin:/bin")).env("HOME", store.path("")));
+    let nested =
+        output(command.env("PATH", format!("{folder}:/usr/bin:/bin")).env("HOME", store.path("")));
     assert_eq!(stdout(&nested), "valid\n", "{}", stderr(&nested));
     assert_eq!(nested.status.code(), Some(75), "{}", stderr(&nested));
 }

@@ -14,7 +14,10 @@ use crate::support::{Store, binary, events, sh, stderr, stdout, text, waiters};
 /// Names and locks of the events, as `acquired b`.
 fn printed(text: &str) -> Vec<String> {
     let word = |event: &Value, key: &str| event[key].as_str().unwrap().to_owned();
-    events(text).iter().map(|event| format!("{} {}", word(event, "event"), word(event, "lock"))).collect()
+    events(text)
+        .iter()
+        .map(|event| format!("{} {}", word(event, "event"), word(event, "lock")))
+        .collect()
 }
 
 #[test]
@@ -25,7 +28,11 @@ fn exit_64_is_more_names_than_a_variable_of_the_command_can_hold() {
     let _holder = store.hold(names[0]);
     let output = store.output(&[&["run"], &names[..], &["--", "true"]].concat());
     assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
-    assert!(stderr(&output).contains("600 NAMEs") && stderr(&output).contains("Try: fewer"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("600 NAMEs") && stderr(&output).contains("Try: fewer"),
+        "{}",
+        stderr(&output)
+    );
     // As many as fit are no error.
     assert_eq!(store.code(&[&["run"], &names[1..400], &["--", "true"]].concat()), 0);
 }
@@ -37,15 +44,24 @@ fn exit_126_is_a_command_that_does_not_fit_with_its_names_and_is_reported_before
     let _holder = store.hold(&names[0]);
     let run = |count: usize, before: &str| {
         let names = names[260 - count..].join(" ");
-        let shell = format!("{before}; exec {} -S {} run -n {names} -- true", binary().display(), store.url());
-        Command::new("sh").args(["-c", &shell]).env("LOCKKEEPER_CONFIG", "/dev/null").output().unwrap()
+        let shell = format!(
+            "{before}; exec {} -S {} run -n {names} -- true",
+            binary().display(),
+            store.url()
+        );
+        Command::new("sh")
+            .args(["-c", &shell])
+            .env("LOCKKEEPER_CONFIG", "/dev/null")
+            .output()
+            .unwrap()
     };
     // The run would wait for the first of them.
     let output = run(260, "ulimit -s 512");
     assert_eq!(output.status.code(), Some(126), "{}", stderr(&output));
     let printed = stderr(&output);
     assert!(
-        printed.contains("260 NAMEs included, and the limit is 131072.") && printed.contains("ulimit -s"),
+        printed.contains("260 NAMEs included, and the limit is 131072.")
+            && printed.contains("ulimit -s"),
         "{printed}"
     );
     assert_eq!(run(259, ":").status.code(), Some(0));
@@ -57,14 +73,28 @@ fn run_of_several_names_holds_all_and_tells_in_the_order_typed() {
     let output = store.output(&["run", "--json", "b", "c", "a", "--", "env"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let all = stderr(&output);
-    let expected = ["acquired b", "acquired c", "acquired a", "started b", "released b", "released c", "released a"];
+    let expected = [
+        "acquired b",
+        "acquired c",
+        "acquired a",
+        "started b",
+        "released b",
+        "released c",
+        "released a",
+    ];
     assert_eq!(printed(&all)[..7], expected);
     assert_eq!(printed(&all)[7..], ["exited b"]);
-    let sequencers: Vec<String> =
-        events(&all)[..3].iter().map(|event| event["sequencer"].as_str().unwrap().to_owned()).collect();
+    let sequencers: Vec<String> = events(&all)[..3]
+        .iter()
+        .map(|event| event["sequencer"].as_str().unwrap().to_owned())
+        .collect();
     // A value of several lines takes several lines.
     let env = stdout(&output);
-    assert!(env.contains("\nLOCKKEEPER_LOCKS=b\nc\na\n") || env.starts_with("LOCKKEEPER_LOCKS=b\nc\na\n"), "{env}");
+    assert!(
+        env.contains("\nLOCKKEEPER_LOCKS=b\nc\na\n")
+            || env.starts_with("LOCKKEEPER_LOCKS=b\nc\na\n"),
+        "{env}"
+    );
     assert!(env.contains(&format!("LOCKKEEPER_SEQUENCERS={}\n", sequencers.join("\n"))), "{env}");
     assert!(env.contains("LOCKKEEPER_LOCK=b\n"), "{env}");
     assert!(env.contains(&format!("LOCKKEEPER_SEQUENCER={}\n", sequencers[0])), "{env}");
@@ -89,7 +119,17 @@ fn all_are_held_while_the_command_runs() {
 #[test]
 fn a_name_that_is_typed_twice_counts_once() {
     let store = Store::new();
-    let output = store.output(&["run", "--json", "b", "a", "b", "--", "sh", "-c", "echo \"$LOCKKEEPER_LOCKS\""]);
+    let output = store.output(&[
+        "run",
+        "--json",
+        "b",
+        "a",
+        "b",
+        "--",
+        "sh",
+        "-c",
+        "echo \"$LOCKKEEPER_LOCKS\"",
+    ]);
     assert_eq!(stdout(&output), "b\na\n");
     assert_eq!(printed(&stderr(&output))[..3], ["acquired b", "acquired a", "started b"]);
 }
@@ -99,7 +139,8 @@ fn none_is_kept_when_one_is_busy() {
     let store = Store::new();
     let _holder = store.hold("b");
     for wait in ["0", "300ms"] {
-        let output = store.output(&["run", "--json", "-w", wait, "c", "b", "a", "--", "touch", "started"]);
+        let output =
+            store.output(&["run", "--json", "-w", wait, "c", "b", "a", "--", "touch", "started"]);
         assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
         let all = stderr(&output);
         let busy = events(&all).into_iter().find(|event| event["event"] == "busy").unwrap();
@@ -194,7 +235,8 @@ fn the_order_in_which_they_are_typed_locks_nobody_up() {
             let store = &store;
             scope.spawn(move || {
                 for _ in 0..EACH {
-                    let output = store.output(&sh(&[&["run", "-w", "50s"], &names[..]].concat(), increment));
+                    let output =
+                        store.output(&sh(&[&["run", "-w", "50s"], &names[..]].concat(), increment));
                     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
                 }
             });

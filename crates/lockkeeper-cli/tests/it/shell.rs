@@ -37,9 +37,9 @@ fn completions_are_there_for_every_shell() {
 #[test]
 fn bash_understands_its_completions_and_completes() {
     let script = printed(&["completions", "bash"]);
-    let ask =
-        "COMP_WORDS=(lockkeeper ins); COMP_CWORD=1; _lockkeeper lockkeeper ins lockkeeper; echo \"${COMPREPLY[*]}\"";
-    let answer = fed(&["bash", "--norc", "-u", "-s"], &format!("set +u\n{script}\n{ask}\n")).unwrap();
+    let ask = "COMP_WORDS=(lockkeeper ins); COMP_CWORD=1; _lockkeeper lockkeeper ins lockkeeper; echo \"${COMPREPLY[*]}\"";
+    let answer =
+        fed(&["bash", "--norc", "-u", "-s"], &format!("set +u\n{script}\n{ask}\n")).unwrap();
     assert_eq!(stdout(&answer).trim(), "inspect", "{}", stderr(&answer));
     let checked = fed(&["bash", "-n", "-s"], &script).unwrap();
     assert!(checked.status.success() && checked.stderr.is_empty(), "{}", stderr(&checked));
@@ -49,15 +49,28 @@ fn bash_understands_its_completions_and_completes() {
 fn man_has_its_sections_and_renders() {
     let page = printed(&["man"]);
     let sections: Vec<_> = page.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
-    let expected =
-        ["NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "\"EXIT STATUS\"", "ENVIRONMENT", "FILES", "EXAMPLES"];
-    let positions: Vec<_> = expected.iter().map(|name| sections.iter().position(|section| section == name)).collect();
+    let expected = [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "COMMANDS",
+        "\"EXIT STATUS\"",
+        "ENVIRONMENT",
+        "FILES",
+        "EXAMPLES",
+    ];
+    let positions: Vec<_> =
+        expected.iter().map(|name| sections.iter().position(|section| section == name)).collect();
     assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{sections:?}");
     assert!(page.lines().any(|line| line.starts_with(".TH LOCKKEEPER 1")), "{page}");
     assert!(page.contains("LOCKKEEPER_REQUIRE_STORE"));
     // If a formatter is installed, it accepts the page without a warning.
     if let Some(formatted) = fed(&["groff", "-man", "-Tutf8", "-ww", "-rLL=100n"], &page) {
-        assert!(formatted.status.success() && formatted.stderr.is_empty(), "{}", stderr(&formatted));
+        assert!(
+            formatted.status.success() && formatted.stderr.is_empty(),
+            "{}",
+            stderr(&formatted)
+        );
         assert!(stdout(&formatted).contains("LOCKKEEPER_PASSWORD_FILE"), "{}", stdout(&formatted));
     }
 }

@@ -7,11 +7,13 @@ use rustix::process::Signal;
 
 use crate::support::{Process, Store, catches, reaped, sh};
 
-const ENDING: [Signal; 6] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+const ENDING: [Signal; 6] =
+    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
 /// A run that cannot reach its store yet.
 fn connecting(store: &Store) -> Process {
-    let run = store.start(&["run", "a", "--json", "--connect-timeout", "5m", "--", "touch", "started"]);
+    let run =
+        store.start(&["run", "a", "--json", "--connect-timeout", "5m", "--", "touch", "started"]);
     catches(&run.pid().to_string(), Signal::WINCH);
     run
 }
@@ -97,7 +99,8 @@ fn r4_a_signal_during_the_release_changes_no_code() {
         run.signal(signal);
         assert_eq!(run.wait().code(), Some(4), "{signal:?}");
         let rest = run.rest();
-        let reason = format!("the release is not confirmed (interrupted by signal {})", signal.as_raw());
+        let reason =
+            format!("the release is not confirmed (interrupted by signal {})", signal.as_raw());
         assert!(rest.contains(&reason), "{signal:?}: {rest}");
         drop(outage);
         store.inspect_until("a", |lock| lock["state"] == "free");

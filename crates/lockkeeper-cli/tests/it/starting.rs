@@ -14,13 +14,17 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
-use crate::support::{Process, Store, binary, children, eventually, is_alive, sh, signal, stderr, stdout, text};
+use crate::support::{
+    Process, Store, binary, children, eventually, is_alive, sh, signal, stderr, stdout, text,
+};
 
 /// The guard process of a run, under any name; not `other`.
 fn guard_but(run: &Process, other: &str) -> String {
     let mut found = None;
     eventually("the guard", || {
-        let is_guard = |pid: &String| pid != other && text(format!("/proc/{pid}/cmdline")).contains("__guard\0");
+        let is_guard = |pid: &String| {
+            pid != other && text(format!("/proc/{pid}/cmdline")).contains("__guard\0")
+        };
         found = children(run.pid()).into_iter().find(is_guard);
         found.is_some()
     });
@@ -39,7 +43,8 @@ fn next_finds_nobody(store: &Store, mut run: Process, pids: &str) {
     run.wait();
     assert_eq!(next.finish(), 0);
     let lines = next.lines();
-    let left: Vec<_> = lines.iter().filter(|line| line.contains(") ") && !line.contains(") Z")).collect();
+    let left: Vec<_> =
+        lines.iter().filter(|line| line.contains(") ") && !line.contains(") Z")).collect();
     assert!(left.is_empty() && lines.last().unwrap() == "done", "{lines:#?}");
 }
 
@@ -66,7 +71,8 @@ fn r8_a_guard_that_is_killed_is_replaced_by_another_one() {
 #[test]
 fn r8_a_guard_that_stands_in_knows_the_group_that_the_command_was_started_in() {
     let store = Store::new();
-    let script = "(sleep 1000 >/dev/null 2>&1 & echo $!); exec setsid sh -c 'echo out; exec sleep 1000'";
+    let script =
+        "(sleep 1000 >/dev/null 2>&1 & echo $!); exec setsid sh -c 'echo out; exec sleep 1000'";
     let mut run = store.start(&sh(&["run", "a", "--json", "-t", "3m"], script));
     run.event("started");
     let left = run.line();
@@ -84,7 +90,8 @@ fn r8_a_guard_that_stands_in_knows_the_group_that_the_command_was_started_in() {
 #[test]
 fn r8_a_new_guard_hears_of_renewals_too() {
     let store = Store::new();
-    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "15s", "-k", "500ms"], "echo ready; cat; exit 4"));
+    let mut run = store
+        .start(&sh(&["run", "a", "--json", "-t", "15s", "-k", "500ms"], "echo ready; cat; exit 4"));
     assert_eq!(run.line(), "ready");
     let guard = guard_but(&run, "");
     kill(&guard);
@@ -99,7 +106,8 @@ fn r8_a_new_guard_hears_of_renewals_too() {
 /// One is left: too few for a guard.
 fn leave_too_few_descriptors(run: &Process) {
     let fds = fs::read_dir(format!("/proc/{}/fd", run.pid())).unwrap();
-    let fds: Vec<u64> = fds.map(|fd| fd.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+    let fds: Vec<u64> =
+        fds.map(|fd| fd.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
     let free = (0..).find(|fd| !fds.contains(fd)).unwrap();
     let limit = Rlimit { current: Some(free + 1), maximum: Some(4096) };
     prlimit(Pid::from_raw(run.pid().cast_signed()), Resource::Nofile, limit).unwrap();
@@ -109,7 +117,8 @@ fn leave_too_few_descriptors(run: &Process) {
 #[test]
 fn r8_a_guard_that_ends_while_it_is_to_look_is_missed_too() {
     let store = Store::new();
-    let mut run = store.start(&sh(&["run", "a", "--json"], "trap '' HUP; echo $$; while :; do sleep 0.02; done"));
+    let mut run = store
+        .start(&sh(&["run", "a", "--json"], "trap '' HUP; echo $$; while :; do sleep 0.02; done"));
     let pid = run.line();
     let guard = guard_but(&run, "");
     leave_too_few_descriptors(&run);
@@ -120,7 +129,10 @@ fn r8_a_guard_that_ends_while_it_is_to_look_is_missed_too() {
     kill(&guard);
     assert_eq!(run.finish(), 71);
     let rest = run.rest();
-    assert!(rest.contains("no guard process, so the command was ended: Too many open files"), "{rest}");
+    assert!(
+        rest.contains("no guard process, so the command was ended: Too many open files"),
+        "{rest}"
+    );
     assert!(!is_alive(&pid));
 }
 
@@ -134,7 +146,10 @@ fn r8_a_run_that_can_have_no_other_guard_ends_its_command_and_says_so() {
     kill(&guard);
     assert_eq!(run.finish(), 71);
     let rest = run.rest();
-    assert!(rest.contains("no guard process, so the command was ended: Too many open files"), "{rest}");
+    assert!(
+        rest.contains("no guard process, so the command was ended: Too many open files"),
+        "{rest}"
+    );
     assert!(!is_alive(&pid));
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 0);
 }
@@ -152,7 +167,10 @@ fn r8_a_run_that_is_stopped_before_the_start_for_longer_than_its_lease_starts_no
         let code = run.finish();
         // The command was faster than the test, or did not run at all.
         let (ran, next) = (time("ran"), time("next").unwrap());
-        assert!(ran.is_none_or(|ran| ran < next), "the command ran at {ran:?}, the next one at {next}");
+        assert!(
+            ran.is_none_or(|ran| ran < next),
+            "the command ran at {ran:?}, the next one at {next}"
+        );
         assert!(ran.is_some() || code == 79, "{code}: {}", run.rest());
         let _ = fs::remove_file(store.path("ran"));
     }
@@ -163,11 +181,19 @@ fn r4_the_command_starts_with_the_signals_that_run_was_given() {
     let store = Store::new();
     let list = "grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status";
     for given in ["", "trap '' HUP USR1; "] {
-        let shell = format!("{given}{list}; exec {} -S {} run a -- {list}", binary().display(), store.url());
+        let shell = format!(
+            "{given}{list}; exec {} -S {} run a -- {list}",
+            binary().display(),
+            store.url()
+        );
         // With a PATH the standard library forks; a spawned process would ignore signals that
         // nobody ignored.
         let mut command = Command::new("sh");
-        let output = command.args(["-c", &shell]).env("PATH", std::env::var("PATH").unwrap()).output().unwrap();
+        let output = command
+            .args(["-c", &shell])
+            .env("PATH", std::env::var("PATH").unwrap())
+            .output()
+            .unwrap();
         let lines: Vec<_> = stdout(&output).lines().map(str::to_owned).collect();
         assert_eq!(lines[..3], lines[3..], "{given}");
         assert!(lines[1].starts_with("SigIgn:\t00000000"), "{lines:?}");
@@ -177,13 +203,23 @@ fn r4_the_command_starts_with_the_signals_that_run_was_given() {
 #[test]
 fn a_session_of_its_own_keeps_the_lock() {
     let store = Store::new();
-    let mut run = store.start(&["run", "a", "--json", "--", "setsid", "sh", "-c", "echo $$; read x; exit 3"]);
+    let mut run =
+        store.start(&["run", "a", "--json", "--", "setsid", "sh", "-c", "echo $$; read x; exit 3"]);
     let pid = run.event("started")["pid"].to_string();
     assert_eq!(run.line(), pid);
     assert_eq!(store.code(&["run", "a", "-n", "--", "true"]), 75);
     assert_eq!(run.finish(), 3);
     // The command is ended with its lock like any other command.
-    let mut run = store.start(&["run", "a", "--json", "--", "setsid", "sh", "-c", "sleep 1000 & echo $$ $!; wait"]);
+    let mut run = store.start(&[
+        "run",
+        "a",
+        "--json",
+        "--",
+        "setsid",
+        "sh",
+        "-c",
+        "sleep 1000 & echo $$ $!; wait",
+    ]);
     run.event("started");
     let pids = run.line();
     next_finds_nobody(&store, run, &pids);
@@ -196,7 +232,16 @@ fn guard_alone(orders: &[(u8, u64)]) -> (Child, UnixStream) {
         line.write_all(&[&[*kind][..], &number.to_le_bytes()].concat()).unwrap();
     }
     let mut guard = Command::new(binary());
-    (guard.arg("__guard").env_clear().stdin(OwnedFd::from(far)).process_group(0).spawn().unwrap(), line)
+    (
+        guard
+            .arg("__guard")
+            .env_clear()
+            .stdin(OwnedFd::from(far))
+            .process_group(0)
+            .spawn()
+            .unwrap(),
+        line,
+    )
 }
 
 #[test]
@@ -222,7 +267,8 @@ fn r8_a_guard_that_knows_no_command_goes_with_its_run() {
 fn loader() -> PathBuf {
     let maps = text("/proc/self/maps");
     let paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
-    let is_loader = |path: &&str| path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-"));
+    let is_loader =
+        |path: &&str| path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-"));
     paths.clone().find(is_loader).unwrap_or_else(|| panic!("no loader in {maps}")).into()
 }
 
@@ -241,7 +287,10 @@ fn is_guarded(store: &Store, command: &mut Command) {
 fn r8_a_program_that_is_started_by_its_loader_has_a_guard() {
     let store = Store::new();
     is_guarded(&store, Command::new(loader()).arg(binary()));
-    is_guarded(&store, Command::new(loader()).args(["--argv0", "lk", "--library-path", "/nowhere"]).arg(binary()));
+    is_guarded(
+        &store,
+        Command::new(loader()).args(["--argv0", "lk", "--library-path", "/nowhere"]).arg(binary()),
+    );
 }
 
 #[test]
@@ -250,17 +299,23 @@ fn r8_a_program_that_finds_its_libraries_by_a_variable_has_a_guard() {
     // The same program with a renamed library, which only the variable finds.
     let mut program = fs::read(binary()).unwrap();
     let (name, other) = (b"libgcc_s.so.1\0", b"libgcc_x.so.1\0");
-    let at = program.windows(name.len()).position(|bytes| bytes == name).expect("a program with libgcc");
+    let at =
+        program.windows(name.len()).position(|bytes| bytes == name).expect("a program with libgcc");
     program[at..at + name.len()].copy_from_slice(other);
     let maps = text("/proc/self/maps");
-    let library = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| path.contains("libgcc_s"));
+    let library = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .find(|path| path.contains("libgcc_s"));
     fs::copy(library.unwrap(), store.path("libgcc_x.so.1")).unwrap();
     fs::write(store.path("program"), program).unwrap();
     // Another process copies the file: a file that is open for writing cannot be executed.
-    let copied = Command::new("cp").arg(store.path("program")).arg(store.path("copy")).status().unwrap();
+    let copied =
+        Command::new("cp").arg(store.path("program")).arg(store.path("copy")).status().unwrap();
     assert!(copied.success());
     fs::set_permissions(store.path("copy"), fs::Permissions::from_mode(0o755)).unwrap();
-    let alone = Command::new(store.path("copy")).arg("--version").stdin(Stdio::null()).output().unwrap();
+    let alone =
+        Command::new(store.path("copy")).arg("--version").stdin(Stdio::null()).output().unwrap();
     assert!(stderr(&alone).contains("libgcc_x"), "{alone:?}");
     is_guarded(&store, Command::new(store.path("copy")).env("LD_LIBRARY_PATH", store.path("")));
 }

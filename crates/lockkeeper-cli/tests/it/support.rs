@@ -60,7 +60,8 @@ impl Store {
             // executed.
             let copied = Command::new("cp").arg(binary()).arg(&copy).status().unwrap();
             assert!(copied.success());
-            std::fs::set_permissions(self.path(""), std::fs::Permissions::from_mode(0o755)).unwrap();
+            std::fs::set_permissions(self.path(""), std::fs::Permissions::from_mode(0o755))
+                .unwrap();
         }
         let mut command = Command::new(copy);
         command

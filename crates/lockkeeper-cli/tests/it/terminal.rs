@@ -81,7 +81,9 @@ fn r12_ctrl_c_is_the_end_of_elect_too() {
     let mut shell = Shell::new(&store);
     for command in ["exec sleep 1000", "read x"] {
         for (key, code) in [(CTRL_C, 130), (CTRL_BACKSLASH, 131)] {
-            shell.keys(&format!("lockkeeper elect a -- sh -c 'ulimit -c 0; echo ready; {command}'\n"));
+            shell.keys(&format!(
+                "lockkeeper elect a -- sh -c 'ulimit -c 0; echo ready; {command}'\n"
+            ));
             shell.sees("ready");
             if command == "read x" {
                 shell.is_given_away();
@@ -121,7 +123,9 @@ fn r12_a_run_in_the_background_takes_no_terminal_from_another_user() {
     let is_root = rustix::process::geteuid().is_root();
     let user = if is_root { "setpriv --reuid 65534 --clear-groups " } else { "" };
     if !is_root {
-        eprintln!("left out: r12_a_run_in_the_background_takes_no_terminal: only root can play another user");
+        eprintln!(
+            "left out: r12_a_run_in_the_background_takes_no_terminal: only root can play another user"
+        );
     }
     shell.keys("chmod 777 . go; mkdir -m 777 other\n");
     let run = format!(
@@ -174,7 +178,9 @@ fn r12_the_pager_of_a_pipeline_reads_its_keys() {
     let mut shell = Shell::new(&store);
     // As less does: text from the pipe, keys from the terminal.
     let pager = "bash -c 'read line; echo page $line; read key < /dev/tty; echo key $key; cat'";
-    shell.keys(&format!("lockkeeper run a -- sh -c 'echo one; read x < go; echo two' | {pager}; echo end\n"));
+    shell.keys(&format!(
+        "lockkeeper run a -- sh -c 'echo one; read x < go; echo two' | {pager}; echo end\n"
+    ));
     shell.sees("page one");
     shell.keys("q\n");
     shell.sees("key q");
@@ -189,7 +195,8 @@ fn r12_a_pager_gets_the_terminal_back_from_a_command_that_has_asked_for_it() {
     pipe(&store, "go");
     let mut shell = Shell::new(&store);
     let pager = "bash -c 'read line; echo page $line; read key < /dev/tty; echo key $key; cat'";
-    let command = "read x < /dev/tty; echo got $x; read x < go; echo two; read x < /dev/tty; echo got $x";
+    let command =
+        "read x < /dev/tty; echo got $x; read x < go; echo two; read x < /dev/tty; echo got $x";
     shell.keys(&format!("lockkeeper run a -- sh -c '{command}' | {pager}; echo end\n"));
     shell.is_given_away();
     shell.keys("this\n");
@@ -238,9 +245,13 @@ fn r12_a_command_that_waits_for_a_terminal_that_nobody_can_give_it_is_ended() {
 #[test]
 fn r12_a_command_waits_for_the_terminal_that_another_run_of_its_script_has() {
     let store = Store::new();
-    let ask =
-        |lock, before| format!("lockkeeper run {lock} -- sh -c '{before}; read x </dev/tty; echo {lock} got $x' &\n");
-    let both = ask("a", "echo a asks") + &ask("b", "until test -e go; do sleep 0.02; done; echo $$ > b; echo b asks");
+    let ask = |lock, before| {
+        format!(
+            "lockkeeper run {lock} -- sh -c '{before}; read x </dev/tty; echo {lock} got $x' &\n"
+        )
+    };
+    let both = ask("a", "echo a asks")
+        + &ask("b", "until test -e go; do sleep 0.02; done; echo $$ > b; echo b asks");
     script(&store.path("both"), &format!("#!/bin/bash\n{both}wait\necho all done\n"));
     let mut shell = Shell::new(&store);
     shell.keys("exec ./both\n");

@@ -17,7 +17,8 @@ fn the_figures_of_a_run_are_there_while_it_holds_the_lock_and_after_its_end() {
     let store = Store::new();
     let file = store.path("run.prom");
     let path = file.to_str().unwrap();
-    let mut run = store.start(&sh(&["run", "nightly", "--metrics-textfile", path], "echo ready; read x; exit 3"));
+    let mut run = store
+        .start(&sh(&["run", "nightly", "--metrics-textfile", path], "echo ready; read x; exit 3"));
     assert_eq!(run.line(), "ready");
     let held = text(&file);
     assert_eq!(gauge(&held, "held"), Some(1.0), "{held}");
@@ -28,7 +29,9 @@ fn the_figures_of_a_run_are_there_while_it_holds_the_lock_and_after_its_end() {
     assert_eq!(run.finish(), 3);
     let over = text(&file);
     assert_eq!((gauge(&over, "held"), gauge(&over, "exit_code")), (Some(0.0), Some(3.0)), "{over}");
-    assert!(gauge(&over, "hold_seconds").is_some() && gauge(&over, "end_timestamp_seconds").is_some());
+    assert!(
+        gauge(&over, "hold_seconds").is_some() && gauge(&over, "end_timestamp_seconds").is_some()
+    );
     for line in over.lines().filter(|line| !line.starts_with('#')) {
         let name = line.split('{').next().unwrap();
         assert!(over.contains(&format!("# TYPE {name} gauge\n")), "{line}");
@@ -40,7 +43,8 @@ fn a_start_that_does_not_get_the_lock_leaves_the_figures_of_the_holder_as_they_a
     let store = Store::new();
     let file = store.path("run.prom");
     let path = file.to_str().unwrap();
-    let mut run = store.start(&sh(&["run", "nightly", "--metrics-textfile", path], "echo ready; cat"));
+    let mut run =
+        store.start(&sh(&["run", "nightly", "--metrics-textfile", path], "echo ready; cat"));
     assert_eq!(run.line(), "ready");
     let held = text(&file);
     let again = ["run", "nightly", "--metrics-textfile", path, "--", "true"];
@@ -69,8 +73,19 @@ fn a_run_that_failed_is_in_the_textfile_until_the_command_runs_again() {
 #[test]
 fn a_textfile_that_cannot_be_written_is_an_error_before_the_command_begins() {
     let store = Store::new();
-    let output = store.output(&["run", "a", "--metrics-textfile", "/nowhere/run.prom", "--", "touch", "began"]);
+    let output = store.output(&[
+        "run",
+        "a",
+        "--metrics-textfile",
+        "/nowhere/run.prom",
+        "--",
+        "touch",
+        "began",
+    ]);
     assert_eq!(output.status.code(), Some(78));
-    assert!(stderr(&output).contains("--metrics-textfile \"/nowhere/run.prom\": it cannot be written"), "{output:?}");
+    assert!(
+        stderr(&output).contains("--metrics-textfile \"/nowhere/run.prom\": it cannot be written"),
+        "{output:?}"
+    );
     assert!(!store.path("began").exists());
 }

@@ -24,13 +24,15 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn start(command: &mut Command, columns: u16) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        let master =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&master, size).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
-        let slave: OwnedFd = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap().into();
+        let slave: OwnedFd =
+            File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap().into();
         if command.get_envs().all(|(name, _)| name != "TERM") {
             command.env("TERM", "xterm");
         }
@@ -146,7 +148,8 @@ fn nothing_is_left_of_the_line_when_the_wait_is_over_or_interrupted() {
     let store = Store::new();
     let _holder = store.hold("a");
     let began = Instant::now();
-    let mut waiter = OnTerminal::start(&mut store.command(&["run", "a", "-w", "1500ms", "--", "true"]), 120);
+    let mut waiter =
+        OnTerminal::start(&mut store.command(&["run", "a", "-w", "1500ms", "--", "true"]), 120);
     waiter.shows("1 ahead");
     assert_eq!(waiter.finish().code(), Some(75));
     let (screen, took) = (waiter.screen(), began.elapsed().as_secs_f64());
@@ -186,8 +189,14 @@ fn a_lock_that_is_free_shows_nothing() {
 fn json_and_quiet_and_a_dumb_terminal_show_no_line() {
     let store = Store::new();
     let _holder = store.hold("a");
-    let mut quiet = OnTerminal::start(&mut store.command(&["-q", "run", "a", "-w", "2500ms", "--", "true"]), 120);
-    let mut json = OnTerminal::start(&mut store.command(&["run", "a", "--json", "-w", "2500ms", "--", "true"]), 120);
+    let mut quiet = OnTerminal::start(
+        &mut store.command(&["-q", "run", "a", "-w", "2500ms", "--", "true"]),
+        120,
+    );
+    let mut json = OnTerminal::start(
+        &mut store.command(&["run", "a", "--json", "-w", "2500ms", "--", "true"]),
+        120,
+    );
     let mut dumb = store.command(&["run", "a", "-w", "2500ms", "--", "true"]);
     let mut dumb = OnTerminal::start(dumb.env("TERM", "dumb"), 120);
     assert_eq!(quiet.finish().code(), Some(75));
@@ -201,7 +210,17 @@ fn json_and_quiet_and_a_dumb_terminal_show_no_line() {
 
 /// Holds the lock `a` as this owner, for a reason.
 fn holder(store: &Store, owner: &str) -> Process {
-    let mut holder = store.start(&["--owner", owner, "run", "a", "--reason", "release 7", "--json", "--", "cat"]);
+    let mut holder = store.start(&[
+        "--owner",
+        owner,
+        "run",
+        "a",
+        "--reason",
+        "release 7",
+        "--json",
+        "--",
+        "cat",
+    ]);
     holder.event("started");
     holder
 }
@@ -210,14 +229,18 @@ fn holder(store: &Store, owner: &str) -> Process {
 #[track_caller]
 fn assert_prints(printed: &str, line: &str) {
     let expected = format!("lockkeeper: lock \"a\": {line} for ");
-    assert!(printed.starts_with(&expected) && printed.contains("s (release 7)"), "{printed:?} instead of {expected:?}");
+    assert!(
+        printed.starts_with(&expected) && printed.contains("s (release 7)"),
+        "{printed:?} instead of {expected:?}"
+    );
 }
 
 #[test]
 fn without_a_terminal_a_wait_says_who_holds_the_lock_and_when_that_changes() {
     let store = Store::new();
     let mut first = holder(&store, "boss@home");
-    let second = ["--owner", "next@home", "run", "a", "--reason", "release 7", "--json", "--", "cat"];
+    let second =
+        ["--owner", "next@home", "run", "a", "--reason", "release 7", "--json", "--", "cat"];
     let mut second = store.queue(&second, "a", 0);
     let mut waiter = store.start(&["run", "a", "--", "true"]);
     assert_prints(&waiter.error_line(), "waiting, 2 ahead; held by boss@home");
@@ -262,18 +285,26 @@ fn a_wait_that_nobody_wants_to_hear_of_is_silent() {
 fn who_did_not_get_the_lock_hears_who_holds_it_since_when_and_why() {
     let store = Store::new();
     let _holder = holder(&store, "boss@home");
-    for args in [&["run", "a", "-n", "--", "true"][..], &["acquire", "a", "-n", "--handle-file", "h"]] {
+    for args in
+        [&["run", "a", "-n", "--", "true"][..], &["acquire", "a", "-n", "--handle-file", "h"]]
+    {
         let printed = stderr(&store.output(args));
         assert_prints(&printed, "not acquired; held by boss@home");
         assert!(printed.ends_with(". Try: --wait DURATION, which waits for it\n"), "{printed}");
         assert_eq!(printed.lines().count(), 1, "{printed}");
     }
-    for args in [&["run", "a", "-w", "3s", "--", "true"][..], &["acquire", "a", "-w", "3s", "--handle-file", "h"]] {
+    for args in [
+        &["run", "a", "-w", "3s", "--", "true"][..],
+        &["acquire", "a", "-w", "3s", "--handle-file", "h"],
+    ] {
         let printed = stderr(&store.output(args));
         let lines: Vec<&str> = printed.lines().collect();
         let [waiting, busy] = lines[..] else { panic!("{printed}") };
         assert_prints(waiting, "waiting, 1 ahead; held by boss@home");
-        assert!(busy.contains(": not acquired within ") && busy.contains("s; held by boss@home for "), "{busy}");
+        assert!(
+            busy.contains(": not acquired within ") && busy.contains("s; held by boss@home for "),
+            "{busy}"
+        );
         assert!(busy.ends_with("s (release 7). Try: a longer --wait"), "{busy}");
     }
 }
@@ -291,7 +322,10 @@ fn who_wants_more_permits_than_a_holder_names_hears_how_many_count() {
     assert!(printed.contains(", and 2 more; 3 of 3 permits are taken. Try: "), "{printed}");
     let waiter = store.start(&["run", "a", "--permits", "5", "--", "true"]);
     let printed = waiter.error_line();
-    assert!(printed.contains(": waiting, ") && printed.ends_with("; 3 of 3 permits are taken"), "{printed}");
+    assert!(
+        printed.contains(": waiting, ") && printed.ends_with("; 3 of 3 permits are taken"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -302,7 +336,10 @@ fn a_dumb_terminal_gets_lines_without_control_characters() {
     let mut dumb = OnTerminal::start(command.env("TERM", "dumb"), 120);
     assert_eq!(dumb.finish().code(), Some(75));
     let printed = dumb.written();
-    assert!(printed.lines().count() == 2 && printed.contains("\"a\": waiting, 1 ahead; held by "), "{printed:?}");
+    assert!(
+        printed.lines().count() == 2 && printed.contains("\"a\": waiting, 1 ahead; held by "),
+        "{printed:?}"
+    );
 }
 
 #[test]

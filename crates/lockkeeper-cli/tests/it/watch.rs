@@ -32,19 +32,28 @@ fn watch_tells_who_comes_and_goes() {
     let held = change(&watch);
     let keys: Vec<&String> = held.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["event", "lock", "owner", "time", "token"]);
-    assert_eq!((&held["event"], &held["lock"], &held["owner"]), (&"held".into(), &"a".into(), &"one".into()));
+    assert_eq!(
+        (&held["event"], &held["lock"], &held["owner"]),
+        (&"held".into(), &"a".into(), &"one".into())
+    );
     assert_eq!(held["token"], token);
     assert!(held["time"].as_str().unwrap().ends_with('Z'));
     let mut second = store.queue(&["--owner", "two", "run", "a", "--json", "--", "cat"], "a", 0);
     let queued = change(&watch);
-    assert_eq!((&queued["event"], &queued["owner"], &queued["token"]), (&"queued".into(), &"two".into(), &Value::Null));
+    assert_eq!(
+        (&queued["event"], &queued["owner"], &queued["token"]),
+        (&"queued".into(), &"two".into(), &Value::Null)
+    );
     let third = store.queue(&["--owner", "three", "run", "a", "--", "true"], "a", 1);
     assert_eq!(printed(&watch), ["queued", "a", "three"]);
     third.signal(Signal::TERM);
     assert_eq!(printed(&watch), ["left", "a", "three"]);
     assert_eq!(first.finish(), 0);
     let left = change(&watch);
-    assert_eq!((&left["event"], &left["owner"], &left["token"]), (&"left".into(), &"one".into(), &token));
+    assert_eq!(
+        (&left["event"], &left["owner"], &left["token"]),
+        (&"left".into(), &"one".into(), &token)
+    );
     assert_eq!(printed(&watch), ["held", "a", "two"]);
     second.event("started");
     assert_eq!(second.finish(), 0);
@@ -160,7 +169,10 @@ fn people_get_aligned_lines_without_colours_in_a_pipe() {
     let watch = store.start(&["watch"]);
     let _late = store.hold("b");
     let lines = [watch.line(), watch.line(), watch.line()];
-    assert!(lines.iter().all(|line| !line.contains('\u{1b}') && line.contains("Z  held  ")), "{lines:#?}");
+    assert!(
+        lines.iter().all(|line| !line.contains('\u{1b}') && line.contains("Z  held  ")),
+        "{lines:#?}"
+    );
     // Columns never get narrower.
     let token_at = |line: &str| line.rmatch_indices("  ").next().map(|(at, _)| at);
     assert_eq!(token_at(&lines[1]), token_at(&lines[2]), "{lines:#?}");

@@ -49,7 +49,8 @@ pub fn warn_if(is_wrong: bool, finding: impl Into<String>, remedy: impl Into<Str
 
 /// The findings of the row `check`.
 pub fn named(check: &'static str, findings: impl IntoIterator<Item = Finding>) -> Vec<Finding> {
-    let name = |found: Finding| if found.check == OF_THE_ROW { Finding { check, ..found } } else { found };
+    let name =
+        |found: Finding| if found.check == OF_THE_ROW { Finding { check, ..found } } else { found };
     findings.into_iter().map(name).collect()
 }
 
@@ -135,7 +136,11 @@ impl Examination {
 }
 
 /// What a driver returns: the findings of `doctor`, and the store, if locks can be acquired there.
-pub fn examine<S: Store + 'static>(url: StoreUrl, within: Duration, doctor: Doctor<S>) -> Examining {
+pub fn examine<S: Store + 'static>(
+    url: StoreUrl,
+    within: Duration,
+    doctor: Doctor<S>,
+) -> Examining {
     Box::pin(async move {
         let mut examination = Examination::new(&url, within);
         let store = doctor(&url, &mut examination).await;
@@ -144,8 +149,10 @@ pub fn examine<S: Store + 'static>(url: StoreUrl, within: Duration, doctor: Doct
 }
 
 /// Examines the store at a URL.
-pub type Doctor<S> =
-    for<'a> fn(&'a StoreUrl, &'a mut Examination) -> Pin<Box<dyn Future<Output = Option<S>> + Send + 'a>>;
+pub type Doctor<S> = for<'a> fn(
+    &'a StoreUrl,
+    &'a mut Examination,
+) -> Pin<Box<dyn Future<Output = Option<S>> + Send + 'a>>;
 
 #[cfg(test)]
 mod tests {
@@ -163,10 +170,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_probe_without_an_answer_is_a_finding_and_holds_up_no_other() {
-        let (began, mut examination) = (tokio::time::Instant::now(), Examination::new("x:", Duration::from_secs(9)));
+        let (began, mut examination) =
+            (tokio::time::Instant::now(), Examination::new("x:", Duration::from_secs(9)));
         examination.run(&CHECKS, &()).await;
         assert!(began.elapsed() < Duration::from_secs(11), "{:?}", began.elapsed());
-        let found: Vec<_> = examination.findings.iter().map(|found| (found.check, &*found.finding)).collect();
+        let found: Vec<_> =
+            examination.findings.iter().map(|found| (found.check, &*found.finding)).collect();
         assert_eq!(
             found,
             [
@@ -177,7 +186,10 @@ mod tests {
                 ("next", "8"),
             ]
         );
-        assert_eq!((examination.within, examination.within_at_the_end()), (AFTER_SILENCE, Duration::ZERO));
+        assert_eq!(
+            (examination.within, examination.within_at_the_end()),
+            (AFTER_SILENCE, Duration::ZERO)
+        );
     }
 
     #[test]
@@ -187,6 +199,9 @@ mod tests {
             ("large", |number| (*number > 100).then(|| ok("yes"))),
             ("odd", |number| Some(warn_if(number % 2 == 1, "odd", "an even number"))),
         ];
-        assert_eq!(judged(&rows, &7), [Finding::ok("small", "yes"), Finding::warn("odd", "odd", "an even number")]);
+        assert_eq!(
+            judged(&rows, &7),
+            [Finding::ok("small", "yes"), Finding::warn("odd", "odd", "an even number")]
+        );
     }
 }

@@ -26,7 +26,8 @@ impl Hosts {
     /// These addresses, each `HOST` or `HOST:PORT`. `missing` says what is wrong without any ("a store without a host").
     pub fn new<H: AsRef<str>>(hosts: impl IntoIterator<Item = H>, missing: &str) -> Self {
         let mut problem = None;
-        let mut read = |host: H| host.as_ref().parse::<Host>().map_err(|error| problem = Some(error)).ok();
+        let mut read =
+            |host: H| host.as_ref().parse::<Host>().map_err(|error| problem = Some(error)).ok();
         let hosts: Vec<_> = hosts.into_iter().filter_map(&mut read).collect();
         if hosts.is_empty() && problem.is_none() {
             problem = Some(Error::invalid(missing).with_remedy("HOST or HOST:PORT"));
@@ -41,7 +42,9 @@ impl Hosts {
     /// together, or to a scheme without TLS.
     pub fn from_url(url: &StoreUrl, has_tls: bool) -> Result<Self> {
         url.check_waived()?;
-        if let Some((key, _)) = url.params.iter().find(|(key, _)| !has_tls && TLS_PARAMS.contains(&key.as_str())) {
+        if let Some((key, _)) =
+            url.params.iter().find(|(key, _)| !has_tls && TLS_PARAMS.contains(&key.as_str()))
+        {
             return Err(url.has_no_tls(key));
         }
         let tls = if has_tls { Some(url.tls()?) } else { None };
@@ -64,14 +67,16 @@ impl Hosts {
 
     /// The addresses as a URL has them.
     pub fn shown(&self, port: u16) -> String {
-        let hosts: Vec<_> = self.hosts.iter().map(|host| host.with_port(port).to_string()).collect();
+        let hosts: Vec<_> =
+            self.hosts.iter().map(|host| host.with_port(port).to_string()).collect();
         hosts.join(",")
     }
 }
 
 /// What is wrong with a parameter of a URL.
 pub fn wrong_param(url: &StoreUrl, key: &str, remedy: &str) -> Error {
-    Error::invalid(format!("{url}: {key}= cannot be used with this value, or with this URL")).with_remedy(remedy)
+    Error::invalid(format!("{url}: {key}= cannot be used with this value, or with this URL"))
+        .with_remedy(remedy)
 }
 
 /// The limits of a time that a URL sets, and how to say them.
@@ -88,7 +93,8 @@ impl Limits {
     /// # Errors
     /// `Invalid` for what is no time within the limits.
     pub fn read(&self, url: &StoreUrl, key: &str, value: &str) -> Result<Duration> {
-        let time = parse_duration(value).ok().filter(|time| (self.least..=self.most).contains(time));
+        let time =
+            parse_duration(value).ok().filter(|time| (self.least..=self.most).contains(time));
         time.ok_or_else(|| wrong_param(url, key, self.remedy))
     }
 
@@ -102,8 +108,11 @@ impl Limits {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits =
-        Limits { least: Duration::from_millis(50), most: Duration::from_secs(60), remedy: "timeout=3s" };
+    const LIMITS: Limits = Limits {
+        least: Duration::from_millis(50),
+        most: Duration::from_secs(60),
+        remedy: "timeout=3s",
+    };
 
     #[test]
     fn addresses_have_the_port_of_the_store_unless_they_have_their_own() {
@@ -133,7 +142,11 @@ mod tests {
         let url: StoreUrl = "redis://a".parse().unwrap();
         assert_eq!(LIMITS.read(&url, "timeout", "50ms"), Ok(Duration::from_millis(50)));
         for wrong in ["49ms", "61s", "soon"] {
-            assert_eq!(LIMITS.read(&url, "timeout", wrong).unwrap_err().remedy(), Some("timeout=3s"), "{wrong}");
+            assert_eq!(
+                LIMITS.read(&url, "timeout", wrong).unwrap_err().remedy(),
+                Some("timeout=3s"),
+                "{wrong}"
+            );
         }
         assert_eq!(LIMITS.nearest(Duration::ZERO), LIMITS.least);
         assert_eq!(LIMITS.nearest(Duration::MAX), LIMITS.most);

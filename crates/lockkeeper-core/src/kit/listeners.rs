@@ -19,7 +19,10 @@ impl Listeners {
     pub fn notify(&self, call: impl Fn(&Losses) -> bool) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let closed: Vec<_> = all.into_iter().filter(|losses| !call(losses)).collect();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|losses| !closed.contains(losses));
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|losses| !closed.contains(losses));
     }
 }
 

@@ -33,7 +33,8 @@ mod watchful;
 
 pub use self::backoff::Backoff;
 pub use self::doctor::{
-    Check, Doctor, Examination, Probing, Row, examine, fail, judge, judged, named, ok, warn, warn_if,
+    Check, Doctor, Examination, Probing, Row, examine, fail, judge, judged, named, ok, warn,
+    warn_if,
 };
 #[cfg(feature = "net")]
 pub use self::hosts::{Hosts, Limits, wrong_param};

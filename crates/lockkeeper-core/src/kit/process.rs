@@ -34,7 +34,8 @@ impl Process {
             return Ok(());
         }
         let problem = format!("{opened} was opened by the process that this one was forked from");
-        Err(Error::new(ErrorKind::Forked, problem).with_remedy(format!("open a {what} after the fork")))
+        Err(Error::new(ErrorKind::Forked, problem)
+            .with_remedy(format!("open a {what} after the fork")))
     }
 }
 
@@ -45,8 +46,13 @@ mod tests {
     #[test]
     fn what_another_process_has_opened_is_refused_with_the_remedy() {
         assert_eq!(Process::this().check(&"redis://h", "store"), Ok(()));
-        let error = Process::of(std::process::id().wrapping_add(1)).check(&"redis://h", "store").unwrap_err();
-        assert_eq!((error.kind(), error.remedy()), (ErrorKind::Forked, Some("open a store after the fork")));
+        let error = Process::of(std::process::id().wrapping_add(1))
+            .check(&"redis://h", "store")
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.remedy()),
+            (ErrorKind::Forked, Some("open a store after the fork"))
+        );
         assert!(error.message().starts_with("redis://h was opened"), "{error}");
     }
 }

@@ -63,8 +63,10 @@ impl Runtime {
         // Tokio reports the missing timers only by a panic, which would happen in a task that
         // nobody joins.
         catch_unwind(time::probe).map_err(|_| {
-            Error::invalid("the tokio runtime has no timers, or no I/O: the deadlines of locks need both")
-                .with_remedy("enable_all() at the builder of the runtime, or dedicated_thread()")
+            Error::invalid(
+                "the tokio runtime has no timers, or no I/O: the deadlines of locks need both",
+            )
+            .with_remedy("enable_all() at the builder of the runtime, or dedicated_thread()")
         })
     }
 
@@ -186,7 +188,8 @@ fn gone() -> Error {
 /// [`Invalid`](ErrorKind::Invalid) outside a tokio runtime.
 pub fn check_here() -> Result<()> {
     Handle::try_current().map(drop).map_err(|_| {
-        Error::invalid("this call is not inside a tokio runtime").with_remedy("#[tokio::main], or Runtime::block_on")
+        Error::invalid("this call is not inside a tokio runtime")
+            .with_remedy("#[tokio::main], or Runtime::block_on")
     })
 }
 
@@ -241,7 +244,8 @@ pub fn remember_thread() {
 /// Returns whether this is the end of a thread, where thread-locals of others (tokio's, a
 /// subscriber's) may be gone.
 fn is_thread_ending() -> bool {
-    ENDING.try_with(|_| ()).is_err() || Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
+    ENDING.try_with(|_| ()).is_err()
+        || Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
 }
 
 /// A future that is polled inside the engine's runtime, from any caller.

@@ -65,7 +65,9 @@ impl Serialize for LostReason {
             why: Option<&'a str>,
         }
         let (by, why) = match self {
-            Self::Broken { by, reason } | Self::Removed { by, reason } => (Some(&**by), Some(&**reason)),
+            Self::Broken { by, reason } | Self::Removed { by, reason } => {
+                (Some(&**by), Some(&**reason))
+            }
             _ => (None, None),
         };
         let shown = Shown { reason: self.word(), by, why };

@@ -65,7 +65,10 @@ impl SessionClaims {
         let session = sessions.all.entry(key.session.clone()).or_insert_with(|| Session::new(ttl));
         session.forget_the_dead(now);
         let until = now + session.ttl;
-        session.claims.insert(key.id, LiveClaim { name: key.name.clone(), ttl: claim.ttl.min(claim.wait_ttl), until });
+        session.claims.insert(
+            key.id,
+            LiveClaim { name: key.name.clone(), ttl: claim.ttl.min(claim.wait_ttl), until },
+        );
     }
 
     /// These are about to be renewed. Returns the shortest of their lives, as far as they are known.
@@ -81,7 +84,8 @@ impl SessionClaims {
         for claim in claims {
             if let Some(entry) = entries.get_mut(claim) {
                 entry.until = now + *ttl;
-                shortest = Some(shortest.map_or(entry.ttl, |shortest: Duration| shortest.min(entry.ttl)));
+                shortest =
+                    Some(shortest.map_or(entry.ttl, |shortest: Duration| shortest.min(entry.ttl)));
             }
         }
         shortest
@@ -168,7 +172,11 @@ mod tests {
 
     fn claim(session: &SessionId) -> Claim {
         Claim {
-            key: ClaimKey { name: "stock".parse().unwrap(), session: session.clone(), id: ClaimId::random() },
+            key: ClaimKey {
+                name: "stock".parse().unwrap(),
+                session: session.clone(),
+                id: ClaimId::random(),
+            },
             ttl: TTL,
             wait_ttl: TTL,
             lock_delay: Duration::ZERO,
@@ -217,16 +225,24 @@ mod tests {
             claims.claim(&claim(&id), later);
         }
         let known = claims.of(&id);
-        assert!(known.contains(&kept.key) && known.len() <= 2 * MIN_BEFORE_SWEEP + 1, "{}", known.len());
+        assert!(
+            known.contains(&kept.key) && known.len() <= 2 * MIN_BEFORE_SWEEP + 1,
+            "{}",
+            known.len()
+        );
     }
 
     /// A lock that is detached has a session of its own, which nobody closes here.
     #[test]
-    fn sessions_whose_claims_have_outlived_themselves_are_forgotten_and_one_that_claims_again_is_known() {
+    fn sessions_whose_claims_have_outlived_themselves_are_forgotten_and_one_that_claims_again_is_known()
+     {
         let (claims, id, mut now) = opened();
         for _ in 0..4 * MIN_BEFORE_SWEEP {
             let other = SessionId::random();
-            claims.open(&other, &SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) });
+            claims.open(
+                &other,
+                &SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) },
+            );
             claims.claim(&claim(&other), now);
             now = now + TTL * 3;
         }

@@ -154,17 +154,24 @@ mod tests {
                     let token = self.next_token();
                     self.line.push((mode, token));
                 }
-                Step::Leave(pick) if !self.line.is_empty() => drop(self.line.remove(pick % self.line.len())),
+                Step::Leave(pick) if !self.line.is_empty() => {
+                    drop(self.line.remove(pick % self.line.len()))
+                }
                 Step::Downgrade(pick) => {
                     if let Some(i) = pick.checked_rem(self.holders()) {
                         self.line[i].0 = Mode::Shared;
                     }
                 }
                 // Only a claim alone in its line may be upgraded, and gets a new token.
-                Step::Upgrade if self.line.len() == 1 => self.line[0] = (Mode::Exclusive, self.next_token()),
+                Step::Upgrade if self.line.len() == 1 => {
+                    self.line[0] = (Mode::Exclusive, self.next_token())
+                }
                 Step::Access(pick) => {
                     if let Some((mode, token)) = self.holder(pick) {
-                        assert!(self.access(mode, token), "the live holder {mode} {token} is refused");
+                        assert!(
+                            self.access(mode, token),
+                            "the live holder {mode} {token} is refused"
+                        );
                     }
                 }
                 Step::Send(pick) => self.on_their_way.extend(self.holder(pick)),
@@ -216,7 +223,10 @@ mod tests {
         let read: Marks = serde_json::from_str(r#"{"any":"3","exclusive":"9"}"#).unwrap();
         let assigned = Marks { any: None, exclusive: Some(token(9)) };
         for mut marks in [read, assigned] {
-            assert_eq!(marks.admit(Mode::Exclusive, token(4)), Err(StaleReason::Older { seen: token(9) }));
+            assert_eq!(
+                marks.admit(Mode::Exclusive, token(4)),
+                Err(StaleReason::Older { seen: token(9) })
+            );
             marks.admit(Mode::Exclusive, token(9)).unwrap();
         }
     }

@@ -33,7 +33,8 @@ impl Fate {
     /// # }
     /// ```
     pub fn of(write: &Write, current: Option<&Versioned>) -> Self {
-        let Some(current) = current.filter(|current| Version::of(Some(current)) > write.expected()) else {
+        let Some(current) = current.filter(|current| Version::of(Some(current)) > write.expected())
+        else {
             return Self::Open;
         };
         match current.writer_of(write.makes()) {
@@ -52,7 +53,10 @@ mod tests {
     /// The content after this number of writes by other clients.
     fn others(mut current: Option<Versioned>, writes: usize) -> Option<Versioned> {
         for _ in 0..writes {
-            current = Some(Versioned::after(current.as_ref(), &Write::new(Version::of(current.as_ref()), "")));
+            current = Some(Versioned::after(
+                current.as_ref(),
+                &Write::new(Version::of(current.as_ref()), ""),
+            ));
         }
         current
     }
@@ -65,13 +69,26 @@ mod tests {
             assert_eq!(Fate::of(&write, start.as_ref()), Fate::Open);
 
             let done = Some(Versioned::after(start.as_ref(), &write));
-            for (later, fate) in
-                [(0, Fate::Done), (1, Fate::Done), (REMEMBERED - 1, Fate::Done), (REMEMBERED, Fate::Forgotten)]
-            {
-                assert_eq!(Fate::of(&write, others(done.clone(), later).as_ref()), fate, "{later} later");
+            for (later, fate) in [
+                (0, Fate::Done),
+                (1, Fate::Done),
+                (REMEMBERED - 1, Fate::Done),
+                (REMEMBERED, Fate::Forgotten),
+            ] {
+                assert_eq!(
+                    Fate::of(&write, others(done.clone(), later).as_ref()),
+                    fate,
+                    "{later} later"
+                );
             }
-            for (later, fate) in [(1, Fate::Never), (REMEMBERED, Fate::Never), (REMEMBERED + 1, Fate::Forgotten)] {
-                assert_eq!(Fate::of(&write, others(start.clone(), later).as_ref()), fate, "{later} instead");
+            for (later, fate) in
+                [(1, Fate::Never), (REMEMBERED, Fate::Never), (REMEMBERED + 1, Fate::Forgotten)]
+            {
+                assert_eq!(
+                    Fate::of(&write, others(start.clone(), later).as_ref()),
+                    fate,
+                    "{later} instead"
+                );
             }
         }
     }

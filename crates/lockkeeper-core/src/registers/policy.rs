@@ -125,7 +125,10 @@ impl Tries {
             Error::new(ErrorKind::Unavailable, problem)
                 .with_remedy("check that the store runs, or set a longer Policy::within")
         };
-        self.clock.timeout(self.left(), request).await.unwrap_or_else(|| Err(silent().with_unknown_effect()))
+        self.clock
+            .timeout(self.left(), request)
+            .await
+            .unwrap_or_else(|| Err(silent().with_unknown_effect()))
     }
 
     /// The error when every try met a conflict.
@@ -154,7 +157,10 @@ mod tests {
         let policy = Policy::default().first(ms(10)).longest(ms(75));
         let bounds: Vec<_> = [1, 2, 3, 4, 5, 40, u32::MAX].map(|made| policy.bound(made)).into();
         assert_eq!(bounds, [10, 20, 40, 75, 75, 75, 75].map(ms));
-        assert_eq!(Policy::default().first(Duration::MAX).longest(Duration::MAX).bound(9), Duration::MAX);
+        assert_eq!(
+            Policy::default().first(Duration::MAX).longest(Duration::MAX).bound(9),
+            Duration::MAX
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -168,7 +174,10 @@ mod tests {
         }
         assert!(pauses.iter().all(|pause| *pause <= ms(1001)), "{pauses:?}");
         // 64 even draws that all lie in one half: one in 2^63.
-        assert!(pauses.iter().any(|pause| *pause < ms(500)) && pauses.iter().any(|pause| *pause > ms(500)));
+        assert!(
+            pauses.iter().any(|pause| *pause < ms(500))
+                && pauses.iter().any(|pause| *pause > ms(500))
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -192,7 +201,10 @@ mod tests {
     async fn an_answer_is_not_waited_for_for_ever() {
         let tries = Policy::default().within(ms(500)).start().unwrap();
         let error = tries.answer(std::future::pending::<Result<()>>()).await.unwrap_err();
-        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, crate::Effect::Unknown));
+        assert_eq!(
+            (error.kind(), error.effect()),
+            (ErrorKind::Unavailable, crate::Effect::Unknown)
+        );
         assert_eq!(tries.clock.now().saturating_since(tries.started).as_millis(), 500);
     }
 }

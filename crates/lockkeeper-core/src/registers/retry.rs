@@ -70,7 +70,9 @@ pub fn after<T>(outcome: Outcome<T>, tries: &mut Tries) -> Result<ControlFlow<T,
     match outcome {
         Outcome::Done(done) => Ok(ControlFlow::Break(done)),
         Outcome::Unknown(error) => Err(error.with_unknown_effect()),
-        Outcome::Conflict => tries.next_pause().map(ControlFlow::Continue).ok_or_else(|| tries.conflict()),
+        Outcome::Conflict => {
+            tries.next_pause().map(ControlFlow::Continue).ok_or_else(|| tries.conflict())
+        }
     }
 }
 
@@ -82,7 +84,8 @@ mod tests {
     /// The number of tries with these outcomes, and the result.
     async fn tried(policy: Policy, outcomes: Vec<Result<Outcome<u8>>>) -> (usize, Result<u8>) {
         let (all, mut outcomes) = (outcomes.len(), outcomes.into_iter());
-        let result = retry(&policy, || std::future::ready(outcomes.next().expect("no more tries"))).await;
+        let result =
+            retry(&policy, || std::future::ready(outcomes.next().expect("no more tries"))).await;
         (all - outcomes.len(), result)
     }
 
@@ -93,11 +96,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_conflict_is_tried_again_and_nothing_else() {
         let policy = Policy::default;
-        let (tries, done) =
-            tried(policy(), vec![Ok(Outcome::Conflict), Ok(Outcome::Done(7)), Ok(Outcome::Done(8))]).await;
+        let (tries, done) = tried(
+            policy(),
+            vec![Ok(Outcome::Conflict), Ok(Outcome::Done(7)), Ok(Outcome::Done(8))],
+        )
+        .await;
         assert_eq!((tries, done.unwrap()), (2, 7));
 
-        let (tries, unknown) = tried(policy(), vec![Ok(Outcome::Unknown(unavailable())), Ok(Outcome::Done(7))]).await;
+        let (tries, unknown) =
+            tried(policy(), vec![Ok(Outcome::Unknown(unavailable())), Ok(Outcome::Done(7))]).await;
         assert_eq!((tries, unknown.unwrap_err().effect()), (1, Effect::Unknown));
 
         let (tries, failed) = tried(policy(), vec![Err(unavailable()), Ok(Outcome::Done(7))]).await;

@@ -35,7 +35,12 @@ use crate::{Effect, Error, ErrorKind, Result};
 ///
 /// # Cancel safety
 /// If the future is dropped, the write may have been done, or may be done later; at most once.
-pub async fn swap<R>(policy: &Policy, register: &R, key: &str, write: &Write) -> Result<Outcome<Version>>
+pub async fn swap<R>(
+    policy: &Policy,
+    register: &R,
+    key: &str,
+    write: &Write,
+) -> Result<Outcome<Version>>
 where
     R: Register + ?Sized,
 {
@@ -54,18 +59,29 @@ where
 ///
 /// # Cancel safety
 /// As [`swap`].
-pub async fn settle<R>(policy: &Policy, register: &R, key: &str, write: &Write) -> Result<Outcome<Version>>
+pub async fn settle<R>(
+    policy: &Policy,
+    register: &R,
+    key: &str,
+    write: &Write,
+) -> Result<Outcome<Version>>
 where
     R: Register + ?Sized,
 {
     super::check_write(key, write)?;
-    let before = Error::new(ErrorKind::Unavailable, "its outcome was not known").with_unknown_effect();
+    let before =
+        Error::new(ErrorKind::Unavailable, "its outcome was not known").with_unknown_effect();
     let writing = Writing { register, key, write };
     Ok(writing.settle(before, &mut policy.start()?).await)
 }
 
 /// [`swap`] as a part of a longer operation.
-pub(super) async fn place<R>(register: &R, key: &str, write: &Write, tries: &mut Tries) -> Result<Outcome<Version>>
+pub(super) async fn place<R>(
+    register: &R,
+    key: &str,
+    write: &Write,
+    tries: &mut Tries,
+) -> Result<Outcome<Version>>
 where
     R: Register + ?Sized,
 {
@@ -78,7 +94,9 @@ where
                 return Ok(Outcome::Done(write.makes()));
             }
             Ok(Swap::Conflict(_)) => return Ok(Outcome::Conflict),
-            Err(error) if error.effect() == Effect::Unknown => return Ok(writing.settle(error, tries).await),
+            Err(error) if error.effect() == Effect::Unknown => {
+                return Ok(writing.settle(error, tries).await);
+            }
             // No copy is under way, so the write can be sent again.
             Err(error) if error.is_retryable() && tries.again().await => {}
             Err(error) => return Err(about(key, error)),
@@ -145,8 +163,8 @@ impl<R: Register + ?Sized> Writing<'_, R> {
             why.message(),
             self.write.makes(),
         );
-        let error =
-            Error::new(why.kind(), problem).with_remedy("call settle() later, or check the writers of the value");
+        let error = Error::new(why.kind(), problem)
+            .with_remedy("call settle() later, or check the writers of the value");
         about(self.key, error.with_unknown_effect())
     }
 
@@ -157,7 +175,8 @@ impl<R: Register + ?Sized> Writing<'_, R> {
             self.register,
             self.write.makes(),
         );
-        let error = Error::new(ErrorKind::Conflict, problem).with_remedy("check whether the value has the change");
+        let error = Error::new(ErrorKind::Conflict, problem)
+            .with_remedy("check whether the value has the change");
         about(self.key, error.with_unknown_effect())
     }
 }

@@ -92,12 +92,18 @@ where
             Outcome::Done(_) => return Ok(write.into_versioned()),
             Outcome::Unknown(error) => return Err(error.into()),
             Outcome::Conflict if tries.again().await => {}
-            Outcome::Conflict => return Err(about(key, tries.conflict().at(&register.to_string())).into()),
+            Outcome::Conflict => {
+                return Err(about(key, tries.conflict().at(&register.to_string())).into());
+            }
         }
     }
 }
 
-async fn load<R: Register + ?Sized>(register: &R, key: &str, tries: &mut Tries) -> Result<Option<Versioned>> {
+async fn load<R: Register + ?Sized>(
+    register: &R,
+    key: &str,
+    tries: &mut Tries,
+) -> Result<Option<Versioned>> {
     loop {
         match tries.answer(register.load(key)).await {
             Err(error) if error.is_retryable() && tries.again().await => {}

@@ -44,7 +44,14 @@ pub trait Admin: Debug + Send + Sync {
     /// [`Evict::Mark`]: the store refuses the renewals of the claim from now on and does not shorten its lifetime. So
     /// the holder learns of the break before the lock is free. [`Evict::Now`] removes the claim at once: its guard may
     /// still report the lock as held.
-    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted>;
+    async fn evict(
+        &self,
+        name: &LockName,
+        target: &Target,
+        how: Evict,
+        by: &str,
+        reason: &str,
+    ) -> Result<Evicted>;
 
     /// Asks the present holders to release the lock, and lets the observers of the lock see a change. Returns whether a
     /// claim holds the lock.

@@ -102,7 +102,9 @@ mod tests {
     /// Lines of claims that agree on nothing but that a weight fits its own capacity.
     fn lines() -> impl Strategy<Value = Vec<Demand>> {
         let claim = prop_oneof![
-            (1..6_u32).prop_flat_map(|capacity| (1..=capacity).prop_map(move |weight| demand(weight, capacity))),
+            (1..6_u32).prop_flat_map(
+                |capacity| (1..=capacity).prop_map(move |weight| demand(weight, capacity))
+            ),
             Just(demand(u32::MAX, u32::MAX)),
             Just(demand(1, u32::MAX)),
         ];
@@ -223,7 +225,8 @@ mod tests {
             lines += 1;
             let before = grant(line);
             for keep in 0..1_u32 << line.len() {
-                let kept: Vec<_> = (0..line.len()).filter(|i| keep >> i & 1 == 1).map(|i| before[i]).collect();
+                let kept: Vec<_> =
+                    (0..line.len()).filter(|i| keep >> i & 1 == 1).map(|i| before[i]).collect();
                 let held = &kept[..admitted(kept.iter().copied())];
                 let sum: u64 = held.iter().map(|c| u64::from(c.weight)).sum();
                 assert!(held.iter().all(|c| sum <= u64::from(c.capacity)), "{kept:?}");
@@ -232,7 +235,12 @@ mod tests {
         assert_eq!(lines, 1 + 7 + 49 + 343 + 2401);
     }
 
-    fn each_line(len: usize, capacities: &[u32], line: &mut Vec<Demand>, f: &mut impl FnMut(&[Demand])) {
+    fn each_line(
+        len: usize,
+        capacities: &[u32],
+        line: &mut Vec<Demand>,
+        f: &mut impl FnMut(&[Demand]),
+    ) {
         f(line);
         if line.len() == len {
             return;

@@ -128,7 +128,12 @@ impl Capabilities {
             return Err(refusal::out_of_range("ttl", session.ttl, *ttl_min, *ttl_max));
         }
         if session.lock_delay > *lock_delay_max {
-            return Err(refusal::out_of_range("lock-delay", session.lock_delay, Duration::ZERO, *lock_delay_max));
+            return Err(refusal::out_of_range(
+                "lock-delay",
+                session.lock_delay,
+                Duration::ZERO,
+                *lock_delay_max,
+            ));
         }
         Ok(())
     }

@@ -133,7 +133,8 @@ impl FromStr for IdHash {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let invalid = || Error::invalid(format!("{text:?} is not the hash of a claim's id: 16 hex digits"));
+        let invalid =
+            || Error::invalid(format!("{text:?} is not the hash of a claim's id: 16 hex digits"));
         let bytes = HEXLOWER.decode(text.as_bytes()).map_err(|_| invalid())?;
         bytes.try_into().map(Self).map_err(|_| invalid())
     }
@@ -410,7 +411,8 @@ mod tests {
     fn an_id_is_shown_only_as_a_hash() {
         let id = ClaimId::random();
         let secret = HEXLOWER.encode(id.as_bytes());
-        let key = ClaimKey { name: "n".parse().unwrap(), session: SessionId::new("top-secret"), id };
+        let key =
+            ClaimKey { name: "n".parse().unwrap(), session: SessionId::new("top-secret"), id };
         let shown = format!("{key:?}");
         assert!(!shown.contains(&secret) && !shown.contains("top-secret"), "{shown}");
         assert!(shown.contains(&id.hash().to_string()));

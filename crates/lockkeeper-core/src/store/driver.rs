@@ -86,7 +86,11 @@ impl Examined {
 impl Driver {
     /// A driver whose store is opened by `open`, which gets a URL with one of the schemes of `urls`. The parser has
     /// checked the names of its parameters, and the checks that `unsafe=` names; their values are left to `open`.
-    pub const fn new(name: &'static str, urls: &'static UrlSyntax, open: fn(StoreUrl) -> Opening) -> Self {
+    pub const fn new(
+        name: &'static str,
+        urls: &'static UrlSyntax,
+        open: fn(StoreUrl) -> Opening,
+    ) -> Self {
         Self { name, urls, layouts: &[], open, examine: None }
     }
 
@@ -133,8 +137,11 @@ impl Driver {
         }
         let opened = match Clock::boot().timeout(within, self.open(url)).await {
             Some(opened) => opened,
-            None => Err(Error::new(ErrorKind::Unavailable, format!("{url} did not answer within {within:?}"))
-                .with_remedy("check that the server runs and can be reached from here")),
+            None => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("{url} did not answer within {within:?}"),
+            )
+            .with_remedy("check that the server runs and can be reached from here")),
         };
         match opened {
             Ok(store) => Examined::new(Vec::new(), Some(store)),
@@ -145,6 +152,9 @@ impl Driver {
 
 impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driver").field("name", &self.name).field("urls", &self.urls).finish_non_exhaustive()
+        f.debug_struct("Driver")
+            .field("name", &self.name)
+            .field("urls", &self.urls)
+            .finish_non_exhaustive()
     }
 }

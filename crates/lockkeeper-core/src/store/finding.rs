@@ -38,12 +38,20 @@ impl Finding {
     }
 
     /// A finding of the level [`Warn`](Level::Warn).
-    pub fn warn(check: &'static str, finding: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn warn(
+        check: &'static str,
+        finding: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self { level: Level::Warn, check, finding: finding.into(), remedy: Some(remedy.into()) }
     }
 
     /// A finding of the level [`Fail`](Level::Fail).
-    pub fn fail(check: &'static str, finding: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn fail(
+        check: &'static str,
+        finding: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self { level: Level::Fail, check, finding: finding.into(), remedy: Some(remedy.into()) }
     }
 

@@ -67,7 +67,13 @@ mod tests {
         let id = StoreId::random();
         let text = id.to_string();
         assert_eq!(StoreId::read(text.as_bytes()), Some(id));
-        for other in ["", "00", &text[1..], &text.to_uppercase().replace(char::is_numeric, "A"), &format!("{text}00")] {
+        for other in [
+            "",
+            "00",
+            &text[1..],
+            &text.to_uppercase().replace(char::is_numeric, "A"),
+            &format!("{text}00"),
+        ] {
             assert_eq!(StoreId::read(other.as_bytes()), None, "{other}");
         }
     }
@@ -76,7 +82,14 @@ mod tests {
     fn parts_of_a_store_have_ids_of_their_own() {
         let (one, two) = (StoreId::random(), StoreId::random());
         assert_eq!(one.of_part("a/"), one.of_part("a/"));
-        let all = [one, two, one.of_part("a/"), one.of_part("b/"), two.of_part("a/"), one.of_part("a/").of_part("a/")];
+        let all = [
+            one,
+            two,
+            one.of_part("a/"),
+            one.of_part("b/"),
+            two.of_part("a/"),
+            one.of_part("a/").of_part("a/"),
+        ];
         assert_eq!(std::collections::HashSet::from(all).len(), all.len());
     }
 }

@@ -29,7 +29,8 @@ impl Line {
     /// The capacity that counts now: the smallest one that a holder names. If no claim holds the lock yet, it is the
     /// capacity of the first claim. `None` if the line is empty.
     pub fn capacity(&self) -> Option<u32> {
-        let held = self.entries.iter().take_while(|entry| entry.granted).map(|entry| entry.capacity).min();
+        let held =
+            self.entries.iter().take_while(|entry| entry.granted).map(|entry| entry.capacity).min();
         held.or_else(|| self.entries.first().map(|entry| entry.capacity))
     }
 }

@@ -26,7 +26,8 @@ impl Losses {
         reconnected: impl Fn() -> bool + Send + Sync + 'static,
         requested: impl Fn(ClaimId, &Asked) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let (lost, reconnected, requested) = (Box::new(lost), Box::new(reconnected), Box::new(requested));
+        let (lost, reconnected, requested) =
+            (Box::new(lost), Box::new(reconnected), Box::new(requested));
         Self(Arc::new(Words { lost, reconnected, requested }))
     }
 

@@ -30,8 +30,8 @@ use async_trait::async_trait;
 pub use self::admin::{Admin, Evict, Evicted, Target};
 pub use self::capability::{Admission, Capabilities, Expiry, Fencing, Wakes};
 pub use self::claim::{
-    Amend, Amended, Asked, Broken, CHANGE_MAX, Claim, ClaimId, ClaimKey, IdHash, Live, LiveState, Meta, Opened,
-    Renewal, Renewed, Revision, SessionId, SessionSpec, Verdict, Wake, Withdrawal,
+    Amend, Amended, Asked, Broken, CHANGE_MAX, Claim, ClaimId, ClaimKey, IdHash, Live, LiveState,
+    Meta, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Verdict, Wake, Withdrawal,
 };
 pub use self::driver::{Driver, DriverLayout, Examined, Examining, Opening};
 #[doc(hidden)]

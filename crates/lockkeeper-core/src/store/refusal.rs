@@ -41,8 +41,11 @@ pub fn kind(needed: Admission, has: Admission) -> Error {
 
 /// A minimum hold on a store that has none.
 pub fn no_min_hold() -> Error {
-    Error::new(ErrorKind::Unsupported, "this store cannot keep a lock after its release, so it has no min_hold")
-        .with_remedy("hold the lock for that long, or use another store")
+    Error::new(
+        ErrorKind::Unsupported,
+        "this store cannot keep a lock after its release, so it has no min_hold",
+    )
+    .with_remedy("hold the lock for that long, or use another store")
 }
 
 /// A duration that the store cannot keep.
@@ -54,13 +57,17 @@ pub fn out_of_range(what: &str, asked: Duration, min: Duration, max: Duration) -
 
 /// A session whose id is not opened again.
 pub fn session_ended() -> Error {
-    Error::new(ErrorKind::SessionLost, "the session with this id has ended").with_remedy("a session with another id")
+    Error::new(ErrorKind::SessionLost, "the session with this id has ended")
+        .with_remedy("a session with another id")
 }
 
 /// A session that is not detached, and that another client has opened.
 pub fn other_client() -> Error {
-    Error::new(ErrorKind::SessionLost, "another client has opened the session with this id, and it is not detached")
-        .with_remedy("a session with another id")
+    Error::new(
+        ErrorKind::SessionLost,
+        "another client has opened the session with this id, and it is not detached",
+    )
+    .with_remedy("a session with another id")
 }
 
 /// A session that is open with other durations.

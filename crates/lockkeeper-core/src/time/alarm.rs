@@ -4,7 +4,8 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -27,11 +28,12 @@ impl Alarm {
     #[doc(hidden)]
     pub fn new(clock: Clock) -> Self {
         let timer = match clock.0 {
-            Source::Boot | Source::Holder => {
-                timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)
-                    .ok()
-                    .and_then(register)
-            }
+            Source::Boot | Source::Holder => timerfd_create(
+                TimerfdClockId::Boottime,
+                TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
+            )
+            .ok()
+            .and_then(register),
             Source::Tokio { .. } => None,
         };
         Self { clock, timer }
@@ -44,7 +46,9 @@ impl Alarm {
         while self.clock.now() < when {
             let left = when.saturating_since(self.clock.now());
             match &self.timer {
-                Some(timer) if arm(timer.get_ref(), Instant(boot_time()) + left).is_ok() => fired(timer).await,
+                Some(timer) if arm(timer.get_ref(), Instant(boot_time()) + left).is_ok() => {
+                    fired(timer).await
+                }
                 _ if self.clock.is_the_machines() => {
                     tokio::time::sleep(left.min(Duration::from_secs(1))).await;
                 }
@@ -68,7 +72,8 @@ impl WallAlarm {
     #[doc(hidden)]
     pub fn new(clock: Clock) -> Self {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = clock.is_the_machines().then(|| timerfd_create(TimerfdClockId::Realtime, flags).ok());
+        let timer =
+            clock.is_the_machines().then(|| timerfd_create(TimerfdClockId::Realtime, flags).ok());
         let timer = timer.flatten().and_then(register);
         Self { clock, timer }
     }
@@ -87,12 +92,16 @@ impl WallAlarm {
 /// In three hundred years, or when the wall clock is set.
 fn arm_for_a_set(timer: &OwnedFd) -> rustix::io::Result<()> {
     let never = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let spec = Itimerspec { it_interval: never, it_value: Timespec { tv_sec: 9_000_000_000, tv_nsec: 0 } };
+    let spec =
+        Itimerspec { it_interval: never, it_value: Timespec { tv_sec: 9_000_000_000, tv_nsec: 0 } };
     let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
     timerfd_settime(timer, flags, &spec).map(drop)
 }
 
-#[allow(deprecated, reason = "an OwnedFd is the descriptor's only owner, which is what its unsafe successor asks for")]
+#[allow(
+    deprecated,
+    reason = "an OwnedFd is the descriptor's only owner, which is what its unsafe successor asks for"
+)]
 fn register(timer: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(timer, Interest::READABLE).ok()
 }

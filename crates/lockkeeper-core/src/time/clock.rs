@@ -110,7 +110,8 @@ impl Clock {
     #[cfg(feature = "testing")]
     pub fn set_wall_clock_ahead(&self, by: Duration) {
         if let Source::Tokio { wall, .. } = &self.0 {
-            wall.nanos.fetch_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX), Ordering::AcqRel);
+            wall.nanos
+                .fetch_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX), Ordering::AcqRel);
             wall.set.notify_waiters();
         }
     }

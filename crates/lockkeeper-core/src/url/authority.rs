@@ -12,8 +12,9 @@ pub(super) fn read(authority: &str, url: &mut StoreUrl) -> Result<()> {
         None => authority,
         Some((_, hosts)) if hosts.contains('@') => {
             // Either may be meant: a password with an @, or credentials for each of several hosts.
-            return Err(Error::invalid("the URL of the store has more than one @")
-                .with_remedy("%40 for an @ in the user or the password; all hosts share these two"));
+            return Err(Error::invalid("the URL of the store has more than one @").with_remedy(
+                "%40 for an @ in the user or the password; all hosts share these two",
+            ));
         }
         Some((credentials, hosts)) => {
             let (user, password) = match credentials.split_once(':') {
@@ -26,14 +27,16 @@ pub(super) fn read(authority: &str, url: &mut StoreUrl) -> Result<()> {
             hosts
         }
     };
-    url.hosts = hosts.split(',').enumerate().map(|(i, text)| host(text, i + 1)).collect::<Result<_>>()?;
+    url.hosts =
+        hosts.split(',').enumerate().map(|(i, text)| host(text, i + 1)).collect::<Result<_>>()?;
     Ok(())
 }
 
 /// An error names a host by its place in the list: unreadable text may be a password without its
 /// `@`.
 pub(super) fn host(text: &str, place: usize) -> Result<Host> {
-    let invalid = |problem: &str| Error::invalid(format!("host {place} of the store's URL {problem}"));
+    let invalid =
+        |problem: &str| Error::invalid(format!("host {place} of the store's URL {problem}"));
     let (name, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
         Some(Some((address, after))) if address.parse::<Ipv6Addr>().is_ok() => {
             let port = if after.is_empty() { None } else { after.strip_prefix(':').or(Some("")) };
@@ -42,7 +45,9 @@ pub(super) fn host(text: &str, place: usize) -> Result<Host> {
         Some(_) => return Err(invalid("is not an IPv6 address in brackets").with_remedy("[::1]")),
         None => match text.split_once(':') {
             Some((_, port)) if port.contains(':') => {
-                return Err(invalid("has more than one colon").with_remedy("[…] around an IPv6 address"));
+                return Err(
+                    invalid("has more than one colon").with_remedy("[…] around an IPv6 address")
+                );
             }
             Some((name, port)) => (name, Some(port)),
             None => (text, None),
@@ -52,9 +57,8 @@ pub(super) fn host(text: &str, place: usize) -> Result<Host> {
         return Err(invalid("is empty").with_remedy("localhost, or the name of the store's host"));
     }
     if !name.chars().all(|c| c.is_alphanumeric() || ".-_:".contains(c)) {
-        return Err(
-            invalid("contains a character that a host name cannot have").with_remedy("letters, digits, - and dots")
-        );
+        return Err(invalid("contains a character that a host name cannot have")
+            .with_remedy("letters, digits, - and dots"));
     }
     let port = match port {
         None => None,

@@ -9,22 +9,31 @@ use super::syntax::{Param, Scheme, UrlForm, UrlSyntax};
 pub static MEMORY: UrlSyntax = UrlSyntax::new(&[Scheme::new("memory", UrlForm::Alone, "memory:")]);
 
 #[doc(hidden)]
-pub static FILE: UrlSyntax =
-    UrlSyntax::new(&[Scheme::new("file", UrlForm::Path, "file:PATH")]).checks(&["network-fs", "permissions"]);
+pub static FILE: UrlSyntax = UrlSyntax::new(&[Scheme::new("file", UrlForm::Path, "file:PATH")])
+    .checks(&["network-fs", "permissions"]);
 
 #[doc(hidden)]
 pub static REDIS: UrlSyntax = UrlSyntax::new(&[
     Scheme::new("redis", UrlForm::Hosts, "redis://HOST[:PORT][/DB]").tls("rediss"),
-    Scheme::new("redis+sentinel", UrlForm::Hosts, "redis+sentinel://HOST,HOST,HOST/MASTER").tls("rediss+sentinel"),
-    Scheme::new("redis+cluster", UrlForm::Hosts, "redis+cluster://HOST,HOST,HOST").tls("rediss+cluster"),
+    Scheme::new("redis+sentinel", UrlForm::Hosts, "redis+sentinel://HOST,HOST,HOST/MASTER")
+        .tls("rediss+sentinel"),
+    Scheme::new("redis+cluster", UrlForm::Hosts, "redis+cluster://HOST,HOST,HOST")
+        .tls("rediss+cluster"),
 ])
 .params(&[
     Param::new("sentinel-user", "the user of the Sentinels; none by default").only("+sentinel"),
-    Param::new("sentinel-password", "the password of the Sentinels; none by default").only("+sentinel"),
+    Param::new("sentinel-password", "the password of the Sentinels; none by default")
+        .only("+sentinel"),
     Param::new("layout", "the layout of the keys: `native`"),
-    Param::new("min-replicas", "how many replicas must have a grant before it counts; 0 by default"),
+    Param::new(
+        "min-replicas",
+        "how many replicas must have a grant before it counts; 0 by default",
+    ),
     TIMEOUT,
-    Param::new("resp", "the version of the protocol, 3 by default; 2 for a proxy that knows no other"),
+    Param::new(
+        "resp",
+        "the version of the protocol, 3 by default; 2 for a proxy that knows no other",
+    ),
     CA,
     CERT,
     KEY,
@@ -36,7 +45,10 @@ pub static REDIS: UrlSyntax = UrlSyntax::new(&[
 pub static ETCD: UrlSyntax =
     UrlSyntax::new(&[Scheme::new("etcd", UrlForm::Hosts, "etcd://HOST,HOST,HOST").tls("etcds")])
         .params(&[
-            Param::new("layout", "the layout of the keys: `native`, the default, or `concurrency`, which Go shares"),
+            Param::new(
+                "layout",
+                "the layout of the keys: `native`, the default, or `concurrency`, which Go shares",
+            ),
             TIMEOUT,
             CA,
             CERT,
@@ -45,11 +57,14 @@ pub static ETCD: UrlSyntax =
         ])
         .checks(&["layout", "members", "version"]);
 
-const TIMEOUT: Param = Param::new("timeout", "how long a request may stay without an answer; 3s by default");
-const CA: Param = Param::new("ca", "a file with the certificates to trust; those of the system by default");
+const TIMEOUT: Param =
+    Param::new("timeout", "how long a request may stay without an answer; 3s by default");
+const CA: Param =
+    Param::new("ca", "a file with the certificates to trust; those of the system by default");
 const CERT: Param = Param::new("cert", "a file with the certificate to show, together with `key`");
 const KEY: Param = Param::new("key", "a file with the private key of `cert`");
-const SERVER_NAME: Param = Param::new("server-name", "the name in the server's certificate; the host by default");
+const SERVER_NAME: Param =
+    Param::new("server-name", "the name in the server's certificate; the host by default");
 
 /// One of lockkeeper's own stores.
 #[derive(Debug)]
@@ -71,8 +86,18 @@ pub static OWN: [Own; 4] = [
 ];
 
 /// Schemes of stores that a later version will have. Their own parameters are not checked until then.
-pub(super) const LATER: [&str; 10] =
-    ["redlock", "redlocks", "zk", "zks", "mysql", "mariadb", "postgres", "postgresql", "http", "https"];
+pub(super) const LATER: [&str; 10] = [
+    "redlock",
+    "redlocks",
+    "zk",
+    "zks",
+    "mysql",
+    "mariadb",
+    "postgres",
+    "postgresql",
+    "http",
+    "https",
+];
 
 /// The URLs of registered stores.
 static REGISTERED: RwLock<Vec<&'static UrlSyntax>> = RwLock::new(Vec::new());

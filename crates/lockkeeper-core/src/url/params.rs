@@ -20,7 +20,8 @@ pub(super) fn read(query: &str, url: &mut StoreUrl) -> Result<()> {
     let mut seen = HashSet::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let Some((key, value)) = pair.split_once('=') else {
-            return Err(Error::invalid("a parameter of the store's URL has no value").with_remedy("NAME=VALUE"));
+            return Err(Error::invalid("a parameter of the store's URL has no value")
+                .with_remedy("NAME=VALUE"));
         };
         let key = decode(key, "the name of a parameter")?;
         let value = decode(value, "the value of a parameter")?;
@@ -31,7 +32,8 @@ pub(super) fn read(query: &str, url: &mut StoreUrl) -> Result<()> {
             url.params.insert(key.to_string(), value.into_owned());
         }
         if !seen.insert(key.to_string()) {
-            let error = Error::invalid(format!("{} is given twice in the store's URL", shown(&key)));
+            let error =
+                Error::invalid(format!("{} is given twice in the store's URL", shown(&key)));
             return Err(error.with_remedy("one of them"));
         }
     }
@@ -69,10 +71,13 @@ fn known(key: &str, scheme: &str) -> Result<()> {
 /// Refuses an `unsafe=` with a check that the store does not have.
 pub(super) fn check_waived(url: &StoreUrl) -> Result<()> {
     let Some(checks) = scheme::checks(url.scheme) else { return Ok(()) };
-    let Some(unknown) = url.common.unsafe_checks.iter().find(|check| !checks.contains(&check.as_str())) else {
+    let Some(unknown) =
+        url.common.unsafe_checks.iter().find(|check| !checks.contains(&check.as_str()))
+    else {
         return Ok(());
     };
-    let error = Error::invalid(format!("{url}: there is no check {unknown:?} that unsafe= could waive"));
+    let error =
+        Error::invalid(format!("{url}: there is no check {unknown:?} that unsafe= could waive"));
     Err(match nearest(unknown, checks.iter().copied()) {
         Some(near) => error.with_remedy(format!("unsafe={near}")),
         None if checks.is_empty() => error.with_remedy("the URL without unsafe="),
@@ -88,7 +93,8 @@ fn suggestion(key: &str, valid: impl IntoIterator<Item = &'static str> + Clone) 
 }
 
 fn common(key: &str, value: &str, common: &mut CommonParams) -> Result<()> {
-    let invalid = |range: &str| Error::invalid(format!("{key}= of the store's URL must be {range}"));
+    let invalid =
+        |range: &str| Error::invalid(format!("{key}= of the store's URL must be {range}"));
     match key {
         "prefix" if value.len() < LockName::MAX_LEN => common.prefix = Some(value.to_owned()),
         "prefix" => return Err(invalid("shorter than 255 bytes")),
@@ -99,10 +105,17 @@ fn common(key: &str, value: &str, common: &mut CommonParams) -> Result<()> {
         }
         "ttl" => {
             let ttl = parse_duration(value).ok().filter(|ttl| !ttl.is_zero());
-            common.ttl = Some(ttl.ok_or_else(|| invalid("a duration above 0, like 500ms, 30s, 5m or 1h30m"))?);
+            common.ttl = Some(
+                ttl.ok_or_else(|| invalid("a duration above 0, like 500ms, 30s, 5m or 1h30m"))?,
+            );
         }
-        "max-waiters" => common.max_waiters = Some(number(value).ok_or_else(|| invalid("a number below 2^32"))?),
-        _ => common.unsafe_checks = checks(value).ok_or_else(|| invalid("names of checks, separated by commas"))?,
+        "max-waiters" => {
+            common.max_waiters = Some(number(value).ok_or_else(|| invalid("a number below 2^32"))?)
+        }
+        _ => {
+            common.unsafe_checks =
+                checks(value).ok_or_else(|| invalid("names of checks, separated by commas"))?
+        }
     }
     Ok(())
 }
@@ -113,7 +126,8 @@ fn number(digits: &str) -> Option<u32> {
 
 fn checks(list: &str) -> Option<Vec<String>> {
     let is_name = |check: &str| {
-        !check.is_empty() && check.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        !check.is_empty()
+            && check.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
     list.split(',').map(|check| is_name(check).then(|| check.to_owned())).collect()
 }

@@ -9,9 +9,8 @@ use crate::{Error, Result};
 /// `home` replaces `~/`.
 pub(super) fn parse(text: &str, home: Option<&str>) -> Result<StoreUrl> {
     if text.chars().any(char::is_control) {
-        return Err(
-            Error::invalid("the URL of the store contains a control character").with_remedy("one line without tabs")
-        );
+        return Err(Error::invalid("the URL of the store contains a control character")
+            .with_remedy("one line without tabs"));
     }
     let ((scheme, form), rest) = split_scheme(text)?;
     let mut url = StoreUrl {
@@ -36,7 +35,9 @@ pub(super) fn parse(text: &str, home: Option<&str>) -> Result<StoreUrl> {
 /// cannot be a part of a user and a password.
 fn split_scheme(text: &str) -> Result<((&'static str, UrlForm), &str)> {
     let Some((name, rest)) = text.split_once(':') else {
-        return Err(Error::invalid("the URL of the store has no scheme").with_remedy(scheme::examples()));
+        return Err(
+            Error::invalid("the URL of the store has no scheme").with_remedy(scheme::examples())
+        );
     };
     if let Some(known) = scheme::find(name) {
         return Ok((known, rest));
@@ -55,7 +56,8 @@ fn alone<'a>(rest: &'a str, scheme: &str) -> Result<&'a str> {
     if path.is_empty() {
         return Ok(query);
     }
-    Err(Error::invalid(format!("{scheme}: has neither a host nor a path")).with_remedy(format!("{scheme}: alone")))
+    Err(Error::invalid(format!("{scheme}: has neither a host nor a path"))
+        .with_remedy(format!("{scheme}: alone")))
 }
 
 fn file<'a>(rest: &'a str, home: Option<&str>, url: &mut StoreUrl) -> Result<&'a str> {
@@ -73,8 +75,9 @@ fn file<'a>(rest: &'a str, home: Option<&str>, url: &mut StoreUrl) -> Result<&'a
     url.path = match (path.strip_prefix("~/"), home) {
         (Some(below), Some(home)) => format!("{}/{below}", home.trim_end_matches('/')),
         (Some(_), None) => {
-            let error =
-                Error::invalid("the path of the file begins with ~/, and HOME is not set or is not an absolute path");
+            let error = Error::invalid(
+                "the path of the file begins with ~/, and HOME is not set or is not an absolute path",
+            );
             return Err(error.with_remedy("an absolute path"));
         }
         (None, _) if path.is_empty() || path == "~" => {
@@ -114,7 +117,9 @@ pub(super) fn decode<'a>(text: &'a str, what: &str) -> Result<Cow<'a, str>> {
     let invalid = |problem: &str| Error::invalid(format!("{what} of the store's URL {problem}"));
     let is_hex = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_hexdigit);
     if text.match_indices('%').any(|(at, _)| !is_hex(at + 1) || !is_hex(at + 2)) {
-        return Err(invalid("has a % without two hexadecimal digits").with_remedy("%25 for a % itself"));
+        return Err(
+            invalid("has a % without two hexadecimal digits").with_remedy("%25 for a % itself")
+        );
     }
     let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
     match decoded {

@@ -50,8 +50,14 @@ pub(super) fn checks(scheme: &str) -> Option<&'static [&'static str]> {
 pub(super) fn lacking(scheme: &str) -> Error {
     let has_it = |urls: &UrlSyntax| urls.names().any(|name| name == scheme);
     let (message, remedy) = match OWN.iter().find(|own| has_it(own.urls)) {
-        Some(own) => (format!("{scheme}: needs {}", own.needs), "a build of lockkeeper that has it".to_owned()),
-        None => (format!("this version of lockkeeper does not have the store of {scheme}:// yet"), examples()),
+        Some(own) => (
+            format!("{scheme}: needs {}", own.needs),
+            "a build of lockkeeper that has it".to_owned(),
+        ),
+        None => (
+            format!("this version of lockkeeper does not have the store of {scheme}:// yet"),
+            examples(),
+        ),
     };
     Error::new(ErrorKind::Unsupported, message).with_remedy(remedy)
 }

@@ -24,7 +24,10 @@ fn every_part_is_read() {
     assert_eq!((url.scheme, url.user.as_deref()), ("rediss+sentinel", Some("us@er")));
     assert_eq!(url.password.as_ref().map(Secret::expose), Some("p:w"));
     let hosts: Vec<_> = url.hosts.iter().map(|h| (h.name.as_str(), h.port)).collect();
-    assert_eq!(hosts, [("s1", Some(26379)), ("::1", Some(7)), ("fe80::2", None), ("s-3.example", None)]);
+    assert_eq!(
+        hosts,
+        [("s1", Some(26379)), ("::1", Some(7)), ("fe80::2", None), ("s-3.example", None)]
+    );
     assert_eq!((url.path.as_str(), url.params["layout"].as_str()), ("/my master/2", "plain"));
     assert_eq!(
         url.to_string(),
@@ -34,7 +37,8 @@ fn every_part_is_read() {
 
 #[test]
 fn common_parameters_are_typed() {
-    let url = parse("memory:?prefix=a%26b/&epoch=511&ttl=1m30s&max-waiters=0&unsafe=role,fsync-2").unwrap();
+    let url = parse("memory:?prefix=a%26b/&epoch=511&ttl=1m30s&max-waiters=0&unsafe=role,fsync-2")
+        .unwrap();
     let expected = CommonParams {
         prefix: Some("a&b/".into()),
         epoch: Some(511),
@@ -43,19 +47,24 @@ fn common_parameters_are_typed() {
         unsafe_checks: vec!["role".into(), "fsync-2".into()],
     };
     assert_eq!(url.common, expected);
-    assert_eq!(url.to_string(), "memory:?prefix=a%26b/&epoch=511&ttl=1m30s&max-waiters=0&unsafe=role,fsync-2");
+    assert_eq!(
+        url.to_string(),
+        "memory:?prefix=a%26b/&epoch=511&ttl=1m30s&max-waiters=0&unsafe=role,fsync-2"
+    );
     assert_eq!(parse("memory:?").unwrap().common, CommonParams::default());
 }
 
 #[test]
 fn what_a_url_sets_is_not_replaced_by_a_default() {
     let url = parse("memory:?ttl=5s&prefix=").unwrap();
-    let url = [("ttl", "9s"), ("prefix", "p/"), ("epoch", "3"), ("max-waiters", "7"), ("unsafe", "a,b")]
-        .into_iter()
-        .try_fold(url, |url, (name, value)| url.or_set(name, value))
-        .unwrap();
+    let url =
+        [("ttl", "9s"), ("prefix", "p/"), ("epoch", "3"), ("max-waiters", "7"), ("unsafe", "a,b")]
+            .into_iter()
+            .try_fold(url, |url, (name, value)| url.or_set(name, value))
+            .unwrap();
     assert_eq!(url.to_string(), "memory:?prefix=&epoch=3&ttl=5s&max-waiters=7&unsafe=a,b");
-    let refused = |name, value| parse("memory:").unwrap().or_set(name, value).unwrap_err().to_string();
+    let refused =
+        |name, value| parse("memory:").unwrap().or_set(name, value).unwrap_err().to_string();
     assert_eq!(refused("tll", "5s"), "\"tll\" is not a parameter of all stores. Try: ttl=");
     assert!(refused("ttl", "0").starts_with("ttl= of the store's URL must be a duration above 0"));
 }
@@ -106,7 +115,10 @@ fn what_is_wrong_is_said_with_a_remedy() {
         ("prod", "the URL of the store has no scheme. Try: etcd://HOST, redis://HOST or file:PATH"),
         ("reddis://h", "reddis:// is not the scheme of a store. Try: redis://"),
         ("flie:x", "the URL of the store does not begin with the scheme of a store. Try: file:"),
-        ("nosql://h", "nosql:// is not the scheme of a store. Try: etcd://HOST, redis://HOST or file:PATH"),
+        (
+            "nosql://h",
+            "nosql:// is not the scheme of a store. Try: etcd://HOST, redis://HOST or file:PATH",
+        ),
         ("redis:h", "after redis: two slashes and a host are missing. Try: redis://HOST"),
         ("memory:x", "memory: has neither a host nor a path. Try: memory: alone"),
         ("memory:?tll=5s", "\"tll\" is not a parameter of memory: URLs. Try: ttl="),
@@ -118,9 +130,18 @@ fn what_is_wrong_is_said_with_a_remedy() {
         ("memory:?ttl=5&ttl=5", "\"ttl\" is given twice in the store's URL. Try: one of them"),
         ("memory:?epoch=512", "epoch= of the store's URL must be a number from 0 to 511"),
         ("memory:?max-waiters=-1", "max-waiters= of the store's URL must be a number below 2^32"),
-        ("memory:?unsafe=a,,b", "unsafe= of the store's URL must be names of checks, separated by commas"),
-        ("redis://", "host 1 of the store's URL is empty. Try: localhost, or the name of the store's host"),
-        ("redis://a,::1", "host 2 of the store's URL has more than one colon. Try: […] around an IPv6 address"),
+        (
+            "memory:?unsafe=a,,b",
+            "unsafe= of the store's URL must be names of checks, separated by commas",
+        ),
+        (
+            "redis://",
+            "host 1 of the store's URL is empty. Try: localhost, or the name of the store's host",
+        ),
+        (
+            "redis://a,::1",
+            "host 2 of the store's URL has more than one colon. Try: […] around an IPv6 address",
+        ),
         (
             "redis://a:0",
             "host 1 of the store's URL has a port that is not a number from 1 to 65535. Try: HOST:PORT, or HOST for the usual port",
@@ -129,19 +150,38 @@ fn what_is_wrong_is_said_with_a_remedy() {
             "redis://h/%zz",
             "the path of the store's URL has a % without two hexadecimal digits. Try: %25 for a % itself",
         ),
-        ("redis://h/%00", "the path of the store's URL contains a control character. Try: text of one line"),
-        ("redis://h/%FF", "the path of the store's URL is not UTF-8 when decoded. Try: %C3%A4 for an ä"),
+        (
+            "redis://h/%00",
+            "the path of the store's URL contains a control character. Try: text of one line",
+        ),
+        (
+            "redis://h/%FF",
+            "the path of the store's URL is not UTF-8 when decoded. Try: %C3%A4 for an ä",
+        ),
     ] {
         assert_eq!(refused(text), message, "{text}");
     }
     for ttl in ["0", "0s", "forever", "", "5 s"] {
         assert!(
-            refused(&format!("memory:?ttl={ttl}")).starts_with("ttl= of the store's URL must be a duration above 0")
+            refused(&format!("memory:?ttl={ttl}"))
+                .starts_with("ttl= of the store's URL must be a duration above 0")
         );
     }
-    for host in
-        ["a b", "[::1", "[::1]x", "[::1]:", "[1.2.3.4]", "a:+1", "a:65536", "a:", ",a", "a,,b", "a,", "h%41", ":1"]
-    {
+    for host in [
+        "a b",
+        "[::1",
+        "[::1]x",
+        "[::1]:",
+        "[1.2.3.4]",
+        "a:+1",
+        "a:65536",
+        "a:",
+        ",a",
+        "a,,b",
+        "a,",
+        "h%41",
+        ":1",
+    ] {
         refused(&format!("redis://{host}"));
     }
 }
@@ -195,7 +235,8 @@ fn a_password_is_not_shown_by_any_mistake_around_it() {
 }
 
 /// The parts of a URL without the secrets.
-type Rest = (&'static str, Option<String>, bool, Vec<Host>, String, CommonParams, BTreeMap<String, String>);
+type Rest =
+    (&'static str, Option<String>, bool, Vec<Host>, String, CommonParams, BTreeMap<String, String>);
 
 fn rest(url: &StoreUrl) -> Rest {
     let StoreUrl { scheme, user, password, hosts, path, common, params } = url.clone();
@@ -204,18 +245,21 @@ fn rest(url: &StoreUrl) -> Rest {
 
 fn urls() -> impl Strategy<Value = String> {
     let encode = |text: String| utf8_percent_encode(&text, NON_ALPHANUMERIC).to_string();
-    let credentials =
-        prop::option::of(("\\PC{0,9}", prop::option::of("\\PC{1,9}")).prop_map(move |(user, password)| {
-            let password = password.map(|password| format!(":{}", encode(password))).unwrap_or_default();
+    let credentials = prop::option::of(("\\PC{0,9}", prop::option::of("\\PC{1,9}")).prop_map(
+        move |(user, password)| {
+            let password =
+                password.map(|password| format!(":{}", encode(password))).unwrap_or_default();
             format!("{}{password}@", encode(user))
-        }));
+        },
+    ));
     let host = "([a-z0-9.-]{1,9}|\\[::[1-9a-f]{1,4}\\])(:[1-9][0-9]{0,3})?";
-    let query = prop::collection::btree_map("[a-m]{1,5}", "\\PC{0,9}", 0..3).prop_map(move |params| {
-        let pairs: Vec<_> = params.into_iter().map(|(key, value)| format!("{key}={}", encode(value))).collect();
-        pairs.join("&")
-    });
-    let common =
-        "(prefix=[a-z/]{1,5}&)?(epoch=[1-9]&)?(ttl=[1-9]{1,3}(ms|s|m|h)?&)?(unsafe=[a-z-]{1,4}(,[a-z]{1,4})?&)?";
+    let query =
+        prop::collection::btree_map("[a-m]{1,5}", "\\PC{0,9}", 0..3).prop_map(move |params| {
+            let pairs: Vec<_> =
+                params.into_iter().map(|(key, value)| format!("{key}={}", encode(value))).collect();
+            pairs.join("&")
+        });
+    let common = "(prefix=[a-z/]{1,5}&)?(epoch=[1-9]&)?(ttl=[1-9]{1,3}(ms|s|m|h)?&)?(unsafe=[a-z-]{1,4}(,[a-z]{1,4})?&)?";
     let hosts = prop::collection::vec(host, 1..4).prop_map(|hosts| hosts.join(","));
     let path = "(/\\PC{0,9})?".prop_map(move |path| encode(path).replace("%2F", "/"));
     ("mysql|zk(s)?|postgres", credentials, hosts, path, common, query).prop_map(

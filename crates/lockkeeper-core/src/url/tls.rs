@@ -15,12 +15,19 @@ impl StoreUrl {
     #[doc(hidden)]
     pub fn tls(&self) -> Result<Tls> {
         let file = |key: &str| self.params.get(key);
-        let mut tls = match (file("cert"), file("key")) {
-            (Some(certificate), Some(key)) => Tls::new().certificate(certificate, key),
-            (None, None) => Tls::new(),
-            (Some(_), None) => return Err(Error::invalid(format!("{self} has cert= without key=")).with_remedy("both")),
-            (None, Some(_)) => return Err(Error::invalid(format!("{self} has key= without cert=")).with_remedy("both")),
-        };
+        let mut tls =
+            match (file("cert"), file("key")) {
+                (Some(certificate), Some(key)) => Tls::new().certificate(certificate, key),
+                (None, None) => Tls::new(),
+                (Some(_), None) => {
+                    return Err(Error::invalid(format!("{self} has cert= without key="))
+                        .with_remedy("both"));
+                }
+                (None, Some(_)) => {
+                    return Err(Error::invalid(format!("{self} has key= without cert="))
+                        .with_remedy("both"));
+                }
+            };
         if let Some(ca) = file("ca") {
             tls = tls.ca(ca);
         }
@@ -34,7 +41,8 @@ impl StoreUrl {
     #[doc(hidden)]
     pub fn has_no_tls(&self, key: &str) -> Error {
         let scheme = self.scheme;
-        let (kind, topology) = scheme.split_once('+').map_or((scheme, String::new()), |(a, b)| (a, format!("+{b}")));
+        let (kind, topology) =
+            scheme.split_once('+').map_or((scheme, String::new()), |(a, b)| (a, format!("+{b}")));
         Error::invalid(format!("{self}: {key}= needs TLS, and {scheme}:// has none"))
             .with_remedy(format!("{kind}s{topology}://"))
     }

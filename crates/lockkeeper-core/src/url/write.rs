@@ -9,7 +9,8 @@ use super::{CommonParams, StoreUrl};
 use crate::duration::format_duration;
 
 /// Characters that end a path or have another meaning in it.
-const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#').add(b'@').add(b'"').add(b'<').add(b'>');
+const PATH: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#').add(b'@').add(b'"').add(b'<').add(b'>');
 const VALUE: &AsciiSet = &PATH.add(b'&');
 const KEY: &AsciiSet = &VALUE.add(b'=');
 const USER: &AsciiSet = &PATH.add(b'/').add(b':').add(b',').add(b'[').add(b']');

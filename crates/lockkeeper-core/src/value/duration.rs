@@ -23,10 +23,15 @@ const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), (
 /// [`Invalid`](crate::ErrorKind::Invalid) for anything else, and for more than `u64::MAX` milliseconds. The function
 /// does not accept `forever`: a caller that allows this word tests for it first.
 pub fn parse_duration(text: &str) -> Result<Duration> {
-    let millis = if text.bytes().any(|b| b.is_ascii_alphabetic()) { with_units(text) } else { seconds(text) };
+    let millis = if text.bytes().any(|b| b.is_ascii_alphabetic()) {
+        with_units(text)
+    } else {
+        seconds(text)
+    };
     millis.map(Duration::from_millis).ok_or_else(|| {
         let shown: String = text.chars().take(40).collect();
-        Error::invalid(format!("{shown:?} is not a duration")).with_remedy("500ms, 30s, 5m, 1h30m or seconds")
+        Error::invalid(format!("{shown:?} is not a duration"))
+            .with_remedy("500ms, 30s, 5m, 1h30m or seconds")
     })
 }
 
@@ -107,13 +112,20 @@ mod tests {
     #[test]
     fn everything_else_is_refused_with_the_forms_that_are_read() {
         let refused = [
-            "", " ", "forever", "-1s", "1.5s", "s", "1 s", "30m1h", "1h1h", "1h30", "1d", "1S", "1ms1s", ".5", "1.",
-            "1.0001", "1..2", ".",
+            "", " ", "forever", "-1s", "1.5s", "s", "1 s", "30m1h", "1h1h", "1h30", "1d", "1S",
+            "1ms1s", ".5", "1.", "1.0001", "1..2", ".",
         ];
-        for text in refused.into_iter().chain(["18446744073709551616", "18446744073709551615", "99999999999999999h"]) {
+        for text in refused.into_iter().chain([
+            "18446744073709551616",
+            "18446744073709551615",
+            "99999999999999999h",
+        ]) {
             let error = parse_duration(text).unwrap_err();
             assert_eq!(error.kind(), crate::ErrorKind::Invalid, "{text:?}");
-            assert!(error.to_string().ends_with("Try: 500ms, 30s, 5m, 1h30m or seconds"), "{error}");
+            assert!(
+                error.to_string().ends_with("Try: 500ms, 30s, 5m, 1h30m or seconds"),
+                "{error}"
+            );
         }
     }
 

@@ -179,7 +179,10 @@ impl Error {
     /// Whether the same call can succeed later without a change of the program or of a setting.
     pub fn is_retryable(&self) -> bool {
         use ErrorKind::{Conflict, Lost, Mismatch, QueueFull, SessionLost, Timeout, Unavailable};
-        matches!(self.0.kind, Timeout | Unavailable | Lost | SessionLost | Mismatch | QueueFull | Conflict)
+        matches!(
+            self.0.kind,
+            Timeout | Unavailable | Lost | SessionLost | Mismatch | QueueFull | Conflict
+        )
     }
 
     /// The reason for the loss, if the kind is [`ErrorKind::Lost`].
@@ -250,9 +253,12 @@ mod tests {
 
     #[test]
     fn an_error_is_one_line_that_names_the_lock_and_ends_with_the_remedy() {
-        let error = Error::new(ErrorKind::Unavailable, "redis://10.0.0.5:6379 did not answer within 3 s (4 tries)")
-            .with_remedy("lockkeeper doctor")
-            .about("stock/42".parse().unwrap());
+        let error = Error::new(
+            ErrorKind::Unavailable,
+            "redis://10.0.0.5:6379 did not answer within 3 s (4 tries)",
+        )
+        .with_remedy("lockkeeper doctor")
+        .about("stock/42".parse().unwrap());
         assert_eq!(
             error.to_string(),
             "lock \"stock/42\": redis://10.0.0.5:6379 did not answer within 3 s (4 tries). Try: lockkeeper doctor"

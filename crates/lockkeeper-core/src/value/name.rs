@@ -48,8 +48,13 @@ impl LockName {
         }
         let len = prefix.len() + self.0.len();
         if len > Self::MAX_LEN {
-            let problem = format!("with the prefix {prefix:?} it has {len} bytes; at most {} fit", Self::MAX_LEN);
-            return Err(Error::invalid(problem).with_remedy("a shorter name or prefix").about(self.clone()));
+            let problem = format!(
+                "with the prefix {prefix:?} it has {len} bytes; at most {} fit",
+                Self::MAX_LEN
+            );
+            return Err(Error::invalid(problem)
+                .with_remedy("a shorter name or prefix")
+                .about(self.clone()));
         }
         Ok(Self(format!("{prefix}{}", self.0).into()))
     }
@@ -207,7 +212,11 @@ mod tests {
     #[test]
     fn bad_names_are_refused() {
         for bad in ["", "a\0b", "a\nb", "\u{7f}", "\u{85}", &"x".repeat(256)] {
-            assert_eq!(LockName::new(bad).unwrap_err().kind(), crate::ErrorKind::Invalid, "{bad:?}");
+            assert_eq!(
+                LockName::new(bad).unwrap_err().kind(),
+                crate::ErrorKind::Invalid,
+                "{bad:?}"
+            );
         }
         assert!(LockName::new(&"x".repeat(255)).is_ok());
     }

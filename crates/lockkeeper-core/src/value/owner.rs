@@ -23,7 +23,10 @@ pub struct Owner([u8; 16]);
 
 impl Owner {
     /// A new, random owner.
-    #[allow(clippy::new_without_default, reason = "two owners are never equal, so there is no default one")]
+    #[allow(
+        clippy::new_without_default,
+        reason = "two owners are never equal, so there is no default one"
+    )]
     pub fn new() -> Self {
         Self(random::bits128())
     }

@@ -34,7 +34,9 @@ impl Mode {
         match code {
             "x" => Some(Self::Exclusive),
             "s" => Some(Self::Shared),
-            permits => permits.strip_prefix('p')?.parse().ok().filter(|&k| k > 0).map(Self::Permits),
+            permits => {
+                permits.strip_prefix('p')?.parse().ok().filter(|&k| k > 0).map(Self::Permits)
+            }
         }
     }
 }
@@ -119,8 +121,9 @@ impl FromStr for Sequencer {
     fn from_str(text: &str) -> Result<Self, Error> {
         read(text).filter(|sequencer| sequencer.to_string() == text).ok_or_else(|| {
             let shown: String = text.chars().take(60).collect();
-            Error::invalid(format!("{shown:?} is not a sequencer"))
-                .with_remedy("the text as the holder printed it, like lk1.x.1763705000000123.stock%2F42")
+            Error::invalid(format!("{shown:?} is not a sequencer")).with_remedy(
+                "the text as the holder printed it, like lk1.x.1763705000000123.stock%2F42",
+            )
         })
     }
 }
@@ -153,7 +156,11 @@ mod tests {
     use super::*;
 
     fn modes() -> impl Strategy<Value = Mode> {
-        prop_oneof![Just(Mode::Exclusive), Just(Mode::Shared), (1..=u32::MAX).prop_map(Mode::Permits)]
+        prop_oneof![
+            Just(Mode::Exclusive),
+            Just(Mode::Shared),
+            (1..=u32::MAX).prop_map(Mode::Permits)
+        ]
     }
 
     #[test]
@@ -163,7 +170,8 @@ mod tests {
             (Mode::Shared, "a.b.c", "lk1.s.7.a.b.c"),
             (Mode::Permits(3), "h.x", "lk1.p3.7.h%2Ex"),
         ] {
-            let sequencer = Sequencer::new(LockName::new(name).unwrap(), mode, "7".parse().unwrap());
+            let sequencer =
+                Sequencer::new(LockName::new(name).unwrap(), mode, "7".parse().unwrap());
             assert_eq!(sequencer.to_string(), text);
             assert_eq!(text.parse::<Sequencer>().unwrap(), sequencer);
             let json = serde_json::to_string(&sequencer).unwrap();

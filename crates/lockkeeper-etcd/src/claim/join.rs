@@ -56,7 +56,13 @@ impl Claiming {
             let created = revision(&answer);
             if answer.succeeded {
                 let line = Vec::new();
-                return Ok(Outcome::Joined(Joined { lease: hold, created, line, count: 1, is_dated: true }));
+                return Ok(Outcome::Joined(Joined {
+                    lease: hold,
+                    created,
+                    line,
+                    count: 1,
+                    is_dated: true,
+                }));
             }
             // The answer of a nested transaction has no header of its own.
             let Some(behind) = inners(answer.responses).next() else { return Err(garbled()) };
@@ -64,7 +70,9 @@ impl Claiming {
             match wait {
                 Some(wait) => return Ok(self.joined_behind(behind, wait)),
                 // The new lease is renewed after this claim was asked for, as its waiter counts.
-                None if behind.succeeded => wait = Some(self.store.lease(&self.session, Purpose::Wait).await?),
+                None if behind.succeeded => {
+                    wait = Some(self.store.lease(&self.session, Purpose::Wait).await?)
+                }
                 None => return Ok(known_or_retired(behind.responses)),
             }
         }

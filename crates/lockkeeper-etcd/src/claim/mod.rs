@@ -246,16 +246,24 @@ mod tests {
     #[tokio::test]
     async fn a_claim_that_was_withdrawn_while_it_waited_for_its_guard_is_never_sent() {
         let store = EtcdStore::unasked(&EtcdStore::new(["127.0.0.1:1"])).unwrap();
-        let (now, ttl, session) = (store.0.clock.now(), Duration::from_secs(30), SessionId::random());
+        let (now, ttl, session) =
+            (store.0.clock.now(), Duration::from_secs(30), SessionId::random());
         let spec = SessionSpec::new(ttl, Duration::ZERO);
         store.0.sessions.opened(&session, &spec, true, now);
-        let claim = Claim::exclusive(ClaimKey { name: "n".parse().unwrap(), session, id: ClaimId::random() }, &spec);
+        let claim = Claim::exclusive(
+            ClaimKey { name: "n".parse().unwrap(), session, id: ClaimId::random() },
+            &spec,
+        );
         let other = store.0.order.guard(&claim.key.name);
         let passing = other.gate.lock().await;
         let mut claiming = store.claim(&claim);
         assert!(claiming.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         store.0.sessions.known(&claim.key.session).unwrap().releases_slot(&claim.key, now);
         drop(passing);
-        assert_eq!(claiming.await.unwrap(), Verdict::Gone, "nobody listens where it would have been sent");
+        assert_eq!(
+            claiming.await.unwrap(),
+            Verdict::Gone,
+            "nobody listens where it would have been sent"
+        );
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::transactions::{deletions, held, staying};
 use super::{Claiming, Outcome};
-use crate::layout::transaction::{changed, created, delete, empty_but_for, leased, present, transaction};
+use crate::layout::transaction::{
+    changed, created, delete, empty_but_for, leased, present, transaction,
+};
 use crate::layout::{Contender, Incarnation, Leaver, LeaverState};
 use crate::sessions::{Purpose, Session};
 use crate::store::admit::same_kind;
@@ -41,7 +43,8 @@ pub(super) async fn replaced_by(
     let slot = of_old.slot_of(&store.0.lines, &ClaimKey { id: old, ..claim.key.clone() });
     let (replaced, timer) = match of_old.claim_state(old).filter(|_| of_old.knows_timers()) {
         Some(state) => {
-            let (own, capacity) = (Incarnation { key: slot.at, created: state.created }, state.record.capacity);
+            let (own, capacity) =
+                (Incarnation { key: slot.at, created: state.created }, state.record.capacity);
             (Replaced::Known { own, lease: state.lease, capacity }, slot.timer)
         }
         None => match store.claim_in(&slot, old).await?.filter(|own| !own.is_over()) {
@@ -109,7 +112,9 @@ impl Claiming {
     }
 
     fn replacing(&self, replaced: &Replaced, leaving: &[Leaver], lease: i64) -> TxnRequest {
-        let Some(old) = replaced.leaver() else { return transaction(Vec::new(), self.known_and_line(), Vec::new()) };
+        let Some(old) = replaced.leaver() else {
+            return transaction(Vec::new(), self.known_and_line(), Vec::new());
+        };
         let mut when = self.is_new();
         when.extend(replaced.is_unchanged());
         let mut but = leaving.to_vec();
@@ -133,17 +138,27 @@ impl Replaced {
             Self::Known { own: Incarnation { key, created: 0 }, .. } => {
                 Some(Leaver { key: key.clone(), state: LeaverState::Created(i64::MAX - 1) })
             }
-            Self::Known { own, .. } => Some(Leaver { key: own.key.clone(), state: LeaverState::Created(own.created) }),
-            Self::Read { own, .. } => Some(Leaver { key: own.key.clone(), state: LeaverState::Changed(own.changed) }),
+            Self::Known { own, .. } => {
+                Some(Leaver { key: own.key.clone(), state: LeaverState::Created(own.created) })
+            }
+            Self::Read { own, .. } => {
+                Some(Leaver { key: own.key.clone(), state: LeaverState::Changed(own.changed) })
+            }
             Self::Over => None,
         }
     }
 
     fn is_unchanged(&self) -> Vec<Compare> {
         match self {
-            Self::Known { own: Incarnation { key, created: 0 }, lease, .. } => vec![present(key), leased(key, *lease)],
-            Self::Known { own, lease, .. } => vec![created(&own.key, own.created), leased(&own.key, *lease)],
-            Self::Read { own, is_open } => is_open.iter().cloned().chain([changed(&own.key, own.changed)]).collect(),
+            Self::Known { own: Incarnation { key, created: 0 }, lease, .. } => {
+                vec![present(key), leased(key, *lease)]
+            }
+            Self::Known { own, lease, .. } => {
+                vec![created(&own.key, own.created), leased(&own.key, *lease)]
+            }
+            Self::Read { own, is_open } => {
+                is_open.iter().cloned().chain([changed(&own.key, own.changed)]).collect()
+            }
             Self::Over => Vec::new(),
         }
     }
@@ -168,10 +183,15 @@ impl Replaced {
                 Ok(Some(Self::Known { own: own.clone(), lease: found.lease, capacity: *capacity }))
             }
             Self::Read { own, is_open }
-                if found.incarnation() == own.incarnation() && found.changed != own.changed && !found.is_over() =>
+                if found.incarnation() == own.incarnation()
+                    && found.changed != own.changed
+                    && !found.is_over() =>
             {
                 match found.keep() == own.keep() {
-                    true => Ok(Some(Self::Read { own: Box::new(found.clone()), is_open: is_open.clone() })),
+                    true => Ok(Some(Self::Read {
+                        own: Box::new(found.clone()),
+                        is_open: is_open.clone(),
+                    })),
                     false => Err(fault::always_changes()),
                 }
             }

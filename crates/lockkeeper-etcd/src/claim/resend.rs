@@ -24,7 +24,8 @@ impl Claiming {
             let lease = self.store.tombstone_lease(lasts, fresh).await;
             let lease = lease.map_err(|error| fault::of(error).without_effect())?;
             let tombstone = put(&self.tombstone, Bytes::new(), lease);
-            let request = transaction(vec![absent(&self.key)], vec![tombstone], vec![get(&self.key)]);
+            let request =
+                transaction(vec![absent(&self.key)], vec![tombstone], vec![get(&self.key)]);
             match self.txn(request).await {
                 // The lease of tombstones has ended before its time.
                 Err(error) if error.kind() == ErrorKind::SessionLost && !fresh => fresh = true,

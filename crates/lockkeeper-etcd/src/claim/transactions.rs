@@ -4,12 +4,14 @@ use bytes::Bytes;
 
 use super::{Claiming, Outcome};
 use crate::layout::transaction::{
-    absent, all, changed, created, delete, delete_leaver, get, inners, last, nested, only, put, range, ranges,
-    transaction,
+    absent, all, changed, created, delete, delete_leaver, get, inners, last, nested, only, put,
+    range, ranges, transaction,
 };
 use crate::layout::{Contender, Layout, Leaver};
 use crate::wall_clock::unix_ms;
-use crate::wire::messages::{Compare, RangeRequest, RangeResponse, RequestOp, ResponseOp, TxnRequest, TxnResponse};
+use crate::wire::messages::{
+    Compare, RangeRequest, RangeResponse, RequestOp, ResponseOp, TxnRequest, TxnResponse,
+};
 use crate::{Error, ErrorKind, Result, fault, sessions};
 
 impl Claiming {
@@ -80,7 +82,9 @@ impl Claiming {
         match (own, tombstone) {
             (Some(own), _) => Outcome::Known(own),
             (None, Some(_)) => Outcome::Retired,
-            (None, None) => Outcome::Outside { line: self.read(line.unwrap_or_default()), revision },
+            (None, None) => {
+                Outcome::Outside { line: self.read(line.unwrap_or_default()), revision }
+            }
         }
     }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use super::refusals::check;
 use super::{Claiming, Joined, Outcome};
 use crate::admin::NOTICE_TTL;
-use crate::layout::transaction::{all, changed, get, leased, only, put, ranges, rewrite, transaction};
+use crate::layout::transaction::{
+    all, changed, get, leased, only, put, ranges, rewrite, transaction,
+};
 use crate::layout::{Contender, Layout, Notice, Record, ahead_of, mark};
 use crate::neighbours::{Neighbours, SHORT_QUEUE};
 use crate::random::jittered;
@@ -27,7 +29,9 @@ impl Claiming {
         match outcome {
             Outcome::Retired => Ok(Verdict::Gone),
             Outcome::Outside { line, revision } => Ok(busy(&line, revision)),
-            Outcome::Held { lease, created, is_dated } => Ok(self.granted(&self.record, lease, created, is_dated)),
+            Outcome::Held { lease, created, is_dated } => {
+                Ok(self.granted(&self.record, lease, created, is_dated))
+            }
             Outcome::Joined(joined) => self.has_joined(joined).await,
             Outcome::Known(own) => self.was_there(Contender::read(own)).await,
         }
@@ -71,13 +75,17 @@ impl Claiming {
     async fn was_there(&self, mut own: Contender) -> Result<Verdict> {
         if own.id != Some(self.claim.key.id) {
             self.session.retires_slot(self.claim.key.id);
-            return Err(Error::new(ErrorKind::Unavailable, "what an earlier claim has left is in its place")
-                .with_remedy("again in a moment"));
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "what an earlier claim has left is in its place",
+            )
+            .with_remedy("again in a moment"));
         }
         let record = self.takes_over(&mut own).await?;
         self.record_claim(&record, own.lease, own.created, false);
         // The claim is in line, so every error from here on has an unknown effect.
-        let line = self.read(self.store.range(all(&self.line)).await.map_err(Error::with_unknown_effect)?);
+        let line =
+            self.read(self.store.range(all(&self.line)).await.map_err(Error::with_unknown_effect)?);
         if !line.iter().any(|contender| contender.key == own.key) {
             return Ok(Verdict::Gone);
         }
@@ -93,7 +101,9 @@ impl Claiming {
             return Err(error);
         }
         self.store.ends_overdue(ahead).await;
-        self.judge(&record, status, own.changed, length(ahead)).await.map_err(Error::with_unknown_effect)
+        self.judge(&record, status, own.changed, length(ahead))
+            .await
+            .map_err(Error::with_unknown_effect)
     }
 
     /// From now on, this client gets the notices about the claim. If another client got them before,
@@ -132,13 +142,16 @@ impl Claiming {
     async fn hand_over(&self, record: &Record) -> Result<Vec<RequestOp>> {
         let (store, lines) = (&self.store, &self.store.0.lines);
         let request = lines.request(&record.client, record.hex());
-        let asked = only(Some(store.range(RangeRequest { key: request, ..RangeRequest::default() }).await?));
+        let asked = only(Some(
+            store.range(RangeRequest { key: request, ..RangeRequest::default() }).await?,
+        ));
         let lease = store.grant(NOTICE_TTL).await?.id;
         let notice = Notice::elsewhere(record.hex().to_owned());
         let mut then = vec![put(&lines.notice(&record.client), notice.written(), lease)];
         if let Some(asked) = asked {
             let request = lines.request(&store.0.client, record.hex());
-            let lasts = store.grant(sessions::seconds(record.lease_time()).max(NOTICE_TTL)).await?.id;
+            let lasts =
+                store.grant(sessions::seconds(record.lease_time()).max(NOTICE_TTL)).await?.id;
             then.push(put(&request, asked.value, lasts));
         }
         Ok(then)
@@ -146,7 +159,13 @@ impl Claiming {
 
     /// The verdict about a claim in line with this record, which `changed` was the last revision to
     /// change.
-    async fn judge(&self, record: &Arc<Record>, status: ClaimStatus, changed: i64, ahead: u32) -> Result<Verdict> {
+    async fn judge(
+        &self,
+        record: &Arc<Record>,
+        status: ClaimStatus,
+        changed: i64,
+        ahead: u32,
+    ) -> Result<Verdict> {
         match status {
             ClaimStatus::Absent | ClaimStatus::Broken(_) => Ok(Verdict::Gone),
             ClaimStatus::First(found) => self.admitted(record, *found).await,

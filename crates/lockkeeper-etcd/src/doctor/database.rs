@@ -21,9 +21,12 @@ pub(super) fn size(status: &StatusResponse) -> Finding {
     match quota {
         0 => ok(format!("{size_and_use}; etcd reports its quota from 3.6 on (2.1 GB by default)")),
         ..0 => ok(format!("{size_and_use}; no quota")),
-        _ if size <= FULL * quota as f64 => ok(format!("{size_and_use}; quota {}", bytes(quota as f64))),
+        _ if size <= FULL * quota as f64 => {
+            ok(format!("{size_and_use}; quota {}", bytes(quota as f64)))
+        }
         _ => {
-            let finding = format!("{size_and_use}; at {} etcd takes no more locks", bytes(quota as f64));
+            let finding =
+                format!("{size_and_use}; at {} etcd takes no more locks", bytes(quota as f64));
             warn(finding, if used < HOLLOW * size { "etcdctl defrag" } else { ROOM })
         }
     }
@@ -33,7 +36,8 @@ const ROOM: &str = "etcdctl compact and defrag, and --auto-compaction-retention;
 
 /// The alarms, which each member reports of all members.
 pub(super) fn alarms<'a>(size_and_use: impl Iterator<Item = &'a StatusResponse>) -> Vec<Finding> {
-    let raised: BTreeSet<_> = size_and_use.flat_map(|status| &status.errors).filter_map(|text| kind(text)).collect();
+    let raised: BTreeSet<_> =
+        size_and_use.flat_map(|status| &status.errors).filter_map(|text| kind(text)).collect();
     let finding = |alarm: &str| match alarm {
         "NOSPACE" => fail(
             "NOSPACE: a member's database is full, and no lock can be acquired",
@@ -68,14 +72,22 @@ mod tests {
     use crate::store::Level;
 
     fn status(size: i64, used: i64, quota: i64) -> StatusResponse {
-        StatusResponse { db_size: size, db_size_in_use: used, db_size_quota: quota, ..StatusResponse::default() }
+        StatusResponse {
+            db_size: size,
+            db_size_in_use: used,
+            db_size_quota: quota,
+            ..StatusResponse::default()
+        }
     }
 
     #[test]
     fn a_database_that_is_nearly_full_is_reported_with_what_makes_room() {
         let (mb, gb) = (1_000_000, 1_000_000_000);
         let well = size(&status(20 * mb, 5 * mb, 2 * gb));
-        assert_eq!((well.level, well.finding.as_str()), (Level::Ok, "20.0 MB, 5.0 MB in use; quota 2.0 GB"));
+        assert_eq!(
+            (well.level, well.finding.as_str()),
+            (Level::Ok, "20.0 MB, 5.0 MB in use; quota 2.0 GB")
+        );
         let full = size(&status(9 * mb, 8 * mb, 10 * mb));
         assert!(full.level == Level::Warn && full.remedy.as_deref() == Some(ROOM), "{full:?}");
         assert_eq!(size(&status(9 * mb, mb, 10 * mb)).remedy.as_deref(), Some("etcdctl defrag"));
@@ -85,8 +97,12 @@ mod tests {
 
     #[test]
     fn each_alarm_is_reported_once() {
-        let size_and_use = ["etcdserver: no leader", "memberID:12 alarm:NOSPACE ", "memberID:13 alarm:CORRUPT "];
-        let status = StatusResponse { errors: size_and_use.map(str::to_owned).to_vec(), ..StatusResponse::default() };
+        let size_and_use =
+            ["etcdserver: no leader", "memberID:12 alarm:NOSPACE ", "memberID:13 alarm:CORRUPT "];
+        let status = StatusResponse {
+            errors: size_and_use.map(str::to_owned).to_vec(),
+            ..StatusResponse::default()
+        };
         let found = alarms([&status, &status].into_iter());
         assert_eq!(found.len(), 2);
         assert!(found.iter().all(|found| found.level == Level::Fail && found.remedy.is_some()));

@@ -20,13 +20,22 @@ const COMMIT_TIMES: &str = "etcd_disk_backend_commit_duration_seconds";
 const ENOUGH: f64 = 100.0;
 
 /// How often a member has waited for its disk.
-pub(super) async fn waits(at: &Endpoint, tls: Option<&TlsSettings>, within: Duration) -> Option<f64> {
+pub(super) async fn waits(
+    at: &Endpoint,
+    tls: Option<&TlsSettings>,
+    within: Duration,
+) -> Option<f64> {
     let text = asked(at, tls, within).await.ok()?;
     Histogram::read(&text, FSYNC_TIMES).map(|fsync| fsync.count)
 }
 
 /// What a member tells, some writes after it had waited `before` times.
-pub(super) async fn look(at: &Endpoint, tls: Option<&TlsSettings>, within: Duration, before: Option<f64>) -> Finding {
+pub(super) async fn look(
+    at: &Endpoint,
+    tls: Option<&TlsSettings>,
+    within: Duration,
+    before: Option<f64>,
+) -> Finding {
     match asked(at, tls, within).await {
         Ok(text) => judge(&text, before),
         // Nothing hangs on it.
@@ -34,12 +43,20 @@ pub(super) async fn look(at: &Endpoint, tls: Option<&TlsSettings>, within: Durat
     }
 }
 
-async fn asked(at: &Endpoint, tls: Option<&TlsSettings>, within: Duration) -> Result<String, String> {
+async fn asked(
+    at: &Endpoint,
+    tls: Option<&TlsSettings>,
+    within: Duration,
+) -> Result<String, String> {
     let asked = Clock::boot().timeout(within, metrics(at, tls, within)).await;
     asked.unwrap_or_else(|| Err("/metrics did not answer".to_owned()))
 }
 
-async fn metrics(at: &Endpoint, tls: Option<&TlsSettings>, within: Duration) -> Result<String, String> {
+async fn metrics(
+    at: &Endpoint,
+    tls: Option<&TlsSettings>,
+    within: Duration,
+) -> Result<String, String> {
     match net::connect(at, tls, within).await? {
         Stream::Plain(socket) => get(socket, at).await,
         Stream::Tls(stream) => get(stream, at).await,
@@ -47,7 +64,10 @@ async fn metrics(at: &Endpoint, tls: Option<&TlsSettings>, within: Duration) -> 
 }
 
 /// HTTP/1.0: what comes is in one piece, and the end of the connection is its end.
-async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, at: &Endpoint) -> Result<String, String> {
+async fn get(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    at: &Endpoint,
+) -> Result<String, String> {
     let request = format!("GET /metrics HTTP/1.0\r\nHost: {at}\r\nAccept: text/plain\r\n\r\n");
     stream.write_all(request.as_bytes()).await.map_err(|e| net::said(&e))?;
     stream.flush().await.map_err(|e| net::said(&e))?;
@@ -61,14 +81,21 @@ async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, at: &Endpoint) -> 
 
 fn judge(text: &str, before: Option<f64>) -> Finding {
     let found = Histogram::read(text, FSYNC_TIMES).zip(Histogram::read(text, COMMIT_TIMES));
-    let Some((fsync, commit)) = found else { return ok("etcd does not report the speed of the disk") };
+    let Some((fsync, commit)) = found else {
+        return ok("etcd does not report the speed of the disk");
+    };
     if before == Some(fsync.count) {
-        let finding = "etcd does not wait for its writes (--unsafe-no-fsync): a power cut may lose locks";
+        let finding =
+            "etcd does not wait for its writes (--unsafe-no-fsync): a power cut may lose locks";
         return warn(finding, "etcd without that option");
     }
     let finding = format!("fsync {}; commit {}", fsync.summary(), commit.summary());
     let is_slow = fsync.is_slower_than(FSYNC) || commit.is_slower_than(COMMIT);
-    warn_if(is_slow, finding, "a faster disk that nothing else writes to: etcd asks for 10ms and 25ms")
+    warn_if(
+        is_slow,
+        finding,
+        "a faster disk that nothing else writes to: etcd asks for 10ms and 25ms",
+    )
 }
 
 /// How long something took, how often.
@@ -89,7 +116,9 @@ impl Histogram {
                 "_sum" => found.sum = value,
                 "_count" => found.count = value,
                 _ => {
-                    let Some(bound) = what.strip_prefix("_bucket{le=\"").and_then(|rest| rest.strip_suffix("\"}"))
+                    let Some(bound) = what
+                        .strip_prefix("_bucket{le=\"")
+                        .and_then(|rest| rest.strip_suffix("\"}"))
                     else {
                         continue;
                     };
@@ -152,8 +181,16 @@ mod tests {
 
     #[test]
     fn what_is_no_such_text_tells_nothing() {
-        for text in ["", "etcd_disk_wal_fsync_duration_seconds_count", "etcd_disk_wal_fsync_duration_seconds_count x"] {
-            assert_eq!(judge(text, None).finding, "etcd does not report the speed of the disk", "{text}");
+        for text in [
+            "",
+            "etcd_disk_wal_fsync_duration_seconds_count",
+            "etcd_disk_wal_fsync_duration_seconds_count x",
+        ] {
+            assert_eq!(
+                judge(text, None).finding,
+                "etcd does not report the speed of the disk",
+                "{text}"
+            );
         }
     }
 }

@@ -17,7 +17,9 @@ use lockkeeper_core::kit::{Check as Row, Examination, checks, named};
 
 use self::cluster::MemberStatus;
 use self::rights::Auth;
-use super::wire::messages::{Member, MemberListRequest, MemberListResponse, StatusRequest, StatusResponse};
+use super::wire::messages::{
+    Member, MemberListRequest, MemberListResponse, StatusRequest, StatusResponse,
+};
 use super::wire::{Settings, all};
 use super::{Check, EtcdStore, EtcdStoreBuilder};
 use crate::Result;
@@ -72,12 +74,15 @@ pub(super) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Op
         store.0.calls.ask_each("/etcdserverpb.Maintenance/Status", StatusRequest {}, within).await;
     examination.findings.extend(cluster::silent(&statuses));
     let here = statuses.iter().zip(builder.addresses());
-    let here: Vec<_> = here.filter(|((_, status), _)| status.is_ok()).map(|(_, endpoint)| endpoint).collect();
+    let here: Vec<_> =
+        here.filter(|((_, status), _)| status.is_ok()).map(|(_, endpoint)| endpoint).collect();
     if here.is_empty() {
         return None;
     }
     let found = members(&statuses, &store.members().await, auth, &store.0.waived);
-    let works = !found.iter().any(|found| ["members", "alarm"].contains(&found.check) && found.level == Level::Fail);
+    let works = !found
+        .iter()
+        .any(|found| ["members", "alarm"].contains(&found.check) && found.level == Level::Fail);
     examination.findings.extend(found);
     let prefix = url.common.prefix.clone().unwrap_or_default();
     let seen = Seen { store, builder, settings, prefix, within, auth, here, works };
@@ -96,7 +101,10 @@ pub(super) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Op
 }
 
 /// A store that answers sooner than anybody loses patience.
-fn unasked(builder: EtcdStoreBuilder, within: Duration) -> Result<(EtcdStoreBuilder, Settings, EtcdStore)> {
+fn unasked(
+    builder: EtcdStoreBuilder,
+    within: Duration,
+) -> Result<(EtcdStoreBuilder, Settings, EtcdStore)> {
     let timeout = builder.hosts.timeout.min(within);
     let builder = builder.timeout(timeout);
     let (settings, store) = (builder.settings()?, EtcdStore::unasked(&builder)?);
@@ -104,7 +112,12 @@ fn unasked(builder: EtcdStoreBuilder, within: Duration) -> Result<(EtcdStoreBuil
 }
 
 /// What they say of themselves.
-fn members(statuses: &[MemberStatus], list: &[Member], auth: Auth, waived: &[Check]) -> Vec<Finding> {
+fn members(
+    statuses: &[MemberStatus],
+    list: &[Member],
+    auth: Auth,
+    waived: &[Check],
+) -> Vec<Finding> {
     let answers: Vec<_> = answering(statuses).collect();
     let (count, waives) = (list.len().max(statuses.len()), waived.contains(&Check::Version));
     let versions = answers.iter().flat_map(|(at, StatusResponse { version, .. })| {
@@ -115,12 +128,16 @@ fn members(statuses: &[MemberStatus], list: &[Member], auth: Auth, waived: &[Che
             .map(|found| ((*at).clone(), found))
     });
     let mut found = said_once(versions.collect(), answers.len());
-    found.extend(answers.iter().any(|(_, status)| status.version != answers[0].1.version).then(|| {
-        let finding = "the members have several versions, which is right during an upgrade only";
-        Finding::warn("server", finding, "the same version on all of them")
-    }));
+    found.extend(answers.iter().any(|(_, status)| status.version != answers[0].1.version).then(
+        || {
+            let finding =
+                "the members have several versions, which is right during an upgrade only";
+            Finding::warn("server", finding, "the same version on all of them")
+        },
+    ));
     found.extend(named("members", cluster::look(statuses, list)));
-    let sizes = answers.iter().map(|(at, status)| ((*at).clone(), database::size(status))).collect();
+    let sizes =
+        answers.iter().map(|(at, status)| ((*at).clone(), database::size(status))).collect();
     found.extend(named("database", said_once(sizes, answers.len())));
     found.extend(named("alarm", database::alarms(answers.iter().map(|(_, status)| *status))));
     found
@@ -134,7 +151,8 @@ impl Seen {
     /// The speed of each disk, which shows while it is written to.
     async fn disks(&self) -> Result<Vec<Finding>> {
         // Nothing depends on the answers: two silences are shorter than the probe may be.
-        let (tls, timeout) = (self.settings.tls.as_ref(), self.settings.timeout.min(self.within / 3));
+        let (tls, timeout) =
+            (self.settings.tls.as_ref(), self.settings.timeout.min(self.within / 3));
         let waits = all(self.here.iter().map(|at| disk::waits(at, tls, timeout))).await;
         let written = self.works && self.store.shortest_lease().await.is_ok();
         let looked = self.here.iter().zip(waits).map(|(at, before)| async move {
@@ -147,9 +165,13 @@ impl Seen {
 impl EtcdStore {
     /// Those that the cluster knows, as one of them tells it; none where this user may not ask.
     async fn members(&self) -> Vec<Member> {
-        let asked =
-            self.0.calls.ask_each("/etcdserverpb.Cluster/MemberList", MemberListRequest {}, self.0.timeout).await;
-        let statuses = asked.into_iter().find_map(|(_, list): (_, Result<MemberListResponse, _>)| list.ok());
+        let asked = self
+            .0
+            .calls
+            .ask_each("/etcdserverpb.Cluster/MemberList", MemberListRequest {}, self.0.timeout)
+            .await;
+        let statuses =
+            asked.into_iter().find_map(|(_, list): (_, Result<MemberListResponse, _>)| list.ok());
         statuses.map(|list| list.members).unwrap_or_default()
     }
 }
@@ -159,7 +181,8 @@ mod tests {
     use super::*;
 
     fn status_of(at: &str, version: &str) -> MemberStatus {
-        let status = StatusResponse { version: version.to_owned(), leader: 1, ..StatusResponse::default() };
+        let status =
+            StatusResponse { version: version.to_owned(), leader: 1, ..StatusResponse::default() };
         (at.to_owned(), Ok(status))
     }
 
@@ -173,16 +196,26 @@ mod tests {
         );
         let servers: Vec<_> = found.iter().filter(|found| found.check == "server").collect();
         assert_eq!(servers[0].finding, "a:1: etcd 3.6.16");
-        assert!(servers[1].level == Level::Warn && servers[1].finding.starts_with("b:2: etcd 3.6.4: it renews"));
-        assert!(servers[3].level == Level::Warn && servers[3].finding.starts_with("the members have several versions"));
-        let same = members(&[status_of("a:1", "3.6.16"), status_of("b:2", "3.6.16")], &[], Auth::Off, &[]);
+        assert!(
+            servers[1].level == Level::Warn
+                && servers[1].finding.starts_with("b:2: etcd 3.6.4: it renews")
+        );
+        assert!(
+            servers[3].level == Level::Warn
+                && servers[3].finding.starts_with("the members have several versions")
+        );
+        let same =
+            members(&[status_of("a:1", "3.6.16"), status_of("b:2", "3.6.16")], &[], Auth::Off, &[]);
         assert_eq!(same.iter().filter(|found| found.check == "server").count(), 1);
     }
 
     #[test]
     fn ways_around_the_rights_matter_where_there_are_rights() {
-        let has =
-            |auth| members(&[status_of("a:1", "3.6.13")], &[], auth, &[]).iter().any(|found| found.check == "security");
+        let has = |auth| {
+            members(&[status_of("a:1", "3.6.13")], &[], auth, &[])
+                .iter()
+                .any(|found| found.check == "security")
+        };
         assert!(has(Auth::On) && !has(Auth::Off));
     }
 }

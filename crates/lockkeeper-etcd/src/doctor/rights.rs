@@ -10,7 +10,9 @@ use super::super::layout::Lines;
 use super::super::layout::transaction::{delete, get, put, transaction};
 use super::super::marker::folder;
 use super::super::wire::WireError;
-use super::super::wire::messages::{AuthenticateRequest, AuthenticateResponse, RangeRequest, RequestOp, TxnResponse};
+use super::super::wire::messages::{
+    AuthenticateRequest, AuthenticateResponse, RangeRequest, RequestOp, TxnResponse,
+};
 use super::super::{EtcdStore, EtcdStoreBuilder, fault, sessions};
 use crate::store::{ClaimId, ClaimKey, Finding, SessionId, Store, median};
 use crate::time::Clock;
@@ -33,7 +35,10 @@ pub(super) enum Auth {
 }
 
 /// Logs in, or looks whether that would be needed.
-pub(super) async fn log_in(store: &EtcdStore, builder: &EtcdStoreBuilder) -> (Auth, Option<Finding>) {
+pub(super) async fn log_in(
+    store: &EtcdStore,
+    builder: &EtcdStoreBuilder,
+) -> (Auth, Option<Finding>) {
     for _ in store.0.calls.addresses() {
         let asked = match &builder.hosts.user {
             Some(_) => store.0.calls.log_in().await,
@@ -58,12 +63,15 @@ fn without_a_user(message: &str, builder: &EtcdStoreBuilder) -> (Auth, Option<Fi
     if message.contains("authentication is not enabled") {
         return (Auth::Off, None);
     }
-    if !["authentication failed", "user name is empty"].iter().any(|words| message.contains(words)) {
+    if !["authentication failed", "user name is empty"].iter().any(|words| message.contains(words))
+    {
         return (Auth::Unknown, None);
     }
     let has_certificate = builder.hosts.tls.as_ref().is_some_and(|tls| tls.certificate.is_some());
-    let (finding, remedy) =
-        ("authentication is on, and the URL names no user", "a user in the URL, and LOCKKEEPER_PASSWORD");
+    let (finding, remedy) = (
+        "authentication is on, and the URL names no user",
+        "a user in the URL, and LOCKKEEPER_PASSWORD",
+    );
     (Auth::On, (!has_certificate).then(|| Finding::fail("auth", finding, remedy)))
 }
 
@@ -79,8 +87,9 @@ pub(super) fn who(auth: Auth, builder: &EtcdStoreBuilder) -> Option<Finding> {
 
 /// What a role has to be given, and nothing else.
 pub(super) fn role(lines: &Lines, prefix: &str) -> String {
-    let grant =
-        |beginning: String| format!("etcdctl role grant-permission ROLE --prefix readwrite {}", quoted(&beginning));
+    let grant = |beginning: String| {
+        format!("etcdctl role grant-permission ROLE --prefix readwrite {}", quoted(&beginning))
+    };
     lines.beginnings(prefix).into_iter().map(grant).collect::<Vec<_>>().join(" && ")
 }
 
@@ -94,7 +103,11 @@ fn quoted(word: &str) -> String {
 }
 
 /// Tries everything, on keys that are nobody's, and how long that takes.
-pub(super) async fn examine(store: &EtcdStore, prefix: &str, within: Duration) -> Result<Vec<Finding>> {
+pub(super) async fn examine(
+    store: &EtcdStore,
+    prefix: &str,
+    within: Duration,
+) -> Result<Vec<Finding>> {
     let role = role(&store.0.lines, prefix);
     // It ends by itself if we do not come to that.
     let (lease, refused) = match store.grant(sessions::seconds(within * 2)).await {
@@ -105,11 +118,13 @@ pub(super) async fn examine(store: &EtcdStore, prefix: &str, within: Duration) -
         drop(store.revoke(lease).await);
         return Ok(vec![fail(refused, role)]);
     }
-    let latency = speed(store, lease).await.unwrap_or_else(|error| Finding::failed("latency", &error));
+    let latency =
+        speed(store, lease).await.unwrap_or_else(|error| Finding::failed("latency", &error));
     // What is left of it ends with the lease.
     drop(store.revoke(lease).await);
     // Behind the rest of the line, as in a failure: it is long.
-    let fine = ok("this user may do all that locks need; a role with these rights is enough").with_remedy(role);
+    let fine = ok("this user may do all that locks need; a role with these rights is enough")
+        .with_remedy(role);
     Ok([vec![fine], named("latency", [latency])].concat())
 }
 
@@ -117,10 +132,20 @@ pub(super) async fn examine(store: &EtcdStore, prefix: &str, within: Duration) -
 async fn refused(store: &EtcdStore, prefix: &str, lease: i64) -> Result<Option<String>> {
     let lines = &store.0.lines;
     let span = lines.beginning_with(prefix);
-    let all = RangeRequest { key: span.from, range_end: span.to, limit: 1, keys_only: true, ..RangeRequest::default() };
+    let all = RangeRequest {
+        key: span.from,
+        range_end: span.to,
+        limit: 1,
+        keys_only: true,
+        ..RangeRequest::default()
+    };
     let listed = store.range(all).await;
     for key in keys(lines, prefix)? {
-        for (what, op) in [("write", put(&key, Bytes::new(), lease)), ("read", get(&key)), ("delete", delete(&key))] {
+        for (what, op) in [
+            ("write", put(&key, Bytes::new(), lease)),
+            ("read", get(&key)),
+            ("delete", delete(&key)),
+        ] {
             let refused = denied(&format!("{what} {}…", folder(&key)), store.tried(op).await)?;
             if refused.is_some() {
                 return Ok(refused);
@@ -145,16 +170,19 @@ fn keys(lines: &Lines, prefix: &str) -> Result<Vec<Bytes>> {
     let (id, name) = (ClaimId::random(), LockName::new(&format!("{prefix}{NAME}"))?);
     let own = HEXLOWER.encode(id.as_bytes());
     let session = SessionId::random();
-    let beside = [lines.session(&session), lines.ended(&session), lines.gone(id), lines.notice(&own)];
+    let beside =
+        [lines.session(&session), lines.ended(&session), lines.gone(id), lines.notice(&own)];
     let claim = ClaimKey { name, session, id };
     Ok([lines.claim(&claim), lines.register(&own)].into_iter().chain(beside).collect())
 }
 
 async fn speed(store: &EtcdStore, lease: i64) -> Result<Finding> {
-    let (clock, key) = (Clock::boot(), store.0.lines.notice(&HEXLOWER.encode(&crate::random::bits128())));
+    let (clock, key) =
+        (Clock::boot(), store.0.lines.notice(&HEXLOWER.encode(&crate::random::bits128())));
     let (mut reads, mut writes) = (Vec::with_capacity(ROUNDS), Vec::with_capacity(ROUNDS));
     for _ in 0..ROUNDS {
-        for (op, times) in [(get(&key), &mut reads), (put(&key, Bytes::new(), lease), &mut writes)] {
+        for (op, times) in [(get(&key), &mut reads), (put(&key, Bytes::new(), lease), &mut writes)]
+        {
             let start = clock.now();
             store.tried(op).await?;
             times.push(clock.now().saturating_since(start));
@@ -171,8 +199,13 @@ pub(super) fn lease((seconds, capable): (i64, i64)) -> Finding {
     if seconds <= capable {
         return ok(finding);
     }
-    let finding = format!("{finding}: a lock of a shorter ttl is free only {seconds} s after its holder was killed");
-    warn(finding, "--election-timeout=1000 for etcd: the shortest lease is one and a half times that")
+    let finding = format!(
+        "{finding}: a lock of a shorter ttl is free only {seconds} s after its holder was killed"
+    );
+    warn(
+        finding,
+        "--election-timeout=1000 for etcd: the shortest lease is one and a half times that",
+    )
 }
 
 impl EtcdStore {
@@ -215,7 +248,8 @@ mod tests {
             assert_eq!(role(&lines, prefix), role_of);
             let beginnings = lines.beginnings(prefix);
             for key in keys(&lines, prefix).unwrap() {
-                let is_covered = beginnings.iter().any(|beginning| key.starts_with(beginning.as_bytes()));
+                let is_covered =
+                    beginnings.iter().any(|beginning| key.starts_with(beginning.as_bytes()));
                 assert!(is_covered, "{key:?} {beginnings:?}");
             }
         }
@@ -228,7 +262,10 @@ mod tests {
         let text = keys.iter().map(folder).collect::<String>();
         let claim = std::str::from_utf8(&keys[0]).unwrap();
         let lease = claim.rsplit('/').next().and_then(|slot| slot.split('-').next()).unwrap();
-        assert!(claim.contains(lease) && !text.contains(lease) && text.contains(NAME), "{lease}: {text}");
+        assert!(
+            claim.contains(lease) && !text.contains(lease) && text.contains(NAME),
+            "{lease}: {text}"
+        );
     }
 
     #[test]

@@ -21,7 +21,10 @@ pub(super) async fn found(store: &EtcdStore) -> Result<Vec<Finding>> {
     let mut keys = store.keys(&lines.beginning_with("")).await?;
     keys.retain(|kv| lines.is_stray(&kv.key, kv.lease));
     let old = store.old_claim().await?.map(|old| {
-        let finding = format!("an older lockkeeper is at work in {}: its locks are not seen here", folder(&old));
+        let finding = format!(
+            "an older lockkeeper is at work in {}: its locks are not seen here",
+            folder(&old)
+        );
         warn(finding, "end all clients of the older version")
     });
     Ok(strays(&keys).into_iter().chain(old).collect())
@@ -29,7 +32,9 @@ pub(super) async fn found(store: &EtcdStore) -> Result<Vec<Finding>> {
 
 fn strays(keys: &[KeyValue]) -> Option<Finding> {
     let named: Vec<_> = keys.iter().take(MOST).map(|kv| String::from_utf8_lossy(&kv.key)).collect();
-    let more = if keys.len() > MOST { format!(" and {} more", keys.len() - MOST) } else { String::new() };
-    let finding = format!("keys that are no claims are in the way of locks: {}{more}", named.join(", "));
+    let more =
+        if keys.len() > MOST { format!(" and {} more", keys.len() - MOST) } else { String::new() };
+    let finding =
+        format!("keys that are no claims are in the way of locks: {}{more}", named.join(", "));
     (!keys.is_empty()).then(|| warn(finding, "etcdctl del KEY for each of them"))
 }

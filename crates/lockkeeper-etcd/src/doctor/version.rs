@@ -10,8 +10,10 @@ struct Bug {
 }
 
 /// With more than one member it ends leases that their holders have renewed: two may have a lock then.
-const STALLED: Bug =
-    Bug { what: "a leader that stood still ends leases that are alive", mended: &[(3, 4, 31), (3, 5, 13), (3, 6, 0)] };
+const STALLED: Bug = Bug {
+    what: "a leader that stood still ends leases that are alive",
+    mended: &[(3, 4, 31), (3, 5, 13), (3, 6, 0)],
+};
 
 /// These cost a holder its lock at worst.
 const BUGS: [Bug; 3] = [
@@ -20,7 +22,10 @@ const BUGS: [Bug; 3] = [
         mended: &[(3, 4, 32), (3, 5, 14), (3, 6, 0)],
     },
     Bug { what: "it renews leases that are revoked", mended: &[(3, 4, 38), (3, 5, 23), (3, 6, 5)] },
-    Bug { what: "it may not find a lease that it has just granted", mended: &[(3, 4, 20), (3, 5, 3), (3, 6, 0)] },
+    Bug {
+        what: "it may not find a lease that it has just granted",
+        mended: &[(3, 4, 20), (3, 5, 3), (3, 6, 0)],
+    },
 ];
 
 const RIGHTS: Bug = Bug {
@@ -36,7 +41,8 @@ pub(super) fn look(text: &str, members: usize, waived: bool) -> Finding {
     let name = format!("etcd {text}");
     let Some(version) = parse(text) else { return Finding::ok("server", name) };
     let stalls = STALLED.is_in(version) && members > 1;
-    let mut known: Vec<_> = BUGS.iter().filter(|bug| bug.is_in(version)).map(|bug| bug.what).collect();
+    let mut known: Vec<_> =
+        BUGS.iter().filter(|bug| bug.is_in(version)).map(|bug| bug.what).collect();
     if stalls {
         known.insert(0, STALLED.what);
     }
@@ -45,7 +51,8 @@ pub(super) fn look(text: &str, members: usize, waived: bool) -> Finding {
         known.push("unsafe=version waives this check");
     }
     let ended = if version <= ENDED { " and at the end of its life" } else { "" };
-    let name = if is_old { format!("{name} is older than {}{ended}", name_of(OLDEST)) } else { name };
+    let name =
+        if is_old { format!("{name} is older than {}{ended}", name_of(OLDEST)) } else { name };
     let finding = if known.is_empty() { name } else { format!("{name}: {}", known.join("; ")) };
     match is_old && !waived {
         true => Finding::fail("server", finding, or_waive(NEWER, Check::Version)),
@@ -84,7 +91,11 @@ mod tests {
     #[test]
     fn what_ends_leases_that_are_alive_is_too_old_and_says_so_where_that_is_waived() {
         for version in ["3.3.25", "3.4.23", "3.4.99", "3.5.0-rc.1", "3.5.13"] {
-            assert_eq!((level(version, 1), level(version, 3)), (Level::Fail, Level::Fail), "{version}");
+            assert_eq!(
+                (level(version, 1), level(version, 3)),
+                (Level::Fail, Level::Fail),
+                "{version}"
+            );
             assert_eq!(look(version, 1, true).level, Level::Warn);
         }
         assert!(look("3.5.12", 3, true).finding.contains(": a leader that stood still"));
@@ -100,9 +111,13 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_the_remedy() {
         let found = look("3.4.23", 1, false);
-        let beginning = "etcd 3.4.23 is older than 3.5.14 and at the end of its life: after a change";
+        let beginning =
+            "etcd 3.4.23 is older than 3.5.14 and at the end of its life: after a change";
         assert!(found.finding.starts_with(beginning), "{found:?}");
-        assert!(found.finding.contains("revoked") && !found.finding.contains("just granted"), "{found:?}");
+        assert!(
+            found.finding.contains("revoked") && !found.finding.contains("just granted"),
+            "{found:?}"
+        );
         assert!(found.remedy.unwrap().ends_with("or unsafe=version to go without this check"));
         assert!(look("3.4.23", 1, true).finding.contains("unsafe=version waives this check"));
         assert_eq!(look("3.6.16", 3, false), Finding::ok("server", "etcd 3.6.16"));
@@ -110,9 +125,14 @@ mod tests {
 
     #[test]
     fn ways_around_the_rights_are_reported_for_versions_that_have_them() {
-        for (version, is_open) in
-            [("3.4.99", true), ("3.5.32", true), ("3.5.33", false), ("3.6.13", true), ("3.7.0", true), ("3.7.1", false)]
-        {
+        for (version, is_open) in [
+            ("3.4.99", true),
+            ("3.5.32", true),
+            ("3.5.33", false),
+            ("3.6.13", true),
+            ("3.7.0", true),
+            ("3.7.1", false),
+        ] {
             assert_eq!(security(version).is_some(), is_open, "{version}");
         }
         assert!(security("3.8.0").is_none() && security("x").is_none());

@@ -147,7 +147,13 @@ impl Contender {
     }
 
     /// Its entry in the line that the contract reports.
-    pub(crate) fn entry(&self, granted: bool, kept: bool, expires_in: Option<Duration>, now_ms: u64) -> Entry {
+    pub(crate) fn entry(
+        &self,
+        granted: bool,
+        kept: bool,
+        expires_in: Option<Duration>,
+        now_ms: u64,
+    ) -> Entry {
         let since = |record: &Record| if granted { record.held_ms } else { record.asked_ms };
         let since = self.record.as_ref().and_then(since);
         Entry {

@@ -23,7 +23,8 @@ use crate::{Error, LockName, Result, name};
 /// The default prefix of the native layout.
 const PREFIX: &str = "/lockkeeper";
 /// The parts of keys that no other key may have.
-const OWN: [&str; 8] = [LOCK, ".layout", ".gone", ".notify", ".register", ".id", ".session", ".ended"];
+const OWN: [&str; 8] =
+    [LOCK, ".layout", ".gone", ".notify", ".register", ".id", ".session", ".ended"];
 /// The beginning of the encoded form of a name that is too long for a key.
 const HASHED: &str = "h.";
 /// Below it are the lines of the native layout.
@@ -111,7 +112,8 @@ impl Lines {
     /// Lines under this prefix; `None` for what is usual.
     pub(crate) fn new(layout: Layout, prefix: Option<&str>) -> Self {
         let usual = if layout == Layout::Native { PREFIX } else { "" };
-        let prefix = prefix.map(|prefix| prefix.trim_end_matches('/')).filter(|prefix| !prefix.is_empty());
+        let prefix =
+            prefix.map(|prefix| prefix.trim_end_matches('/')).filter(|prefix| !prefix.is_empty());
         Self { layout, prefix: prefix.unwrap_or(usual).to_owned() }
     }
 
@@ -121,8 +123,11 @@ impl Lines {
     /// `Invalid` for one with a part that is one of our own.
     pub(crate) fn check(&self) -> Result<()> {
         let Some(part) = part_of_ours(&self.prefix) else { return Ok(()) };
-        Err(Error::invalid(format!("{:?} cannot be what keys begin with: {part} is lockkeeper's own", self.prefix))
-            .with_remedy(format!("a path without {part}")))
+        Err(Error::invalid(format!(
+            "{:?} cannot be what keys begin with: {part} is lockkeeper's own",
+            self.prefix
+        ))
+        .with_remedy(format!("a path without {part}")))
     }
 
     /// Refuses a name whose keys would be among the keys of another layout.
@@ -130,11 +135,14 @@ impl Lines {
     /// # Errors
     /// `Invalid` for one with a part that is one of our own, where names are not encoded.
     pub(crate) fn check_name(&self, name: &LockName) -> Result<()> {
-        let part = (self.layout == Layout::Concurrency).then(|| part_of_ours(name.as_str())).flatten();
+        let part =
+            (self.layout == Layout::Concurrency).then(|| part_of_ours(name.as_str())).flatten();
         let Some(part) = part else { return Ok(()) };
-        Err(Error::invalid(format!("{part} in the name of a lock is lockkeeper's own in layout=concurrency"))
-            .about(name.clone())
-            .with_remedy(format!("a name without {part}")))
+        Err(Error::invalid(format!(
+            "{part} in the name of a lock is lockkeeper's own in layout=concurrency"
+        ))
+        .about(name.clone())
+        .with_remedy(format!("a name without {part}")))
     }
 
     /// The prefix, if it is not the usual one.
@@ -170,7 +178,9 @@ impl Lines {
     /// may also have the own keys of a store whose path is the name.
     pub(crate) fn contends(&self, line: &Span, key: &[u8]) -> bool {
         let rest = key.strip_prefix(&*line.from);
-        rest.is_some_and(|rest| self.layout == Layout::Native || !(rest.contains(&b'/') || is_ours(rest)))
+        rest.is_some_and(|rest| {
+            self.layout == Layout::Native || !(rest.contains(&b'/') || is_ours(rest))
+        })
     }
 
     /// Says which layout the claims of this prefix have.
@@ -186,12 +196,17 @@ impl Lines {
 
     /// Whether a key is where the first layout had a claim.
     pub(crate) fn is_old_claim(&self, key: &[u8]) -> bool {
-        let Some(rest) = key.strip_prefix(self.prefix.as_bytes()).and_then(|rest| rest.strip_prefix(b"/")) else {
+        let Some(rest) =
+            key.strip_prefix(self.prefix.as_bytes()).and_then(|rest| rest.strip_prefix(b"/"))
+        else {
             return false;
         };
         let mut parts = rest.split(|byte| *byte == b'/');
         let (name, claim, more) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
-        !name.is_empty() && !name.starts_with(b".") && more.is_none() && claim.is_some_and(is_claim_part)
+        !name.is_empty()
+            && !name.starts_with(b".")
+            && more.is_none()
+            && claim.is_some_and(is_claim_part)
     }
 
     /// Whether a key of a native line is no claim.
@@ -216,7 +231,10 @@ impl Lines {
     /// All keys of a detached session but its claims.
     pub(crate) fn of_session(&self, id: &SessionId) -> Span {
         // What comes behind the slash.
-        Span { from: self.session(id), to: format!("{}/.session/{:x}0", self.own(), lease_of(id)).into() }
+        Span {
+            from: self.session(id),
+            to: format!("{}/.session/{:x}0", self.own(), lease_of(id)).into(),
+        }
     }
 
     /// Shows the clients of a detached session a lease of it, which the key is on.
@@ -296,8 +314,11 @@ impl Lines {
             return vec![self.beginning_with(text)];
         }
         // A name that is too long for a key distinguishes nothing there.
-        let beginnings =
-            if stable.starts_with(HASHED) || HASHED.starts_with(&stable) { vec!["h"] } else { vec![&*stable, HASHED] };
+        let beginnings = if stable.starts_with(HASHED) || HASHED.starts_with(&stable) {
+            vec!["h"]
+        } else {
+            vec![&*stable, HASHED]
+        };
         let span = |beginning: &str| {
             let from = format!("{}/{LOCK}/{beginning}", self.prefix).into_bytes();
             // UTF-8 has no 0xff.
@@ -316,7 +337,11 @@ impl Lines {
                 Span { from: Bytes::from_static(b"\0"), to: Bytes::from_static(b"\0") }
             }
             Layout::Concurrency => {
-                let from = if self.prefix.is_empty() { text.to_owned() } else { format!("{}/{text}", self.prefix) };
+                let from = if self.prefix.is_empty() {
+                    text.to_owned()
+                } else {
+                    format!("{}/{text}", self.prefix)
+                };
                 let mut to = from.clone().into_bytes();
                 // UTF-8 has no 0xff.
                 to.push(0xff);
@@ -350,7 +375,9 @@ impl Lines {
             }
             Layout::Concurrency => &rest[..rest.iter().rposition(|byte| *byte == b'/')?],
         };
-        std::str::from_utf8(name).ok().filter(|name| !name.is_empty() && part_of_ours(name).is_none())
+        std::str::from_utf8(name)
+            .ok()
+            .filter(|name| !name.is_empty() && part_of_ours(name).is_none())
     }
 
     fn folder(&self, name: &LockName) -> String {
@@ -382,6 +409,8 @@ fn is_ours(part: &[u8]) -> bool {
 /// `<lease>-<slot>`
 fn is_claim_part(part: &[u8]) -> bool {
     let mut halves = part.splitn(2, |byte| *byte == b'-');
-    let mut is_hex = || halves.next().is_some_and(|half| !half.is_empty() && half.iter().all(u8::is_ascii_hexdigit));
+    let mut is_hex = || {
+        halves.next().is_some_and(|half| !half.is_empty() && half.iter().all(u8::is_ascii_hexdigit))
+    };
     is_hex() && is_hex()
 }

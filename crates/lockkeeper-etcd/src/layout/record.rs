@@ -215,7 +215,8 @@ impl Notice {
     /// The claim that the notice names, and what the notice says.
     pub(crate) fn read(value: &[u8]) -> Option<(ClaimId, NoticeKind)> {
         let notice: Self = serde_json::from_slice(value).ok()?;
-        let id = HEXLOWER.decode(notice.id.as_bytes()).ok()?.try_into().ok().map(ClaimId::from_bytes)?;
+        let id =
+            HEXLOWER.decode(notice.id.as_bytes()).ok()?.try_into().ok().map(ClaimId::from_bytes)?;
         let kind = match notice.asked {
             None if notice.elsewhere => NoticeKind::Elsewhere,
             Some(Words { by, reason, .. }) => NoticeKind::Asked(Asked { by, reason }),
@@ -259,7 +260,10 @@ mod tests {
         for removed in [false, true] {
             let notice = Notice::new("07".repeat(16), "op", "stuck", removed).written();
             let broken = Broken { by: "op".into(), reason: "stuck".into(), removed };
-            assert_eq!(Notice::read(&notice), Some((ClaimId::from_bytes([7; 16]), NoticeKind::Lost(Some(broken)))));
+            assert_eq!(
+                Notice::read(&notice),
+                Some((ClaimId::from_bytes([7; 16]), NoticeKind::Lost(Some(broken))))
+            );
         }
     }
 
@@ -267,6 +271,9 @@ mod tests {
     fn a_notice_that_asks_for_a_claim_does_not_end_it() {
         let notice = Notice::asking("07".repeat(16), "op", "a deploy").written();
         let asked = Asked { by: "op".into(), reason: "a deploy".into() };
-        assert_eq!(Notice::read(&notice), Some((ClaimId::from_bytes([7; 16]), NoticeKind::Asked(asked))));
+        assert_eq!(
+            Notice::read(&notice),
+            Some((ClaimId::from_bytes([7; 16]), NoticeKind::Asked(asked)))
+        );
     }
 }

@@ -20,7 +20,8 @@ pub(in super::super) struct SessionRecord {
 
 impl SessionRecord {
     pub(in super::super) fn of(spec: &SessionSpec) -> Self {
-        let [ttl_us, wait_ttl_us, lock_delay_us] = [spec.ttl, spec.wait_ttl, spec.lock_delay].map(micros);
+        let [ttl_us, wait_ttl_us, lock_delay_us] =
+            [spec.ttl, spec.wait_ttl, spec.lock_delay].map(micros);
         Self { lockkeeper: 1, ttl_us, wait_ttl_us, lock_delay_us }
     }
 
@@ -31,7 +32,8 @@ impl SessionRecord {
 
     /// The session that it is of; `None` for what we have not written.
     pub(in super::super) fn read(value: &[u8]) -> Option<SessionSpec> {
-        let record: Self = serde_json::from_slice(value).ok().filter(|record: &Self| record.lockkeeper == 1)?;
+        let record: Self =
+            serde_json::from_slice(value).ok().filter(|record: &Self| record.lockkeeper == 1)?;
         let [ttl, wait_ttl, lock_delay] =
             [record.ttl_us, record.wait_ttl_us, record.lock_delay_us].map(Duration::from_micros);
         Some(SessionSpec { ttl, wait_ttl, lock_delay, detached: true })
@@ -63,7 +65,9 @@ mod tests {
             ..SessionSpec::new(Duration::from_secs(30), Duration::from_micros(7))
         };
         assert_eq!(SessionRecord::read(&SessionRecord::of(&spec).written()), Some(spec));
-        for foreign in ["", "{}", "7", r#"{"lockkeeper":2,"ttl_us":1,"wait_ttl_us":1,"lock_delay_us":1}"#] {
+        for foreign in
+            ["", "{}", "7", r#"{"lockkeeper":2,"ttl_us":1,"wait_ttl_us":1,"lock_delay_us":1}"#]
+        {
             assert_eq!(SessionRecord::read(foreign.as_bytes()), None, "{foreign}");
         }
     }

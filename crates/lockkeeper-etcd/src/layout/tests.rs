@@ -8,7 +8,11 @@ use crate::LockName;
 use crate::store::{ClaimId, ClaimKey, SessionId};
 
 fn key(name: &str) -> ClaimKey {
-    ClaimKey { name: name.parse().unwrap(), session: SessionId::new("6c0ffee"), id: ClaimId::from_bytes([0xab; 16]) }
+    ClaimKey {
+        name: name.parse().unwrap(),
+        session: SessionId::new("6c0ffee"),
+        id: ClaimId::from_bytes([0xab; 16]),
+    }
 }
 
 #[test]
@@ -44,8 +48,10 @@ fn a_name_that_begins_like_another_is_another_line() {
 
 #[test]
 fn what_a_store_says_of_itself_is_in_nobodys_line_where_names_are_paths() {
-    let (shop, stock) =
-        (Lines::new(Layout::Concurrency, Some("/shop")), Lines::new(Layout::Native, Some("/shop/stock")));
+    let (shop, stock) = (
+        Lines::new(Layout::Concurrency, Some("/shop")),
+        Lines::new(Layout::Native, Some("/shop/stock")),
+    );
     let line = shop.of(&"stock".parse().unwrap());
     assert!(!shop.contends(&line, &stock.marker()) && shop.contends(&line, b"/shop/stock/694d8"));
 }
@@ -114,7 +120,17 @@ fn parts() -> impl Strategy<Value = String> {
             "h.a",
             ""
         ]),
-        prop::sample::select(vec!["shop", "lockkeeper", "%2Elock", ".lock0", ".loc", "6c0ffee-0", "eu-0", "é", "h."]),
+        prop::sample::select(vec![
+            "shop",
+            "lockkeeper",
+            "%2Elock",
+            ".lock0",
+            ".loc",
+            "6c0ffee-0",
+            "eu-0",
+            "é",
+            "h."
+        ]),
     ];
     prop::collection::vec(part, 1..6).prop_map(|parts| parts.join("/"))
 }

@@ -9,12 +9,16 @@ use crate::wire::messages::range_request::{SortOrder, SortTarget};
 use crate::wire::messages::request_op::Request;
 use crate::wire::messages::response_op::Response;
 use crate::wire::messages::{
-    Compare, DeleteRangeRequest, KeyValue, PutRequest, RangeRequest, RangeResponse, RequestOp, ResponseOp, TxnRequest,
-    TxnResponse,
+    Compare, DeleteRangeRequest, KeyValue, PutRequest, RangeRequest, RangeResponse, RequestOp,
+    ResponseOp, TxnRequest, TxnResponse,
 };
 
 /// If all comparisons hold, etcd does the first list of operations, else the second one.
-pub(crate) fn transaction(when: Vec<Compare>, then: Vec<RequestOp>, otherwise: Vec<RequestOp>) -> TxnRequest {
+pub(crate) fn transaction(
+    when: Vec<Compare>,
+    then: Vec<RequestOp>,
+    otherwise: Vec<RequestOp>,
+) -> TxnRequest {
     TxnRequest { compare: when, success: then, failure: otherwise }
 }
 
@@ -45,8 +49,12 @@ pub(crate) fn leased(key: &Bytes, lease: i64) -> Compare {
 
 /// No key of the range was created after this revision.
 pub(crate) fn nobody_since(span: &Span, revision: i64) -> Compare {
-    let compare =
-        compare(&span.from, CompareResult::Less, CompareTarget::Create, TargetUnion::CreateRevision(revision + 1));
+    let compare = compare(
+        &span.from,
+        CompareResult::Less,
+        CompareTarget::Create,
+        TargetUnion::CreateRevision(revision + 1),
+    );
     Compare { range_end: span.to.clone(), ..compare }
 }
 
@@ -80,17 +88,30 @@ pub(crate) fn move_to(key: &Bytes, lease: i64) -> RequestOp {
 
 /// Gives a key another value. It stays on its lease, and its create revision stays.
 pub(crate) fn rewrite(key: &Bytes, value: Bytes) -> RequestOp {
-    op(Request::RequestPut(PutRequest { key: key.clone(), value, ignore_lease: true, ..PutRequest::default() }))
+    op(Request::RequestPut(PutRequest {
+        key: key.clone(),
+        value,
+        ignore_lease: true,
+        ..PutRequest::default()
+    }))
 }
 
 /// Writes a key as it is, so that its watches report a change.
 pub(crate) fn touch(key: &Bytes) -> RequestOp {
-    let put = PutRequest { key: key.clone(), ignore_value: true, ignore_lease: true, ..PutRequest::default() };
+    let put = PutRequest {
+        key: key.clone(),
+        ignore_value: true,
+        ignore_lease: true,
+        ..PutRequest::default()
+    };
     op(Request::RequestPut(put))
 }
 
 pub(crate) fn delete(key: &Bytes) -> RequestOp {
-    op(Request::RequestDeleteRange(DeleteRangeRequest { key: key.clone(), range_end: Bytes::new() }))
+    op(Request::RequestDeleteRange(DeleteRangeRequest {
+        key: key.clone(),
+        range_end: Bytes::new(),
+    }))
 }
 
 /// Deletes this incarnation of a key, and no other one. If its revision is not known, the key is
@@ -98,7 +119,9 @@ pub(crate) fn delete(key: &Bytes) -> RequestOp {
 pub(crate) fn delete_made(key: &Bytes, revision: i64) -> RequestOp {
     match revision {
         0 => delete(key),
-        revision => nested(transaction(vec![created(key, revision)], vec![delete(key)], Vec::new())),
+        revision => {
+            nested(transaction(vec![created(key, revision)], vec![delete(key)], Vec::new()))
+        }
     }
 }
 
@@ -106,9 +129,11 @@ pub(crate) fn delete_made(key: &Bytes, revision: i64) -> RequestOp {
 pub(crate) fn delete_leaver(leaver: &Leaver) -> RequestOp {
     match leaver.state {
         LeaverState::Created(revision) => delete_made(&leaver.key, revision),
-        LeaverState::Changed(revision) => {
-            nested(transaction(vec![changed(&leaver.key, revision)], vec![delete(&leaver.key)], Vec::new()))
-        }
+        LeaverState::Changed(revision) => nested(transaction(
+            vec![changed(&leaver.key, revision)],
+            vec![delete(&leaver.key)],
+            Vec::new(),
+        )),
     }
 }
 
@@ -180,20 +205,28 @@ pub(crate) fn only(range: Option<RangeResponse>) -> Option<KeyValue> {
 
 /// What is deleted here, another client may have changed: then it stays, and counts.
 pub(crate) fn none_was_changed(leaving: &[Leaver]) -> impl Iterator<Item = Compare> {
-    leaving.iter().filter(|leaver| matches!(leaver.state, LeaverState::Changed(_))).map(no_later_than)
+    leaving
+        .iter()
+        .filter(|leaver| matches!(leaver.state, LeaverState::Changed(_)))
+        .map(no_later_than)
 }
 
 /// The key is in this state, or in an earlier one. A key that is not there has the revision 0.
 fn no_later_than(leaver: &Leaver) -> Compare {
     let (target, to) = match leaver.state {
-        LeaverState::Created(revision) => (CompareTarget::Create, TargetUnion::CreateRevision(revision + 1)),
-        LeaverState::Changed(revision) => (CompareTarget::Mod, TargetUnion::ModRevision(revision + 1)),
+        LeaverState::Created(revision) => {
+            (CompareTarget::Create, TargetUnion::CreateRevision(revision + 1))
+        }
+        LeaverState::Changed(revision) => {
+            (CompareTarget::Mod, TargetUnion::ModRevision(revision + 1))
+        }
     };
     compare(&leaver.key, CompareResult::Less, target, to)
 }
 
 fn nothing_between(from: &Bytes, to: &Bytes) -> Compare {
-    let compare = compare(from, CompareResult::Equal, CompareTarget::Create, TargetUnion::CreateRevision(0));
+    let compare =
+        compare(from, CompareResult::Equal, CompareTarget::Create, TargetUnion::CreateRevision(0));
     Compare { range_end: to.clone(), ..compare }
 }
 

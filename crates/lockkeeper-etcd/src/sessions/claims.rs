@@ -43,8 +43,9 @@ impl ClaimState {
     /// Whether it waits, and has heard of its end and of its grant since then. What was told and is not read yet, perhaps
     /// by one that is polled no more, may be its grant.
     pub(crate) fn waits_watched(&self, since: Instant) -> bool {
-        let knows_all =
-            |watched_by: &WatchedBy| watched_by.since > since && watched_by.by.iter().all(Reader::is_up_to_date);
+        let knows_all = |watched_by: &WatchedBy| {
+            watched_by.since > since && watched_by.by.iter().all(Reader::is_up_to_date)
+        };
         !self.held && self.watched.as_ref().is_some_and(knows_all)
     }
 }
@@ -102,7 +103,9 @@ impl Session {
 
     /// It was looked at then, and waits.
     pub(crate) fn was_looked_at(&self, id: ClaimId, now: Instant) {
-        if let Some(watched_by) = self.lock().claims.get_mut(&id).and_then(|state| state.watched.as_mut()) {
+        if let Some(watched_by) =
+            self.lock().claims.get_mut(&id).and_then(|state| state.watched.as_mut())
+        {
             watched_by.since = now;
         }
     }

@@ -28,8 +28,9 @@ impl Session {
             None => 1,
         };
         if seconds > 0 && seconds < ttl {
-            let problem =
-                format!("a lease of {ttl} s was renewed for {seconds} s: something else than etcd has answered");
+            let problem = format!(
+                "a lease of {ttl} s was renewed for {seconds} s: something else than etcd has answered"
+            );
             return Err(Error::new(ErrorKind::Unavailable, problem)
                 .with_remedy("the members of etcd themselves in the URL, and not a proxy"));
         }
@@ -38,7 +39,13 @@ impl Session {
 
     /// Of which of these leases the keys have to be listed: of those on which somebody stands who does not hear of its end by
     /// a watch; now and then of all, for what nobody knows of.
-    pub(in super::super) fn to_list(&self, leases: &[i64], live: &[Live], trusted: Instant, now: Instant) -> Vec<i64> {
+    pub(in super::super) fn to_list(
+        &self,
+        leases: &[i64],
+        live: &[Live],
+        trusted: Instant,
+        now: Instant,
+    ) -> Vec<i64> {
         let inner = self.lock();
         let is_due = inner.listed.is_none_or(|listed| now.saturating_since(listed) >= LISTED);
         let mut needed = Vec::new();
@@ -71,7 +78,9 @@ impl Session {
                 (lease.empty, lease.retired) = (None, None);
                 continue;
             }
-            if has_passed(*lease.empty.get_or_insert(now)) && has_passed(*lease.retired.get_or_insert(now)) {
+            if has_passed(*lease.empty.get_or_insert(now))
+                && has_passed(*lease.retired.get_or_insert(now))
+            {
                 back.push(lease.id);
             }
         }
@@ -111,7 +120,10 @@ mod tests {
 
     fn joins(session: &Session, lease: i64, watched: Option<Instant>) -> Live {
         let key = ClaimKey { name: "a".parse().unwrap(), session: id(), id: ClaimId::random() };
-        let claim = Claim::exclusive(key.clone(), &SessionSpec::new(Duration::from_secs(30), Duration::ZERO));
+        let claim = Claim::exclusive(
+            key.clone(),
+            &SessionSpec::new(Duration::from_secs(30), Duration::ZERO),
+        );
         let record = Arc::new(Record::of(&claim, &"c".into()));
         session.slot(&Lines::new(Layout::Native, None), &key, Clock::boot().now());
         let watched = watched.map(|since| WatchedBy { since, by: Vec::new() });
@@ -138,7 +150,11 @@ mod tests {
         let renewed = |seconds: i64| session.is_renewed(first(), seconds);
         assert!(renewed(30).unwrap() && renewed(60).unwrap() && !renewed(0).unwrap());
         let error = renewed(29).unwrap_err();
-        assert!(error.kind() == ErrorKind::Unavailable && error.remedy().unwrap().contains("not a proxy"), "{error}");
+        assert!(
+            error.kind() == ErrorKind::Unavailable
+                && error.remedy().unwrap().contains("not a proxy"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -154,12 +170,19 @@ mod tests {
 
     #[test]
     fn a_detached_session_that_was_lost_is_forgotten_and_another_one_is_not() {
-        let (sessions, now, ttl) = (Sessions::default(), Clock::boot().now(), Duration::from_secs(30));
+        let (sessions, now, ttl) =
+            (Sessions::default(), Clock::boot().now(), Duration::from_secs(30));
         let [ours, theirs] = [false, true].map(|detached| {
-            let (id, spec) = (SessionId::random(), SessionSpec { detached, ..SessionSpec::new(ttl, Duration::ZERO) });
+            let (id, spec) = (
+                SessionId::random(),
+                SessionSpec { detached, ..SessionSpec::new(ttl, Duration::ZERO) },
+            );
             let session = sessions.opened(&id, &spec, true, now);
             assert!(Arc::ptr_eq(&sessions.known(&id).unwrap(), &session));
-            assert!(Arc::ptr_eq(&sessions.opened(&id, &spec, true, now), &session), "opened again it is the same");
+            assert!(
+                Arc::ptr_eq(&sessions.opened(&id, &spec, true, now), &session),
+                "opened again it is the same"
+            );
             id
         });
         for id in [&ours, &theirs] {
@@ -175,19 +198,27 @@ mod tests {
         sessions.closed(&first, now + REMEMBERED);
         assert!(sessions.was_closed(&first, now) && !sessions.was_closed(&second, now));
         sessions.closed(&second, now + REMEMBERED * 2);
-        assert!(!sessions.was_closed(&first, now) && sessions.was_closed(&second, now + REMEMBERED));
+        assert!(
+            !sessions.was_closed(&first, now) && sessions.was_closed(&second, now + REMEMBERED)
+        );
     }
 
     /// It may be on its way to a lease that looks empty here.
     #[test]
     fn no_lease_of_a_detached_session_is_given_back_since_another_client_may_use_it() {
         let (sessions, now) = (Sessions::default(), Clock::boot().now());
-        let spec = SessionSpec { detached: true, ..SessionSpec::new(Duration::from_secs(30), Duration::ZERO) };
+        let spec = SessionSpec {
+            detached: true,
+            ..SessionSpec::new(Duration::from_secs(30), Duration::ZERO)
+        };
         let session = sessions.opened(&SessionId::random(), &spec, true, now);
         session.add(WAIT, Purpose::Wait, now);
         for minute in 0..10 {
             assert!(session.to_revoke(&HashSet::new(), now + IDLE * minute).is_empty());
-            assert!(session.living(now + IDLE * minute).contains(&WAIT), "others may have renewed it");
+            assert!(
+                session.living(now + IDLE * minute).contains(&WAIT),
+                "others may have renewed it"
+            );
         }
     }
 
@@ -198,10 +229,18 @@ mod tests {
         session.add(wait, Purpose::Wait, now);
         let all = [first(), wait];
         let watched = joins(&session, wait, Some(now));
-        assert_eq!(session.to_list(&all, from_ref(&watched), before, now), all, "nobody has listed them yet");
+        assert_eq!(
+            session.to_list(&all, from_ref(&watched), before, now),
+            all,
+            "nobody has listed them yet"
+        );
         session.was_listed(now);
         assert!(session.to_list(&all, from_ref(&watched), before, now).is_empty());
-        assert_eq!(session.to_list(&all, from_ref(&watched), now, now), [wait], "its watch is too old");
+        assert_eq!(
+            session.to_list(&all, from_ref(&watched), now, now),
+            [wait],
+            "its watch is too old"
+        );
         let alone = joins(&session, wait, None);
         assert_eq!(session.to_list(&all, &[watched.clone(), alone], before, now), [wait]);
         let mut granted = joins(&session, first(), Some(now));
@@ -278,11 +317,17 @@ mod tests {
         session.add(SECOND, Purpose::Hold, now);
         let expected = session.expects(SECOND, 1);
         for minute in 0..3 {
-            assert!(session.to_revoke(&none, now + IDLE * minute).is_empty(), "after {minute} minutes");
+            assert!(
+                session.to_revoke(&none, now + IDLE * minute).is_empty(),
+                "after {minute} minutes"
+            );
         }
         drop(expected);
         for minute in 3..5 {
-            assert!(session.to_revoke(&none, now + IDLE * minute).is_empty(), "after {minute} minutes");
+            assert!(
+                session.to_revoke(&none, now + IDLE * minute).is_empty(),
+                "after {minute} minutes"
+            );
         }
         assert_eq!(session.to_revoke(&none, now + IDLE * 5), [SECOND]);
     }

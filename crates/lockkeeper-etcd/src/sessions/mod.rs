@@ -117,7 +117,13 @@ impl Sessions {
     }
 
     #[cfg(test)]
-    pub(super) fn opened(&self, id: &SessionId, spec: &SessionSpec, is_new: bool, sent: Instant) -> Arc<Session> {
+    pub(super) fn opened(
+        &self,
+        id: &SessionId,
+        spec: &SessionSpec,
+        is_new: bool,
+        sent: Instant,
+    ) -> Arc<Session> {
         self.insert(Session::opened(id, spec, is_new, 0, sent), sent)
     }
 
@@ -149,7 +155,8 @@ impl Sessions {
     pub(super) fn lost(&self, lost: &Session) {
         let mut known = self.lock();
         // The same id may be another session by now.
-        let is_lost = |session: &Arc<Session>| session.is_shared() && session.recorded == lost.recorded;
+        let is_lost =
+            |session: &Arc<Session>| session.is_shared() && session.recorded == lost.recorded;
         if known.all.get(&lost.id).is_some_and(is_lost) {
             known.all.remove(&lost.id);
         }
@@ -163,7 +170,13 @@ impl Sessions {
 impl Session {
     /// `is_new`: its first lease was made by this client just now, so that nothing of it can be anywhere. A detached session
     /// was `recorded` by this revision.
-    pub(super) fn opened(id: &SessionId, spec: &SessionSpec, is_new: bool, recorded: i64, sent: Instant) -> Self {
+    pub(super) fn opened(
+        id: &SessionId,
+        spec: &SessionSpec,
+        is_new: bool,
+        recorded: i64,
+        sent: Instant,
+    ) -> Self {
         let session = Self {
             hold: seconds(spec.ttl + spec.lock_delay),
             wait: seconds(spec.wait_ttl + SLACK),
@@ -199,8 +212,9 @@ impl Session {
         let purpose = if self.has_one_ttl() { Purpose::Hold } else { purpose };
         let mut inner = self.lock();
         let has_room = |lease: &Lease| lease.claims < PER_LEASE;
-        let bears =
-            |lease: &&mut Lease| lease.ready && lease.retired.is_none() && lease.purpose == purpose && has_room(lease);
+        let bears = |lease: &&mut Lease| {
+            lease.ready && lease.retired.is_none() && lease.purpose == purpose && has_room(lease)
+        };
         // The first of those that have room, so that the last ones become empty after a rush.
         let lease = inner.leases.iter_mut().find(bears)?;
         // A claim that is on its way there is counted once it stands.
@@ -213,7 +227,16 @@ impl Session {
     pub(super) fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {
         let mut inner = self.lock();
         if inner.leases.iter().all(|lease| lease.id != id) {
-            let lease = Lease { id, purpose, claims: 0, renewed, ttl: 0, ready: false, empty: None, retired: None };
+            let lease = Lease {
+                id,
+                purpose,
+                claims: 0,
+                renewed,
+                ttl: 0,
+                ready: false,
+                empty: None,
+                retired: None,
+            };
             inner.leases.push(lease);
         }
     }
@@ -237,7 +260,9 @@ impl Session {
         let wait = Duration::from_secs(self.wait.unsigned_abs());
         let mut inner = self.lock();
         let may_live = |lease: &Lease| {
-            self.is_shared() || lease.purpose == Purpose::Hold || now.saturating_since(lease.renewed) < wait
+            self.is_shared()
+                || lease.purpose == Purpose::Hold
+                || now.saturating_since(lease.renewed) < wait
         };
         inner.leases.retain(may_live);
         inner.leases.iter().map(|lease| lease.id).collect()
@@ -247,13 +272,17 @@ impl Session {
     fn is_over(&self, now: Instant) -> bool {
         let ttl = Duration::from_secs(self.hold.max(self.wait).unsigned_abs());
         let inner = self.lock();
-        inner.leases.iter().all(|lease| now.saturating_since(lease.renewed) > ttl * 3 + Duration::from_secs(60))
+        inner
+            .leases
+            .iter()
+            .all(|lease| now.saturating_since(lease.renewed) > ttl * 3 + Duration::from_secs(60))
     }
 
     /// Whether a lease may end before whoever joins those who wait there stops believing.
     pub(super) fn is_stale(&self, id: i64, now: Instant) -> bool {
         let inner = self.lock();
-        let lease = inner.leases.iter().find(|lease| lease.id == id && lease.purpose == Purpose::Wait);
+        let lease =
+            inner.leases.iter().find(|lease| lease.id == id && lease.purpose == Purpose::Wait);
         lease.is_some_and(|lease| !lease.ready || now.saturating_since(lease.renewed) > SLACK)
     }
 
@@ -309,7 +338,11 @@ impl Session {
 
     /// The claims that have a slot.
     pub(super) fn claims_with_slots(&self, session: &SessionId) -> Vec<ClaimKey> {
-        let key = |(id, name): (ClaimId, &LockName)| ClaimKey { name: name.clone(), session: session.clone(), id };
+        let key = |(id, name): (ClaimId, &LockName)| ClaimKey {
+            name: name.clone(),
+            session: session.clone(),
+            id,
+        };
         self.lock().slots.all().map(key).collect()
     }
 
@@ -361,8 +394,10 @@ impl Session {
         let ttl = Duration::from_secs(self.hold.unsigned_abs());
         let mut inner = self.lock();
         let listed: HashSet<ClaimId> = live.iter().map(|live| live.key.id).collect();
-        let is_absent =
-            |id: &ClaimId| !listed.contains(id) && inner.slots.of(*id).is_none_or(|slot| !keys.contains_key(&slot.at));
+        let is_absent = |id: &ClaimId| {
+            !listed.contains(id)
+                && inner.slots.of(*id).is_none_or(|slot| !keys.contains_key(&slot.at))
+        };
         let absent: Vec<ClaimId> = inner.claims.keys().copied().filter(is_absent).collect();
         let since = |id: ClaimId| (id, inner.absent.get(&id).copied().unwrap_or(now));
         let absent: HashMap<ClaimId, Instant> = absent.into_iter().map(since).collect();

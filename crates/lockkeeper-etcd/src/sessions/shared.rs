@@ -15,9 +15,18 @@ use crate::time::Instant;
 
 impl Session {
     /// These leases of it are there, as their keys show. None is dropped that is not among them: it may have been made since.
-    pub(in super::super) fn has_leases(&self, lines: &Lines, id: &SessionId, found: &[KeyValue], now: Instant) {
+    pub(in super::super) fn has_leases(
+        &self,
+        lines: &Lines,
+        id: &SessionId,
+        found: &[KeyValue],
+        now: Instant,
+    ) {
         for kv in found {
-            let Some(SessionPart::Lease { id: lease, holds }) = lines.part_of_session(id, &kv.key) else { continue };
+            let Some(SessionPart::Lease { id: lease, holds }) = lines.part_of_session(id, &kv.key)
+            else {
+                continue;
+            };
             // On another lease it is somebody else's word.
             if kv.lease == lease {
                 self.add(lease, if holds { Purpose::Hold } else { Purpose::Wait }, now);
@@ -68,21 +77,32 @@ mod tests {
     const THEIRS: [(i64, bool); 2] = [(8, true), (9, false)];
 
     fn shown(lines: &Lines, id: &SessionId) -> Vec<KeyValue> {
-        let show =
-            |(lease, holds)| KeyValue { key: lines.session_lease(id, lease, holds), lease, ..KeyValue::default() };
+        let show = |(lease, holds)| KeyValue {
+            key: lines.session_lease(id, lease, holds),
+            lease,
+            ..KeyValue::default()
+        };
         THEIRS.map(show).to_vec()
     }
 
     /// A client that counts from its own last renewal must not put a claim on a lease that was renewed before that.
     #[test]
     fn a_lease_of_another_client_bears_nothing_before_this_client_has_renewed_it() {
-        let (sessions, lines, id) = (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
+        let (sessions, lines, id) =
+            (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
         let now = Clock::boot().now();
-        let spec = SessionSpec { detached: true, wait_ttl: TTL / 3, ..SessionSpec::new(TTL, Duration::ZERO) };
+        let spec = SessionSpec {
+            detached: true,
+            wait_ttl: TTL / 3,
+            ..SessionSpec::new(TTL, Duration::ZERO)
+        };
         let session = sessions.opened(&id, &spec, false, now);
         session.has_leases(&lines, &id, &shown(&lines, &id), now);
         let [(hold, _), (wait, _)] = THEIRS;
-        assert_eq!([hold, wait].map(|lease| session.purpose(lease)), [Some(Purpose::Hold), Some(Purpose::Wait)]);
+        assert_eq!(
+            [hold, wait].map(|lease| session.purpose(lease)),
+            [Some(Purpose::Hold), Some(Purpose::Wait)]
+        );
         assert!(session.bears_holders(lease_of(&id)) && !session.bears_holders(hold));
         assert!(session.is_stale(wait, now), "a waiter counts from its request on");
         assert_eq!(session.lease(Purpose::Wait), None);
@@ -90,15 +110,24 @@ mod tests {
         for (lease, seconds) in [(hold, session.hold), (wait, session.wait)] {
             session.renewed(lease, now, seconds);
         }
-        assert!(session.bears_holders(hold) && !session.bears_holders(wait) && !session.is_stale(wait, now));
+        assert!(
+            session.bears_holders(hold)
+                && !session.bears_holders(wait)
+                && !session.is_stale(wait, now)
+        );
     }
 
     /// A client has made a lease, and its renewal reads the lease before the client has the answer.
     #[test]
     fn a_lease_is_known_once() {
-        let (sessions, lines, id) = (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
+        let (sessions, lines, id) =
+            (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
         let now = Clock::boot().now();
-        let spec = SessionSpec { detached: true, wait_ttl: TTL / 3, ..SessionSpec::new(TTL, Duration::ZERO) };
+        let spec = SessionSpec {
+            detached: true,
+            wait_ttl: TTL / 3,
+            ..SessionSpec::new(TTL, Duration::ZERO)
+        };
         let session = sessions.insert(Session::opened(&id, &spec, false, 1, now), now);
         session.has_leases(&lines, &id, &shown(&lines, &id), now);
         session.add(THEIRS[0].0, Purpose::Hold, now);
@@ -108,11 +137,13 @@ mod tests {
     /// Else a lease that has served 500 claims would count as full for ever.
     #[test]
     fn a_claim_that_another_client_has_withdrawn_is_forgotten_after_a_whole_life() {
-        let (sessions, lines, id) = (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
+        let (sessions, lines, id) =
+            (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
         let now = Clock::boot().now();
         let spec = SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) };
         let session = sessions.insert(Session::opened(&id, &spec, false, 1, now), now);
-        let key = ClaimKey { name: "a".parse().unwrap(), session: id.clone(), id: ClaimId::random() };
+        let key =
+            ClaimKey { name: "a".parse().unwrap(), session: id.clone(), id: ClaimId::random() };
         let slot = session.slot(&lines, &key, now);
         let record = Arc::new(Record::of(&Claim::exclusive(key.clone(), &spec), &"c".into()));
         let state = ClaimState {
@@ -143,10 +174,14 @@ mod tests {
 
     #[test]
     fn what_another_program_shows_on_a_lease_of_its_own_is_no_lease_of_the_session() {
-        let (sessions, lines, id) = (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
+        let (sessions, lines, id) =
+            (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
         let (now, spec) = (Clock::boot().now(), SessionSpec::new(TTL, Duration::ZERO));
         let session = sessions.opened(&id, &spec, false, now);
-        let elsewhere = shown(&lines, &id).into_iter().map(|kv| KeyValue { lease: 7, ..kv }).collect::<Vec<_>>();
+        let elsewhere = shown(&lines, &id)
+            .into_iter()
+            .map(|kv| KeyValue { lease: 7, ..kv })
+            .collect::<Vec<_>>();
         session.has_leases(&lines, &id, &elsewhere, now);
         assert_eq!(session.leases(), [lease_of(&id)]);
     }

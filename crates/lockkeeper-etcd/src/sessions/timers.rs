@@ -52,6 +52,8 @@ impl Session {
         let inner = self.lock();
         let lease = inner.leases.iter().find(|own| own.id == lease);
         let ttl = |seconds: i64| Duration::from_secs(seconds.max(self.hold).unsigned_abs());
-        lease.map_or((Instant::from_nanos(0), Duration::ZERO), |lease| (lease.renewed, ttl(lease.ttl)))
+        lease.map_or((Instant::from_nanos(0), Duration::ZERO), |lease| {
+            (lease.renewed, ttl(lease.ttl))
+        })
     }
 }

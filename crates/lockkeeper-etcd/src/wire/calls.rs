@@ -19,7 +19,9 @@ use tonic_prost::ProstCodec;
 
 use super::error::WireError;
 use super::member::Member;
-use super::messages::{AuthenticateRequest, AuthenticateResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse};
+use super::messages::{
+    AuthenticateRequest, AuthenticateResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
+};
 use super::watches::{Watch, Watches, What};
 use crate::net::{Endpoint, TlsSettings};
 use crate::time::Clock;
@@ -69,10 +71,14 @@ impl Calls {
     ///
     /// # Errors
     /// `Invalid` for an address that cannot be one.
-    pub(crate) fn new(addresses: impl Iterator<Item = Endpoint>, settings: Settings) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        addresses: impl Iterator<Item = Endpoint>,
+        settings: Settings,
+    ) -> Result<Arc<Self>> {
         let Settings { login, tls, timeout } = settings;
-        let members =
-            addresses.map(|address| Member::new(address, tls.as_ref(), timeout / 2)).collect::<Result<_>>()?;
+        let members = addresses
+            .map(|address| Member::new(address, tls.as_ref(), timeout / 2))
+            .collect::<Result<_>>()?;
         let watches = Watches::new()?;
         Ok(Arc::new(Self {
             members,
@@ -89,12 +95,19 @@ impl Calls {
     /// Logs in, where there is a user.
     pub(crate) async fn log_in(&self) -> Result<(), WireError> {
         let Some(login) = &self.login else { return Ok(()) };
-        let request = AuthenticateRequest { name: login.user.clone(), password: login.password.expose().to_owned() };
+        let request = AuthenticateRequest {
+            name: login.user.clone(),
+            password: login.password.expose().to_owned(),
+        };
         let left = self.left.load(Ordering::Acquire);
-        let asked = self.once(left, "/etcdserverpb.Auth/Authenticate", request, None, self.timeout).await;
-        let answer: AuthenticateResponse = asked.inspect_err(|error| self.leave_failed(left, error))?;
+        let asked =
+            self.once(left, "/etcdserverpb.Auth/Authenticate", request, None, self.timeout).await;
+        let answer: AuthenticateResponse =
+            asked.inspect_err(|error| self.leave_failed(left, error))?;
         let Ok(mut token) = MetadataValue::try_from(answer.token) else {
-            return Err(WireError::Broken("etcd has answered with a token that is none".to_owned()));
+            return Err(WireError::Broken(
+                "etcd has answered with a token that is none".to_owned(),
+            ));
         };
         token.set_sensitive(true);
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
@@ -105,7 +118,10 @@ impl Calls {
 
     /// Logs in, unless another request has done so since this token was used.
     /// Others wait for it, so that it goes on whether this is polled or not.
-    async fn log_in_after(self: &Arc<Self>, old: Option<MetadataValue<Ascii>>) -> Result<(), WireError> {
+    async fn log_in_after(
+        self: &Arc<Self>,
+        old: Option<MetadataValue<Ascii>>,
+    ) -> Result<(), WireError> {
         let calls = Arc::clone(self);
         let logging_in = async move {
             let _alone = calls.gate.lock().await;
@@ -114,12 +130,18 @@ impl Calls {
             }
             calls.log_in().await
         };
-        let ended = || WireError::Broken("the runtime in which the store was connected has ended".to_owned());
+        let ended = || {
+            WireError::Broken("the runtime in which the store was connected has ended".to_owned())
+        };
         self.watches.runtime().carry_on(logging_in).await.unwrap_or_else(|| Err(ended()))
     }
 
     /// Asks one member. The request is on its way with the first poll.
-    pub(crate) async fn ask<Q, A>(self: &Arc<Self>, method: &'static str, request: Q) -> Result<A, WireError>
+    pub(crate) async fn ask<Q, A>(
+        self: &Arc<Self>,
+        method: &'static str,
+        request: Q,
+    ) -> Result<A, WireError>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
@@ -192,7 +214,12 @@ impl Calls {
         }
     }
 
-    async fn kept_alive(&self, left: usize, leases: &[i64], within: Duration) -> Result<HashMap<i64, i64>, WireError> {
+    async fn kept_alive(
+        &self,
+        left: usize,
+        leases: &[i64],
+        within: Duration,
+    ) -> Result<HashMap<i64, i64>, WireError> {
         let requests: Vec<_> = leases.iter().map(|id| LeaseKeepAliveRequest { id: *id }).collect();
         let request = self.signed(tokio_stream::iter(requests), self.token());
         let mut grpc = self.grpc(left);
@@ -211,14 +238,17 @@ impl Calls {
         let ttls = in_time(within, renewing).await?;
         match ttls.len() == leases.len() {
             true => Ok(ttls),
-            false => Err(WireError::Broken("the stream of renewals ended before its last answer".to_owned())),
+            false => Err(WireError::Broken(
+                "the stream of renewals ended before its last answer".to_owned(),
+            )),
         }
     }
 
     /// Watches for changes from now on.
     pub(crate) fn watch(&self, what: What) -> Watch {
         let left = self.left.load(Ordering::Acquire);
-        self.watches.watch(what, left, |requests| (self.grpc(left), self.signed(requests, self.token())))
+        self.watches
+            .watch(what, left, |requests| (self.grpc(left), self.signed(requests, self.token())))
     }
 
     /// The addresses.
@@ -256,7 +286,9 @@ impl Calls {
         let asking = async {
             grpc.ready().await.map_err(|e| Status::from_error(e.into()))?;
             let path = PathAndQuery::from_static(method);
-            grpc.unary(request, path, ProstCodec::<Q, A>::default()).await.map(tonic::Response::into_inner)
+            grpc.unary(request, path, ProstCodec::<Q, A>::default())
+                .await
+                .map(tonic::Response::into_inner)
         };
         in_time(within, asking).await
     }
@@ -282,12 +314,23 @@ impl Calls {
 
     /// Leaves a member that fails, or that was too slow for two requests with short limits in a
     /// row.
-    fn leave_if_failed<T>(&self, left: usize, within: Duration, asked: Result<T, WireError>) -> Result<T, WireError> {
+    fn leave_if_failed<T>(
+        &self,
+        left: usize,
+        within: Duration,
+        asked: Result<T, WireError>,
+    ) -> Result<T, WireError> {
         match &asked {
             Ok(_) => {
-                let _ = self.slow.compare_exchange(left, usize::MAX, Ordering::AcqRel, Ordering::Acquire);
+                let _ = self.slow.compare_exchange(
+                    left,
+                    usize::MAX,
+                    Ordering::AcqRel,
+                    Ordering::Acquire,
+                );
             }
-            Err(WireError::Broken(_)) if within < self.timeout && self.slow.swap(left, Ordering::AcqRel) != left => {}
+            Err(WireError::Broken(_))
+                if within < self.timeout && self.slow.swap(left, Ordering::AcqRel) != left => {}
             Err(error) => self.leave_failed(left, error),
         }
         asked
@@ -296,7 +339,10 @@ impl Calls {
     /// Leaves a member that fails, unless another request has left it already.
     fn leave_failed(&self, left: usize, error: &WireError) {
         if error.is_the_members_fault()
-            && self.left.compare_exchange(left, left + 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            && self
+                .left
+                .compare_exchange(left, left + 1, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
         {
             // Watches at a member that does not answer would receive nothing.
             self.watches.end(left);
@@ -313,15 +359,25 @@ pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<
                 *output = Some(ready);
             }
         }
-        if running.iter().all(|(_, output)| output.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+        if running.iter().all(|(_, output)| output.is_some()) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     })
     .await;
     running.into_iter().filter_map(|(_, output)| output).collect()
 }
 
-async fn in_time<T>(within: Duration, asking: impl Future<Output = Result<T, Status>>) -> Result<T, WireError> {
+async fn in_time<T>(
+    within: Duration,
+    asking: impl Future<Output = Result<T, Status>>,
+) -> Result<T, WireError> {
     match Clock::boot().timeout(within, asking).await {
         Some(answer) => answer.map_err(WireError::from),
-        None => Err(WireError::Broken(format!("no answer within {}", crate::duration::format_duration(within)))),
+        None => Err(WireError::Broken(format!(
+            "no answer within {}",
+            crate::duration::format_duration(within)
+        ))),
     }
 }

@@ -41,7 +41,9 @@ impl WireError {
     /// Whether the token that it was sent with is not valid any more: nothing was done.
     pub(super) fn is_of_an_old_token(&self) -> bool {
         let Self::Refused { code, message } = self else { return false };
-        *code == Code::Unauthenticated || message.contains(OLD_TOKEN) || message.contains(OLD_TOKEN_ITSELF)
+        *code == Code::Unauthenticated
+            || message.contains(OLD_TOKEN)
+            || message.contains(OLD_TOKEN_ITSELF)
     }
 
     /// Whether the database is full.
@@ -67,13 +69,18 @@ impl From<Status> for WireError {
         }
         // Whether it likes our certificate the server says only after the first words, which it has
         // not read then.
-        if let Some(said) = cause::<io::Error>(&status).map(net::said).filter(|said| said.contains(WANTS_CERTIFICATE)) {
+        if let Some(said) = cause::<io::Error>(&status)
+            .map(net::said)
+            .filter(|said| said.contains(WANTS_CERTIFICATE))
+        {
             return Self::NotSent(said);
         }
         // What etcd says has no cause; what the connection says has one.
         match status.code() {
             _ if status.source().is_some() => Self::Broken(last_cause(&status)),
-            Code::Cancelled | Code::DeadlineExceeded | Code::Unknown if !status.message().starts_with("etcdserver") => {
+            Code::Cancelled | Code::DeadlineExceeded | Code::Unknown
+                if !status.message().starts_with("etcdserver") =>
+            {
                 Self::Broken(format!("the request was given up: {}", status.message()))
             }
             code => Self::Refused { code, message: status.message().to_owned() },

@@ -28,7 +28,11 @@ pub(super) struct Member {
 
 impl Member {
     /// Connects when it is asked for the first time.
-    pub(super) fn new(address: Endpoint, tls: Option<&TlsSettings>, within: Duration) -> Result<Self> {
+    pub(super) fn new(
+        address: Endpoint,
+        tls: Option<&TlsSettings>,
+        within: Duration,
+    ) -> Result<Self> {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let transport = Transport::from_shared(format!("{scheme}://{address}")).map_err(|e| {
             Error::new(ErrorKind::Invalid, format!("{address} cannot be the address of etcd: {e}"))
@@ -40,13 +44,16 @@ impl Member {
             .keep_alive_while_idle(true)
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW * 4);
-        let (to, tls) = (Arc::new(address.clone()), tls.cloned().map(|tls| Arc::new(tls.speaking(b"h2"))));
+        let (to, tls) =
+            (Arc::new(address.clone()), tls.cloned().map(|tls| Arc::new(tls.speaking(b"h2"))));
         let connector = tower::service_fn(move |_: Uri| dial(Arc::clone(&to), tls.clone(), within));
         Ok(Self { address, channel: transport.connect_with_connector_lazy(connector) })
     }
 }
 
-type Io = TokioIo<Either<tokio::net::TcpStream, Box<tokio_rustls::client::TlsStream<tokio::net::TcpStream>>>>;
+type Io = TokioIo<
+    Either<tokio::net::TcpStream, Box<tokio_rustls::client::TlsStream<tokio::net::TcpStream>>>,
+>;
 
 async fn dial(
     to: Arc<Endpoint>,

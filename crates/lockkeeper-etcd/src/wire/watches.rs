@@ -88,7 +88,9 @@ impl Watch {
     /// How far the caller of [`next`](Self::next) has come, for others.
     pub(crate) fn reader(&self) -> Reader {
         let shared = self.shared.upgrade();
-        Reader(shared.and_then(|shared| lock(&shared).watching.get(&self.id).map(|watch| watch.sender.downgrade())))
+        Reader(shared.and_then(|shared| {
+            lock(&shared).watching.get(&self.id).map(|watch| watch.sender.downgrade())
+        }))
     }
 
     /// Waits until the watch stands; `false` if it has ended. To be called once, before
@@ -288,7 +290,8 @@ impl State {
             return self.end();
         }
         let Some(watch) = self.watching.get_mut(&response.watch_id) else { return };
-        let is_its_own = |event: &Event| event.kv.as_ref().is_some_and(|kv| watch.what.has(&kv.key));
+        let is_its_own =
+            |event: &Event| event.kv.as_ref().is_some_and(|kv| watch.what.has(&kv.key));
         let begins = response.created && !response.canceled;
         if begins == watch.has_begun && (begins || !response.events.is_empty())
             || !response.events.iter().all(is_its_own)
@@ -330,7 +333,12 @@ impl Stream for Requests {
 }
 
 /// Receives the answers of one stream, until the stream ends or the client is gone.
-async fn run(shared: Weak<Mutex<State>>, number: u64, grpc: Grpc<Channel>, request: Request<Requests>) {
+async fn run(
+    shared: Weak<Mutex<State>>,
+    number: u64,
+    grpc: Grpc<Channel>,
+    request: Request<Requests>,
+) {
     if let Err(status) = receive(&shared, number, grpc, request).await {
         tracing::debug!(target: "lockkeeper", %status, "the watches of etcd ended");
     }

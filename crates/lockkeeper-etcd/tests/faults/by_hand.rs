@@ -6,7 +6,9 @@ use lockkeeper::store::{LiveState, Renewal, Store as _, Verdict, Wake};
 use lockkeeper::{ErrorKind, LostReason};
 use lockkeeper_live::Etcd;
 
-use crate::support::{Bare, LONG, TIME_LIMIT, UNRENEWED, is_free, keeper, line, name, waiter, within};
+use crate::support::{
+    Bare, LONG, TIME_LIMIT, UNRENEWED, is_free, keeper, line, name, waiter, within,
+};
 
 /// The next renewal finds the loss; no other event reports it.
 const TTL: Duration = Duration::from_secs(4);
@@ -15,7 +17,8 @@ const TTL: Duration = Duration::from_secs(4);
 async fn a_lease_is_revoked_under_a_holder() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let holder = keeper(&etcd.url(), LONG).await;
-    let (guard, other) = (holder.mutex(&name).unwrap().lock().await.unwrap(), holder.mutex("other").unwrap());
+    let (guard, other) =
+        (holder.mutex(&name).unwrap().lock().await.unwrap(), holder.mutex("other").unwrap());
     let other = other.lock().await.unwrap();
     etcd.control().revoke(line(&etcd, &name)[0].lease).unwrap();
     // The next renewal finds the loss, long before the lease ends.
@@ -70,7 +73,8 @@ async fn a_session_that_ends_while_it_waits_stands_in_line_anew() {
         }
     }
     let claiming_again = async {
-        while !line(&etcd, &name).iter().any(|entry| entry.create_revision > claim.create_revision) {
+        while !line(&etcd, &name).iter().any(|entry| entry.create_revision > claim.create_revision)
+        {
             tokio::task::yield_now().await;
         }
     };
@@ -89,7 +93,8 @@ async fn a_session_that_ends_while_it_waits_stands_in_line_anew() {
 async fn a_key_is_deleted_under_a_healthy_session() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let holder = keeper(&etcd.url(), TTL).await;
-    let (mutex, safe) = (holder.mutex(&name).unwrap(), holder.mutex("safe").unwrap().lock().await.unwrap());
+    let (mutex, safe) =
+        (holder.mutex(&name).unwrap(), holder.mutex("safe").unwrap().lock().await.unwrap());
     let guard = mutex.lock().await.unwrap();
     let waiting = waiter(&keeper(&etcd.url(), LONG).await, &name).await;
     let holding = line(&etcd, &name).into_iter().min_by_key(|entry| entry.create_revision).unwrap();

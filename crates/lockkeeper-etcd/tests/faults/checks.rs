@@ -32,7 +32,10 @@ async fn the_oldest_one_is_used_and_older_ones_are_refused() {
     let refused = refused(&debian.url()).await;
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
     let version = debian.control().version().unwrap();
-    assert!(refused.to_string().contains(&format!("is etcd {version}, older than 3.5.14")), "{refused}");
+    assert!(
+        refused.to_string().contains(&format!("is etcd {version}, older than 3.5.14")),
+        "{refused}"
+    );
     assert!(refused.remedy().unwrap().ends_with("or unsafe=version to go without this check"));
     can_lock(&(debian.url() + "?unsafe=version")).await;
 }
@@ -42,14 +45,19 @@ async fn members_of_two_clusters_are_refused() {
     let (one, other) = (Etcd::start().unwrap(), Etcd::start().unwrap());
     let url = format!("etcd://{},{}", one.addresses()[0], other.addresses()[0]);
     let refused = refused(&url).await;
-    let printed = format!("{} is of another cluster than {}", other.addresses()[0], one.addresses()[0]);
-    assert!(refused.kind() == ErrorKind::Unsupported && refused.to_string().contains(&printed), "{refused}");
+    let printed =
+        format!("{} is of another cluster than {}", other.addresses()[0], one.addresses()[0]);
+    assert!(
+        refused.kind() == ErrorKind::Unsupported && refused.to_string().contains(&printed),
+        "{refused}"
+    );
     can_lock(&(url + "?unsafe=members")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_member_that_is_silent_does_not_keep_a_store_from_being_opened() {
-    let mut etcd = Etcd::builder().members(3).election_timeout(Duration::from_secs(1)).start().unwrap();
+    let mut etcd =
+        Etcd::builder().members(3).election_timeout(Duration::from_secs(1)).start().unwrap();
     let follower = (etcd.leader().unwrap() + 2) % 3;
     etcd.pause(follower).unwrap();
     can_lock(&(etcd.url() + "?timeout=2s")).await;

@@ -85,7 +85,8 @@ async fn so_many_on_one_name_that_most_wait_longer_for_their_turn_than_a_claim_l
     let keeper = keeper(&etcd.url_through(&[&proxy]), Duration::from_secs(3)).await;
     let semaphore = keeper.semaphore(&name, 1000).unwrap();
     proxy.delay(Way::Both, Duration::from_millis(25));
-    let acquiring: Vec<_> = (0..240).map(|_| tokio::spawn(semaphore.acquire().into_future())).collect();
+    let acquiring: Vec<_> =
+        (0..240).map(|_| tokio::spawn(semaphore.acquire().into_future())).collect();
     for acquired in acquiring {
         drop(within(TIME_LIMIT * 3, acquired).await.unwrap().unwrap());
     }

@@ -4,10 +4,14 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use lockkeeper::Effect;
-use lockkeeper::store::{Claim, ClaimId, ClaimKey, Live, LiveState, Renewal, Store as _, Verdict, Withdrawal};
+use lockkeeper::store::{
+    Claim, ClaimId, ClaimKey, Live, LiveState, Renewal, Store as _, Verdict, Withdrawal,
+};
 use lockkeeper_live::Etcd;
 
-use crate::support::{Bare, LONG, TIME_LIMIT, UNRENEWED, drive, keeper, lease_of, line, name, patiently, within};
+use crate::support::{
+    Bare, LONG, TIME_LIMIT, UNRENEWED, drive, keeper, lease_of, line, name, patiently, within,
+};
 
 /// A claim arrives after its own withdrawal, which announced that: the claim is gone before it
 /// arrives.
@@ -16,7 +20,10 @@ async fn a_claim_that_comes_after_its_withdrawal_is_gone() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let claimant = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     let tombstone = Some(Duration::from_secs(60));
-    assert_eq!(claimant.store.withdraw(&claimant.claim.key, tombstone).await.unwrap(), Withdrawal::Absent);
+    assert_eq!(
+        claimant.store.withdraw(&claimant.claim.key, tombstone).await.unwrap(),
+        Withdrawal::Absent
+    );
     assert_eq!(claimant.store.claim(&claimant.claim).await.unwrap(), Verdict::Gone);
     assert!(line(&etcd, &name).is_empty());
     // The tombstone belongs to no session: it stays after the close.
@@ -38,7 +45,8 @@ async fn a_claim_that_is_asked_after_in_an_outage_keeps_its_place() {
     let again = Claim { resend: true, ..waiter.claim.clone() };
     etcd.kill(0).unwrap();
     // The first request may have been under way; the others had no effect for sure.
-    let refused = async { while waiter.store.claim(&again).await.unwrap_err().effect() != Effect::None {} };
+    let refused =
+        async { while waiter.store.claim(&again).await.unwrap_err().effect() != Effect::None {} };
     within(TIME_LIMIT, refused).await;
     etcd.restart(0).unwrap();
     let verdict = patiently(async || waiter.store.claim(&again).await).await;
@@ -102,12 +110,14 @@ async fn the_sweep_of_an_old_list_leaves_what_has_come_since() {
     let mut next = waiter.another();
     next.claim.key.name = names[1].parse().unwrap();
     let session = &waiter.claim.key.session;
-    let slot = format!("/lockkeeper/.lock/{}/{:x}-0", next.claim.key.name.encoded(), lease_of(session));
+    let slot =
+        format!("/lockkeeper/.lock/{}/{:x}-0", next.claim.key.name.encoded(), lease_of(session));
     let lease = lease_of(session);
     etcd.control().put_with_lease(&slot, "", lease).unwrap();
     // For a claim without a known place, all leases are listed.
     let live = |key, state| Live { key, state };
-    let unknown = live(ClaimKey { id: ClaimId::random(), ..next.claim.key.clone() }, LiveState::InFlight);
+    let unknown =
+        live(ClaimKey { id: ClaimId::random(), ..next.claim.key.clone() }, LiveState::InFlight);
     let both = [live(waiter.claim.key.clone(), LiveState::Queued), unknown];
     waiter.store.renew(session, &both).await.unwrap();
     other.store.withdraw(&other.claim.key, None).await.unwrap();

@@ -17,7 +17,8 @@ use crate::support::patiently;
 
 const PROCESSES: u64 = 4;
 const TASKS: u64 = 3;
-const LOCKS: [(&str, Kind); 3] = [("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Resized(&[3, 5]))];
+const LOCKS: [(&str, Kind); 3] =
+    [("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Resized(&[3, 5]))];
 const FAULTS: Duration = Duration::from_secs(12);
 const ALL_FAULTS: Duration = Duration::from_secs(40);
 const TTL: Duration = Duration::from_secs(4);
@@ -47,10 +48,13 @@ fn histories_pass_while_one_leader_after_the_other_fails() {
     let mut etcd = Etcd::builder().members(3).start().unwrap();
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join(URL), etcd.url() + "?timeout=1s").unwrap();
-    let running: Vec<RunningProcess> =
-        (1..=PROCESSES).map(|number| TestProcess::start(TEST, folder.path(), number, draw.number())).collect();
+    let running: Vec<RunningProcess> = (1..=PROCESSES)
+        .map(|number| TestProcess::start(TEST, folder.path(), number, draw.number()))
+        .collect();
     let (began, mut faults) = (Instant::now(), 0);
-    while began.elapsed() < lasting(FAULTS, ALL_FAULTS) || lacks_grants(folder.path(), (&LOCKS, 21), began) {
+    while began.elapsed() < lasting(FAULTS, ALL_FAULTS)
+        || lacks_grants(folder.path(), (&LOCKS, 21), began)
+    {
         fail(&mut etcd, faults % 3, Duration::from_millis(500 + draw.below(1500)));
         faults += 1;
         std::thread::sleep(Duration::from_millis(500 + draw.below(1000)));

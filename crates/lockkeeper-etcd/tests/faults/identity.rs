@@ -25,7 +25,8 @@ async fn those_who_ask_an_etcd_first_get_one_id_for_each_set_of_locks() {
     }
     let id = asked_together(clients.clone()).await;
     assert_eq!(asked_together(vec![client(&url).await]).await, id);
-    let others = [own.clone(), format!("{url}?layout=concurrency"), format!("{own}?layout=concurrency")];
+    let others =
+        [own.clone(), format!("{url}?layout=concurrency"), format!("{own}?layout=concurrency")];
     let mut ids = vec![id];
     for other in &others {
         ids.push(asked_together(vec![client(other).await, client(other).await]).await);

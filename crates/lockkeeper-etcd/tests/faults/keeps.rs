@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockkeeper::store::{Amend, Amended, Evict, Line, LiveState, Renewal, Store as _, Target, Verdict, Withdrawal};
+use lockkeeper::store::{
+    Amend, Amended, Evict, Line, LiveState, Renewal, Store as _, Target, Verdict, Withdrawal,
+};
 use lockkeeper_live::{Entry, Etcd, Proxy, Way};
 use serde_json::Value;
 
@@ -33,7 +35,8 @@ pub(super) fn timer(record: &Value) -> i64 {
 /// Replaces the record of a key.
 pub(super) fn write(etcd: &Etcd, entry: &Entry, record: &Value) {
     // A record of lockkeeper begins in this way.
-    let text = record.to_string().replace("\"lockkeeper\":1,", "").replacen('{', "{\"lockkeeper\":1,", 1);
+    let text =
+        record.to_string().replace("\"lockkeeper\":1,", "").replacen('{', "{\"lockkeeper\":1,", 1);
     etcd.control().put_with_lease(&entry.key, text, entry.lease).unwrap();
 }
 
@@ -75,7 +78,12 @@ impl Bare {
 async fn the_lease_of_a_holder_outlives_its_belief_however_long_the_minimum_hold_is() {
     let etcd = Etcd::start().unwrap();
     let longer = TTL + Duration::from_secs(1);
-    let holds = [(TTL / 2, [false, false]), (TTL, [false, false]), (longer, [true, false]), (TTL * 3, [true, true])];
+    let holds = [
+        (TTL / 2, [false, false]),
+        (TTL, [false, false]),
+        (longer, [true, false]),
+        (TTL * 3, [true, true]),
+    ];
     for (hold, is_timed) in holds {
         let name = name();
         let holder = Bare::new(&etcd.url(), &name, TTL).await;
@@ -89,7 +97,11 @@ async fn the_lease_of_a_holder_outlives_its_belief_however_long_the_minimum_hold
                 assert!(matches!(renewal, Renewal::Held { .. }), "{renewal:?}");
             }
             let (entry, record) = only(&etcd, &name);
-            assert_eq!(entry.lease, if is_timed { timer(&record) } else { before.lease }, "{hold:?}, {renewed}");
+            assert_eq!(
+                entry.lease,
+                if is_timed { timer(&record) } else { before.lease },
+                "{hold:?}, {renewed}"
+            );
             let left = etcd.control().lease_left(entry.lease).unwrap().unwrap();
             // etcd cuts to whole seconds.
             let least = i64::try_from(TTL.as_secs()).unwrap() - 2;
@@ -171,7 +183,8 @@ async fn who_has_adopted_a_claim_keeps_it_as_long() {
 #[tokio::test]
 async fn a_holder_whose_session_is_gone_is_shown_as_kept() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let [holder, next] = [Bare::new(&etcd.url(), &name, TTL).await, Bare::new(&etcd.url(), &name, TTL).await];
+    let [holder, next] =
+        [Bare::new(&etcd.url(), &name, TTL).await, Bare::new(&etcd.url(), &name, TTL).await];
     holder.granted().await;
     holder.keeps(LONG).await;
     assert!(!next.line().await.entries[0].kept);
@@ -180,7 +193,8 @@ async fn a_holder_whose_session_is_gone_is_shown_as_kept() {
     assert!(next.line().await.entries[0].kept);
     let token = next.line().await.entries[0].token.unwrap();
     let admin = next.store.admin().unwrap();
-    let evicted = admin.evict(&next.claim.key.name, &Target::Token(token), Evict::Mark, "op", "stuck").await;
+    let evicted =
+        admin.evict(&next.claim.key.name, &Target::Token(token), Evict::Mark, "op", "stuck").await;
     evicted.unwrap();
     assert!(matches!(next.tries().await, Verdict::Granted { .. }));
 }
@@ -190,11 +204,13 @@ async fn a_holder_whose_session_is_gone_is_shown_as_kept() {
 #[tokio::test]
 async fn a_session_that_is_closed_leaves_no_marked_claim() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let [holder, next] = [Bare::new(&etcd.url(), &name, TTL).await, Bare::new(&etcd.url(), &name, TTL).await];
+    let [holder, next] =
+        [Bare::new(&etcd.url(), &name, TTL).await, Bare::new(&etcd.url(), &name, TTL).await];
     holder.granted().await;
     let token = next.line().await.entries[0].token.unwrap();
     let admin = next.store.admin().unwrap();
-    let evicted = admin.evict(&next.claim.key.name, &Target::Token(token), Evict::Mark, "op", "stuck").await;
+    let evicted =
+        admin.evict(&next.claim.key.name, &Target::Token(token), Evict::Mark, "op", "stuck").await;
     evicted.unwrap();
     holder.store.close(&holder.claim.key.session, &[]).await.unwrap();
     assert!(matches!(next.tries().await, Verdict::Granted { .. }));
@@ -215,18 +231,19 @@ async fn a_minimum_hold_whose_copy_was_faster_ends_no_claim() {
     let leases = || etcd.control().leases().unwrap();
     let before = leases();
     proxy.delay(Way::ToServer, Duration::from_millis(300));
-    let (amended, second) = tokio::join!(holder.store.amend(&holder.claim.key, number, &Amend::MinHold(LONG)), async {
-        let second = loop {
-            match leases().into_iter().find(|lease| !before.contains(lease)) {
-                Some(lease) => break lease,
-                None => tokio::time::sleep(Duration::from_millis(2)).await,
-            }
-        };
-        record["change"] = number.into();
-        (entry, _) = only(&etcd, &name);
-        write(&etcd, &entry, &record);
-        second
-    });
+    let (amended, second) =
+        tokio::join!(holder.store.amend(&holder.claim.key, number, &Amend::MinHold(LONG)), async {
+            let second = loop {
+                match leases().into_iter().find(|lease| !before.contains(lease)) {
+                    Some(lease) => break lease,
+                    None => tokio::time::sleep(Duration::from_millis(2)).await,
+                }
+            };
+            record["change"] = number.into();
+            (entry, _) = only(&etcd, &name);
+            write(&etcd, &entry, &record);
+            second
+        });
     assert_eq!(amended.unwrap(), Amended::Done);
     let one_has_ended = || !(leases().contains(&first) && leases().contains(&second));
     while !one_has_ended() {

@@ -4,12 +4,15 @@
 use std::time::Duration;
 
 use lockkeeper::store::{
-    Admin as _, Amend, Amended, Claim, Evict, LiveState, MAX, Renewal, Store as _, Target, Verdict, Withdrawal,
+    Admin as _, Amend, Amended, Claim, Evict, LiveState, MAX, Renewal, Store as _, Target, Verdict,
+    Withdrawal,
 };
 use lockkeeper::{Effect, ErrorKind};
 use lockkeeper_live::{Etcd, Proxy, Way};
 
-use crate::support::{Bare, TIME_LIMIT, UNRENEWED, drive, lease_of, line, name, patiently, send, within};
+use crate::support::{
+    Bare, TIME_LIMIT, UNRENEWED, drive, lease_of, line, name, patiently, send, within,
+};
 
 /// The answer to a release is late, while another claim of the session has got the key of the
 /// released claim. A try that knows of the release does not take that claim for gone. On one
@@ -34,7 +37,11 @@ async fn a_try_sees_who_sits_where_somebody_is_leaving() {
         let next = leaving.another();
         next.granted().await;
         let after = line(&etcd, &name);
-        assert_eq!(after.last().map(|entry| &entry.key), before.last().map(|entry| &entry.key), "the same slot");
+        assert_eq!(
+            after.last().map(|entry| &entry.key),
+            before.last().map(|entry| &entry.key),
+            "the same slot"
+        );
         let mut trying = leaving.another();
         trying.claim.queue = false;
         let verdict = trying.store.claim(&trying.claim).await.unwrap();
@@ -56,8 +63,11 @@ async fn what_sits_in_a_claims_place_is_not_taken_for_it() {
     reader.granted().await;
     let entry = line(&etcd, &name).remove(0);
     let writer = Bare::new(&etcd.url(), &name, UNRENEWED).await;
-    let position =
-        format!("/lockkeeper/.lock/{}/{:x}-0", writer.claim.key.name.encoded(), lease_of(&writer.claim.key.session));
+    let position = format!(
+        "/lockkeeper/.lock/{}/{:x}-0",
+        writer.claim.key.name.encoded(),
+        lease_of(&writer.claim.key.session)
+    );
     etcd.control().put_with_lease(&position, &entry.value, entry.lease).unwrap();
     let error = writer.store.claim(&writer.claim).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
@@ -79,7 +89,10 @@ async fn a_change_touches_no_other_claim_in_the_place_of_its_own() {
     etcd.control().put_with_lease(&own.key, &next.value, own.lease).unwrap();
     let value = Amend::Value(b"shown"[..].into());
     for (number, change) in [(1, Amend::Lower(1)), (2, value)] {
-        assert_eq!(writer.store.amend(&writer.claim.key, number, &change).await.unwrap(), Amended::NotLive);
+        assert_eq!(
+            writer.store.amend(&writer.claim.key, number, &change).await.unwrap(),
+            Amended::NotLive
+        );
     }
     assert_eq!(line(&etcd, &first)[0].value, next.value);
 }
@@ -100,11 +113,18 @@ async fn a_claim_that_joined_before_the_connection_ended_may_be_there() {
     proxy.refuse();
     etcd.kill(0).unwrap();
     proxy.release();
-    let unsent =
-        async { while reader.store.claim(&reader.another().claim).await.unwrap_err().effect() != Effect::None {} };
+    let unsent = async {
+        while reader.store.claim(&reader.another().claim).await.unwrap_err().effect()
+            != Effect::None
+        {}
+    };
     within(TIME_LIMIT, unsent).await;
     let error = within(TIME_LIMIT, claiming).await.unwrap_err();
-    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+    assert_eq!(
+        (error.kind(), error.effect()),
+        (ErrorKind::Unavailable, Effect::Unknown),
+        "{error}"
+    );
     etcd.restart(0).unwrap();
     proxy.accept().unwrap();
     let withdrawal = patiently(async || reader.store.withdraw(&reader.claim.key, None).await).await;
@@ -264,7 +284,8 @@ async fn a_lock_is_kept_and_released_though_etcd_is_full() {
     let much = vec![b'x'; 1 << 20];
     assert!((0..128).any(|number| etcd.control().put(format!("big/{number}"), &much).is_err()));
     assert!(matches!(holder.renew(LiveState::Granted).await.unwrap(), Renewal::Held { .. }));
-    let withdrawal = holder.store.withdraw(&holder.claim.key, Some(Duration::from_secs(60))).await.unwrap();
+    let withdrawal =
+        holder.store.withdraw(&holder.claim.key, Some(Duration::from_secs(60))).await.unwrap();
     assert_eq!(withdrawal, Withdrawal::Removed);
     assert!(line(&etcd, &name).is_empty());
 }

@@ -39,7 +39,9 @@ impl Before {
     /// gets it at the release.
     async fn goes_on(self, etcd: &Etcd) {
         let Self { url, name, guard, waiting } = self;
-        let renewed = async { while guard.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {} };
+        let renewed = async {
+            while guard.renew_once().await.is_err_and(|error| error.lost_reason().is_none()) {}
+        };
         within(TIME_LIMIT, renewed).await;
         guard.check().unwrap();
         assert!(!waiting.is_finished(), "two have it");
@@ -53,7 +55,10 @@ impl Before {
             }
         };
         let claims = within(TIME_LIMIT, both).await;
-        assert_eq!(claims.iter().map(|entry| entry.create_revision).min(), i64::try_from(guard.token().raw()).ok());
+        assert_eq!(
+            claims.iter().map(|entry| entry.create_revision).min(),
+            i64::try_from(guard.token().raw()).ok()
+        );
         let token = guard.token();
         within(TIME_LIMIT, guard.release()).await.unwrap();
         let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();

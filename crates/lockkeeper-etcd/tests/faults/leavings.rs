@@ -24,7 +24,8 @@ async fn a_list_shows_of_many_that_they_are_kept() {
         first.store.open(&holder.claim.key.session, &spec).await.unwrap();
         holder.claim.key.name = format!("{prefix}/{number}").parse().unwrap();
         if number % 2 == 0 {
-            (holder.claim.key.name, holder.claim.weight, holder.claim.capacity) = (semaphore.parse().unwrap(), 1, 100);
+            (holder.claim.key.name, holder.claim.weight, holder.claim.capacity) =
+                (semaphore.parse().unwrap(), 1, 100);
         }
         holder.granted().await;
         holder.keeps(LONG).await;
@@ -49,7 +50,11 @@ async fn only_these_are_left(etcd: &Etcd, leases: &[i64], what: &str) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    assert!(tokio::time::timeout(TIME_LIMIT, left).await.is_ok(), "{what}: {:?}", etcd.control().leases());
+    assert!(
+        tokio::time::timeout(TIME_LIMIT, left).await.is_ok(),
+        "{what}: {:?}",
+        etcd.control().leases()
+    );
 }
 
 /// A timer without a claim would stay for up to a year.
@@ -69,9 +74,22 @@ async fn a_minimum_hold_that_is_over_leaves_no_timer() {
         }
         let target = Target::Id(holder.claim.key.id.hash());
         let before = etcd.control().leases().unwrap();
-        first.store.admin().unwrap().evict(&holder.claim.key.name, &target, how, "op", "stuck").await.unwrap();
+        first
+            .store
+            .admin()
+            .unwrap()
+            .evict(&holder.claim.key.name, &target, how, "op", "stuck")
+            .await
+            .unwrap();
         let notice = |lease: &i64| !before.contains(lease);
-        let kept: Vec<_> = etcd.control().leases().unwrap().into_iter().filter(notice).chain(leases.clone()).collect();
+        let kept: Vec<_> = etcd
+            .control()
+            .leases()
+            .unwrap()
+            .into_iter()
+            .filter(notice)
+            .chain(leases.clone())
+            .collect();
         only_these_are_left(&etcd, &kept, &format!("{how:?}, {is_released}")).await;
         for lease in kept.iter().filter(|lease| !leases.contains(lease)) {
             etcd.control().revoke(*lease).unwrap();
@@ -85,7 +103,11 @@ async fn a_minimum_hold_that_is_over_leaves_no_timer() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     holder.withdrawn().await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(etcd.control().leases().unwrap().len(), leases.len(), "it was given back before it ended");
+    assert_eq!(
+        etcd.control().leases().unwrap().len(),
+        leases.len(),
+        "it was given back before it ended"
+    );
 }
 
 /// A holder that crashed receives no request.
@@ -95,7 +117,9 @@ async fn nobody_is_asked_for_what_is_kept() {
     let holder = Bare::new(&etcd.url(), &name, TTL).await;
     holder.granted().await;
     holder.keeps(LONG).await;
-    let ask = async || holder.store.admin().unwrap().request_release(&holder.claim.key.name, "op", "deploy").await;
+    let ask = async || {
+        holder.store.admin().unwrap().request_release(&holder.claim.key.name, "op", "deploy").await
+    };
     assert!(ask().await.unwrap());
     etcd.control().revoke(lease_of(&holder.claim.key.session)).unwrap();
     assert!(!ask().await.unwrap());
@@ -115,7 +139,8 @@ async fn a_timer_that_ends_before_the_claim_is_on_it_is_asked_for_again() {
     });
     let hold = Amend::MinHold(UNRENEWED * 2);
     let ending = async {
-        let ends = || etcd.control().leases().unwrap().into_iter().find(|lease| !leases.contains(lease));
+        let ends =
+            || etcd.control().leases().unwrap().into_iter().find(|lease| !leases.contains(lease));
         let timer = loop {
             match ends() {
                 Some(timer) => break timer,
@@ -127,8 +152,10 @@ async fn a_timer_that_ends_before_the_claim_is_on_it_is_asked_for_again() {
         proxy.on_nothing();
         proxy.release();
     };
-    let (amended, ()) =
-        within(TIME_LIMIT, async { tokio::join!(holder.store.amend(&holder.claim.key, 1, &hold), ending) }).await;
+    let (amended, ()) = within(TIME_LIMIT, async {
+        tokio::join!(holder.store.amend(&holder.claim.key, 1, &hold), ending)
+    })
+    .await;
     let error = amended.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
 }
@@ -137,23 +164,28 @@ async fn a_timer_that_ends_before_the_claim_is_on_it_is_asked_for_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_upgrade_that_comes_after_its_withdrawal_leaves_the_reader_that_is_kept() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
-    let proxies = [Proxy::raw(etcd.addresses()[0]).unwrap(), Proxy::raw(etcd.addresses()[0]).unwrap()];
+    let proxies =
+        [Proxy::raw(etcd.addresses()[0]).unwrap(), Proxy::raw(etcd.addresses()[0]).unwrap()];
     let url = etcd.url_through(&[&proxies[0], &proxies[1]]) + "?timeout=1s";
     let mut reader = Bare::new(&url, &name, TTL).await;
     reader.claim.weight = 1;
     reader.granted().await;
     reader.keeps(LONG).await;
     let mut writer = reader.another();
-    (writer.claim.weight, writer.claim.queue, writer.claim.replaces) = (MAX, false, Some(reader.claim.key.id));
+    (writer.claim.weight, writer.claim.queue, writer.claim.replaces) =
+        (MAX, false, Some(reader.claim.key.id));
     let id = data(&writer);
-    proxies[0].on_request(move |message| match message.bytes.windows(id.len()).any(|word| word == &id[..]) {
-        true => Act::Hold,
-        false => Act::Pass,
+    proxies[0].on_request(move |message| {
+        match message.bytes.windows(id.len()).any(|word| word == &id[..]) {
+            true => Act::Hold,
+            false => Act::Pass,
+        }
     });
     let error = writer.store.claim(&writer.claim).await.unwrap_err();
     assert_eq!(error.effect(), Effect::Unknown, "{error}");
     etcd.control().revoke(lease_of(&reader.claim.key.session)).unwrap();
-    let withdrawn = writer.store.withdraw(&writer.claim.key, Some(Duration::from_secs(60))).await.unwrap();
+    let withdrawn =
+        writer.store.withdraw(&writer.claim.key, Some(Duration::from_secs(60))).await.unwrap();
     assert_eq!(withdrawn, Withdrawal::Absent);
     proxies[0].on_nothing();
     proxies[0].release();
@@ -164,7 +196,8 @@ async fn an_upgrade_that_comes_after_its_withdrawal_leaves_the_reader_that_is_ke
 
 /// The id of a claim, as requests show it.
 fn data(bare: &Bare) -> Vec<u8> {
-    let id: String = bare.claim.key.id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let id: String =
+        bare.claim.key.id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     format!(r#""id":"{id}""#).into_bytes()
 }
 
@@ -177,7 +210,8 @@ async fn what_was_replaced_is_forgotten_when_a_renewal_finds_its_heir() {
     reader.claim.weight = 1;
     reader.granted().await;
     let mut writer = reader.another();
-    (writer.claim.weight, writer.claim.queue, writer.claim.replaces) = (MAX, false, Some(reader.claim.key.id));
+    (writer.claim.weight, writer.claim.queue, writer.claim.replaces) =
+        (MAX, false, Some(reader.claim.key.id));
     let before = only(&etcd, &name).0.key;
     assert!(reader.store.fence_key(&reader.claim.key).unwrap().ends_with(&before));
     let mut upgrading = writer.store.claim(&writer.claim);
@@ -185,7 +219,10 @@ async fn what_was_replaced_is_forgotten_when_a_renewal_finds_its_heir() {
     drop(upgrading);
     let renewal = writer.renew(LiveState::InFlight).await.unwrap();
     assert!(matches!(renewal, Renewal::Held { .. }), "{renewal:?}");
-    assert!(!reader.store.fence_key(&reader.claim.key).unwrap().ends_with(&before), "it has its slot no more");
+    assert!(
+        !reader.store.fence_key(&reader.claim.key).unwrap().ends_with(&before),
+        "it has its slot no more"
+    );
 }
 
 /// A claim is about to wait, for which a lease is made, and its keeper is shut down.
@@ -206,5 +243,9 @@ async fn a_lease_that_is_made_while_its_session_is_closed_ends_with_it() {
         next.store.close(&next.claim.key.session, &[]).await.unwrap();
     };
     let _ = within(TIME_LIMIT, async { tokio::join!(claiming, closing) }).await;
-    assert_eq!(etcd.control().leases().unwrap().len(), leases.len() - 1, "the leases of the session are gone");
+    assert_eq!(
+        etcd.control().leases().unwrap().len(),
+        leases.len() - 1,
+        "the leases of the session are gone"
+    );
 }

@@ -19,8 +19,10 @@ async fn etcd_learns_since_when_a_lock_is_held_that_was_waited_for() {
         let waits = Instant::now();
         let is_known = async |known: &str| {
             let info = patiently(async || keeper.inspect("waited").await).await;
-            let ages =
-                (info.holders.first().and_then(|holder| holder.held), info.waiters.first().and_then(|w| w.waited));
+            let ages = (
+                info.holders.first().and_then(|holder| holder.held),
+                info.waiters.first().and_then(|w| w.waited),
+            );
             if known == "holder" { ages.0 } else { ages.1 }
         };
         assert!(is_known("waiter").await.is_some());

@@ -23,7 +23,9 @@ async fn a_move_that_comes_late_does_not_take_a_grant_back() {
     // The reader is in line, and the lease of the waiters is made.
     drive(&mut claiming, || etcd.control().leases().unwrap().len() > leases).await;
     writer.store.withdraw(&writer.claim.key, None).await.unwrap();
-    let Renewal::Held { token, .. } = reader.renew(LiveState::InFlight).await.unwrap() else { panic!("it holds") };
+    let Renewal::Held { token, .. } = reader.renew(LiveState::InFlight).await.unwrap() else {
+        panic!("it holds")
+    };
     // The answer says that the reader waits; no answer says that it lost the lock.
     within(TIME_LIMIT, claiming).await.unwrap();
     let session = lease_of(&reader.claim.key.session);
@@ -54,7 +56,9 @@ async fn a_lease_of_waiters_that_ends_under_two_readers_costs_none_of_them_its_s
     // The third reader lets the lease be made, and the answers to the others arrive.
     readers[2].queued().await;
     let claims = line(&etcd, &names[2]);
-    etcd.control().revoke(claims.iter().max_by_key(|entry| entry.create_revision).unwrap().lease).unwrap();
+    etcd.control()
+        .revoke(claims.iter().max_by_key(|entry| entry.create_revision).unwrap().lease)
+        .unwrap();
     let (first, second) = within(TIME_LIMIT, async { tokio::join!(first, second) }).await;
     for verdict in [first.unwrap(), second.unwrap()] {
         assert!(matches!(verdict, Verdict::Queued { ahead: 1, .. }), "{verdict:?}");
@@ -84,7 +88,9 @@ async fn a_renewal_that_is_faster_does_not_spend_the_claim() {
             }
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
-        let Renewal::Held { token, .. } = next.renew(LiveState::Queued).await.unwrap() else { panic!("it holds") };
+        let Renewal::Held { token, .. } = next.renew(LiveState::Queued).await.unwrap() else {
+            panic!("it holds")
+        };
         let printed = match printed {
             Some(printed) => printed,
             None => within(TIME_LIMIT, claiming).await,

@@ -35,7 +35,8 @@ fn stock_up(etcd: &Etcd, folder: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_below_the_name_of_a_lock_do_not_hide_who_holds_it() {
     let etcd = Etcd::start().unwrap();
-    let (holder, other) = (under(&etcd, "/shop", UNRENEWED).await, under(&etcd, "/shop", LONG).await);
+    let (holder, other) =
+        (under(&etcd, "/shop", UNRENEWED).await, under(&etcd, "/shop", LONG).await);
     let guard = holder.mutex("stock").unwrap().lock().await.unwrap();
     stock_up(&etcd, "/shop/stock");
     is_closed(&other, "stock").await;
@@ -57,7 +58,8 @@ async fn keys_below_the_name_of_a_lock_do_not_hide_who_holds_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_whose_path_lies_in_anothers_hides_no_holder_of_that() {
     let etcd = Etcd::start().unwrap();
-    let (outer, inner) = (under(&etcd, "/shop", UNRENEWED).await, under(&etcd, "/shop/eu", LONG).await);
+    let (outer, inner) =
+        (under(&etcd, "/shop", UNRENEWED).await, under(&etcd, "/shop/eu", LONG).await);
     let guard = outer.mutex("eu").unwrap().lock().await.unwrap();
     let mut others = Vec::new();
     for name in ["a", "b", "c", "eu", ".lock"] {
@@ -82,19 +84,37 @@ async fn an_upgrade_a_sweep_and_a_register_beside_data_of_others_are_what_they_a
     let etcd = Etcd::start().unwrap();
     stock_up(&etcd, "/shop/stock");
     let (store, keeper) = (
-        EtcdStore::new(etcd.addresses().iter().map(ToString::to_string)).prefix("/shop").connect().await.unwrap(),
+        EtcdStore::new(etcd.addresses().iter().map(ToString::to_string))
+            .prefix("/shop")
+            .connect()
+            .await
+            .unwrap(),
         under(&etcd, "/shop", LONG).await,
     );
     let reader = keeper.rw_lock("stock").unwrap().read().await.unwrap();
     let writer = reader.try_upgrade().await.unwrap();
-    assert!(under(&etcd, "/shop", LONG).await.rw_lock("stock").unwrap().try_read().await.unwrap().is_none());
+    assert!(
+        under(&etcd, "/shop", LONG)
+            .await
+            .rw_lock("stock")
+            .unwrap()
+            .try_read()
+            .await
+            .unwrap()
+            .is_none()
+    );
     let reader = writer.downgrade().await.unwrap();
     let register = store.register();
     update(&register, "stock", async |_| b"1".to_vec()).await.unwrap();
     assert!(register.load("stock").await.unwrap().is_some());
     // A key directly in the old folder of the lock, from older versions, hinders no claim.
     reader.release().await.unwrap();
-    within(TIME_LIMIT, keeper.mutex("stock").unwrap().lock()).await.unwrap().release().await.unwrap();
+    within(TIME_LIMIT, keeper.mutex("stock").unwrap().lock())
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     let here = etcd.control().keys("/shop/stock/").unwrap();
     assert_eq!(here.len(), 4, "what others keep is left alone: {here:?}");
 }
@@ -112,16 +132,31 @@ async fn a_key_that_was_put_into_a_line_by_hand_is_named_and_can_be_broken() {
         let info = keeper.inspect(name).await.unwrap();
         assert_eq!(info.holders[0].owner, format!("no claim, but the key {key}"));
         let target = Target::IdHash(info.holders[0].id);
-        assert!(keeper.admin().unwrap().break_lock(name, target, "a mistake", Break::Now).await.unwrap());
-        keeper.mutex(name).unwrap().try_lock().await.unwrap().expect("it is free").release().await.unwrap();
+        assert!(
+            keeper
+                .admin()
+                .unwrap()
+                .break_lock(name, target, "a mistake", Break::Now)
+                .await
+                .unwrap()
+        );
+        keeper
+            .mutex(name)
+            .unwrap()
+            .try_lock()
+            .await
+            .unwrap()
+            .expect("it is free")
+            .release()
+            .await
+            .unwrap();
         assert!(etcd.control().get(key).unwrap().is_none());
     }
 }
 
 /// A claim in the place of older versions, on this lease.
 fn put_old_claim(etcd: &Etcd, name: &str, lease: i64) {
-    let record =
-        r#"{"lockkeeper":1,"id":"abababababababababababababababab","owner":"old","lease_ms":30000,"client":"c"}"#;
+    let record = r#"{"lockkeeper":1,"id":"abababababababababababababababab","owner":"old","lease_ms":30000,"client":"c"}"#;
     etcd.control().put_with_lease(format!("/shop/{name}/{lease:x}-0"), record, lease).unwrap();
 }
 
@@ -129,7 +164,8 @@ fn put_old_claim(etcd: &Etcd, name: &str, lease: i64) {
 async fn a_prefix_where_an_older_version_is_at_work_is_refused_and_what_it_has_left_is_harmless() {
     let etcd = Etcd::start().unwrap();
     let url = format!("{}/shop", etcd.url());
-    let open = async |url: &str| EtcdStore::from_url(&url.parse().unwrap()).unwrap().connect().await;
+    let open =
+        async |url: &str| EtcdStore::from_url(&url.parse().unwrap()).unwrap().connect().await;
     // Keys that only look like a claim, from the application or from a store with an inner path, do
     // not matter.
     let lease = etcd.control().grant(600).unwrap();
@@ -140,7 +176,10 @@ async fn a_prefix_where_an_older_version_is_at_work_is_refused_and_what_it_has_l
     let refused = open(&url).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
     let (printed, remedy) = (refused.to_string(), refused.remedy().unwrap());
-    assert!(printed.contains("/shop/stock/") && !printed.contains(&format!("{lease:x}")), "{printed}");
+    assert!(
+        printed.contains("/shop/stock/") && !printed.contains(&format!("{lease:x}")),
+        "{printed}"
+    );
     assert!(remedy.ends_with("or unsafe=layout to go without this check"), "{remedy}");
     let waiving = open(&format!("{url}?unsafe=layout")).await.unwrap();
     drop(waiving);

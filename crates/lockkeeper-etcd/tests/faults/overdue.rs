@@ -27,7 +27,8 @@ fn another_leader(etcd: &mut Etcd) {
 #[tokio::test]
 async fn what_is_kept_for_too_long_is_ended_by_who_comes_next() {
     let (mut etcd, name) = (Etcd::builder().durable().start().unwrap(), name());
-    let [holder, next] = [Bare::new(&etcd.url(), &name, LONG).await, Bare::new(&etcd.url(), &name, LONG).await];
+    let [holder, next] =
+        [Bare::new(&etcd.url(), &name, LONG).await, Bare::new(&etcd.url(), &name, LONG).await];
     holder.granted().await;
     holder.keeps(LONG * 2).await;
     let until = only(&etcd, &name).1["keep"]["until_ms"].as_u64().unwrap();
@@ -53,7 +54,8 @@ async fn patiently_tries(bare: &Bare) -> Verdict {
 async fn who_waits_behind_what_is_kept_for_too_long_ends_it() {
     for (comes_later, weight) in [(false, 1), (false, MAX), (true, 1), (true, MAX)] {
         let (mut etcd, name) = (Etcd::builder().durable().start().unwrap(), name());
-        let [holder, mut next] = [Bare::new(&etcd.url(), &name, LONG).await, Bare::new(&etcd.url(), &name, LONG).await];
+        let [holder, mut next] =
+            [Bare::new(&etcd.url(), &name, LONG).await, Bare::new(&etcd.url(), &name, LONG).await];
         next.claim.weight = weight;
         holder.granted().await;
         holder.keeps(LONG * 2).await;
@@ -70,7 +72,8 @@ async fn who_waits_behind_what_is_kept_for_too_long_ends_it() {
             patiently_queued(&next).await;
         }
         let waking = async {
-            let waits = || next.store.wait(Interest::Claim(&next.claim.key), Revision::default(), LONG);
+            let waits =
+                || next.store.wait(Interest::Claim(&next.claim.key), Revision::default(), LONG);
             // A member that is gone ends a watch.
             while !matches!(waits().await, Ok(Wake::Granted { .. })) {
                 tokio::time::sleep(Duration::from_millis(50)).await;

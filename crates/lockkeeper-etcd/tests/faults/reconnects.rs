@@ -30,7 +30,9 @@ async fn is_renewed_after(keeper: &Keeper, fault: impl AsyncFnOnce()) {
 /// How many seconds are left of a lease.
 fn left(etcd: &Etcd, lease: i64) -> i64 {
     // Without a leader, no answer comes.
-    (0..10).find_map(|_| etcd.control().lease_left(lease).ok().flatten()).expect("what is left of a lease")
+    (0..10)
+        .find_map(|_| etcd.control().lease_left(lease).ok().flatten())
+        .expect("what is left of a lease")
 }
 
 /// The lease of a lock, once it is old enough for a renewal to show.
@@ -57,7 +59,8 @@ async fn what_is_held_is_renewed_at_once_when_the_connection_was_made_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_held_is_renewed_at_once_at_another_member() {
-    let mut etcd = Etcd::builder().members(3).election_timeout(Duration::from_secs(1)).start().unwrap();
+    let mut etcd =
+        Etcd::builder().members(3).election_timeout(Duration::from_secs(1)).start().unwrap();
     let name = name();
     let (leader, addresses) = (etcd.leader().unwrap(), etcd.addresses());
     let (asked, next) = ((leader + 1) % 3, (leader + 2) % 3);
@@ -72,7 +75,8 @@ async fn what_is_held_is_renewed_at_once_at_another_member() {
 
 /// The lease of the lock is gone with etcd's data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_was_forgotten_while_the_connection_was_away_is_lost_as_soon_as_it_is_there_again() {
+async fn a_lock_that_was_forgotten_while_the_connection_was_away_is_lost_as_soon_as_it_is_there_again()
+ {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
     let keeper = keeper(&etcd.url_through(&[&proxy]), TTL).await;
@@ -109,7 +113,8 @@ async fn marked_late(etcd: &Etcd, name: &str) -> Option<i64> {
     let leases = || etcd.control().leases().unwrap().len();
     let claim = || line(etcd, name).remove(0);
     let is_marked = || String::from_utf8_lossy(&claim().value).contains("\"broken\"");
-    let (victim, target) = (name.parse().unwrap(), Target::Token(claim().create_revision.unsigned_abs()));
+    let (victim, target) =
+        (name.parse().unwrap(), Target::Token(claim().create_revision.unsigned_abs()));
     let before = leases();
     let mut breaking = breaker.evict(&victim, &target, Evict::Mark, "somebody", "a test");
     // One lease for the notice to the client, and one for the mark.

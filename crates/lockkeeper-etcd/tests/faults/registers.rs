@@ -84,7 +84,8 @@ async fn a_change_by_other_means_is_noticed() {
     let register = store(&etcd.url()).await.register();
     register.compare_and_swap("a", &Write::new(Version::ABSENT, "1")).await.unwrap();
     etcd.control().put("/lockkeeper/.register/a", "by hand").unwrap();
-    let error = register.compare_and_swap("a", &Write::new(Version::new(1), "2")).await.unwrap_err();
+    let error =
+        register.compare_and_swap("a", &Write::new(Version::new(1), "2")).await.unwrap_err();
     assert!(error.to_string().contains("not a register of lockkeeper"), "{error}");
     assert_eq!(etcd.control().get("/lockkeeper/.register/a").unwrap().unwrap().value, b"by hand");
 }
@@ -98,6 +99,7 @@ fn put_if(etcd: &Etcd, holds: &lockkeeper::etcd::EtcdCompare, key: &str, value: 
         "create_revision": holds.create_revision.to_string(),
     });
     let put = json!({"request_put": {"key": BASE64.encode(key.as_bytes()), "value": BASE64.encode(value.as_bytes())}});
-    let answer = etcd.control().call("kv/txn", &json!({"compare": [compare], "success": [put]})).unwrap();
+    let answer =
+        etcd.control().call("kv/txn", &json!({"compare": [compare], "success": [put]})).unwrap();
     answer["succeeded"].as_bool().unwrap_or(false)
 }

@@ -15,7 +15,8 @@ const TTL: Duration = Duration::from_secs(300);
 async fn a_request_that_comes_while_the_connection_is_away_is_heard_when_it_is_there_again() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
-    let (holder, asker) = (keeper(&etcd.url_through(&[&proxy]), TTL).await, keeper(&etcd.url(), TTL).await);
+    let (holder, asker) =
+        (keeper(&etcd.url_through(&[&proxy]), TTL).await, keeper(&etcd.url(), TTL).await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
     proxy.refuse();
     proxy.cut();
@@ -32,7 +33,8 @@ async fn a_request_that_comes_while_the_connection_is_away_is_heard_when_it_is_t
 async fn a_request_that_the_network_swallows_is_heard_by_the_next_watch() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
-    let (holder, asker) = (keeper(&etcd.url_through(&[&proxy]), TTL).await, keeper(&etcd.url(), TTL).await);
+    let (holder, asker) =
+        (keeper(&etcd.url_through(&[&proxy]), TTL).await, keeper(&etcd.url(), TTL).await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
     proxy.black_hole(Way::ToClient);
     let admin = asker.admin().unwrap();

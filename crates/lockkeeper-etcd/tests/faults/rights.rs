@@ -21,7 +21,8 @@ pub(super) fn add_user(etcd: &Etcd, name: &str) {
 pub(super) fn with_jwt(folder: &std::path::Path) -> EtcdBuilder {
     let key = folder.join("key");
     std::fs::write(&key, "a secret of etcd's own, which is as long as this").unwrap();
-    Etcd::builder().option("auth-token", &format!("jwt,priv-key={},sign-method=HS256", key.display()))
+    Etcd::builder()
+        .option("auth-token", &format!("jwt,priv-key={},sign-method=HS256", key.display()))
 }
 
 /// All requests of a holder: a renewal, a change of its record, a release; and the requests of a

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use lockkeeper::ErrorKind;
-use lockkeeper::store::{Claim, ClaimId, LiveState, Renewal, SessionId, SessionSpec, Store as _, Verdict};
+use lockkeeper::store::{
+    Claim, ClaimId, LiveState, Renewal, SessionId, SessionSpec, Store as _, Verdict,
+};
 use lockkeeper_live::Etcd;
 use serde_json::json;
 
@@ -29,7 +31,8 @@ async fn what_another_program_has_put_on_the_lease_of_a_session_is_left_alone() 
     let store = store(&etcd.url()).await;
     for detached in [false, true] {
         let (crowded, longer) = (SessionId::random(), SessionId::random());
-        let leases = [grant(&etcd, &crowded, TTL.as_secs()), grant(&etcd, &longer, 2 * TTL.as_secs())];
+        let leases =
+            [grant(&etcd, &crowded, TTL.as_secs()), grant(&etcd, &longer, 2 * TTL.as_secs())];
         let foreign = format!("/another/program/{detached}");
         etcd.control().put_with_lease(&foreign, "theirs", leases[0]).unwrap();
         for session in [&crowded, &longer] {
@@ -48,7 +51,9 @@ async fn a_key_in_the_place_of_a_session_is_left_alone() {
     let etcd = Etcd::start().unwrap();
     let (store, session) = (store(&etcd.url()).await, SessionId::random());
     let place = format!("/lockkeeper/.session/{:x}", lease_of(&session));
-    etcd.control().put(&place, r#"{"lockkeeper":1,"ttl_us":1,"wait_ttl_us":1,"lock_delay_us":1}"#).unwrap();
+    etcd.control()
+        .put(&place, r#"{"lockkeeper":1,"ttl_us":1,"wait_ttl_us":1,"lock_delay_us":1}"#)
+        .unwrap();
     let error = store.open(&session, &spec(true)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
     assert_eq!(store.renew(&session, &[]).await.unwrap_err().kind(), ErrorKind::SessionLost);
@@ -61,14 +66,18 @@ async fn two_clients(etcd: &Etcd, name: &str) -> [Bare; 2] {
     ours.claim.key.session = SessionId::random();
     let spec = SessionSpec { wait_ttl: ours.claim.wait_ttl, ..spec(true) };
     ours.store.open(&ours.claim.key.session, &spec).await.unwrap();
-    let theirs = Bare { store: store(&etcd.url()).await, claim: Claim { resend: true, ..ours.claim.clone() } };
+    let theirs = Bare {
+        store: store(&etcd.url()).await,
+        claim: Claim { resend: true, ..ours.claim.clone() },
+    };
     [ours, theirs]
 }
 
 /// Moves the claim of a detached session to another lease of that session, which a third client has made.
 fn move_to_another_lease(etcd: &Etcd, claim: &Claim, purpose: &str) -> i64 {
     let lease = grant(etcd, &SessionId::random(), TTL.as_secs());
-    let shown = format!("/lockkeeper/.session/{:x}/{purpose}-{lease:x}", lease_of(&claim.key.session));
+    let shown =
+        format!("/lockkeeper/.session/{:x}/{purpose}-{lease:x}", lease_of(&claim.key.session));
     etcd.control().put_with_lease(shown, "", lease).unwrap();
     let slot: String = claim.key.id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let mut line = line(etcd, claim.key.name.as_str()).into_iter();

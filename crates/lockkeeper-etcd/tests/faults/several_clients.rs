@@ -26,7 +26,8 @@ async fn a_request_to_let_go_stays_with_a_claim_that_is_taken_over() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let [ours, theirs] = clients(&etcd, &name, TTL).await;
     ours.granted().await;
-    let asked = ours.store.admin().unwrap().request_release(&ours.claim.key.name, "op", "upgrade").await;
+    let asked =
+        ours.store.admin().unwrap().request_release(&ours.claim.key.name, "op", "upgrade").await;
     assert!(asked.unwrap());
     theirs.granted().await;
     let live = [Live { key: ours.claim.key.clone(), state: LiveState::Granted }];
@@ -69,7 +70,8 @@ async fn a_close_ends_the_other_leases_of_a_session_that_has_lost_its_first_one(
     let [ours, theirs] = clients(&etcd, &name, TTL).await;
     let holder = Bare::new(&etcd.url(), &name, TTL).await;
     holder.granted().await;
-    let waiter = Bare { store: ours.store.clone(), claim: Claim { resend: false, ..ours.another().claim } };
+    let waiter =
+        Bare { store: ours.store.clone(), claim: Claim { resend: false, ..ours.another().claim } };
     waiter.queued().await;
     assert_eq!(line(&etcd, &name).len(), 2);
     etcd.control().revoke(lease_of(&ours.claim.key.session)).unwrap();

@@ -26,7 +26,10 @@ pub(super) async fn clients(etcd: &Etcd, name: &str, ttl: Duration) -> [Bare; 2]
     let mut ours = Bare::new(&etcd.url(), name, ttl).await;
     ours.claim.key.session = SessionId::random();
     ours.store.open(&ours.claim.key.session, &spec(&ours)).await.unwrap();
-    let theirs = Bare { store: store(&etcd.url()).await, claim: Claim { resend: true, ..ours.claim.clone() } };
+    let theirs = Bare {
+        store: store(&etcd.url()).await,
+        claim: Claim { resend: true, ..ours.claim.clone() },
+    };
     [ours, theirs]
 }
 
@@ -67,7 +70,8 @@ async fn an_opening_that_is_refused_ends_no_session() {
     let [mut ours, theirs] = clients(&etcd, &name, TTL).await;
     theirs.store.open(&SessionId::random(), &spec(&ours)).await.unwrap();
     let session = SessionId::random();
-    let (lease, other) = (lease_of(&session), SessionSpec { wait_ttl: Duration::from_secs(1), ..spec(&ours) });
+    let (lease, other) =
+        (lease_of(&session), SessionSpec { wait_ttl: Duration::from_secs(1), ..spec(&ours) });
     let mut opening = theirs.store.open(&session, &other);
     send(&mut opening, || etcd.control().leases().unwrap().contains(&lease)).await;
     ours.claim.key.session = session.clone();
@@ -96,7 +100,9 @@ async fn nothing_is_granted_in_a_session_that_another_client_has_closed() {
     theirs.store.close(&session, &[]).await.unwrap();
     let (lease, mut opening) = (lease_of(&session), third.open(&session, &spec));
     send(&mut opening, || etcd.control().leases().unwrap().contains(&lease)).await;
-    for (client, (queue, weight)) in all.iter().zip([(true, u32::MAX), (true, 1), (false, u32::MAX)]) {
+    for (client, (queue, weight)) in
+        all.iter().zip([(true, u32::MAX), (true, 1), (false, u32::MAX)])
+    {
         let claim = Claim { queue, weight, ..ours.another().claim };
         let error = client.claim(&claim).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
@@ -179,7 +185,10 @@ async fn a_leftover_stays_for_its_minimum_hold() {
         if began.elapsed() > Duration::from_secs(3)
             && let Some(hold) = hold.take()
         {
-            assert_eq!(ours.store.amend(&ours.claim.key, 1, &Amend::MinHold(hold)).await.unwrap(), Amended::Done);
+            assert_eq!(
+                ours.store.amend(&ours.claim.key, 1, &Amend::MinHold(hold)).await.unwrap(),
+                Amended::Done
+            );
             assert_eq!(only(&etcd, &name).0.lease, lease_of(session));
         }
         if hold.is_none() && etcd.control().keys(&missed).unwrap().is_empty() {
@@ -259,13 +268,18 @@ async fn a_claim_behind_a_release_is_not_granted_beside_a_minimum_hold() {
             tokio::time::sleep(SLOW / 2 * late).await;
             ours.store.amend(key, 1, &Amend::MinHold(LONG)).await
         };
-        let (withdrawn, claimed, amended) = tokio::join!(slow.store.withdraw(key, None), claiming, amending);
+        let (withdrawn, claimed, amended) =
+            tokio::join!(slow.store.withdraw(key, None), claiming, amending);
         proxy.delay(Way::ToServer, Duration::ZERO);
         withdrawn.unwrap();
         let is_granted = matches!(claimed.unwrap(), lockkeeper::store::Verdict::Granted { .. });
         let is_kept = amended.unwrap() == Amended::Done;
         assert!(!(is_granted && is_kept), "{late}");
-        assert_eq!(line(&etcd, &name).len(), usize::from(is_granted) + usize::from(is_kept), "{late}");
+        assert_eq!(
+            line(&etcd, &name).len(),
+            usize::from(is_granted) + usize::from(is_kept),
+            "{late}"
+        );
     }
 }
 
@@ -281,11 +295,17 @@ async fn a_claim_that_replaces_another_one_stays_when_the_minimum_hold_has_just_
         ours.granted().await;
         ours.keeps(LONG).await;
         let mut next = slow.another();
-        next.claim = Claim { resend: false, queue: false, replaces: Some(ours.claim.key.id), ..ours.another().claim };
+        next.claim = Claim {
+            resend: false,
+            queue: false,
+            replaces: Some(ours.claim.key.id),
+            ..ours.another().claim
+        };
         proxy.delay(Way::ToServer, SLOW);
         let (replaced, ()) = tokio::join!(next.store.claim(&next.claim), async {
             tokio::time::sleep(SLOW / 2 * late).await;
-            let amended = ours.store.amend(&ours.claim.key, u64::MAX >> 12, &Amend::MinHold(LONG * 2)).await;
+            let amended =
+                ours.store.amend(&ours.claim.key, u64::MAX >> 12, &Amend::MinHold(LONG * 2)).await;
             assert!(matches!(amended, Ok(Amended::Done | Amended::NotLive)), "{amended:?}");
         });
         proxy.delay(Way::ToServer, Duration::ZERO);

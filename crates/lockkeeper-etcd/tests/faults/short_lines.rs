@@ -13,7 +13,10 @@ use crate::support::{Bare, LONG, TIME_LIMIT, UNRENEWED, drive, line, name, withi
 async fn whoever_leaves_a_short_line_the_last_one_lets_the_next_in() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
-    let others = [Bare::new(&etcd.url(), &name, UNRENEWED).await, Bare::new(&etcd.url(), &name, UNRENEWED).await];
+    let others = [
+        Bare::new(&etcd.url(), &name, UNRENEWED).await,
+        Bare::new(&etcd.url(), &name, UNRENEWED).await,
+    ];
     let waiter = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     holder.granted().await;
     for waiting in others.iter().chain([&waiter]) {

@@ -6,8 +6,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use lockkeeper::store::{
-    Claim, ClaimId, ClaimKey, Interest, Live, LiveState, Renewal, Revision, SessionId, SessionSpec, Store, Verdict,
-    Wake,
+    Claim, ClaimId, ClaimKey, Interest, Live, LiveState, Renewal, Revision, SessionId, SessionSpec,
+    Store, Verdict, Wake,
 };
 use lockkeeper::{EtcdStore, Keeper, Result};
 use lockkeeper_live::Etcd;
@@ -120,6 +120,11 @@ impl Bare {
     }
 
     pub(crate) async fn wait(&self) -> Wake {
-        within(TIME_LIMIT, self.store.wait(Interest::Claim(&self.claim.key), Revision::default(), LONG)).await.unwrap()
+        within(
+            TIME_LIMIT,
+            self.store.wait(Interest::Claim(&self.claim.key), Revision::default(), LONG),
+        )
+        .await
+        .unwrap()
     }
 }

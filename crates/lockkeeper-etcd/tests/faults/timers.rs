@@ -23,16 +23,24 @@ async fn the_writer_that_a_fixed_reader_becomes_does_not_outlive_its_lease() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let keeper = keeper(&etcd.url(), TTL).await;
     let reading = keeper.rw_lock(&name).unwrap().read();
-    let reader = reading.lease(Duration::from_secs(6)).min_hold(Duration::from_secs(9)).await.unwrap();
+    let reader =
+        reading.lease(Duration::from_secs(6)).min_hold(Duration::from_secs(9)).await.unwrap();
     let (entry, record) = only(&etcd, &name);
     assert_eq!(entry.lease, timer(&record), "the reader is on its timer");
     tokio::time::sleep(Duration::from_secs(5)).await;
     let writer = reader.try_upgrade().await.unwrap();
     let (lasts, believes) = (lasts(&etcd, &name), writer.remaining());
-    assert!(lasts >= believes, "it lasts {lasts:?} at most, and the writer believes for {believes:?}");
+    assert!(
+        lasts >= believes,
+        "it lasts {lasts:?} at most, and the writer believes for {believes:?}"
+    );
     writer.release().await.unwrap();
     let (entry, record) = only(&etcd, &name);
-    assert_eq!((entry.lease, record["keep"]["released"].as_bool()), (timer(&record), Some(true)), "it is kept");
+    assert_eq!(
+        (entry.lease, record["keep"]["released"].as_bool()),
+        (timer(&record), Some(true)),
+        "it is kept"
+    );
 }
 
 /// Readers whose timers outlive the last renewal of the session, and do not outlive its next
@@ -40,7 +48,8 @@ async fn the_writer_that_a_fixed_reader_becomes_does_not_outlive_its_lease() {
 async fn readers(etcd: &Etcd, keeper: &Keeper, names: &[String]) -> Vec<Guard> {
     let mut readers = Vec::new();
     for name in names {
-        let reading = keeper.rw_lock(name).unwrap().read().min_hold(TTL + Duration::from_millis(400));
+        let reading =
+            keeper.rw_lock(name).unwrap().read().min_hold(TTL + Duration::from_millis(400));
         readers.push(reading.await.unwrap());
         let (entry, record) = only(etcd, name);
         assert_eq!(entry.lease, timer(&record), "the reader is on its timer");
@@ -71,7 +80,10 @@ async fn an_upgrade_that_meets_a_renewal_does_not_outlive_its_lease() {
         // In this order: at most, a renewal comes between.
         let believes = writer.remaining();
         let lasts = lasts(&etcd, &name);
-        assert!(lasts >= believes, "it lasts {lasts:?} at most, and the writer believes for {believes:?}");
+        assert!(
+            lasts >= believes,
+            "it lasts {lasts:?} at most, and the writer believes for {believes:?}"
+        );
     }
 }
 
@@ -90,7 +102,11 @@ async fn a_minimum_hold_that_was_asked_for_before_is_kept() {
     assert_eq!(timer(&only(&etcd, &name).1), lease);
     holder.withdrawn().await;
     let (entry, record) = only(&etcd, &name);
-    assert_eq!((entry.lease, record["keep"]["released"].as_bool()), (lease, Some(true)), "it is kept: {record}");
+    assert_eq!(
+        (entry.lease, record["keep"]["released"].as_bool()),
+        (lease, Some(true)),
+        "it is kept: {record}"
+    );
     assert!(matches!(holder.tries().await, Verdict::Busy { .. }));
 }
 

@@ -13,7 +13,8 @@ const SOON: Duration = Duration::from_millis(1200);
 /// after the token has become invalid as before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_after_the_token_became_invalid_is_woken_at_once() {
-    let etcd = Etcd::builder().login("app", "hunter2").option("auth-token-ttl", "2").start().unwrap();
+    let etcd =
+        Etcd::builder().login("app", "hunter2").option("auth-token-ttl", "2").start().unwrap();
     let (url, name) = (etcd.url(), name());
     let (holder, other) = (keeper(&url, LONG).await, keeper(&url, LONG).await);
     let mut fastest = Duration::MAX;

@@ -9,7 +9,8 @@ use lockkeeper::store::{MAX, Store as _, Verdict};
 use lockkeeper_live::Etcd;
 
 use crate::support::{
-    Bare, LONG, TIME_LIMIT, UNRENEWED, drive, keeper, line, name, patiently, send, until_waiting, within,
+    Bare, LONG, TIME_LIMIT, UNRENEWED, drive, keeper, line, name, patiently, send, until_waiting,
+    within,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -91,7 +92,8 @@ async fn a_waiter_that_is_polled_no_more_holds_up_the_line_for_seconds() {
     holder.granted().await;
     let (first, second) = (keeper(&etcd.url(), LONG).await, keeper(&etcd.url(), LONG).await);
     let mutex = first.mutex(&name).unwrap();
-    let mut left_alone: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(mutex.lock().into_future());
+    let mut left_alone: Pin<Box<dyn Future<Output = _> + Send>> =
+        Box::pin(mutex.lock().into_future());
     drive(&mut left_alone, || line(&etcd, &name).len() == 2).await;
     // Until its watch has begun.
     let mut polls = 0..500;

@@ -33,10 +33,12 @@ fn comes_to_native(name: &LockName, round: usize) {
     let name = name.encoded();
     let old = format!("/lockkeeper/{name}");
     let mut settlers = vec![format!("/lockkeeper{name}/6c0ffee-0"), format!("{name}/6c0ffee-0")];
-    for folder in [&old, &format!("/lockkeeper/.lock/{name}"), &format!("/lockkeeper/.loc/{name}")] {
+    for folder in [&old, &format!("/lockkeeper/.lock/{name}"), &format!("/lockkeeper/.loc/{name}")]
+    {
         settlers.extend(["", "0", "!"].map(|end| format!("{folder}{end}")));
     }
-    for folder in [old.clone(), format!("{old}/.lock/{name}"), format!("/lockkeeper/.lock0/{name}")] {
+    for folder in [old.clone(), format!("{old}/.lock/{name}"), format!("/lockkeeper/.lock0/{name}")]
+    {
         settlers.extend(["total", "6c0ffee-0"].map(|key| format!("{folder}/{key}")));
     }
     come(&old, &settlers, round);
@@ -58,7 +60,11 @@ fn come(folder: &str, settlers: &[String], round: usize) {
         0 => changes.extend(settlers.iter().map(|key| put(key))),
         _ => changes.extend(deep(round - 1).map(|key| delete(&key))),
     }
-    let answer = lockkeeper_live::etcd().unwrap().control().call("kv/txn", &json!({ "success": changes })).unwrap();
+    let answer = lockkeeper_live::etcd()
+        .unwrap()
+        .control()
+        .call("kv/txn", &json!({ "success": changes }))
+        .unwrap();
     assert_eq!(answer["succeeded"], true, "{answer}");
 }
 

@@ -107,7 +107,11 @@ impl<S: Servers> Harness for On<S> {
     /// Whole seconds; waiters have a lease of their own if their ttl is shorter by more than one
     /// second.
     fn short(&self) -> Ttls {
-        Ttls { ttl: Duration::from_secs(4), wait_ttl: Duration::from_secs(2), lock_delay: Duration::from_secs(1) }
+        Ttls {
+            ttl: Duration::from_secs(4),
+            wait_ttl: Duration::from_secs(2),
+            lock_delay: Duration::from_secs(1),
+        }
     }
 
     fn fault_profile(&self) -> Faults {

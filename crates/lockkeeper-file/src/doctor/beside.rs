@@ -35,9 +35,13 @@ const PERMISSIONS: &str = "permissions";
 static CHECKS: [Row<Place>; 5] = [
     ("database", |place| Some(database(&place.path, place.is_there))),
     ("file system", |place| Some(file_system(&place.folder, &place.waived))),
-    ("permissions", |place| Some(permissions(place).unwrap_or_else(|error| Finding::failed(PERMISSIONS, &error)))),
+    ("permissions", |place| {
+        Some(permissions(place).unwrap_or_else(|error| Finding::failed(PERMISSIONS, &error)))
+    }),
     ("disk", |place| place.has_folder().then(|| disk(&place.path))),
-    ("gate", |place| place.is_there.then(|| gate(&Beside::of(&place.path).gate, place.within)).flatten()),
+    ("gate", |place| {
+        place.is_there.then(|| gate(&Beside::of(&place.path).gate, place.within)).flatten()
+    }),
 ];
 
 /// Where the file is, or will be.
@@ -69,7 +73,12 @@ pub(super) struct Looked {
 
 pub(super) fn look(path: &Path, waived: &[Check], within: Duration) -> Looked {
     let path = whole(path);
-    let folder = path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned();
+    let folder = path
+        .ancestors()
+        .skip(1)
+        .find(|folder| folder.is_dir())
+        .unwrap_or(Path::new("/"))
+        .to_owned();
     let (is_there, within) = (path.exists(), GATE_LIMIT.min(within / 2));
     let place = Place { path, folder, is_there, waived: waived.to_vec(), within };
     let findings = judged(&CHECKS, &place);
@@ -100,7 +109,8 @@ fn file_system(folder: &Path, waived: &[Check]) -> Finding {
         // The number is an unsigned 32-bit one, sign-extended on some architectures.
         Ok(found) => judge(folder, found.f_type as u32, waived),
         Err(error) => {
-            let problem = format!("{} cannot be examined: {}", folder.display(), io::Error::from(error));
+            let problem =
+                format!("{} cannot be examined: {}", folder.display(), io::Error::from(error));
             fail(problem, "a folder that this user may use")
         }
     }
@@ -109,9 +119,12 @@ fn file_system(folder: &Path, waived: &[Check]) -> Finding {
 fn judge(folder: &Path, magic: u32, waived: &[Check]) -> Finding {
     let name = match filesystem::local(folder, magic) {
         Ok(name) => name,
-        Err(error) if !waived.contains(&Check::NetworkFs) => return Finding::failed(FILE_SYSTEM, &error),
+        Err(error) if !waived.contains(&Check::NetworkFs) => {
+            return Finding::failed(FILE_SYSTEM, &error);
+        }
         Err(error) => {
-            let remedy = "use the store from one machine only, since unsafe=network-fs waives the check";
+            let remedy =
+                "use the store from one machine only, since unsafe=network-fs waives the check";
             return warn(error.message(), remedy);
         }
     };
@@ -121,7 +134,9 @@ fn judge(folder: &Path, magic: u32, waived: &[Check]) -> Finding {
             let remedy = "a volume of the host, if other containers are to share the locks";
             warn(format!("{finding}, whose files end with the container"), remedy)
         }
-        TMPFS | RAMFS => ok(format!("{finding}, in memory: after a restart the tokens start at the current time")),
+        TMPFS | RAMFS => ok(format!(
+            "{finding}, in memory: after a restart the tokens start at the current time"
+        )),
         _ => ok(finding),
     }
 }
@@ -142,19 +157,27 @@ fn permissions(place: &Place) -> Result<Finding, Error> {
     for used in [folder, path].iter().filter(|used| used.exists()) {
         if accessat(CWD, *used, Access::WRITE_OK | Access::READ_OK, AtFlags::EACCESS).is_err() {
             let problem = format!("{} may not be written by this user", used.display());
-            return Ok(fail(problem, "run lockkeeper as the owner of the file, or choose another path"));
+            return Ok(fail(
+                problem,
+                "run lockkeeper as the owner of the file, or choose another path",
+            ));
         }
     }
     let shown = shown.join(", ");
     if waived.contains(&Check::Permissions) {
-        return Ok(warn(shown, "remove unsafe=permissions: other users may be able to take any lock"));
+        return Ok(warn(
+            shown,
+            "remove unsafe=permissions: other users may be able to take any lock",
+        ));
     }
     Ok(ok(shown))
 }
 
 fn owner(path: &Path) -> String {
     match fs::metadata(path) {
-        Ok(meta) => format!("{} {:04o} of user {}", path.display(), meta.mode() & 0o7777, meta.uid()),
+        Ok(meta) => {
+            format!("{} {:04o} of user {}", path.display(), meta.mode() & 0o7777, meta.uid())
+        }
         Err(error) => format!("{}: {error}", path.display()),
     }
 }
@@ -167,8 +190,13 @@ fn disk(path: &Path) -> Finding {
     let _ = fs::remove_file(&scratch);
     match took {
         Ok(took) => {
-            let finding = format!("a write takes {took:.1?} to reach the disk (median of {WRITES})");
-            warn_if(took > SLOW_DISK, finding, "a faster disk: each lock and each release waits for it")
+            let finding =
+                format!("a write takes {took:.1?} to reach the disk (median of {WRITES})");
+            warn_if(
+                took > SLOW_DISK,
+                finding,
+                "a faster disk: each lock and each release waits for it",
+            )
         }
         Err(error) => {
             let problem = format!("{} cannot be written: {error}", scratch.display());
@@ -199,13 +227,19 @@ fn gate(gate: &Path, limit: Duration) -> Option<Finding> {
         time::pause(limit / GATE_LOOKS);
     }
     let inode = fs::metadata(gate).ok()?.ino();
-    let pid = (0..LOCKS_READS).find_map(|_| holder(&fs::read_to_string("/proc/locks").ok()?, inode));
-    let problem = |who: &str| format!("{who} is inside the gate and does not leave it, so nobody else can write");
+    let pid =
+        (0..LOCKS_READS).find_map(|_| holder(&fs::read_to_string("/proc/locks").ok()?, inode));
+    let problem = |who: &str| {
+        format!("{who} is inside the gate and does not leave it, so nobody else can write")
+    };
     Some(match pid {
         Some(pid) if is_stopped(pid) => {
             fail(problem(&format!("process {pid}, which is stopped,")), format!("kill -CONT {pid}"))
         }
-        Some(pid) => fail(problem(&format!("process {pid}")), "check what the process waits for, or end the process"),
+        Some(pid) => fail(
+            problem(&format!("process {pid}")),
+            "check what the process waits for, or end the process",
+        ),
         None => fail(problem("a process"), format!("fuser -v {}", gate.display())),
     })
 }
@@ -214,7 +248,8 @@ fn gate(gate: &Path, limit: Duration) -> Option<Finding> {
 fn holder(locks: &str, inode: u64) -> Option<u32> {
     let of = |line: &str| {
         let mut words = line.split_whitespace().skip(1);
-        let (kind, _, _, pid, file) = (words.next()?, words.next()?, words.next()?, words.next()?, words.next()?);
+        let (kind, _, _, pid, file) =
+            (words.next()?, words.next()?, words.next()?, words.next()?, words.next()?);
         let is_it = kind == "FLOCK" && file.rsplit(':').next()?.parse() == Ok(inode);
         is_it.then(|| pid.parse().ok()).flatten().filter(|pid| *pid != 0)
     };
@@ -257,7 +292,9 @@ mod tests {
         let inode = inside.metadata().unwrap().ino();
         let pid = fs::read_to_string("/proc/locks").ok().and_then(|locks| holder(&locks, inode));
         assert!(
-            pid.is_none_or(|pid| pid == std::process::id() && found.finding.contains(&pid.to_string())),
+            pid.is_none_or(
+                |pid| pid == std::process::id() && found.finding.contains(&pid.to_string())
+            ),
             "{found:?}"
         );
     }
@@ -267,9 +304,15 @@ mod tests {
         let level = |magic, waived: &[Check]| judge(Path::new("/srv"), magic, waived).level;
         let (nfs, unknown, ext4) = (0x6969, 0x1234_5678, 0xef53);
         for reached in [nfs, unknown] {
-            assert_eq!((level(reached, &[]), level(reached, &[Check::NetworkFs])), (Level::Fail, Level::Warn));
+            assert_eq!(
+                (level(reached, &[]), level(reached, &[Check::NetworkFs])),
+                (Level::Fail, Level::Warn)
+            );
         }
-        assert_eq!((level(ext4, &[]), level(TMPFS, &[]), level(OVERLAY, &[])), (Level::Ok, Level::Ok, Level::Warn));
+        assert_eq!(
+            (level(ext4, &[]), level(TMPFS, &[]), level(OVERLAY, &[])),
+            (Level::Ok, Level::Ok, Level::Warn)
+        );
         assert_eq!(file_system(Path::new("/nowhere"), &[]).level, Level::Fail);
     }
 
@@ -277,7 +320,10 @@ mod tests {
     fn nothing_is_left_of_a_look_at_a_file_that_is_not_there() {
         let dir = tempfile::tempdir().unwrap();
         let looked = look(&dir.path().join("a/b/locks.db"), &[], GATE_LIMIT);
-        assert!(!looked.can_be_opened && looked.findings.iter().all(|found| found.level != Level::Fail), "{looked:?}");
+        assert!(
+            !looked.can_be_opened && looked.findings.iter().all(|found| found.level != Level::Fail),
+            "{looked:?}"
+        );
         let looked = look(&dir.path().join("locks.db"), &[], GATE_LIMIT);
         assert!(looked.findings.iter().any(|found| found.check == "disk"), "{looked:?}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -51,7 +51,8 @@ pub(super) struct Opened {
 
 impl Opened {
     async fn durability(&self) -> Result<(String, i64)> {
-        let synchronous = self.store.commit(Commit::OnDisk, |txn| txn.number("PRAGMA synchronous")).await?;
+        let synchronous =
+            self.store.commit(Commit::OnDisk, |txn| txn.number("PRAGMA synchronous")).await?;
         let look = |db: &Connection| db.query_row("PRAGMA journal_mode", [], |row| row.get(0));
         Ok((self.store.0.reader.look(move |db, _| look(db)).await?, synchronous))
     }
@@ -91,15 +92,25 @@ fn judge(times: &Times, now: Micros, wall: u64) -> Finding {
     let apart = |micros: u64| format_duration(Duration::from_millis(micros / 1000));
     if times.newest > now.saturating_add(LEAP) {
         let ahead = apart(times.newest.abs_diff(now));
-        let problem = format!("the file has times that are {ahead} ahead of this process's CLOCK_BOOTTIME");
+        let problem =
+            format!("the file has times that are {ahead} ahead of this process's CLOCK_BOOTTIME");
         return fail(problem, "one time namespace for all processes that use the file");
     }
     if let Some(behind @ 1..) = times.highest_fence.unsigned_abs().checked_sub(wall) {
         let lost = "if the file were lost, tokens would fall";
-        return warn(format!("the date is {} behind the file's tokens: {lost}", apart(behind)), "set the date (NTP)");
+        return warn(
+            format!("the date is {} behind the file's tokens: {lost}", apart(behind)),
+            "set the date (NTP)",
+        );
     }
-    let age = format_duration(Duration::from_secs(now.saturating_sub(times.newest).unsigned_abs() / 1_000_000));
-    let newest = if times.newest == 0 { "no time yet".to_owned() } else { format!("the newest time {age} ago") };
+    let age = format_duration(Duration::from_secs(
+        now.saturating_sub(times.newest).unsigned_abs() / 1_000_000,
+    ));
+    let newest = if times.newest == 0 {
+        "no time yet".to_owned()
+    } else {
+        format!("the newest time {age} ago")
+    };
     ok(format!("boot {}, {newest}, the date above all tokens", times.boot_id))
 }
 
@@ -126,12 +137,19 @@ fn watches() -> Finding {
 
 fn instances_of(user: u32) -> usize {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
-    processes.filter(|process| fs::metadata(process).is_ok_and(|meta| meta.uid() == user)).map(|p| instances(&p)).sum()
+    processes
+        .filter(|process| fs::metadata(process).is_ok_and(|meta| meta.uid() == user))
+        .map(|p| instances(&p))
+        .sum()
 }
 
 fn instances(process: &Path) -> usize {
     let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-    files.filter(|file| fs::read_link(file.path()).is_ok_and(|to| to == Path::new("anon_inode:inotify"))).count()
+    files
+        .filter(|file| {
+            fs::read_link(file.path()).is_ok_and(|to| to == Path::new("anon_inode:inotify"))
+        })
+        .count()
 }
 
 #[cfg(test)]
@@ -141,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_clock_that_does_not_fit_the_file_is_reported() {
-        let times = |newest, highest_fence| Times { boot_id: "b".to_owned(), newest, highest_fence };
+        let times =
+            |newest, highest_fence| Times { boot_id: "b".to_owned(), newest, highest_fence };
         let level = |times| judge(&times, 10_000_000, 50_000_000).level;
         assert_eq!(level(times(0, 1)), Level::Ok);
         assert_eq!(level(times(10_500_000, 1)), Level::Ok);
@@ -154,7 +173,8 @@ mod tests {
         let user = rustix::process::geteuid().as_raw();
         let ours = || instances(Path::new("/proc/self"));
         let before = ours();
-        let _instance = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::CLOEXEC).unwrap();
+        let _instance =
+            rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::CLOEXEC).unwrap();
         // Other tests of this process come and go.
         assert!(ours() > 0 && instances_of(user) > 0, "{before}");
     }

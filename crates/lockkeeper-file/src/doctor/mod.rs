@@ -17,7 +17,8 @@ pub(super) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Op
     let builder = examination.known("store", FileStore::from_url(url))?;
     let (path, waived, within) = (builder.path.clone(), builder.waived.clone(), examination.within);
     let looked = on_a_thread(move || beside::look(&path, &waived, within));
-    let looked = examination.ask("files", "check that the disk of the file is still there", looked).await?;
+    let looked =
+        examination.ask("files", "check that the disk of the file is still there", looked).await?;
     examination.findings.extend(looked.findings);
     if !looked.can_be_opened {
         return None;
@@ -33,5 +34,7 @@ pub(super) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Op
 async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let (reply, answer) = oneshot::channel();
     writer::spawn_thread("lockkeeper-look", move || drop(reply.send(work())))?;
-    answer.await.map_err(|_| Error::new(ErrorKind::Internal, "the thread that looks at the file has ended"))
+    answer
+        .await
+        .map_err(|_| Error::new(ErrorKind::Internal, "the thread that looks at the file has ended"))
 }

@@ -79,7 +79,8 @@ pub(crate) use claim_rows;
 pub(crate) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<LockName> {
     let bytes: Vec<u8> = row.get(column)?;
     let text = std::str::from_utf8(&bytes)?;
-    LockName::new(text).map_err(|e| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, Box::new(e)))
+    LockName::new(text)
+        .map_err(|e| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, Box::new(e)))
 }
 
 impl ClaimRow {
@@ -87,7 +88,8 @@ impl ClaimRow {
     pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let broken_by: Option<Arc<str>> = row.get(14)?;
         let broken_reason: Option<Arc<str>> = row.get(15)?;
-        let (asked_by, asked_reason): (Option<Arc<str>>, Option<Arc<str>>) = (row.get(21)?, row.get(22)?);
+        let (asked_by, asked_reason): (Option<Arc<str>>, Option<Arc<str>>) =
+            (row.get(21)?, row.get(22)?);
         Ok(Self {
             name: name_of(row, 0)?,
             ord: row.get(1)?,
@@ -105,8 +107,17 @@ impl ClaimRow {
             keep_until: row.get(23)?,
             since: row.get(8)?,
             until: row.get(9)?,
-            meta: Meta { owner: row.get(10)?, reason: row.get(11)?, value: row.get(12)?, epoch: row.get(13)? },
-            broken: broken_by.zip(broken_reason).map(|(by, reason)| Broken { by, reason, removed: false }),
+            meta: Meta {
+                owner: row.get(10)?,
+                reason: row.get(11)?,
+                value: row.get(12)?,
+                epoch: row.get(13)?,
+            },
+            broken: broken_by.zip(broken_reason).map(|(by, reason)| Broken {
+                by,
+                reason,
+                removed: false,
+            }),
             asked: asked_by.zip(asked_reason).map(|(by, reason)| Asked { by, reason }),
             changed: row.get::<_, i64>(24)?.unsigned_abs(),
             client: row.get(16)?,

@@ -20,7 +20,12 @@ impl Txn<'_> {
     /// One renewal proves nothing: it may list only a part of the claims, and a claim that was sent
     /// while the list was being made is not in it. But a client lists each claim every third of its
     /// ttl, so no client uses a claim that was in no list for a ttl.
-    pub(crate) fn drop_leftovers(&mut self, session: &SessionId, live: &[Live], ttl: Micros) -> Outcome<()> {
+    pub(crate) fn drop_leftovers(
+        &mut self,
+        session: &SessionId,
+        live: &[Live],
+        ttl: Micros,
+    ) -> Outcome<()> {
         let now = self.now;
         if !self.memory.leftovers.is_due(session, now, ttl) {
             return Ok(());
@@ -30,7 +35,9 @@ impl Txn<'_> {
         for row in self.claims_of(session)?.into_values().filter(|row| !listed.contains(&row.id)) {
             match row.unlisted {
                 None => self.note_unlisted(&row, Some(now))?,
-                Some(since) if now > since.saturating_add(ttl).saturating_add(row.delay()) => over.push(row),
+                Some(since) if now > since.saturating_add(ttl).saturating_add(row.delay()) => {
+                    over.push(row)
+                }
                 Some(_) => {}
             }
         }

@@ -74,7 +74,9 @@ impl Txn<'_> {
             self.touch(name)?;
         }
         // This waiter has watched only its predecessor, which is now a holder beside others.
-        if let Some(first) = front.first_waiting.as_ref().filter(|_| !pushed.is_empty() && front.holders.len() > 1) {
+        if let Some(first) =
+            front.first_waiting.as_ref().filter(|_| !pushed.is_empty() && front.holders.len() > 1)
+        {
             self.wake_session(&first.session)?;
         }
         Ok(front)
@@ -119,7 +121,8 @@ impl Txn<'_> {
 
     /// Removes the dead from the whole line.
     pub(crate) fn sweep(&mut self, name: &LockName) -> Outcome<()> {
-        let claims = self.all(claim_rows!("WHERE c.name = ?1"), [name.as_str().as_bytes()], ClaimRow::read)?;
+        let claims =
+            self.all(claim_rows!("WHERE c.name = ?1"), [name.as_str().as_bytes()], ClaimRow::read)?;
         for mut row in claims {
             if self.is_over(&mut row)? {
                 self.end_claim(row)?;
@@ -155,7 +158,11 @@ impl Txn<'_> {
 
     pub(crate) fn find(&self, key: &ClaimKey) -> Outcome<Option<ClaimRow>> {
         let sql = claim_rows!("WHERE c.session = ?1 AND c.id = ?2 AND c.name = ?3");
-        self.first(sql, params![key.session.as_str(), key.id.as_bytes(), key.name.as_str().as_bytes()], ClaimRow::read)
+        self.first(
+            sql,
+            params![key.session.as_str(), key.id.as_bytes(), key.name.as_str().as_bytes()],
+            ClaimRow::read,
+        )
     }
 
     /// A grant by another client's request: the claim keeps its present lease.
@@ -222,7 +229,10 @@ impl Txn<'_> {
 
     /// Records a change of the line.
     pub(crate) fn touch(&mut self, name: &LockName) -> Outcome<()> {
-        self.change("UPDATE lk_lock SET revision = revision + 1 WHERE name = ?1", [name.as_str().as_bytes()])?;
+        self.change(
+            "UPDATE lk_lock SET revision = revision + 1 WHERE name = ?1",
+            [name.as_str().as_bytes()],
+        )?;
         self.notifications.name(name);
         Ok(())
     }

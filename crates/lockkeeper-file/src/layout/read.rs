@@ -54,7 +54,10 @@ pub(crate) fn lines(
 ) -> rusqlite::Result<Vec<(LockName, Line)>> {
     let snapshot = db.unchecked_transaction()?;
     let names = names(&snapshot, (prefix, after), limit, now, dead_clients)?;
-    names.into_iter().map(|name| Ok((name.clone(), line_in(&snapshot, &name, now, dead_clients)?))).collect()
+    names
+        .into_iter()
+        .map(|name| Ok((name.clone(), line_in(&snapshot, &name, now, dead_clients)?)))
+        .collect()
 }
 
 fn names(
@@ -69,7 +72,8 @@ fn names(
     let begin = prefix.as_bytes().to_vec().max(after);
     // No UTF-8 has the byte FF, so it comes after all names with the prefix.
     let end = [prefix.as_bytes(), &[0xff]].concat();
-    let mut query = db.prepare_cached(claim_rows!("WHERE c.name >= ?1 AND c.name < ?2 ORDER BY c.name, c.ord"))?;
+    let mut query = db
+        .prepare_cached(claim_rows!("WHERE c.name >= ?1 AND c.name < ?2 ORDER BY c.name, c.ord"))?;
     let mut rows = query.query(params![begin, end])?;
     let mut names: Vec<LockName> = Vec::new();
     while let Some(row) = rows.next()? {
@@ -141,21 +145,36 @@ impl Predecessors {
     }
 }
 
-pub(crate) fn status(db: &Connection, key: &ClaimKey, now: Micros) -> rusqlite::Result<ClaimStatus> {
+pub(crate) fn status(
+    db: &Connection,
+    key: &ClaimKey,
+    now: Micros,
+) -> rusqlite::Result<ClaimStatus> {
     let snapshot = db.unchecked_transaction()?;
     let name = key.name.as_str().as_bytes();
-    let mut find = snapshot.prepare_cached(claim_rows!("WHERE c.session = ?1 AND c.id = ?2 AND c.name = ?3"))?;
-    let found = find.query_row(params![key.session.as_str(), key.id.as_bytes(), name], ClaimRow::read).optional()?;
+    let mut find = snapshot
+        .prepare_cached(claim_rows!("WHERE c.session = ?1 AND c.id = ?2 AND c.name = ?3"))?;
+    let found = find
+        .query_row(params![key.session.as_str(), key.id.as_bytes(), name], ClaimRow::read)
+        .optional()?;
     match found {
         Some(row) if row.granted() && row.expires() > now => Ok(ClaimStatus::Granted(row.token())),
-        Some(row) if !row.granted() => predecessors(&snapshot, name, row.ord, now).map(ClaimStatus::Behind),
+        Some(row) if !row.granted() => {
+            predecessors(&snapshot, name, row.ord, now).map(ClaimStatus::Behind)
+        }
         // A dead claim holds nothing, even before it is removed.
         _ => Ok(ClaimStatus::Absent),
     }
 }
 
-fn predecessors(db: &Connection, name: &[u8], ord: i64, now: Micros) -> rusqlite::Result<Predecessors> {
-    let mut query = db.prepare_cached(claim_rows!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC"))?;
+fn predecessors(
+    db: &Connection,
+    name: &[u8],
+    ord: i64,
+    now: Micros,
+) -> rusqlite::Result<Predecessors> {
+    let mut query =
+        db.prepare_cached(claim_rows!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC"))?;
     let mut rows = query.query(params![name, ord])?;
     let mut found = Predecessors::default();
     while let Some(row) = rows.next()? {
@@ -169,7 +188,11 @@ fn predecessors(db: &Connection, name: &[u8], ord: i64, now: Micros) -> rusqlite
 }
 
 /// The holders of a line, which come before all waiters.
-pub(crate) fn holders(db: &Connection, name: &LockName, now: Micros) -> rusqlite::Result<Predecessors> {
+pub(crate) fn holders(
+    db: &Connection,
+    name: &LockName,
+    now: Micros,
+) -> rusqlite::Result<Predecessors> {
     let mut query = db.prepare_cached(claim_rows!("WHERE c.name = ?1 ORDER BY c.ord"))?;
     let mut rows = query.query([name.as_str().as_bytes()])?;
     let mut holders = Predecessors::default();
@@ -184,9 +207,16 @@ pub(crate) fn holders(db: &Connection, name: &LockName, now: Micros) -> rusqlite
 }
 
 /// The claims of a session that were granted and whose client does not know it.
-pub(crate) fn pushed(db: &Connection, session: &SessionId) -> rusqlite::Result<Vec<(ClaimId, u64)>> {
-    let mut query = db.prepare_cached("SELECT id, ord FROM lk_claim WHERE session = ?1 AND state = 1 AND state < 2")?;
-    let read = |row: &rusqlite::Row<'_>| Ok((ClaimId::from_bytes(row.get(0)?), row.get::<_, i64>(1)?.unsigned_abs()));
+pub(crate) fn pushed(
+    db: &Connection,
+    session: &SessionId,
+) -> rusqlite::Result<Vec<(ClaimId, u64)>> {
+    let mut query = db.prepare_cached(
+        "SELECT id, ord FROM lk_claim WHERE session = ?1 AND state = 1 AND state < 2",
+    )?;
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok((ClaimId::from_bytes(row.get(0)?), row.get::<_, i64>(1)?.unsigned_abs()))
+    };
     query.query_map([session.as_str()], read)?.collect()
 }
 
@@ -216,7 +246,11 @@ pub(crate) fn lock(db: &Connection, name: &LockName) -> rusqlite::Result<Option<
 }
 
 /// The claim, unless it is over; its client may have died without a record yet.
-fn alive(mut row: ClaimRow, now: Micros, dead_clients: &mut DeadClientCheck<'_>) -> Option<ClaimRow> {
+fn alive(
+    mut row: ClaimRow,
+    now: Micros,
+    dead_clients: &mut DeadClientCheck<'_>,
+) -> Option<ClaimRow> {
     if row.client.as_ref().is_some_and(|client| dead_clients.is_dead(client)) {
         row.orphan(now);
     }

@@ -85,7 +85,8 @@ impl Txn<'_> {
     /// Deletes names without claims, if there are many. The floor is raised to their fences before,
     /// so that their tokens go on rising.
     fn reap_names(&mut self) -> Outcome<()> {
-        let names: Option<u32> = self.first("SELECT count(*) FROM lk_lock", [], |row| row.get(0))?;
+        let names: Option<u32> =
+            self.first("SELECT count(*) FROM lk_lock", [], |row| row.get(0))?;
         if names.is_none_or(|names| names <= IDLE_NAMES) {
             return Ok(());
         }

@@ -12,8 +12,11 @@ pub(crate) fn load(db: &Connection, key: &str) -> rusqlite::Result<Option<Versio
     if !db.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = 'lk_register'")?.exists([])? {
         return Ok(None);
     }
-    let mut query = db.prepare_cached("SELECT version, value, writers FROM lk_register WHERE key = ?1")?;
-    let found = query.query_row([key], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get::<_, Vec<u8>>(2)?)));
+    let mut query =
+        db.prepare_cached("SELECT version, value, writers FROM lk_register WHERE key = ?1")?;
+    let found = query.query_row([key], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get::<_, Vec<u8>>(2)?))
+    });
     Ok(found.optional()?.map(|(version, value, writers)| {
         let (writers, _) = writers.as_chunks();
         let writers = writers.iter().copied().map(WriterId::from_bytes).collect();

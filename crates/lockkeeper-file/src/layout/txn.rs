@@ -73,10 +73,17 @@ impl<'a> Txn<'a> {
 
     /// Runs one request. If SQLite fails in it, its changes are undone, and the changes of the
     /// other requests stay.
-    pub(crate) fn attempt<T>(&mut self, operation: impl FnOnce(&mut Self) -> Outcome<T>) -> Result<T> {
+    pub(crate) fn attempt<T>(
+        &mut self,
+        operation: impl FnOnce(&mut Self) -> Outcome<T>,
+    ) -> Result<T> {
         let found_dead = self.dead.len();
         let result = self.set_apart().and_then(|()| operation(self));
-        let ended = if self.db.is_autocommit() { Ok(()) } else { self.end(matches!(result, Err(Fault::Sqlite(_)))) };
+        let ended = if self.db.is_autocommit() {
+            Ok(())
+        } else {
+            self.end(matches!(result, Err(Fault::Sqlite(_))))
+        };
         if ended.is_err() {
             // Nobody knows how many of the changes took effect, so the whole transaction is undone.
             let _ = self.run("ROLLBACK");
@@ -189,6 +196,10 @@ impl<'a> Txn<'a> {
         params: impl rusqlite::Params,
         read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Outcome<Vec<T>> {
-        Ok(self.db.prepare_cached(sql)?.query_map(params, read)?.collect::<rusqlite::Result<_>>()?)
+        Ok(self
+            .db
+            .prepare_cached(sql)?
+            .query_map(params, read)?
+            .collect::<rusqlite::Result<_>>()?)
     }
 }

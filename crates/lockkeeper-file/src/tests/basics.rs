@@ -14,7 +14,10 @@ async fn a_lock_is_granted_queued_for_and_handed_on() {
     assert_eq!(client.withdraw(&first).await, Withdrawal::Removed);
     assert_eq!(client.withdraw(&first).await, Withdrawal::Absent);
     let line = client.store.line(&name("a/b")).await.unwrap();
-    assert_eq!((line.entries.len(), line.entries[0].granted, line.capacity()), (1, true, Some(MAX)));
+    assert_eq!(
+        (line.entries.len(), line.entries[0].granted, line.capacity()),
+        (1, true, Some(MAX))
+    );
     assert!(client.granted(&second).await > token);
     assert_eq!(names(&client.store, "a/").await, [name("a/b")]);
     assert_eq!(names(&client.store, "b").await, []);
@@ -71,9 +74,13 @@ async fn another_capacity_or_a_lower_epoch_is_refused_and_a_line_is_bounded() {
     client.granted(&holder).await;
     let store = &client.store;
     let kind = |claim: Claim| async move { store.claim(&claim).await.unwrap_err().kind() };
-    assert_eq!(kind(Claim { weight: 1, capacity: 3, ..client.mutex("n") }).await, ErrorKind::Mismatch);
+    assert_eq!(
+        kind(Claim { weight: 1, capacity: 3, ..client.mutex("n") }).await,
+        ErrorKind::Mismatch
+    );
     assert_eq!(kind(client.mutex("n")).await, ErrorKind::Mismatch);
-    let epoch2 = || Claim { max_waiters: 2, ..Claim { meta: holder.meta.clone(), ..client.mutex("n") } };
+    let epoch2 =
+        || Claim { max_waiters: 2, ..Claim { meta: holder.meta.clone(), ..client.mutex("n") } };
     client.queued(&epoch2()).await;
     client.queued(&epoch2()).await;
     assert_eq!(kind(epoch2()).await, ErrorKind::QueueFull);
@@ -105,7 +112,12 @@ async fn a_renewal_tells_how_each_claim_stands_and_makes_none() {
     client.queued(&queued).await;
     use LiveState::{Granted, InFlight, Queued};
     let asked = [(&held, Granted), (&queued, Queued), (&absent, InFlight), (&absent, Queued)];
-    let expected = [Renewal::Held { token, ttl: held.ttl }, Renewal::Queued, Renewal::Unknown, Renewal::Lost(None)];
+    let expected = [
+        Renewal::Held { token, ttl: held.ttl },
+        Renewal::Queued,
+        Renewal::Unknown,
+        Renewal::Lost(None),
+    ];
     assert_eq!(client.renew(&asked).await.unwrap(), expected);
     let many: Vec<_> = asked.iter().cycle().take(40).copied().collect();
     let all = client.renew(&many).await.unwrap();
@@ -223,15 +235,26 @@ async fn a_marked_claim_is_refused_its_renewals_and_ends_by_itself() {
     let claim = client.mutex("n");
     let token = client.granted(&claim).await;
     let target = Target::Token(token);
-    assert_eq!(client.store.evict(&claim.key.name, &target, Evict::Mark, "ops", "stuck").await.unwrap(), Evicted::Done);
+    assert_eq!(
+        client.store.evict(&claim.key.name, &target, Evict::Mark, "ops", "stuck").await.unwrap(),
+        Evicted::Done
+    );
     let lost = client.renew(&[(&claim, LiveState::Granted)]).await.unwrap();
-    assert!(matches!(&lost[0], Renewal::Lost(Some(broken)) if &*broken.by == "ops" && &*broken.reason == "stuck"));
-    assert_eq!(client.store.claim(&Claim { resend: true, ..claim.clone() }).await.unwrap(), Verdict::Gone);
+    assert!(
+        matches!(&lost[0], Renewal::Lost(Some(broken)) if &*broken.by == "ops" && &*broken.reason == "stuck")
+    );
+    assert_eq!(
+        client.store.claim(&Claim { resend: true, ..claim.clone() }).await.unwrap(),
+        Verdict::Gone
+    );
     assert_eq!(client.store.line(&claim.key.name).await.unwrap().entries.len(), 1);
     tokio::time::sleep(ms(1600)).await;
     client.renew(&[]).await.unwrap();
     tokio::time::sleep(ms(1450)).await;
-    assert!(client.store.line(&claim.key.name).await.unwrap().entries.is_empty(), "the session lives on, it does not");
+    assert!(
+        client.store.line(&claim.key.name).await.unwrap().entries.is_empty(),
+        "the session lives on, it does not"
+    );
 }
 
 #[tokio::test]
@@ -240,7 +263,10 @@ async fn who_removed_a_claim_at_once_is_reported_to_its_holder() {
     let (client, other) = (machine.client().await, machine.client().await);
     let claim = client.mutex("n");
     let target = Target::Token(client.granted(&claim).await);
-    assert_eq!(other.store.evict(&name("n"), &target, Evict::Now, "ops", "stuck").await.unwrap(), Evicted::Done);
+    assert_eq!(
+        other.store.evict(&name("n"), &target, Evict::Now, "ops", "stuck").await.unwrap(),
+        Evicted::Done
+    );
     other.granted(&other.mutex("n")).await;
     // The record of the break outlasts a tombstone of the same id.
     client.store.withdraw(&claim.key, Some(ms(1))).await.unwrap();
@@ -258,8 +284,14 @@ async fn an_evicted_claim_is_gone_at_once_by_hash_too() {
     client.granted(&held).await;
     client.queued(&waiting).await;
     let target = Target::Id(held.key.id.hash());
-    assert_eq!(client.store.evict(&name("n"), &target, Evict::Now, "", "").await.unwrap(), Evicted::Done);
-    assert_eq!(client.store.evict(&name("n"), &target, Evict::Now, "", "").await.unwrap(), Evicted::Absent);
+    assert_eq!(
+        client.store.evict(&name("n"), &target, Evict::Now, "", "").await.unwrap(),
+        Evicted::Done
+    );
+    assert_eq!(
+        client.store.evict(&name("n"), &target, Evict::Now, "", "").await.unwrap(),
+        Evicted::Absent
+    );
     client.granted(&waiting).await;
 }
 
@@ -267,7 +299,10 @@ async fn an_evicted_claim_is_gone_at_once_by_hash_too() {
 async fn a_ttl_out_of_range_is_unsupported() {
     let machine = Machine::new();
     let store = machine.open().await;
-    for spec in [SessionSpec::new(ms(99), Duration::ZERO), SessionSpec::new(TTL, Duration::from_secs(90_000))] {
+    for spec in [
+        SessionSpec::new(ms(99), Duration::ZERO),
+        SessionSpec::new(TTL, Duration::from_secs(90_000)),
+    ] {
         let error = Store::open(&store, &SessionId::random(), &spec).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     }
@@ -282,11 +317,17 @@ async fn requests_take_their_place_when_they_are_polled_first() {
     let (first, second) = (client.mutex("n"), client.mutex("n"));
     let (mut one, mut two) = (client.store.claim(&first), client.store.claim(&second));
     for request in [&mut two, &mut one] {
-        assert!(tokio::time::timeout(Duration::ZERO, request).await.is_err(), "nobody gets through the gate");
+        assert!(
+            tokio::time::timeout(Duration::ZERO, request).await.is_err(),
+            "nobody gets through the gate"
+        );
     }
     drop(two);
     gate.unlock().unwrap();
-    assert!(matches!(one.await.unwrap(), Verdict::Queued { .. }), "the dropped one was done all the same");
+    assert!(
+        matches!(one.await.unwrap(), Verdict::Queued { .. }),
+        "the dropped one was done all the same"
+    );
     client.granted(&second).await;
 }
 
@@ -299,7 +340,11 @@ async fn a_life_in_the_file_is_whole_after_each_claim_and_seldom_written() {
     for i in 0..20 {
         let asked = micros(clock());
         client.granted(&client.mutex(&format!("n{i}"))).await;
-        let until = client.store.write(|txn| txn.number("SELECT hold_until_us FROM lk_session")).await.unwrap();
+        let until = client
+            .store
+            .write(|txn| txn.number("SELECT hold_until_us FROM lk_session"))
+            .await
+            .unwrap();
         assert!(until >= asked + whole && until <= micros(clock()) + whole + 250_000, "{until}");
         written.insert(until);
     }
@@ -314,7 +359,9 @@ async fn a_session_cannot_renew_the_claim_of_another() {
     client.granted(&claim).await;
     assert_eq!(other.renew(&[(&claim, LiveState::Granted)]).await.unwrap(), [Renewal::Lost(None)]);
     let many = [(&claim, LiveState::Granted); 40];
-    assert!(other.renew(&many).await.unwrap().iter().all(|renewal| *renewal == Renewal::Lost(None)));
+    assert!(
+        other.renew(&many).await.unwrap().iter().all(|renewal| *renewal == Renewal::Lost(None))
+    );
 }
 
 #[tokio::test]

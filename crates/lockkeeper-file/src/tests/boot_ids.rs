@@ -8,39 +8,53 @@ async fn another_boot_is_not_believed_while_a_client_of_this_one_lives() {
     let client = machine.client().await;
     let held = client.mutex("n");
     let token = client.granted(&held).await;
-    let error = FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap_err();
+    let error =
+        FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.remedy().unwrap().contains("boot_id"), "{error}");
-    assert_eq!(client.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token, ttl: held.ttl }]);
+    assert_eq!(
+        client.renew(&[(&held, LiveState::Granted)]).await.unwrap(),
+        [Renewal::Held { token, ttl: held.ttl }]
+    );
 }
 
 /// The program leaves this behind with `acquire`: a held lock, and no living process.
 #[tokio::test]
 async fn a_detached_lock_outlasts_an_opening_with_another_boot_id() {
     let machine = Machine::new();
-    let holder = machine.client_with(SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) }).await;
+    let holder = machine
+        .client_with(SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) })
+        .await;
     let held = holder.mutex("stock");
     let token = holder.granted(&held).await;
     let Client { store, session, spec } = holder;
     drop(store);
-    let error = FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap_err();
+    let error =
+        FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("stock is still held for "), "{error}");
     assert!(error.remedy().unwrap().contains("boot_id in all containers"), "{error}");
     let adopted = Client { store: machine.open().await, session, spec };
-    assert_eq!(adopted.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token, ttl: held.ttl }]);
+    assert_eq!(
+        adopted.renew(&[(&held, LiveState::Granted)]).await.unwrap(),
+        [Renewal::Held { token, ttl: held.ttl }]
+    );
     adopted.withdraw(&held).await;
     drop(adopted);
-    let container = FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap();
+    let container =
+        FileStore::new(machine.path()).boot(Boot::pretends_another_boot).open().await.unwrap();
     let container = Client::on(container, short()).await;
     assert_eq!(container.granted(&container.mutex("stock")).await, token + 1);
 }
 
 /// Only the date distinguishes such a container from a machine that was restarted. A detached lock outlives that too.
 #[tokio::test]
-async fn with_another_boot_id_a_date_that_was_set_far_forward_passes_for_a_restart_and_a_detached_lock_stays() {
+async fn with_another_boot_id_a_date_that_was_set_far_forward_passes_for_a_restart_and_a_detached_lock_stays()
+ {
     let machine = Machine::new();
-    let holder = machine.client_with(SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) }).await;
+    let holder = machine
+        .client_with(SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) })
+        .await;
     let token = holder.granted(&holder.mutex("stock")).await;
     drop(holder);
     let forward = || {
@@ -48,7 +62,9 @@ async fn with_another_boot_id_a_date_that_was_set_far_forward_passes_for_a_resta
         boot.began += micros(clock());
         Ok(boot)
     };
-    let container = Client::on(FileStore::new(machine.path()).boot(forward).open().await.unwrap(), short()).await;
+    let container =
+        Client::on(FileStore::new(machine.path()).boot(forward).open().await.unwrap(), short())
+            .await;
     container.queued(&container.mutex("stock")).await;
     let line = container.store.line(&name("stock")).await.unwrap();
     assert_eq!(line.entries[0].token, Some(token));
@@ -77,18 +93,32 @@ async fn a_lock_delay_outlasts_an_opening_with_another_boot_id() {
 #[tokio::test]
 async fn a_restart_is_believed_although_the_clock_has_passed_the_old_times() {
     let machine = Machine::new();
-    let spec = SessionSpec { detached: true, ..SessionSpec::new(Duration::from_secs(86_400), Duration::ZERO) };
+    let spec = SessionSpec {
+        detached: true,
+        ..SessionSpec::new(Duration::from_secs(86_400), Duration::ZERO)
+    };
     let old = machine.client_with(spec).await;
     let token = old.granted(&old.mutex("n")).await;
     drop(old);
-    let boot = || Ok(Boot::after_a_restart(Duration::from_nanos(clock().as_nanos()) + Duration::from_secs(60)));
+    let boot = || {
+        Ok(Boot::after_a_restart(
+            Duration::from_nanos(clock().as_nanos()) + Duration::from_secs(60),
+        ))
+    };
     let store = FileStore::new(machine.path()).boot(boot).open().await.unwrap();
     let new = Client::on(store, short()).await;
     new.queued(&new.mutex("n")).await;
     let holder = new.store.line(&name("n")).await.unwrap().entries.remove(0);
     assert_eq!(holder.token, Some(token));
-    let until = new.store.write(|txn| txn.number("SELECT max(hold_until_us) FROM lk_session")).await.unwrap();
-    assert!(until > micros(clock() + Duration::from_secs(86_400 + 30)), "its life is one of the new start: {until}");
+    let until = new
+        .store
+        .write(|txn| txn.number("SELECT max(hold_until_us) FROM lk_session"))
+        .await
+        .unwrap();
+    assert!(
+        until > micros(clock() + Duration::from_secs(86_400 + 30)),
+        "its life is one of the new start: {until}"
+    );
 }
 
 #[tokio::test]

@@ -40,9 +40,14 @@ async fn what_is_detached_is_held_over_a_restart_and_the_rest_is_free() {
     let there = Client { store: restarted(&machine).await, session, spec };
     let next = Client::on(there.store.clone(), short()).await;
     next.queued(&next.mutex("a")).await;
-    let renewed = there.renew(&[(&held, LiveState::Granted), (&waiting, LiveState::Queued)]).await.unwrap();
+    let renewed =
+        there.renew(&[(&held, LiveState::Granted), (&waiting, LiveState::Queued)]).await.unwrap();
     assert_eq!(renewed[0], Renewal::Held { token, ttl: TTL });
-    assert_eq!(there.store.line(&name("a")).await.unwrap().entries.len(), 2, "the one that waited there is gone");
+    assert_eq!(
+        there.store.line(&name("a")).await.unwrap().entries.len(),
+        2,
+        "the one that waited there is gone"
+    );
     let granted = there.granted(&Claim { resend: true, ..waiting }).await;
     assert_eq!(there.withdraw(&held).await, Withdrawal::Removed);
     assert_eq!(there.store.line(&name("b")).await.unwrap().entries[0].token, Some(granted));
@@ -102,8 +107,12 @@ async fn tombstones_and_closed_sessions_are_remembered_over_a_restart() {
     let (session, spec) = leave(client);
     let there = Client { store: restarted(&machine).await, session, spec };
     assert_eq!(there.store.claim(&gone).await.unwrap(), Verdict::Gone);
-    assert_eq!(Store::open(&there.store, &once, &there.spec).await.unwrap_err().kind(), ErrorKind::SessionLost);
-    let until = there.store.write(|txn| txn.number("SELECT max(until_us) FROM lk_gone")).await.unwrap();
+    assert_eq!(
+        Store::open(&there.store, &once, &there.spec).await.unwrap_err().kind(),
+        ErrorKind::SessionLost
+    );
+    let until =
+        there.store.write(|txn| txn.number("SELECT max(until_us) FROM lk_gone")).await.unwrap();
     assert!(until < micros(clock() + TOMBSTONE_MIN * 2), "and not for ever: {until}");
 }
 
@@ -117,7 +126,10 @@ async fn a_mark_and_a_minimum_hold_outlive_a_restart_with_their_session() {
     client.store.evict(&marked.key.name, &target, Evict::Mark, "ops", "stuck").await.unwrap();
     for claim in [&held, &kept] {
         client.granted(claim).await;
-        assert_eq!(client.store.amend(&claim.key, 1, &Amend::MinHold(TTL)).await.unwrap(), Amended::Done);
+        assert_eq!(
+            client.store.amend(&claim.key, 1, &Amend::MinHold(TTL)).await.unwrap(),
+            Amended::Done
+        );
     }
     client.withdraw(&kept).await;
     let ours = machine.client().await;
@@ -127,8 +139,12 @@ async fn a_mark_and_a_minimum_hold_outlive_a_restart_with_their_session() {
     drop(ours);
     let (session, spec) = leave(client);
     let there = Client { store: restarted(&machine).await, session, spec };
-    let renewed = there.renew(&[(&marked, LiveState::Granted), (&held, LiveState::Granted)]).await.unwrap();
-    assert!(matches!(&renewed[0], Renewal::Lost(Some(broken)) if &*broken.by == "ops"), "{renewed:?}");
+    let renewed =
+        there.renew(&[(&marked, LiveState::Granted), (&held, LiveState::Granted)]).await.unwrap();
+    assert!(
+        matches!(&renewed[0], Renewal::Lost(Some(broken)) if &*broken.by == "ops"),
+        "{renewed:?}"
+    );
     there.withdraw(&held).await;
     for name_of in ["held", "kept"] {
         let line = there.store.line(&name(name_of)).await.unwrap();
@@ -155,7 +171,9 @@ fn log(machine: &Machine) -> u64 {
 #[tokio::test]
 async fn a_detached_waiter_learns_that_it_holds_when_that_is_on_the_disk() {
     let machine = Machine::new();
-    for (spec, syncs) in [(SessionSpec::new(TTL, Duration::ZERO), 0), (detached(TTL, Duration::ZERO), 1)] {
+    for (spec, syncs) in
+        [(SessionSpec::new(TTL, Duration::ZERO), 0), (detached(TTL, Duration::ZERO), 1)]
+    {
         let [holder, waiter] = [machine.client().await, machine.client_with(spec).await];
         let (held, renewed, sent) = (holder.mutex("n"), waiter.mutex("n"), waiter.mutex("n"));
         holder.granted(&held).await;
@@ -223,9 +241,18 @@ async fn a_session_that_was_reported_as_lost_does_not_come_back_with_a_restart()
     let held = holder.mutex("n");
     holder.granted(&held).await;
     tokio::time::sleep(ms(900)).await;
-    assert_eq!(holder.renew(&[(&held, LiveState::Granted)]).await.unwrap_err().kind(), ErrorKind::SessionLost);
+    assert_eq!(
+        holder.renew(&[(&held, LiveState::Granted)]).await.unwrap_err().kind(),
+        ErrorKind::SessionLost
+    );
     let (session, spec) = leave(holder);
     let there = Client { store: restarted(&machine).await, session, spec };
-    assert!(there.store.line(&name("n")).await.unwrap().entries.is_empty(), "the lock is free at once");
-    assert_eq!(there.renew(&[(&held, LiveState::Granted)]).await.unwrap_err().kind(), ErrorKind::SessionLost);
+    assert!(
+        there.store.line(&name("n")).await.unwrap().entries.is_empty(),
+        "the lock is free at once"
+    );
+    assert_eq!(
+        there.renew(&[(&held, LiveState::Granted)]).await.unwrap_err().kind(),
+        ErrorKind::SessionLost
+    );
 }

@@ -54,7 +54,8 @@ async fn a_crash_lets_the_lock_delay_run_out_and_a_release_does_not() {
     let machine = Machine::new();
     let delay = ms(3000);
     let crashing = machine.client_with(SessionSpec::new(TTL, delay)).await;
-    let (released, b) = (machine.client_with(SessionSpec::new(TTL, delay)).await, machine.client().await);
+    let (released, b) =
+        (machine.client_with(SessionSpec::new(TTL, delay)).await, machine.client().await);
     let clean = released.mutex("clean");
     released.granted(&clean).await;
     released.withdraw(&clean).await;
@@ -65,7 +66,11 @@ async fn a_crash_lets_the_lock_delay_run_out_and_a_release_does_not() {
     let (waiting, start) = (b.mutex("n"), clock());
     let (_, _, look_again) = b.queued(&waiting).await;
     assert!(look_again <= delay + ms(2), "{look_again:?}");
-    assert_eq!(b.wait(&waiting, TTL).await, Wake::Changed, "a death on record is news when its delay is over");
+    assert_eq!(
+        b.wait(&waiting, TTL).await,
+        Wake::Changed,
+        "a death on record is news when its delay is over"
+    );
     b.granted(&waiting).await;
     assert!(since(start) >= delay - ms(1), "{:?}", since(start));
 }
@@ -105,7 +110,12 @@ async fn who_comes_to_stand_behind_a_holder_hears_of_its_end() {
 #[tokio::test]
 async fn who_comes_to_be_the_first_that_waits_hears_of_the_end_of_any_holder() {
     let machine = Machine::new();
-    let (a, b, c, d) = (machine.client().await, machine.client().await, machine.client().await, machine.client().await);
+    let (a, b, c, d) = (
+        machine.client().await,
+        machine.client().await,
+        machine.client().await,
+        machine.client().await,
+    );
     let permit = |client: &Client| Claim { weight: 1, capacity: 2, ..client.mutex("n") };
     let (first, second, third, fourth) = (permit(&a), permit(&b), permit(&c), permit(&d));
     a.granted(&first).await;
@@ -237,7 +247,8 @@ async fn who_cannot_watch_the_client_ahead_hears_of_its_end_all_the_same() {
 async fn who_waits_behind_one_that_does_nothing_any_more_gets_the_lock_by_its_own_renewal() {
     for is_killed in [false, true] {
         let machine = Machine::new();
-        let (a, b, c) = (machine.client().await, machine.client_with(short()).await, machine.client().await);
+        let (a, b, c) =
+            (machine.client().await, machine.client_with(short()).await, machine.client().await);
         let (held, still, waiting) = (a.mutex("n"), b.mutex("n"), c.mutex("n"));
         a.granted(&held).await;
         b.queued(&still).await;

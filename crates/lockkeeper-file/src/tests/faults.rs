@@ -8,8 +8,9 @@ async fn a_full_disk_is_unavailable_and_nothing_has_happened() {
     let client = machine.client().await;
     let held = client.mutex("held");
     let token = client.granted(&held).await;
-    let limit =
-        |pages: &'static str| client.store.write(move |txn| txn.pragma(&format!("PRAGMA max_page_count = {pages}")));
+    let limit = |pages: &'static str| {
+        client.store.write(move |txn| txn.pragma(&format!("PRAGMA max_page_count = {pages}")))
+    };
     limit("1").await.unwrap();
     let mut error = None;
     for i in 0..2000 {
@@ -24,8 +25,19 @@ async fn a_full_disk_is_unavailable_and_nothing_has_happened() {
     let (i, error) = error.expect("the disk is full some time");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
     assert!(error.remedy().unwrap().contains("space"), "{error}");
-    assert!(client.store.line(&name(&format!("{i}-{}", "x".repeat(200)))).await.unwrap().entries.is_empty());
-    assert_eq!(client.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token, ttl: held.ttl }]);
+    assert!(
+        client
+            .store
+            .line(&name(&format!("{i}-{}", "x".repeat(200))))
+            .await
+            .unwrap()
+            .entries
+            .is_empty()
+    );
+    assert_eq!(
+        client.renew(&[(&held, LiveState::Granted)]).await.unwrap(),
+        [Renewal::Held { token, ttl: held.ttl }]
+    );
     limit("1000000").await.unwrap();
     client.granted(&client.mutex("again")).await;
 }
@@ -81,10 +93,13 @@ async fn a_stopped_process_in_the_gate_stops_writes_but_not_reads() {
     assert!(waited.is_err(), "{waited:?}");
     assert_eq!(client.store.line(&name("n")).await.unwrap().entries.len(), 2);
     assert_eq!(client.store.lines("", None, 9).await.unwrap()[0].0, name("n"));
-    assert_eq!(client.store.wait(Interest::Claim(&held.key), Revision(0), ms(50)).await.unwrap(), {
-        let token = client.store.line(&name("n")).await.unwrap().entries[0].token.unwrap();
-        Wake::Granted { token }
-    });
+    assert_eq!(
+        client.store.wait(Interest::Claim(&held.key), Revision(0), ms(50)).await.unwrap(),
+        {
+            let token = client.store.line(&name("n")).await.unwrap().entries[0].token.unwrap();
+            Wake::Granted { token }
+        }
+    );
     drop(next);
     gate.unlock().unwrap();
     renewal.await.unwrap();
@@ -168,7 +183,10 @@ async fn a_file_or_a_log_that_alone_was_deleted_or_replaced_is_not_used_any_more
             }
             let error = client.renew(&[(&held, LiveState::Granted)]).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Closed);
-            assert!(error.to_string().contains(&format!("locks.db{suffix}: it was deleted")), "{error}");
+            assert!(
+                error.to_string().contains(&format!("locks.db{suffix}: it was deleted")),
+                "{error}"
+            );
         }
     }
 }
@@ -187,7 +205,10 @@ async fn the_end_of_a_replaced_database_leaves_the_new_one_alone() {
     drop(old);
     let third = machine.client().await;
     third.queued(&third.mutex("n")).await;
-    assert_eq!(new.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token, ttl: held.ttl }]);
+    assert_eq!(
+        new.renew(&[(&held, LiveState::Granted)]).await.unwrap(),
+        [Renewal::Held { token, ttl: held.ttl }]
+    );
 }
 
 #[tokio::test]
@@ -219,7 +240,10 @@ async fn a_life_begins_when_the_gate_is_passed() {
     gate.lock().unwrap();
     let asked = [(&held, LiveState::Granted)];
     let mut renewal = std::pin::pin!(client.renew(&asked));
-    assert!(tokio::time::timeout(ms(50), &mut renewal).await.is_err(), "nobody gets through the gate");
+    assert!(
+        tokio::time::timeout(ms(50), &mut renewal).await.is_err(),
+        "nobody gets through the gate"
+    );
     let opened = clock();
     gate.unlock().unwrap();
     renewal.await.unwrap();

@@ -18,12 +18,17 @@ pub(super) async fn acquire(client: &Client, claim: &Claim) -> u64 {
 }
 
 /// Sends a request for each of the claims before any is answered.
-async fn at_once<T, F>(client: &Client, claims: &[Claim], request: impl Fn(FileStore, Claim) -> F) -> Vec<T>
+async fn at_once<T, F>(
+    client: &Client,
+    claims: &[Claim],
+    request: impl Fn(FileStore, Claim) -> F,
+) -> Vec<T>
 where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
 {
-    let tasks: Vec<_> = claims.iter().map(|c| tokio::spawn(request(client.store.clone(), c.clone()))).collect();
+    let tasks: Vec<_> =
+        claims.iter().map(|c| tokio::spawn(request(client.store.clone(), c.clone()))).collect();
     let mut answers = Vec::new();
     for task in tasks {
         answers.push(task.await.unwrap().unwrap());
@@ -38,16 +43,21 @@ fn eight_stores_on_one_name_exclude_each_other_in_order_with_rising_tokens() {
     let (inside, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
     let threads: Vec<_> = (0..8)
         .map(|_| {
-            let (machine, inside, last) = (Arc::clone(&machine), Arc::clone(&inside), Arc::clone(&last));
+            let (machine, inside, last) =
+                (Arc::clone(&machine), Arc::clone(&inside), Arc::clone(&last));
             std::thread::spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                let runtime =
+                    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
                     let client = machine.client().await;
                     for _ in 0..ROUNDS {
                         let claim = client.mutex("n");
                         let token = acquire(&client, &claim).await;
                         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two inside");
-                        assert!(last.swap(token, Ordering::SeqCst) < token, "a token went back, or was given twice");
+                        assert!(
+                            last.swap(token, Ordering::SeqCst) < token,
+                            "a token went back, or was given twice"
+                        );
                         inside.fetch_sub(1, Ordering::SeqCst);
                         client.withdraw(&claim).await;
                     }
@@ -62,7 +72,8 @@ fn eight_stores_on_one_name_exclude_each_other_in_order_with_rising_tokens() {
 async fn many_can_open_a_new_file_at_once_and_go_away_again() {
     for _ in 0..8 {
         let machine = Machine::new();
-        let opening: Vec<_> = (0..10).map(|_| tokio::spawn(FileStore::new(machine.path()).open())).collect();
+        let opening: Vec<_> =
+            (0..10).map(|_| tokio::spawn(FileStore::new(machine.path()).open())).collect();
         for store in opening {
             drop(store.await.unwrap().unwrap());
         }
@@ -72,7 +83,8 @@ async fn many_can_open_a_new_file_at_once_and_go_away_again() {
 #[tokio::test]
 async fn a_full_line_is_swept_before_anybody_is_refused() {
     let machine = Machine::new();
-    let (holder, dying, b) = (machine.client().await, machine.client().await, machine.client().await);
+    let (holder, dying, b) =
+        (machine.client().await, machine.client().await, machine.client().await);
     holder.granted(&holder.mutex("n")).await;
     b.queued(&b.mutex("n")).await;
     for _ in 0..3 {
@@ -89,7 +101,8 @@ async fn ten_thousand_claims_are_renewed_at_once() {
     let client = machine.client().await;
     let claims: Vec<Claim> = (0..10_000).map(|i| client.mutex(&format!("n{i}"))).collect();
     for chunk in claims.chunks(256) {
-        let verdicts = at_once(&client, chunk, |store, claim| async move { store.claim(&claim).await }).await;
+        let verdicts =
+            at_once(&client, chunk, |store, claim| async move { store.claim(&claim).await }).await;
         assert!(verdicts.iter().all(|v| matches!(v, Verdict::Granted { .. })));
     }
     let live: Vec<_> = claims.iter().map(|claim| (claim, LiveState::Granted)).collect();
@@ -108,8 +121,9 @@ async fn claims_that_ended_on_names_that_nobody_visits_are_cleared_away_by_those
     let store = machine.open().await;
     let spec = SessionSpec { detached: true, ..SessionSpec::new(ms(200), Duration::ZERO) };
     let db = Connection::open(machine.path()).unwrap();
-    let left =
-        |table: &str| -> u32 { db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap() };
+    let left = |table: &str| -> u32 {
+        db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
     for i in 0..MANY {
         let client = Client::on(store.clone(), spec.clone()).await;
         let claim = client.mutex(&format!("job/{i}"));
@@ -118,7 +132,9 @@ async fn claims_that_ended_on_names_that_nobody_visits_are_cleared_away_by_those
     let mut others = 0;
     let cleared = async {
         while left("lk_claim") > 0 {
-            Store::open(&store, &SessionId::random(), &SessionSpec::new(TTL, Duration::ZERO)).await.unwrap();
+            Store::open(&store, &SessionId::random(), &SessionSpec::new(TTL, Duration::ZERO))
+                .await
+                .unwrap();
             others += 1;
         }
     };
@@ -128,20 +144,28 @@ async fn claims_that_ended_on_names_that_nobody_visits_are_cleared_away_by_those
 
 /// No client claims their names again, or opens a session or the store again.
 #[tokio::test]
-async fn claims_that_were_kept_on_names_that_nobody_visits_are_cleared_away_by_those_who_come_after() {
+async fn claims_that_were_kept_on_names_that_nobody_visits_are_cleared_away_by_those_who_come_after()
+ {
     const ROUND: u32 = 1024;
     let machine = Machine::new();
     let client = machine.client().await;
     let db = Connection::open(machine.path()).unwrap();
-    let left = || -> u32 { db.query_row("SELECT count(*) FROM lk_claim", [], |row| row.get(0)).unwrap() };
+    let left =
+        || -> u32 { db.query_row("SELECT count(*) FROM lk_claim", [], |row| row.get(0)).unwrap() };
     let keep = |store: FileStore, claim: Claim| async move {
         store.amend(&claim.key, 1, &Amend::MinHold(Duration::from_secs(3600))).await
     };
     for round in 0..4 {
-        let claims: Vec<Claim> = (0..ROUND).map(|i| client.mutex(&format!("{round}/{i}"))).collect();
+        let claims: Vec<Claim> =
+            (0..ROUND).map(|i| client.mutex(&format!("{round}/{i}"))).collect();
         at_once(&client, &claims, |store, claim| async move { store.claim(&claim).await }).await;
         at_once(&client, &claims, keep).await;
-        at_once(&client, &claims, |store, claim| async move { store.withdraw(&claim.key, None).await }).await;
+        at_once(
+            &client,
+            &claims,
+            |store, claim| async move { store.withdraw(&claim.key, None).await },
+        )
+        .await;
         let over = db.execute("UPDATE lk_claim SET until_us = 1 WHERE state = 3", []).unwrap();
         assert!(over >= ROUND as usize, "{over} were kept");
     }

@@ -32,7 +32,11 @@ async fn another_boot_empties_the_lines_but_not_the_fences() {
     let token = old.granted(&held).await;
     old.store.withdraw(&old.key("n"), Some(TTL)).await.unwrap();
     drop(old);
-    let store = FileStore::new(machine.path()).boot(|| Ok(Boot::after_a_restart(ms(5000)))).open().await.unwrap();
+    let store = FileStore::new(machine.path())
+        .boot(|| Ok(Boot::after_a_restart(ms(5000))))
+        .open()
+        .await
+        .unwrap();
     assert!(store.line(&name("n")).await.unwrap().entries.is_empty());
     let new = Client::on(store, short()).await;
     assert_eq!(new.granted(&new.mutex("n")).await, token + 1);
@@ -72,7 +76,11 @@ async fn a_name_that_is_being_claimed_is_not_reaped() {
     for i in 0..1030 {
         let claim = client.mutex(&format!("a{i}"));
         let token = client.granted(&claim).await;
-        assert_eq!(client.store.line(&claim.key.name).await.unwrap().last_token, Some(token), "{i}");
+        assert_eq!(
+            client.store.line(&claim.key.name).await.unwrap().last_token,
+            Some(token),
+            "{i}"
+        );
     }
     let left = client.store.write(|txn| txn.number("SELECT count(*) FROM lk_lock")).await.unwrap();
     assert!(left < 5000 + 1030, "it ran: {left}");
@@ -85,12 +93,21 @@ async fn another_boot_keeps_the_fence_of_what_was_held() {
     let earlier = client.mutex("n");
     client.granted(&earlier).await;
     client.withdraw(&earlier).await;
-    let tokens = [client.granted(&client.mutex("n")).await, client.granted(&client.mutex("m")).await];
+    let tokens =
+        [client.granted(&client.mutex("n")).await, client.granted(&client.mutex("m")).await];
     client.queued(&client.mutex("n")).await;
     drop(client);
-    let store = FileStore::new(machine.path()).boot(|| Ok(Boot::after_a_restart(ms(5000)))).open().await.unwrap();
+    let store = FileStore::new(machine.path())
+        .boot(|| Ok(Boot::after_a_restart(ms(5000))))
+        .open()
+        .await
+        .unwrap();
     let new = Client::on(store, short()).await;
-    assert_eq!(new.granted(&new.mutex("n")).await, tokens[0] + 2, "the one that waited had a token too");
+    assert_eq!(
+        new.granted(&new.mutex("n")).await,
+        tokens[0] + 2,
+        "the one that waited had a token too"
+    );
     assert_eq!(new.granted(&new.mutex("m")).await, tokens[1] + 1);
 }
 
@@ -101,7 +118,8 @@ async fn what_is_not_ours_is_refused_with_a_remedy() {
         async move { FileStore::new(path).open().await.unwrap_err() }
     };
     let text = Machine::new();
-    fs::write(text.path(), "this is certainly not a database, however long one looks at it").unwrap();
+    fs::write(text.path(), "this is certainly not a database, however long one looks at it")
+        .unwrap();
     fs::set_permissions(text.path(), fs::Permissions::from_mode(0o600)).unwrap();
     assert_eq!(refused(&text).await.kind(), ErrorKind::Invalid);
 
@@ -191,11 +209,15 @@ async fn a_look_at_a_database_leaves_its_log_alone() {
     let foreign = Machine::new();
     {
         let db = Connection::open(foreign.path()).unwrap();
-        db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
-        db.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE songs (title); INSERT INTO songs VALUES (1)")
+        db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .unwrap();
+        db.execute_batch(
+            "PRAGMA journal_mode = WAL; CREATE TABLE songs (title); INSERT INTO songs VALUES (1)",
+        )
+        .unwrap();
     }
-    let files = || ["", "-wal"].map(|suffix| fs::read(files::suffixed(&foreign.path(), suffix)).unwrap());
+    let files =
+        || ["", "-wal"].map(|suffix| fs::read(files::suffixed(&foreign.path(), suffix)).unwrap());
     let before = files();
     assert!(!before[1].is_empty());
     let refused = FileStore::new(foreign.path()).open().await.unwrap_err();
@@ -211,7 +233,11 @@ async fn a_token_reaches_the_disk_before_it_is_given_out() {
     let synchronous = |txn: &mut Txn<'_>| txn.number("PRAGMA synchronous");
     for _ in 0..2 {
         assert_eq!(store.commit(Commit::OnDisk, synchronous).await.unwrap(), 2, "FULL");
-        assert_eq!(store.write(synchronous).await.unwrap(), 1, "NORMAL: nothing of it has to outlive the machine");
+        assert_eq!(
+            store.write(synchronous).await.unwrap(),
+            1,
+            "NORMAL: nothing of it has to outlive the machine"
+        );
     }
     let claim = client.mutex("n");
     let unsafely = claim.clone();
@@ -222,15 +248,20 @@ async fn a_token_reaches_the_disk_before_it_is_given_out() {
     client.queued(&Claim { resend: false, ..waiting.clone() }).await;
     for known in [Claim { resend: true, ..claim }, waiting] {
         let busy = faults::occupy(&client).await;
-        let (looked, beside, ()) = tokio::join!(store.claim(&known), store.write(synchronous), async { drop(busy) });
+        let (looked, beside, ()) =
+            tokio::join!(store.claim(&known), store.write(synchronous), async { drop(busy) });
         assert_eq!(beside.unwrap(), 1, "{looked:?} gave out no new token");
     }
     let busy = faults::occupy(&client).await;
     let (synced, beside, ()) =
-        tokio::join!(store.commit(Commit::OnDisk, synchronous), store.write(synchronous), async { drop(busy) });
+        tokio::join!(store.commit(Commit::OnDisk, synchronous), store.write(synchronous), async {
+            drop(busy)
+        });
     assert_eq!((synced.unwrap(), beside.unwrap()), (2, 2), "one transaction, and one token in it");
-    let mode: String =
-        Connection::open(machine.path()).unwrap().query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+    let mode: String = Connection::open(machine.path())
+        .unwrap()
+        .query_row("PRAGMA journal_mode", [], |row| row.get(0))
+        .unwrap();
     assert_eq!(mode, "wal");
 }
 

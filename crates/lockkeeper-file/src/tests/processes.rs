@@ -62,7 +62,9 @@ async fn child() {
     let store = FileStore::new(&path).open().await.unwrap();
     match role.as_str() {
         "fork" => fork_and_stay_inside(store).await,
-        "count" => count(&Client::on(store, SessionSpec::new(TTL, Duration::ZERO)).await, &path).await,
+        "count" => {
+            count(&Client::on(store, SessionSpec::new(TTL, Duration::ZERO)).await, &path).await
+        }
         ttl => {
             let spec = SessionSpec::new(ms(ttl.parse().unwrap()), Duration::ZERO);
             let client = Client::on(store, spec).await;
@@ -132,7 +134,8 @@ async fn a_child_of_a_process_that_is_killed_inside_the_gate_does_not_keep_it_sh
     let machine = Machine::new();
     let (source, library) = (machine.0.path().join("fork.c"), machine.0.path().join("fork.so"));
     fs::write(&source, FORK).unwrap();
-    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    let compiled =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
     assert!(compiled.unwrap().success());
     let client = machine.client().await;
     let mut killed = Process::start_with("fork", &machine.path(), |command| {
@@ -199,7 +202,8 @@ fn said_where_mounted(source: &Path, target: &Path, path: &Path) -> Option<Strin
 async fn a_database_that_is_mounted_by_itself_is_refused() {
     let machine = Machine::new();
     let _open = machine.open().await;
-    let (elsewhere, mounted) = (machine.0.path().join("elsewhere"), machine.0.path().join("elsewhere/locks.db"));
+    let (elsewhere, mounted) =
+        (machine.0.path().join("elsewhere"), machine.0.path().join("elsewhere/locks.db"));
     fs::create_dir(elsewhere).unwrap();
     File::create(&mounted).unwrap();
     let said = said_where_mounted(&machine.path(), &mounted, &mounted);
@@ -210,15 +214,21 @@ async fn a_database_that_is_mounted_by_itself_is_refused() {
 #[tokio::test]
 async fn a_container_with_a_boot_id_of_its_own_frees_no_detached_lock() {
     let machine = Machine::new();
-    let holder = machine.client_with(SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) }).await;
+    let holder = machine
+        .client_with(SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) })
+        .await;
     let held = holder.mutex("stock");
     let token = holder.granted(&held).await;
     let Client { store, session, spec } = holder;
     drop(store);
     let id = machine.0.path().join("boot_id");
     fs::write(&id, "b6e7b5a2-0c56-4a7e-9a0d-6d3a3f1c2b11\n").unwrap();
-    let said = said_where_mounted(&id, Path::new("/proc/sys/kernel/random/boot_id"), &machine.path());
+    let said =
+        said_where_mounted(&id, Path::new("/proc/sys/kernel/random/boot_id"), &machine.path());
     assert!(said.as_ref().is_none_or(|said| said.contains("stock is still held for ")), "{said:?}");
     let adopted = Client { store: machine.open().await, session, spec };
-    assert_eq!(adopted.renew(&[(&held, LiveState::Granted)]).await.unwrap(), [Renewal::Held { token, ttl: held.ttl }]);
+    assert_eq!(
+        adopted.renew(&[(&held, LiveState::Granted)]).await.unwrap(),
+        [Renewal::Held { token, ttl: held.ttl }]
+    );
 }

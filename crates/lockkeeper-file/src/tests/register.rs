@@ -22,10 +22,20 @@ async fn another_boot_leaves_the_registers_as_they_are() {
         let store = machine.open().await;
         assert_eq!(store.register().compare_and_swap("n", &write).await.unwrap(), Swap::Done);
     }
-    let store = FileStore::new(machine.path()).boot(|| Ok(Boot::after_a_restart(ms(5000)))).open().await.unwrap();
+    let store = FileStore::new(machine.path())
+        .boot(|| Ok(Boot::after_a_restart(ms(5000))))
+        .open()
+        .await
+        .unwrap();
     let found = store.register().load("n").await.unwrap().unwrap();
-    assert_eq!((found.version, found.value, found.writers), (write.makes(), b"7".to_vec(), vec![write.writer()]));
-    assert!(matches!(store.register().compare_and_swap("n", &write).await.unwrap(), Swap::Conflict(_)));
+    assert_eq!(
+        (found.version, found.value, found.writers),
+        (write.makes(), b"7".to_vec(), vec![write.writer()])
+    );
+    assert!(matches!(
+        store.register().compare_and_swap("n", &write).await.unwrap(),
+        Swap::Conflict(_)
+    ));
 }
 
 /// A client that opened the file before the table was made sees its contents, too.

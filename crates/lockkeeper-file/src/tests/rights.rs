@@ -12,7 +12,9 @@ async fn the_files_are_private_and_dead_clients_are_removed() {
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     let store = FileStore::new(&nested).create_parents(true).open().await.unwrap();
     assert_eq!(store.to_string(), format!("file:{}", nested.canonicalize().unwrap().display()));
-    let mode = |path: &str| fs::metadata(machine.0.path().join(path)).unwrap().permissions().mode() & 0o777;
+    let mode = |path: &str| {
+        fs::metadata(machine.0.path().join(path)).unwrap().permissions().mode() & 0o777
+    };
     for (path, expected) in [
         ("a", 0o700),
         ("a/b", 0o700),
@@ -66,20 +68,30 @@ async fn what_another_user_has_put_where_all_may_write_is_refused() {
         let machine = Machine::new();
         fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o1777)).unwrap();
         let planted = files::suffixed(&machine.path(), suffix);
-        if [".live", ".notify"].contains(&suffix) { fs::create_dir(&planted) } else { fs::write(&planted, "") }
-            .unwrap();
+        if [".live", ".notify"].contains(&suffix) {
+            fs::create_dir(&planted)
+        } else {
+            fs::write(&planted, "")
+        }
+        .unwrap();
         if std::os::unix::fs::chown(&planted, Some(12_345), None).is_err() {
             return left_out("only root can play another user");
         }
         let error = FileStore::new(machine.path()).open().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied, "{suffix}: {error}");
-        assert!(error.to_string().contains(&format!("locks.db{suffix} ")) && error.remedy().is_some(), "{error}");
+        assert!(
+            error.to_string().contains(&format!("locks.db{suffix} ")) && error.remedy().is_some(),
+            "{error}"
+        );
         FileStore::new(machine.path()).allow(Check::Permissions).open().await.unwrap();
     }
 }
 
 /// Shuts the gate, and opens the file until the opening waits there.
-pub(super) async fn at_the_gate(machine: &Machine, builder: FileStoreBuilder) -> (File, JoinHandle<Result<FileStore>>) {
+pub(super) async fn at_the_gate(
+    machine: &Machine,
+    builder: FileStoreBuilder,
+) -> (File, JoinHandle<Result<FileStore>>) {
     use std::os::unix::fs::MetadataExt;
 
     drop(machine.open().await);

@@ -12,7 +12,9 @@ async fn a_notify_file_wakes_the_waiter_of_another_store() {
     let token = a.granted(&held).await;
     b.queued(&waiting).await;
     let hand_off = async {
-        let waits = async |how: fn(&Waiters) -> bool| b.store.0.reader.ask(move |all| Ok(how(all))).await.unwrap();
+        let waits = async |how: fn(&Waiters) -> bool| {
+            b.store.0.reader.ask(move |all| Ok(how(all))).await.unwrap()
+        };
         while !waits(|all| all.left().0 == 1).await {
             tokio::task::yield_now().await;
         }
@@ -112,7 +114,10 @@ async fn a_notify_file_that_was_deleted_since_it_was_opened_is_made_again() {
     // Requests run in order, so the wait has begun now.
     b.store.0.reader.ask(|_| Ok(())).await.unwrap();
     a.withdraw(&held).await;
-    assert_eq!(tokio::time::timeout(Duration::from_secs(3), waits).await.unwrap().unwrap(), Wake::Changed);
+    assert_eq!(
+        tokio::time::timeout(Duration::from_secs(3), waits).await.unwrap().unwrap(),
+        Wake::Changed
+    );
 }
 
 #[tokio::test]
@@ -139,7 +144,8 @@ async fn what_happens_while_the_watch_is_being_set_is_seen() {
     let (held, waiting) = (a.mutex("n"), b.mutex("n"));
     a.granted(&held).await;
     b.queued(&waiting).await;
-    let file = notify::NotifyFile::of_session(&b.session).path(&machine.0.path().join("locks.db.notify"));
+    let file =
+        notify::NotifyFile::of_session(&b.session).path(&machine.0.path().join("locks.db.notify"));
     let _ = fs::remove_file(&file);
     mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let mut waits = std::pin::pin!(b.wait(&waiting, TTL));
@@ -177,7 +183,10 @@ async fn an_observer_hears_of_the_end_of_a_holder_whenever_it_began_to_wait() {
         assert_eq!(wake.unwrap(), Wake::Changed);
         let line = b.store.line(&n).await.unwrap();
         assert!(line.entries.is_empty() && line.revision != seen, "{line:?}");
-        assert_eq!(b.store.wait(Interest::Name(&n), line.revision, ms(50)).await.unwrap(), Wake::Elapsed);
+        assert_eq!(
+            b.store.wait(Interest::Name(&n), line.revision, ms(50)).await.unwrap(),
+            Wake::Elapsed
+        );
     }
 }
 
@@ -185,7 +194,8 @@ async fn an_observer_hears_of_the_end_of_a_holder_whenever_it_began_to_wait() {
 async fn an_observer_hears_of_the_end_of_a_lock_delay_and_of_a_detached_lock() {
     let machine = Machine::new();
     let b = machine.client().await;
-    let (delayed, detached) = (SessionSpec::new(TTL, ms(1500)), SessionSpec { detached: true, ..short() });
+    let (delayed, detached) =
+        (SessionSpec::new(TTL, ms(1500)), SessionSpec { detached: true, ..short() });
     for spec in [delayed, detached] {
         let a = machine.client_with(spec).await;
         let (n, began) = (name("n"), clock());

@@ -22,7 +22,12 @@ use crate::store::{Interest, Revision, Wake};
 use crate::time::Clock;
 
 /// Waits for a claim, or for the change of a line: the thread of the reader looks, and answers.
-pub(super) async fn wait(reader: &Reader, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+pub(super) async fn wait(
+    reader: &Reader,
+    interest: Interest<'_>,
+    seen: Revision,
+    within: Duration,
+) -> Result<Wake> {
     let what = match interest {
         Interest::Claim(key) => Watching::Claim(key.clone()),
         Interest::Name(name) => Watching::Name(name.clone(), seen),

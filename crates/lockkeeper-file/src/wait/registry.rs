@@ -104,7 +104,8 @@ impl Registry {
     }
 
     pub(super) fn add_session(&mut self, session: &SessionId, wake_count: Option<i64>) {
-        self.sessions.insert(session.clone(), SessionWaiters { wake_count, claims: HashMap::new() });
+        self.sessions
+            .insert(session.clone(), SessionWaiters { wake_count, claims: HashMap::new() });
     }
 
     pub(super) fn add_claim(&mut self, ticket: Ticket, key: &ClaimKey) {
@@ -206,7 +207,11 @@ impl Registry {
 
     /// The sessions whose waiters listen to this file.
     pub(super) fn sessions_on(&self, file: NotifyFile) -> Vec<SessionId> {
-        self.sessions.keys().filter(|session| NotifyFile::of_session(session) == file).cloned().collect()
+        self.sessions
+            .keys()
+            .filter(|session| NotifyFile::of_session(session) == file)
+            .cloned()
+            .collect()
     }
 
     /// The names whose observers listen to this file.

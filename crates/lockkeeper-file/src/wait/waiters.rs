@@ -37,7 +37,14 @@ impl Waiters {
         own: ClientId,
         settling: Settling,
     ) -> Self {
-        Self { db, file, registry: Registry::new(Watches::new(notify_folder, clients.clone())), clients, own, settling }
+        Self {
+            db,
+            file,
+            registry: Registry::new(Watches::new(notify_folder, clients.clone())),
+            clients,
+            own,
+            settling,
+        }
     }
 
     /// Reads the file, if it is still the file at its path.
@@ -140,7 +147,12 @@ impl Waiters {
     }
 
     /// Watches the claims ahead, and returns whether one of them has ended already.
-    fn watch_predecessors(&mut self, ticket: Ticket, predecessors: Predecessors, now: Micros) -> bool {
+    fn watch_predecessors(
+        &mut self,
+        ticket: Ticket,
+        predecessors: Predecessors,
+        now: Micros,
+    ) -> bool {
         self.registry.set_due(ticket, predecessors.ends.filter(|at| *at > now));
         let mut ended = predecessors.ends.is_some_and(|at| at <= now);
         for client in predecessors.clients {
@@ -244,7 +256,8 @@ impl Waiters {
     /// waiters without claims.
     fn look_at_session(&mut self, session: &SessionId) -> rusqlite::Result<()> {
         let pushed = read::pushed(&self.db, session)?;
-        let mut wakes: Vec<_> = pushed.into_iter().map(|(id, token)| (id, Wake::Granted { token })).collect();
+        let mut wakes: Vec<_> =
+            pushed.into_iter().map(|(id, token)| (id, Wake::Granted { token })).collect();
         let wake_count = read::wake_count(&self.db, session)?;
         let Some(waiters) = self.registry.session_mut(session) else { return Ok(()) };
         if waiters.wake_count != wake_count || wake_count.is_none() {
@@ -273,7 +286,9 @@ impl Waiters {
         let revision = read::revision(&self.db, name)?;
         for ticket in self.registry.of_name(name) {
             match self.registry.what(ticket) {
-                Some(Watching::Name(_, seen)) if *seen != revision => self.wake(ticket, Ok(Wake::Changed)),
+                Some(Watching::Name(_, seen)) if *seen != revision => {
+                    self.wake(ticket, Ok(Wake::Changed))
+                }
                 _ => self.look_again(ticket),
             }
         }

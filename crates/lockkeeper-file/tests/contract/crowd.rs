@@ -55,8 +55,14 @@ impl FileAmongOthers {
             none => none.insert(settle(&self.path())?),
         };
         let step = db.transaction()?;
-        step.execute("INSERT OR REPLACE INTO stock VALUES (?1, ?2)", params![name.as_str(), round])?;
-        step.execute("INSERT INTO lk_gone (id, until_us) VALUES (randomblob(16), ?1)", [i64::MAX - 1])?;
+        step.execute(
+            "INSERT OR REPLACE INTO stock VALUES (?1, ?2)",
+            params![name.as_str(), round],
+        )?;
+        step.execute(
+            "INSERT INTO lk_gone (id, until_us) VALUES (randomblob(16), ?1)",
+            [i64::MAX - 1],
+        )?;
         step.execute("INSERT INTO lk_gone (id, until_us) VALUES (randomblob(16), 1)", [])?;
         for near in longer(name.as_str()).chain(garbage(name.as_str())) {
             step.execute(
@@ -83,7 +89,8 @@ fn longer(name: &str) -> impl Iterator<Item = Vec<u8>> {
 fn garbage(name: &str) -> impl Iterator<Item = Vec<u8>> {
     let name = name.as_bytes();
     let shorter = &name[..name.len() - 1];
-    [[name, b"\xff"].concat(), [name, b"\0"].concat(), [shorter, b"\xc3"].concat(), Vec::new()].into_iter()
+    [[name, b"\xff"].concat(), [name, b"\0"].concat(), [shorter, b"\xc3"].concat(), Vec::new()]
+        .into_iter()
 }
 
 /// Creates the data of others that does not depend on a name.

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use lockkeeper::{FileStore, Keeper};
 use lockkeeper_testing::Seeded;
-use lockkeeper_testing::history::processes::{Kills, TestProcess, all_is_to_be_had, checked, lasting};
+use lockkeeper_testing::history::processes::{
+    Kills, TestProcess, all_is_to_be_had, checked, lasting,
+};
 use lockkeeper_testing::history::{History, Kind, Seed};
 
 const PROCESSES: usize = 4;
@@ -22,7 +24,11 @@ const TEST: &str = "kills::histories_of_killed_processes_pass_and_leave_no_lock"
 #[test]
 fn histories_of_killed_processes_pass_and_leave_no_lock() {
     if let Some(process) = TestProcess::here() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
         return runtime.block_on(async {
             let keeper = keeper(&process.folder).await;
             process.walk(keeper, &LOCKS, TASKS).await;
@@ -38,7 +44,8 @@ fn histories_of_killed_processes_pass_and_leave_no_lock() {
         faults: lasting(FAULTS, ALL_FAULTS),
         grants: (&LOCKS, 510),
     };
-    let history = kills.play(&mut draw, |_| Duration::from_secs(1)).and(last(folder.path(), &mut draw));
+    let history =
+        kills.play(&mut draw, |_| Duration::from_secs(1)).and(last(folder.path(), &mut draw));
     for summary in checked(&history, &LOCKS, LINGERS, seed) {
         assert!(summary.grants > 500 && summary.unknown > 0 && summary.lost > 0, "{summary:?}");
     }

@@ -99,7 +99,10 @@ async fn deadlines_fire_while_another_process_blocks_the_gate() {
 fn gate_of(store: &Store) -> PathBuf {
     let folder = store.path.parent().unwrap();
     let gates = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    gates.into_iter().find(|path| path.to_string_lossy().contains("gate")).expect("the store has a gate")
+    gates
+        .into_iter()
+        .find(|path| path.to_string_lossy().contains("gate"))
+        .expect("the store has a gate")
 }
 
 /// The lock of a killed process is free at once.
@@ -157,7 +160,8 @@ async fn tokens_rise_over_restarts() {
     let mut last = 0;
     for round in 0..6 {
         let mut worker = worker::start(&store.path);
-        let token: u64 = worker.ask("lock n 30000 0").strip_prefix("locked ").unwrap().parse().unwrap();
+        let token: u64 =
+            worker.ask("lock n 30000 0").strip_prefix("locked ").unwrap().parse().unwrap();
         assert!(token > last, "{token} after {last}");
         last = token;
         match round % 3 {
@@ -179,11 +183,17 @@ async fn a_detached_lock_is_handed_from_process_to_process() {
     let mut first = worker::start(&store.path);
     let handle = first.ask("detach n 60000");
     first.kill();
-    assert!(keeper.mutex("n").unwrap().try_lock().await.unwrap().is_none(), "it ended with its process");
+    assert!(
+        keeper.mutex("n").unwrap().try_lock().await.unwrap().is_none(),
+        "it ended with its process"
+    );
     let mut second = worker::start(&store.path);
     assert_eq!(second.ask(&format!("renew {handle}")), "held");
     assert!(second.end().success());
-    assert!(keeper.mutex("n").unwrap().try_lock().await.unwrap().is_none(), "the second process has ended it");
+    assert!(
+        keeper.mutex("n").unwrap().try_lock().await.unwrap().is_none(),
+        "the second process has ended it"
+    );
     let error = elsewhere.keeper().await.adopt(handle.parse().unwrap()).unwrap_err();
     assert_eq!(error.kind(), lockkeeper::ErrorKind::Mismatch);
     for path in [&store.path, &elsewhere.path] {
@@ -194,7 +204,16 @@ async fn a_detached_lock_is_handed_from_process_to_process() {
     assert_eq!(third.ask(&format!("renew {handle}")), "Lost");
     assert_eq!(third.ask(&format!("release {handle}")), "Lost");
     assert!(third.end().success());
-    keeper.mutex("n").unwrap().try_lock().await.unwrap().expect("it is free").release().await.unwrap();
+    keeper
+        .mutex("n")
+        .unwrap()
+        .try_lock()
+        .await
+        .unwrap()
+        .expect("it is free")
+        .release()
+        .await
+        .unwrap();
 }
 
 /// A detached lock ends with its ttl while other claims wait, and no client has to end it.

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::optimistic::{FileRegister, Outcome, Policy, Register, Version, Write, settle, swap, update};
+use lockkeeper::optimistic::{
+    FileRegister, Outcome, Policy, Register, Version, Write, settle, swap, update,
+};
 use lockkeeper::{Effect, ErrorKind, FileStore, Keeper};
 use lockkeeper_testing::register::RegisterHarness;
 use tempfile::TempDir;
@@ -68,7 +70,9 @@ async fn a_killed_process_leaves_whole_writes() {
         tokio::task::yield_now().await;
     }
     worker.kill();
-    let next = update(&register, "n", async |old| (number(old) + 1).to_string().into_bytes()).await.unwrap();
+    let next = update(&register, "n", async |old| (number(old) + 1).to_string().into_bytes())
+        .await
+        .unwrap();
     assert_eq!(number(Some(next.value)), next.version.get());
 }
 
@@ -82,11 +86,14 @@ async fn an_unanswered_write_is_unknown_and_settled_later() {
     gate.lock().unwrap();
     let write = Write::new(Version::new(1), "2");
     let policy = Policy::default().within(Duration::from_millis(200));
-    let Ok(Outcome::Unknown(error)) = swap(&policy, &register, "n", &write).await else { panic!("it was answered") };
+    let Ok(Outcome::Unknown(error)) = swap(&policy, &register, "n", &write).await else {
+        panic!("it was answered")
+    };
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
     let text = error.to_string();
     assert!(
-        text.starts_with("key \"n\": file:/") && text.contains("whether version 2 was written is not known"),
+        text.starts_with("key \"n\": file:/")
+            && text.contains("whether version 2 was written is not known"),
         "{text}"
     );
     // Reads work all the time.
@@ -95,7 +102,9 @@ async fn an_unanswered_write_is_unknown_and_settled_later() {
     let settled = settle(&Policy::default(), &register, "n", &write).await.unwrap();
     assert!(matches!(settled, Outcome::Done(version) if version == Version::new(2)), "{settled:?}");
     // The first copy of the write arrives late, and has no further effect.
-    let next = update(&register, "n", async |old| (number(old) + 1).to_string().into_bytes()).await.unwrap();
+    let next = update(&register, "n", async |old| (number(old) + 1).to_string().into_bytes())
+        .await
+        .unwrap();
     assert_eq!((next.value, next.version), (b"3".to_vec(), Version::new(3)));
 }
 
@@ -115,7 +124,8 @@ async fn locks_and_registers_share_a_file() {
 
     let opened_again = file.register().await;
     assert_eq!(opened_again.load("n").await.unwrap().unwrap().value, b"7");
-    let keeper = Keeper::builder(FileStore::new(file.path()).open().await.unwrap()).connect().await.unwrap();
+    let keeper =
+        Keeper::builder(FileStore::new(file.path()).open().await.unwrap()).connect().await.unwrap();
     assert!(keeper.mutex("n").unwrap().lock().await.unwrap().token() > token);
 }
 

@@ -47,10 +47,12 @@ async fn obey(store: &str) {
             let handle = keeper.mutex(name).unwrap().lock().detached(millis(ttl)).await.unwrap();
             handle.expose()
         }
-        ["renew", handle] => match keeper.adopt(handle.parse().unwrap()).unwrap().renew_once().await {
-            Ok(()) => "held".to_owned(),
-            Err(error) => format!("{:?}", error.kind()),
-        },
+        ["renew", handle] => {
+            match keeper.adopt(handle.parse().unwrap()).unwrap().renew_once().await {
+                Ok(()) => "held".to_owned(),
+                Err(error) => format!("{:?}", error.kind()),
+            }
+        }
         ["release", handle] => {
             let released = keeper.adopt(handle.parse().unwrap()).unwrap().release().await;
             released.map_or_else(|error| format!("{:?}", error.kind()), |()| "released".to_owned())
@@ -69,20 +71,26 @@ async fn obey(store: &str) {
 }
 
 async fn add_one(register: &FileRegister, key: &str) {
-    let number = |old: Option<Vec<u8>>| old.map_or(0, |text| String::from_utf8(text).unwrap().parse::<u64>().unwrap());
+    let number = |old: Option<Vec<u8>>| {
+        old.map_or(0, |text| String::from_utf8(text).unwrap().parse::<u64>().unwrap())
+    };
     update(register, key, async |old| (number(old) + 1).to_string().into_bytes()).await.unwrap();
 }
 
 /// The state of the guard in a forked child, which then drops the guard. The guard stays alive in
 /// this process.
-#[allow(unsafe_code, reason = "to fork is unsafe; the child does nothing but look at the guard and end")]
+#[allow(
+    unsafe_code,
+    reason = "to fork is unsafe; the child does nothing but look at the guard and end"
+)]
 fn in_a_forked_child(guard: Guard) -> String {
     let guard = std::mem::ManuallyDrop::new(guard);
     // SAFETY: between fork and _exit the child takes no lock that another thread may have held. The
     // test asserts exactly this of check, remaining and drop of a guard.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let lost = guard.check().is_err_and(|e| e.lost_reason() == Some(&lockkeeper::LostReason::Forked));
+        let lost =
+            guard.check().is_err_and(|e| e.lost_reason() == Some(&lockkeeper::LostReason::Forked));
         let code = i32::from(lost && guard.remaining().is_zero());
         drop(std::mem::ManuallyDrop::into_inner(guard));
         // SAFETY: this ends the child at once, without running any code of the parent.

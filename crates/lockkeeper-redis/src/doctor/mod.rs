@@ -38,7 +38,8 @@ static CHECKS: [Row<OpenStore>; 3] = checks! {
 pub(super) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Option<RedisStore> {
     let builder = examination.known("store", RedisStore::from_url(url))?;
     // What is refused otherwise is what is to be examined.
-    let lenient = Check::ALL.into_iter().fold(builder.clone(), |builder, check| builder.allow(check));
+    let lenient =
+        Check::ALL.into_iter().fold(builder.clone(), |builder, check| builder.allow(check));
     let silence = "check that the server runs and can be reached from here";
     let Some(store) = examination.ask("open", silence, lenient.connect()).await else {
         if let Some(refused) = examination.findings.last_mut() {
@@ -48,7 +49,8 @@ pub(super) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Op
     };
     let ttl = url.common.ttl.unwrap_or(TTL);
     let prefix = url.common.prefix.clone().unwrap_or_default();
-    let mut seen = OpenStore { store, builder, ttl, prefix, within: examination.within, replicas: Vec::new() };
+    let mut seen =
+        OpenStore { store, builder, ttl, prefix, within: examination.within, replicas: Vec::new() };
     let usable = seen.servers(examination).await;
     examination.run(&CHECKS, &seen).await;
     usable.then_some(seen.store)
@@ -109,5 +111,8 @@ async fn offset(link: &Link) -> Option<f64> {
     // The answer was made somewhere between.
     let ours = (sent + now) / 2;
     let micros = i64::try_from(time).ok()? - i64::try_from(ours).ok()?;
-    Some(Duration::from_micros(micros.unsigned_abs()).as_secs_f64() * f64::from(micros.signum() as i32))
+    Some(
+        Duration::from_micros(micros.unsigned_abs()).as_secs_f64()
+            * f64::from(micros.signum() as i32),
+    )
 }

@@ -19,7 +19,8 @@ const SHOWN: usize = 5;
 
 /// What a user has to be given, and nothing else. `shards`: messages go to the shards of a cluster.
 pub(super) fn rule(builder: &RedisStoreBuilder, shards: bool) -> String {
-    let words: Vec<_> = needed(builder, shards).iter().map(|(word, _)| format!("+{word}")).collect();
+    let words: Vec<_> =
+        needed(builder, shards).iter().map(|(word, _)| format!("+{word}")).collect();
     format!("ACL SETUSER NAME reset resetchannels on >PASSWORD ~lk:* &lk:* {}", words.join(" "))
 }
 
@@ -54,7 +55,8 @@ pub(super) async fn refused(
     }
     for link in &masters {
         if let Some(refused) = refused_session(link).await? {
-            let finding = format!("this user may do all that locks need, but may not detach them: {refused}");
+            let finding =
+                format!("this user may do all that locks need, but may not detach them: {refused}");
             return Ok(Some(warn(finding, fault::right_to_sessions())));
         }
     }
@@ -62,8 +64,16 @@ pub(super) async fn refused(
 }
 
 /// What the server refuses, and how.
-async fn refused_by(link: &Link, needed: &[Needed], prefix: &str, within: Duration) -> Result<Option<String>> {
-    let key = format!("lk:{{{}}}:rights", LockName::new(&format!("{prefix}lockkeeper-doctor"))?.encoded());
+async fn refused_by(
+    link: &Link,
+    needed: &[Needed],
+    prefix: &str,
+    within: Duration,
+) -> Result<Option<String>> {
+    let key = format!(
+        "lk:{{{}}}:rights",
+        LockName::new(&format!("{prefix}lockkeeper-doctor"))?.encoded()
+    );
     let tried: Vec<_> = needed.iter().filter(|(_, words)| !words.is_empty()).collect();
     let asked: Vec<_> = tried.iter().map(|(_, words)| link.send(request(words, &key))).collect();
     let (mut refused, mut how) = (Vec::new(), None);
@@ -115,8 +125,13 @@ async fn may_listen(link: &Link, sharded: bool, within: Duration) -> Result<bool
     probe.subscribe(CHANNEL.as_bytes().to_vec(), sharded);
     match Clock::boot().timeout(within, receiver.wait_for(Option::is_some)).await {
         Some(Ok(stands)) => Ok(*stands == Some(true)),
-        _ => Err(Error::new(ErrorKind::Unavailable, format!("{} does not answer SUBSCRIBE", link.endpoint()))
-            .with_remedy("check the proxy or firewall before the server: connections for messages stay open")),
+        _ => Err(Error::new(
+            ErrorKind::Unavailable,
+            format!("{} does not answer SUBSCRIBE", link.endpoint()),
+        )
+        .with_remedy(
+            "check the proxy or firewall before the server: connections for messages stay open",
+        )),
     }
 }
 

@@ -47,7 +47,12 @@ impl ServerReport {
             let asked = link.send(Request::command(&[b"CONFIG", b"GET", name.as_bytes()])).await;
             configured.extend(asked.ok().and_then(setting).map(|value| (name, value)));
         }
-        Ok(Self { info, configured, waived: builder.waived.clone(), min_replicas: builder.min_replicas })
+        Ok(Self {
+            info,
+            configured,
+            waived: builder.waived.clone(),
+            min_replicas: builder.min_replicas,
+        })
     }
 
     pub(super) fn findings(&self) -> Vec<Finding> {
@@ -62,7 +67,9 @@ impl ServerReport {
     pub(super) fn listed_replicas(&self) -> Vec<Endpoint> {
         let listed = (0..).map_while(|number| self.info.get(&format!("slave{number}")));
         let endpoint = |listed: &str| {
-            let part = |name: &str| listed.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+            let part = |name: &str| {
+                listed.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
+            };
             Some(Endpoint { host: part("ip")?.to_owned(), port: part("port")?.parse().ok()? })
         };
         listed.filter_map(endpoint).collect()
@@ -82,7 +89,9 @@ impl ServerReport {
             return warn(waived, finding.remedy.unwrap_or_default());
         }
         let others: Vec<_> = Check::ALL.into_iter().filter(|other| *other != check).collect();
-        match checks::refuse(&self.info, &others).map_err(|refused| refused.remedy().map(str::to_owned)) {
+        match checks::refuse(&self.info, &others)
+            .map_err(|refused| refused.remedy().map(str::to_owned))
+        {
             Err(Some(remedy)) => finding.with_remedy(remedy),
             _ => finding,
         }
@@ -109,31 +118,40 @@ fn role(info: &Info) -> Finding {
 
 fn eviction(info: &Info) -> Finding {
     match (info.evicts(), info.get("maxmemory_policy")) {
-        (Some(policy), _) => {
-            fail(format!("maxmemory-policy {policy}: the server deletes locks to make room"), checks::NEVER_FORGET)
-        }
+        (Some(policy), _) => fail(
+            format!("maxmemory-policy {policy}: the server deletes locks to make room"),
+            checks::NEVER_FORGET,
+        ),
         (None, Some(policy)) => ok(format!("maxmemory-policy {policy}")),
-        (None, None) => warn("the server does not report its maxmemory-policy", "check the settings of the server"),
+        (None, None) => warn(
+            "the server does not report its maxmemory-policy",
+            "check the settings of the server",
+        ),
     }
 }
 
 fn persistence(server: &ServerReport) -> Finding {
     let has_log = server.info.get("aof_enabled") == Some("1");
     let finding = match (has_log, server.configured("appendfsync"), server.configured("save")) {
-        (true, Some("always"), _) => return ok("append-only file, every write on disk before it is answered"),
+        (true, Some("always"), _) => {
+            return ok("append-only file, every write on disk before it is answered");
+        }
         (true, Some("no"), _) => "append-only file, written when the system decides",
         (true, ..) => return ok("append-only file: a power cut may lose the last second"),
         (_, _, Some("")) => "none: a restart loses all locks, also held locks",
         (_, _, Some(_)) => {
             "snapshots only: a restart brings released locks back, and loses all locks since the last snapshot"
         }
-        (_, _, None) => "no append-only file: a restart loses held locks (this user may not ask about snapshots)",
+        (_, _, None) => {
+            "no append-only file: a restart loses held locks (this user may not ask about snapshots)"
+        }
     };
     warn(finding, "appendonly yes, and appendfsync always where no lock may be lost to a power cut")
 }
 
 fn replicas(server: &ServerReport) -> Option<Finding> {
-    let replicas: u32 = server.info.get("connected_slaves").filter(|_| !server.info.is_replica())?.parse().ok()?;
+    let replicas: u32 =
+        server.info.get("connected_slaves").filter(|_| !server.info.is_replica())?.parse().ok()?;
     let asynchronous = "a failover may lose the last locks";
     Some(match (replicas, server.configured("min-replicas-to-write")) {
         (0, Some(needed)) if needed != "0" => fail(
@@ -142,19 +160,25 @@ fn replicas(server: &ServerReport) -> Option<Finding> {
         ),
         (0, _) => ok("none: no server takes over when this one fails"),
         (_, Some("0")) => warn(
-            format!("{replicas}, and min-replicas-to-write 0: without its replicas the server still grants locks"),
+            format!(
+                "{replicas}, and min-replicas-to-write 0: without its replicas the server still grants locks"
+            ),
             "CONFIG SET min-replicas-to-write 1; and min-replicas=1 in the URL",
         ),
-        (_, Some(needed)) => ok(format!("{replicas}, and min-replicas-to-write {needed}; {asynchronous}")),
+        (_, Some(needed)) => {
+            ok(format!("{replicas}, and min-replicas-to-write {needed}; {asynchronous}"))
+        }
         (_, None) => ok(format!("{replicas}; {asynchronous}")),
     })
 }
 
 /// What is wrong where a lock counts only when so many replicas have it.
 fn missing_replicas(server: &ServerReport) -> Option<Finding> {
-    let (replicas, needed): (u32, _) = (server.info.get("connected_slaves")?.parse().ok()?, server.min_replicas);
+    let (replicas, needed): (u32, _) =
+        (server.info.get("connected_slaves")?.parse().ok()?, server.min_replicas);
     (replicas < needed).then(|| {
-        let problem = format!("{replicas}, and min-replicas={needed} in the URL: no lock can be acquired");
+        let problem =
+            format!("{replicas}, and min-replicas={needed} in the URL: no lock can be acquired");
         fail(problem, "more replicas, or a lower min-replicas in the URL")
     })
 }
@@ -172,7 +196,8 @@ fn memory(info: &Info) -> Option<Finding> {
 /// The clocks of all servers, their replicas too, against ours and each other.
 pub(super) fn clocks(offsets: &[Option<f64>], ttl: Duration) -> Finding {
     let known: Vec<f64> = offsets.iter().copied().flatten().collect();
-    let [low, high] = [f64::min, f64::max].map(|pick| known.iter().copied().reduce(pick).unwrap_or_default());
+    let [low, high] =
+        [f64::min, f64::max].map(|pick| known.iter().copied().reduce(pick).unwrap_or_default());
     if known.len() < offsets.len() {
         let remedy = "the right to use TIME, and a way from here to each replica";
         return warn("a server or a replica did not report its time", remedy);
@@ -217,13 +242,19 @@ mod tests {
         used_memory:5\r\naof_enabled:1\r\nconnected_slaves:1\r\n";
 
     fn found(text: &str, configured: &[(&'static str, &str)], check: &str) -> Finding {
-        let configured = configured.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let server = ServerReport { info: Info::parse(text), configured, ..ServerReport::default() };
+        let configured =
+            configured.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let server =
+            ServerReport { info: Info::parse(text), configured, ..ServerReport::default() };
         server.findings().into_iter().find(|found| found.check == check).unwrap()
     }
 
     fn needs(min_replicas: u32) -> Option<Finding> {
-        missing_replicas(&ServerReport { info: Info::parse(GOOD), min_replicas, ..ServerReport::default() })
+        missing_replicas(&ServerReport {
+            info: Info::parse(GOOD),
+            min_replicas,
+            ..ServerReport::default()
+        })
     }
 
     #[test]
@@ -254,12 +285,15 @@ mod tests {
         assert_eq!(needs(1), None);
         assert_eq!(needs(2).unwrap().level, Level::Fail);
         let snapshots = GOOD.replace("aof_enabled:1", "aof_enabled:0");
-        assert!(found(&snapshots, &[("save", "3600 1")], "persistence").finding.contains("snapshots"));
+        assert!(
+            found(&snapshots, &[("save", "3600 1")], "persistence").finding.contains("snapshots")
+        );
     }
 
     #[test]
     fn clocks_count_against_each_other_only() {
-        let level = |offsets: &[Option<f64>], ttl| clocks(offsets, Duration::from_millis(ttl)).level;
+        let level =
+            |offsets: &[Option<f64>], ttl| clocks(offsets, Duration::from_millis(ttl)).level;
         assert_eq!(level(&[Some(100.0)], 30_000), Level::Ok);
         assert_eq!(level(&[Some(0.0), Some(0.1)], 30_000), Level::Ok);
         assert_eq!(level(&[Some(0.0), Some(0.1)], 500), Level::Warn, "a fifth of the ttl");

@@ -64,7 +64,13 @@ pub(crate) fn find(name: &LockName, value: &Value, hash: IdHash) -> Result<Optio
 }
 
 /// Breaks a claim. Its client hears of it, and then those who are granted what it held.
-pub(crate) fn evict(name: &LockName, victim: &Victim, how: Evict, by: &str, reason: &str) -> Request {
+pub(crate) fn evict(
+    name: &LockName,
+    victim: &Victim,
+    how: Evict,
+    by: &str,
+    reason: &str,
+) -> Request {
     let target = match victim {
         Victim::Token(token) => [&b"t"[..], &(*token as f64).to_le_bytes()].concat(),
         Victim::Id(id) => [&b"i"[..], id.as_bytes()].concat(),
@@ -126,7 +132,10 @@ enum Listed {
 
 /// The lines where somebody lives, and those that were left out.
 #[allow(clippy::type_complexity, reason = "two lists")]
-pub(crate) fn lines_answer(lines: &[Keys], value: &Value) -> Result<(Vec<(LockName, Result<Line>)>, Vec<LongLine>)> {
+pub(crate) fn lines_answer(
+    lines: &[Keys],
+    value: &Value,
+) -> Result<(Vec<(LockName, Result<Line>)>, Vec<LongLine>)> {
     let Value::Array(values) = value else { return Err(garbled(LINES)) };
     if values.len() != lines.len() {
         return Err(garbled(LINES));
@@ -136,7 +145,11 @@ pub(crate) fn lines_answer(lines: &[Keys], value: &Value) -> Result<(Vec<(LockNa
         match listed_line(keys, value)? {
             Some(Listed::Line(name, line)) => whole.push((name, line)),
             Some(Listed::Long(name)) => {
-                long.push(LongLine { name, keys: keys.clone(), is_first: whole.is_empty() && long.is_empty() });
+                long.push(LongLine {
+                    name,
+                    keys: keys.clone(),
+                    is_first: whole.is_empty() && long.is_empty(),
+                });
             }
             None => {}
         }

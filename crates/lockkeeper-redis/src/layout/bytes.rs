@@ -71,7 +71,8 @@ impl<'a> Reader<'a> {
 
 /// The longest beginning of a text whose length fits 16 bits.
 pub(super) fn cut(text: &str) -> &str {
-    let fits = (0..=text.len().min(usize::from(u16::MAX))).rev().find(|end| text.is_char_boundary(*end));
+    let fits =
+        (0..=text.len().min(usize::from(u16::MAX))).rev().find(|end| text.is_char_boundary(*end));
     &text[..fits.unwrap_or(0)]
 }
 
@@ -115,7 +116,10 @@ pub(super) fn time(micros: f64) -> Duration {
 
 /// What was done nobody knows then: the answer may be another request's.
 pub(super) fn garbled(what: &'static str) -> Error {
-    Error::new(ErrorKind::Internal, format!("the answer of {what} is not one that the script gives"))
-        .with_unknown_effect()
-        .with_remedy("look whether a proxy or another program answers there")
+    Error::new(
+        ErrorKind::Internal,
+        format!("the answer of {what} is not one that the script gives"),
+    )
+    .with_unknown_effect()
+    .with_remedy("look whether a proxy or another program answers there")
 }

@@ -151,7 +151,10 @@ mod tests {
         let broken = Broken { by: "op".into(), reason: "stuck".into(), removed: false };
         let removed = Broken { removed: true, ..broken.clone() };
         assert_eq!(pushed(&lost), Some(Push::Lost { id, broken }));
-        assert_eq!(pushed(&[&lost[..], &[REMOVED]].concat()), Some(Push::Lost { id, broken: removed }));
+        assert_eq!(
+            pushed(&[&lost[..], &[REMOVED]].concat()),
+            Some(Push::Lost { id, broken: removed })
+        );
         let asked = [&b"r"[..], &[7; 16], &write_words("op", "a deploy")].concat();
         let words = Asked { by: "op".into(), reason: "a deploy".into() };
         assert_eq!(pushed(&asked), Some(Push::Requested { id, asked: words }));

@@ -22,7 +22,9 @@ pub(crate) fn claim(claim: &Claim, client: &ClientId, channel: &Channel<'_>) -> 
     let record = record(claim, client);
     match &claim.replaces {
         None => Request::eval(&scripts::CLAIM, &keys.all(), &[&record, &options]),
-        Some(old) => Request::eval(&scripts::CLAIM, &keys.all(), &[&record, &options, old.as_bytes()]),
+        Some(old) => {
+            Request::eval(&scripts::CLAIM, &keys.all(), &[&record, &options, old.as_bytes()])
+        }
     }
 }
 
@@ -94,5 +96,9 @@ fn busy(now: f64, read: &mut Reader<'_>) -> Result<Verdict> {
     let seen = Seen::read(now, read)?.revision();
     let first = read.f64()?;
     let holder = (first != NOT_FIRST).then(|| Arc::from(String::from_utf8_lossy(read.rest())));
-    Ok(Verdict::Busy { holder, retry_after: (first != NOT_FIRST).then(|| bytes::time(first)), seen })
+    Ok(Verdict::Busy {
+        holder,
+        retry_after: (first != NOT_FIRST).then(|| bytes::time(first)),
+        seen,
+    })
 }

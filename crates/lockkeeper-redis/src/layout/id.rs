@@ -41,11 +41,18 @@ mod tests {
         let id = StoreId::random();
         let answer = |text: &str| id_answer(&Value::BulkString(text.into()));
         assert_eq!(answer(&format!("lockkeeper-store:{id}")).unwrap(), id);
-        for other in [id.to_string(), "lockkeeper-store:".to_owned(), format!("lockkeeper-store:{id}0"), String::new()]
-        {
+        for other in [
+            id.to_string(),
+            "lockkeeper-store:".to_owned(),
+            format!("lockkeeper-store:{id}0"),
+            String::new(),
+        ] {
             let error = answer(&other).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
-            assert!(error.to_string().contains("lk:id holds something that lockkeeper has not written"), "{error}");
+            assert!(
+                error.to_string().contains("lk:id holds something that lockkeeper has not written"),
+                "{error}"
+            );
         }
         assert_eq!(id_answer(&Value::Int(1)).unwrap_err().kind(), ErrorKind::Internal);
     }

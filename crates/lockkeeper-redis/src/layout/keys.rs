@@ -81,7 +81,9 @@ impl Keys {
 
 /// Whether this stands for a name that is too long for a key.
 fn is_hash(encoded: &[u8]) -> bool {
-    encoded.strip_prefix(b"h.").is_some_and(|hash| BASE32_NOPAD.decode(hash).is_ok_and(|hash| hash.len() == 32))
+    encoded
+        .strip_prefix(b"h.")
+        .is_some_and(|hash| BASE32_NOPAD.decode(hash).is_ok_and(|hash| hash.len() == 32))
 }
 
 fn decoded(encoded: &[u8]) -> Option<LockName> {
@@ -91,7 +93,8 @@ fn decoded(encoded: &[u8]) -> Option<LockName> {
 
 /// The slot of a hash tag.
 pub(crate) fn slot(tag: &[u8]) -> u16 {
-    let crc = tag.iter().fold(0_u16, |crc, byte| (crc << 8) ^ CRC[usize::from((crc >> 8) as u8 ^ byte)]);
+    let crc =
+        tag.iter().fold(0_u16, |crc, byte| (crc << 8) ^ CRC[usize::from((crc >> 8) as u8 ^ byte)]);
     crc % 16384
 }
 
@@ -122,7 +125,10 @@ mod tests {
     fn the_keys_of_a_name_share_a_hash_tag() {
         let keys = Keys::of(&"stock/42".parse().unwrap());
         let all = keys.all().map(|key| str::from_utf8(key).unwrap().to_owned());
-        assert_eq!(all, ["lk:{stock%2F42}", "lk:{stock%2F42}:q", "lk:{stock%2F42}:w", "lk:{stock%2F42}:g"]);
+        assert_eq!(
+            all,
+            ["lk:{stock%2F42}", "lk:{stock%2F42}:q", "lk:{stock%2F42}:w", "lk:{stock%2F42}:g"]
+        );
         assert_eq!(keys.encoded(), b"stock%2F42");
     }
 
@@ -143,8 +149,16 @@ mod tests {
 
     #[test]
     fn a_key_that_holds_no_name_or_another_form_of_one_is_no_line() {
-        for key in ["lk:{a%ff}", "lk:{a%}", "lk:{a%00}", "lk:{a%7a}", "lk:{a.}", "lk:{a%2f}", "lk:{h.a}", "lk:{h.AAAA}"]
-        {
+        for key in [
+            "lk:{a%ff}",
+            "lk:{a%}",
+            "lk:{a%00}",
+            "lk:{a%7a}",
+            "lk:{a.}",
+            "lk:{a%2f}",
+            "lk:{h.a}",
+            "lk:{h.AAAA}",
+        ] {
             assert_eq!(Keys::scanned(key.as_bytes()), None, "{key}");
         }
     }

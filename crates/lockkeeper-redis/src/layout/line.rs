@@ -18,7 +18,11 @@ const KEPT: &[u8] = b"\0\0\0\0kept";
 
 /// The whole line; with `most`, only one of so many bytes.
 pub(crate) fn line(name: &LockName, most: Option<u32>) -> Request {
-    Request::eval(&scripts::LINE, &Keys::of(name).all(), &[most.unwrap_or(0).to_string().as_bytes()])
+    Request::eval(
+        &scripts::LINE,
+        &Keys::of(name).all(),
+        &[most.unwrap_or(0).to_string().as_bytes()],
+    )
 }
 
 /// Whether the answer says only that the line is longer than was wanted.
@@ -64,17 +68,26 @@ fn read_parts(name: &LockName, head: &Value, claims: &Value) -> Result<Read> {
 /// The fields of a hash, two by two; those whose name is no id are no claims.
 fn entries(name: &LockName, value: &Value, now: f64) -> Result<Vec<(ClaimId, Entry)>> {
     let fields: Vec<(&Value, &Value)> = match value {
-        Value::Array(values) => values.as_chunks().0.iter().map(|[field, value]| (field, value)).collect(),
+        Value::Array(values) => {
+            values.as_chunks().0.iter().map(|[field, value]| (field, value)).collect()
+        }
         Value::Map(fields) => fields.iter().map(|(field, value)| (field, value)).collect(),
         _ => return Err(garbled(LINE)),
     };
     let mut entries = Vec::new();
     for (field, value) in fields {
-        let Ok(id) = <[u8; 16]>::try_from(bytes::bulk(field, LINE)?).map(ClaimId::from_bytes) else { continue };
+        let Ok(id) = <[u8; 16]>::try_from(bytes::bulk(field, LINE)?).map(ClaimId::from_bytes)
+        else {
+            continue;
+        };
         let record = bytes::bulk(value, LINE)?;
         // What is kept there is whatever somebody has written.
-        let what =
-            |_: Error| fault::foreign_beside(&Keys::of(name).shown(), &format!("a field of {} bytes", record.len()));
+        let what = |_: Error| {
+            fault::foreign_beside(
+                &Keys::of(name).shown(),
+                &format!("a field of {} bytes", record.len()),
+            )
+        };
         let entry = entry(&id, now, &mut Reader::new(record, LINE)).map_err(what)?;
         // Waiters that have died in the middle of the line.
         if entry.expires_in != Some(Duration::ZERO) {

@@ -87,12 +87,14 @@ mod tests {
 
     fn metas() -> impl Strategy<Value = Meta> {
         let value = prop::option::of(prop::collection::vec(any::<u8>(), 0..40));
-        (".{0,20}", prop::option::of(".{0,20}"), value, any::<u16>()).prop_map(|(owner, reason, value, epoch)| Meta {
-            owner: owner.into(),
-            reason: reason.map(Into::into),
-            value: value.map(Into::into),
-            epoch,
-        })
+        (".{0,20}", prop::option::of(".{0,20}"), value, any::<u16>()).prop_map(
+            |(owner, reason, value, epoch)| Meta {
+                owner: owner.into(),
+                reason: reason.map(Into::into),
+                value: value.map(Into::into),
+                epoch,
+            },
+        )
     }
 
     #[test]

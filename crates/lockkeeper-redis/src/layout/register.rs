@@ -44,7 +44,11 @@ pub(crate) fn load_answer(location: &KeyLocation, value: &Value) -> Result<Optio
 
 pub(crate) fn swap(location: &KeyLocation, write: &Write) -> Request {
     let expected = (write.expected().get() as f64).to_le_bytes();
-    Request::eval(&scripts::SWAP, &[location.key.as_bytes()], &[&expected, write.writer().as_bytes(), write.value()])
+    Request::eval(
+        &scripts::SWAP,
+        &[location.key.as_bytes()],
+        &[&expected, write.writer().as_bytes(), write.value()],
+    )
 }
 
 pub(crate) fn swap_answer(location: &KeyLocation, value: &Value) -> Result<Swap> {
@@ -61,10 +65,13 @@ fn versioned(location: &KeyLocation, record: &[u8]) -> Result<Versioned> {
         let mut read = Reader::new(record, WHAT);
         let version = bytes::token(read.f64()?).ok_or_else(|| garbled(WHAT))?;
         let count = read.u8()?;
-        let writers = (0..count).map(|_| Ok(WriterId::from_bytes(read.array()?))).collect::<Result<_>>()?;
+        let writers =
+            (0..count).map(|_| Ok(WriterId::from_bytes(read.array()?))).collect::<Result<_>>()?;
         Ok(Versioned::new(Version::new(version), read.rest().to_vec(), writers))
     };
-    read().map_err(|_: Error| fault::foreign(&location.key, &format!("a string of {} bytes", record.len())))
+    read().map_err(|_: Error| {
+        fault::foreign(&location.key, &format!("a string of {} bytes", record.len()))
+    })
 }
 
 #[cfg(test)]
@@ -86,7 +93,11 @@ mod tests {
         let there = versioned(&location, &record).unwrap();
         assert_eq!(
             there,
-            Versioned::new(Version::new(3), b"value".to_vec(), writers.map(WriterId::from_bytes).to_vec())
+            Versioned::new(
+                Version::new(3),
+                b"value".to_vec(),
+                writers.map(WriterId::from_bytes).to_vec()
+            )
         );
         let foreign = versioned(&location, &record[..20]).unwrap_err();
         assert!(foreign.to_string().contains("lk:r:{a} holds something"), "{foreign}");

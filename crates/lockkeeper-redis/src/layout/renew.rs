@@ -64,7 +64,9 @@ fn renewal(live: &Live, value: &Value) -> Result<(Renewal, Option<Asked>)> {
         Value::Int(-1) => Renewal::Lost(None),
         Value::Int(_) => return Err(garbled(WHAT)),
         Value::Array(parts) => {
-            let [Value::Int(token), Value::Int(ttl), words @ ..] = &parts[..] else { return Err(garbled(WHAT)) };
+            let [Value::Int(token), Value::Int(ttl), words @ ..] = &parts[..] else {
+                return Err(garbled(WHAT));
+            };
             let asked = match words {
                 [] => None,
                 [words] => Some(asked(&mut Reader::new(bytes::bulk(words, WHAT)?, WHAT))?),

@@ -42,7 +42,8 @@ pub(super) static SWAP: LazyLock<Script> =
 /// Of the store.
 pub(super) static SESSION: LazyLock<Script> =
     LazyLock::new(|| Script::new(inlined(include_str!("../lua/session.lua")).leak()));
-pub(super) static ID: LazyLock<Script> = LazyLock::new(|| Script::new(inlined(include_str!("../lua/id.lua")).leak()));
+pub(super) static ID: LazyLock<Script> =
+    LazyLock::new(|| Script::new(inlined(include_str!("../lua/id.lua")).leak()));
 
 /// The scripts of the requests that follow each other without waiting. A release that is not awaited must not fall behind
 /// the next claim because the server lacks the script of the release alone. So the script of a claim is the last.
@@ -53,7 +54,10 @@ fn of_claims() -> Vec<&'static Script> {
 /// All of them.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) static SCRIPTS: LazyLock<[&Script; 13]> = LazyLock::new(|| {
-    [&CLAIM, &WITHDRAW, &RENEW, &LOOK, &LINE, &OBSERVE, &AMEND, &EVICT, &REQUEST, &LINES, &SWAP, &SESSION, &ID]
+    [
+        &CLAIM, &WITHDRAW, &RENEW, &LOOK, &LINE, &OBSERVE, &AMEND, &EVICT, &REQUEST, &LINES, &SWAP,
+        &SESSION, &ID,
+    ]
 });
 
 /// The script as the server gets it: with numbers in the places of its constants, and without comment lines. As locals
@@ -90,7 +94,10 @@ fn is_of_word(c: char) -> bool {
 /// The number of a constant of `lua/record.lua`.
 #[cfg(test)]
 pub(super) fn number(name: &str) -> u64 {
-    let found = include_str!("../lua/record.lua").lines().filter_map(constant).find(|(known, _)| *known == name);
+    let found = include_str!("../lua/record.lua")
+        .lines()
+        .filter_map(constant)
+        .find(|(known, _)| *known == name);
     found.unwrap_or_else(|| panic!("{name} is no constant")).1.parse().unwrap()
 }
 
@@ -100,8 +107,7 @@ mod tests {
 
     #[test]
     fn a_script_is_sent_with_numbers_for_its_constants_and_keeps_its_lines() {
-        let text =
-            "-- FLAGS: why\nlocal FLAGS=61\nlocal FLAGS_OF='FLAGS'..x\n  -- more\nreturn byte(claim,FLAGS)%(2*FLAGS)\n";
+        let text = "-- FLAGS: why\nlocal FLAGS=61\nlocal FLAGS_OF='FLAGS'..x\n  -- more\nreturn byte(claim,FLAGS)%(2*FLAGS)\n";
         assert_eq!(inlined(text), "\n\nlocal FLAGS_OF='61'..x\n\nreturn byte(claim,61)%(2*61)\n");
     }
 

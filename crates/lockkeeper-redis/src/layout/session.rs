@@ -82,11 +82,18 @@ mod tests {
         };
         for (found, is_closed) in [("o", false), ("c", true), ("f", true)] {
             assert_eq!(one.is_closed(&answer(&one, found)).unwrap(), is_closed);
-            assert_eq!(one.is_closed(&answer(&other, found)).unwrap_err().kind(), ErrorKind::Internal);
+            assert_eq!(
+                one.is_closed(&answer(&other, found)).unwrap_err().kind(),
+                ErrorKind::Internal
+            );
         }
-        for value in
-            [Value::Nil, Value::Okay, Value::BulkString(b"closed".to_vec()), answer(&one, "x"), answer(&one, "")]
-        {
+        for value in [
+            Value::Nil,
+            Value::Okay,
+            Value::BulkString(b"closed".to_vec()),
+            answer(&one, "x"),
+            answer(&one, ""),
+        ] {
             assert_eq!(one.is_closed(&value).unwrap_err().kind(), ErrorKind::Internal, "{value:?}");
         }
     }

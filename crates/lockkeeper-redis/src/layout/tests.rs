@@ -7,7 +7,9 @@ use redis::Value;
 
 use super::scripts::number;
 use super::*;
-use crate::store::{Claim, ClaimId, ClaimKey, IdHash, Live, LiveState, MAX, Meta, SessionId, Verdict};
+use crate::store::{
+    Claim, ClaimId, ClaimKey, IdHash, Live, LiveState, MAX, Meta, SessionId, Verdict,
+};
 use crate::{ErrorKind, LockName};
 use lockkeeper_core::Effect;
 
@@ -34,10 +36,11 @@ fn a_claim() -> Claim {
 /// Whatever a server, a proxy or another program may answer.
 fn values() -> impl Strategy<Value = Value> {
     let letter = prop::sample::select(b"gqbxcefl\x01".to_vec());
-    let packed = (letter, prop::collection::vec(any::<u8>(), 0..120)).prop_map(|(letter, mut rest)| {
-        rest.insert(0, letter);
-        rest
-    });
+    let packed =
+        (letter, prop::collection::vec(any::<u8>(), 0..120)).prop_map(|(letter, mut rest)| {
+            rest.insert(0, letter);
+            rest
+        });
     let leaf = prop_oneof![
         Just(Value::Nil),
         Just(Value::Okay),
@@ -116,7 +119,9 @@ fn numbers(kind: u8, numbers: &[f64]) -> Vec<u8> {
 #[test]
 fn refusals_say_what_others_use() {
     let claim = a_claim();
-    let answer = |kind, number| claim_answer(&claim, &Value::BulkString(reply(kind, &[1e15, number]))).unwrap_err();
+    let answer = |kind, number| {
+        claim_answer(&claim, &Value::BulkString(reply(kind, &[1e15, number]))).unwrap_err()
+    };
     assert!(answer(b'c', 0.0).to_string().contains("others use it as a semaphore"));
     assert!(answer(b'e', 7.0).to_string().contains("epoch 7"));
     assert_eq!(answer(b'f', 1000.0).kind(), ErrorKind::QueueFull);
@@ -141,7 +146,12 @@ fn the_first_in_line_looks_when_the_next_holder_would_die() {
 #[test]
 fn a_revision_tells_every_part_of_the_state() {
     let revision = |last, left, touched| Seen { now: 1e15, last, left, touched }.revision();
-    let all = [revision(5.0, 1.0, 0.0), revision(6.0, 1.0, 0.0), revision(5.0, 0.0, 0.0), revision(5.0, 1.0, 1.0)];
+    let all = [
+        revision(5.0, 1.0, 0.0),
+        revision(6.0, 1.0, 0.0),
+        revision(5.0, 0.0, 0.0),
+        revision(5.0, 1.0, 1.0),
+    ];
     for (i, one) in all.iter().enumerate() {
         assert!(!all[i + 1..].contains(one));
     }
@@ -154,7 +164,8 @@ fn a_scan_misses_no_name_with_the_prefix() {
     let matches = |pattern: &str, key: &[u8]| {
         let (begin, set) = pattern.strip_suffix('*').unwrap().split_at(4);
         let first = key.strip_prefix(begin.as_bytes()).and_then(|rest| rest.first());
-        set.is_empty() || first.is_some_and(|first| set.as_bytes()[1..set.len() - 1].contains(first))
+        set.is_empty()
+            || first.is_some_and(|first| set.as_bytes()[1..set.len() - 1].contains(first))
     };
     for prefix in ["", "a", "a.", ".", "..", "h", "h.", "a/", "é", "a..b."] {
         let pattern = pattern(prefix);
@@ -182,11 +193,18 @@ fn only_a_plain_first_claim_takes_the_short_way() {
 #[test]
 fn the_scripts_know_where_the_fields_of_a_claim_are() {
     let (client, name) = (ClientId::random(), "/".repeat(100));
-    let mut claim = Claim { weight: 3, capacity: 5, lock_delay: Duration::from_secs(2), ..a_claim() };
+    let mut claim =
+        Claim { weight: 3, capacity: 5, lock_delay: Duration::from_secs(2), ..a_claim() };
     claim.key.name = LockName::new(&name).unwrap();
-    claim.meta = Meta { owner: "me".into(), reason: Some("why".into()), value: Some((*b"value").into()), epoch: 7 };
+    claim.meta = Meta {
+        owner: "me".into(),
+        reason: Some("why".into()),
+        value: Some((*b"value").into()),
+        epoch: 7,
+    };
     let record = super::claim::record(&claim, &client);
-    let from = |field| &record[usize::try_from(number(field) - number("SENT_SHIFT") - 1).unwrap()..];
+    let from =
+        |field| &record[usize::try_from(number(field) - number("SENT_SHIFT") - 1).unwrap()..];
     assert!(from("CAPACITY").starts_with(&5_u32.to_le_bytes()));
     assert!(from("WEIGHT").starts_with(&3_u32.to_le_bytes()));
     assert!(from("LIFE").starts_with(&micros(claim.ttl + claim.lock_delay).to_le_bytes()));

@@ -74,7 +74,8 @@ struct State {
 impl State {
     /// The channels that this node was asked for. It is asked again when it has their slots again.
     fn leave(&mut self, node: &Endpoint) -> Vec<Vec<u8>> {
-        let here = self.channels.iter_mut().filter(|(_, channel)| channel.home.as_ref() == Some(node));
+        let here =
+            self.channels.iter_mut().filter(|(_, channel)| channel.home.as_ref() == Some(node));
         here.map(|(name, channel)| (channel.home.take(), name.clone()).1).collect()
     }
 }
@@ -92,7 +93,10 @@ impl Cluster {
         settings: Settings,
         listener: Arc<dyn Listener>,
     ) -> Result<(Self, Server), WireError> {
-        let seed = seeds.first().cloned().ok_or_else(|| WireError::NotSent("the cluster has no nodes".to_owned()))?;
+        let seed = seeds
+            .first()
+            .cloned()
+            .ok_or_else(|| WireError::NotSent("the cluster has no nodes".to_owned()))?;
         let state = Mutex::new(State { map: vec![None; SLOTS], ..State::default() });
         let runtime = Runtime::here_or_own().map_err(|e| WireError::NotSent(e.to_string()))?;
         let inner = Arc::new_cyclic(|this| Inner {
@@ -186,7 +190,8 @@ impl Inner {
     }
 
     fn open_link(&self, endpoint: Endpoint) -> Link {
-        let listener = Arc::new(NodeListener { inner: Weak::clone(&self.this), node: endpoint.clone() });
+        let listener =
+            Arc::new(NodeListener { inner: Weak::clone(&self.this), node: endpoint.clone() });
         Link::open_in(&self.runtime, endpoint, Arc::clone(&self.settings), listener)
     }
 
@@ -221,7 +226,12 @@ impl Inner {
                     }
                 },
                 Some(Err(error)) => problem = error.said_by(Who::Server(link.endpoint().clone())),
-                None => problem = WireError::NotSent(format!("{} did not answer within {TURN:?}", link.endpoint())),
+                None => {
+                    problem = WireError::NotSent(format!(
+                        "{} did not answer within {TURN:?}",
+                        link.endpoint()
+                    ))
+                }
             }
         }
         Err(problem)
@@ -232,7 +242,9 @@ impl Inner {
         let mut state = self.lock();
         let before = std::mem::replace(&mut state.map, vec![None; SLOTS]);
         for range in ranges {
-            if let Some(slots) = state.map.get_mut(usize::from(range.first)..=usize::from(range.last)) {
+            if let Some(slots) =
+                state.map.get_mut(usize::from(range.first)..=usize::from(range.last))
+            {
                 slots.fill(Some(range.master.clone()));
             }
         }
@@ -242,13 +254,16 @@ impl Inner {
         self.settle(&mut state);
         let now = Clock::boot().now();
         state.importing.retain(|_, seen| now.saturating_since(*seen) < SELDOM);
-        let is_used =
-            |node: &Endpoint| state.importing.contains_key(node) || ranges.iter().any(|range| range.master == *node);
-        let gone: Vec<Endpoint> = state.nodes.keys().filter(|node| !is_used(node)).cloned().collect();
+        let is_used = |node: &Endpoint| {
+            state.importing.contains_key(node) || ranges.iter().any(|range| range.master == *node)
+        };
+        let gone: Vec<Endpoint> =
+            state.nodes.keys().filter(|node| !is_used(node)).cloned().collect();
         let closed: Vec<Vec<u8>> = gone.iter().flat_map(|node| state.leave(node)).collect();
         let gone: Vec<Link> = gone.iter().filter_map(|node| state.nodes.remove(node)).collect();
-        let changes =
-            |(before, now): (&Option<Endpoint>, &Option<Endpoint>)| now.is_some() && before.is_some() && before != now;
+        let changes = |(before, now): (&Option<Endpoint>, &Option<Endpoint>)| {
+            now.is_some() && before.is_some() && before != now
+        };
         let is_news = before.iter().zip(&state.map).any(changes);
         drop(state);
         closed.iter().for_each(|channel| self.listener.unsubscribed(channel));
@@ -281,9 +296,15 @@ impl Inner {
         let home = match shards {
             true => map.get(usize::from(channel.slot)).cloned().flatten(),
             // Every node receives every message.
-            false => channel.home.clone().filter(|home| map.iter().flatten().any(|node| node == home)),
+            false => {
+                channel.home.clone().filter(|home| map.iter().flatten().any(|node| node == home))
+            }
         };
-        let Some(home) = home.or_else(|| (!shards).then(|| map.iter().flatten().next().cloned())?) else { return };
+        let Some(home) =
+            home.or_else(|| (!shards).then(|| map.iter().flatten().next().cloned())?)
+        else {
+            return;
+        };
         if channel.home.as_ref() == Some(&home) {
             return;
         }
@@ -318,7 +339,10 @@ async fn has_shards(node: &Link) -> Result<bool, WireError> {
 }
 
 fn no_slots(link: &Link) -> WireError {
-    WireError::NotSent(format!("{} is a node of a cluster in which nobody has any slots", link.endpoint()))
+    WireError::NotSent(format!(
+        "{} is a node of a cluster in which nobody has any slots",
+        link.endpoint()
+    ))
 }
 
 /// Keeps the map for as long as somebody has the route.
@@ -335,7 +359,10 @@ async fn watch(inner: Weak<Inner>, news: Arc<Notify>) {
         // A subscription that is refused is news at once, again and again.
         let is_hasty = clock.now().saturating_since(quiet) < PAUSE;
         pause = if is_hasty { (pause * 2).min(LAST_PAUSE) } else { PAUSE };
-        let Some(inner) = inner.upgrade().filter(|inner| !inner.closed.load(Ordering::Acquire)) else { return };
+        let Some(inner) = inner.upgrade().filter(|inner| !inner.closed.load(Ordering::Acquire))
+        else {
+            return;
+        };
         let learnt = inner.learn().await.is_ok();
         next = if learnt && inner.is_whole() { SELDOM } else { OFTEN };
         drop(inner);
@@ -358,7 +385,8 @@ impl Listener for NodeListener {
     }
 
     fn subscribed(&self, channel: &[u8]) {
-        if let Some(inner) = self.inner.upgrade().filter(|inner| inner.is_home(channel, &self.node)) {
+        if let Some(inner) = self.inner.upgrade().filter(|inner| inner.is_home(channel, &self.node))
+        {
             inner.listener.subscribed(channel);
         }
     }
@@ -381,7 +409,8 @@ impl Listener for NodeListener {
 
     /// Its link asks again.
     fn refused(&self, channel: &[u8]) {
-        if let Some(inner) = self.inner.upgrade().filter(|inner| inner.is_home(channel, &self.node)) {
+        if let Some(inner) = self.inner.upgrade().filter(|inner| inner.is_home(channel, &self.node))
+        {
             inner.listener.refused(channel);
         }
     }
@@ -390,7 +419,8 @@ impl Listener for NodeListener {
     fn disconnected(&self) {
         let Some(inner) = self.inner.upgrade() else { return };
         let state = inner.lock();
-        let here = state.channels.iter().filter(|(_, channel)| channel.home.as_ref() == Some(&self.node));
+        let here =
+            state.channels.iter().filter(|(_, channel)| channel.home.as_ref() == Some(&self.node));
         let lost: Vec<Vec<u8>> = here.map(|(name, _)| name.clone()).collect();
         drop(state);
         for channel in lost {

@@ -12,15 +12,24 @@ pub(super) type Opinion = (Option<i64>, Endpoint);
 /// Who has a master does not go to one of an earlier switch: a sentinel that is cut off from the others still names the
 /// master that they have deposed, which may give away locks that are held at the new one. Only all of `sentinels`
 /// together may number the switches from the beginning again. Without numbers more than half of them have to agree.
-pub(super) fn choose(opinions: &[Opinion], sentinels: usize, current: Option<&Opinion>) -> Option<Opinion> {
-    let count = |wanted: &Endpoint| opinions.iter().filter(|(_, endpoint)| endpoint == wanted).count();
+pub(super) fn choose(
+    opinions: &[Opinion],
+    sentinels: usize,
+    current: Option<&Opinion>,
+) -> Option<Opinion> {
+    let count =
+        |wanted: &Endpoint| opinions.iter().filter(|(_, endpoint)| endpoint == wanted).count();
     let best = match opinions.iter().all(|(epoch, _)| epoch.is_some()) {
         true => opinions.iter().max_by_key(|(epoch, endpoint)| (*epoch, count(endpoint))),
         false => opinions.iter().max_by_key(|(epoch, endpoint)| (count(endpoint), *epoch)),
     };
     let endpoint = best?.1.clone();
     let agree = count(&endpoint);
-    let epoch = opinions.iter().filter(|opinion| opinion.1 == endpoint).filter_map(|opinion| opinion.0).max();
+    let epoch = opinions
+        .iter()
+        .filter(|opinion| opinion.1 == endpoint)
+        .filter_map(|opinion| opinion.0)
+        .max();
     match current {
         None => Some((epoch, endpoint)),
         Some((known, here)) if *here == endpoint => Some((epoch.max(*known), endpoint)),
@@ -62,7 +71,10 @@ mod tests {
         assert_eq!(choose(&[says(1, A), says(1, A)], 3, Some(&current)), None);
         assert_eq!(choose(&[says(3, A)], 3, Some(&current)), Some(says(3, A)));
         // All of them have begun again with the numbers.
-        assert_eq!(choose(&[says(0, A), says(0, A), says(0, A)], 3, Some(&current)), Some(says(0, A)));
+        assert_eq!(
+            choose(&[says(0, A), says(0, A), says(0, A)], 3, Some(&current)),
+            Some(says(0, A))
+        );
     }
 
     #[test]

@@ -105,7 +105,8 @@ impl Route {
             Topology::Sentinel { sentinels, master, user, password } => {
                 let asking = Settings { user, password, db: 0, sentinel: true, ..settings.clone() };
                 let asking = Settings { never_forgets: false, trials: Vec::new(), ..asking };
-                let (sentinel, server) = Sentinel::open(&sentinels, master, asking, settings, listener).await?;
+                let (sentinel, server) =
+                    Sentinel::open(&sentinels, master, asking, settings, listener).await?;
                 Ok((Self::Sentinel(sentinel), server))
             }
             Topology::Cluster(seeds) => {
@@ -171,7 +172,8 @@ impl Route {
                     // Why it cannot be reached, the request says.
                     drop(other.ready().await);
                     by = By::now(&other, true);
-                    let [_, answer] = other.send_all([Request::command(&[b"ASKING"]), request.clone()]);
+                    let [_, answer] =
+                        other.send_all([Request::command(&[b"ASKING"]), request.clone()]);
                     link = other;
                     answer
                 }
@@ -193,7 +195,9 @@ impl Route {
     fn named(&self, link: &Link, error: WireError) -> WireError {
         match self {
             Self::Standalone(_) => error,
-            Self::Sentinel(_) | Self::Cluster(_) => error.said_by(Who::Server(link.endpoint().clone())),
+            Self::Sentinel(_) | Self::Cluster(_) => {
+                error.said_by(Who::Server(link.endpoint().clone()))
+            }
         }
     }
 
@@ -219,15 +223,19 @@ impl Route {
                 sentinel.suspect(link);
                 RetryAction::Later
             }
-            (Self::Cluster(cluster), "MOVED" | "ASK") => match Redirect::parse(error, link.endpoint()) {
-                Some(redirect) if redirect.slot != slot => RetryAction::Distrust,
-                Some(redirect) if code == "ASK" => RetryAction::Ask(cluster.importing(redirect.to)),
-                Some(redirect) => {
-                    cluster.moved(redirect);
-                    RetryAction::Again
+            (Self::Cluster(cluster), "MOVED" | "ASK") => {
+                match Redirect::parse(error, link.endpoint()) {
+                    Some(redirect) if redirect.slot != slot => RetryAction::Distrust,
+                    Some(redirect) if code == "ASK" => {
+                        RetryAction::Ask(cluster.importing(redirect.to))
+                    }
+                    Some(redirect) => {
+                        cluster.moved(redirect);
+                        RetryAction::Again
+                    }
+                    None => RetryAction::None,
                 }
-                None => RetryAction::None,
-            },
+            }
             (Self::Cluster(cluster), "CLUSTERDOWN" | "READONLY" | "MASTERDOWN") => {
                 cluster.refresh();
                 RetryAction::Later
@@ -241,7 +249,8 @@ impl Route {
     /// Applies a redirection of this slot that came on another connection, so that the next one is to the right server;
     /// whether it is about this slot, and not about another.
     pub(crate) fn note_redirect(&self, slot: u16, link: &Link, error: &WireError) -> bool {
-        let redirect = Redirect::parse(error, link.endpoint()).filter(|_| error.is("MOVED") || error.is("ASK"));
+        let redirect = Redirect::parse(error, link.endpoint())
+            .filter(|_| error.is("MOVED") || error.is("ASK"));
         if redirect.is_some_and(|redirect| redirect.slot != slot) {
             return false;
         }

@@ -42,8 +42,10 @@ impl Opinions {
             Some((at, why)) if is_none => why.said_by(Who::Sentinel(at)),
             None => WireError::NotSent("there are no sentinels".to_owned()),
             Some(first) => {
-                let others: Vec<_> =
-                    std::iter::once(first).chain(silent).map(|(who, why)| format!("{who} ({why})")).collect();
+                let others: Vec<_> = std::iter::once(first)
+                    .chain(silent)
+                    .map(|(who, why)| format!("{who} ({why})"))
+                    .collect();
                 WireError::NotSent(format!(
                     "{count} of {named} Sentinels have named a master, which are too few to believe them; the others: {}",
                     others.join(", ")
@@ -85,7 +87,11 @@ pub(super) async fn ask(
             Poll::Pending => true,
         });
         is_late = is_late || grace.as_mut().poll(cx).is_ready();
-        if asked.is_empty() || (is_late && is_enough(opinions)) { Poll::Ready(()) } else { Poll::Pending }
+        if asked.is_empty() || (is_late && is_enough(opinions)) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     })
     .await;
 }
@@ -116,7 +122,8 @@ fn read_address(answer: &Value) -> Option<Endpoint> {
 }
 
 fn field<T: std::str::FromStr>(details: &Value, name: &str) -> Option<T> {
-    let find = |key: &Value, value: &Value| (text(key)? == name).then(|| text(value)?.parse().ok())?;
+    let find =
+        |key: &Value, value: &Value| (text(key)? == name).then(|| text(value)?.parse().ok())?;
     match details {
         Value::Map(fields) => fields.iter().find_map(|(key, value)| find(key, value)),
         Value::Array(parts) => parts.chunks_exact(2).find_map(|pair| find(&pair[0], &pair[1])),
@@ -146,7 +153,11 @@ mod tests {
             (2, 5, 2, true),
             (0, 0, 0, true),
         ] {
-            assert_eq!(of(said, known, named), enough, "{said} of {known}, {named} of which are named");
+            assert_eq!(
+                of(said, known, named),
+                enough,
+                "{said} of {known}, {named} of which are named"
+            );
         }
     }
 }

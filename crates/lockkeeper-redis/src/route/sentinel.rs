@@ -74,8 +74,11 @@ impl Sentinel {
     ) -> Result<(Self, Server), WireError> {
         let news = Arc::new(Notify::new());
         let asking = Arc::new(asking);
-        let switches: Arc<dyn Listener> = Arc::new(Switches { master: master.clone(), news: Arc::clone(&news) });
-        let open = |endpoint: &Endpoint| Link::open(endpoint.clone(), Arc::clone(&asking), Arc::clone(&switches));
+        let switches: Arc<dyn Listener> =
+            Arc::new(Switches { master: master.clone(), news: Arc::clone(&news) });
+        let open = |endpoint: &Endpoint| {
+            Link::open(endpoint.clone(), Arc::clone(&asking), Arc::clone(&switches))
+        };
         let sentinels: Vec<Link> = sentinels.iter().map(open).collect();
         for sentinel in &sentinels {
             // The first comes as soon as there is another master; the second when all the others follow it.
@@ -90,15 +93,28 @@ impl Sentinel {
             let master = MasterListener::new(&listener, &news);
             let link = Link::open(endpoint, Arc::clone(&settings), master.listener());
             match link.ready().await {
-                Ok(server) => break (State { link, epoch, listener: master, channels: Vec::new() }, server),
+                Ok(server) => {
+                    break (State { link, epoch, listener: master, channels: Vec::new() }, server);
+                }
                 // It may be a replica by now, or dead, and the sentinels are about to name another one.
-                Err(error) if error.passes() && clock.now() < until => clock.sleep(jittered(OFTEN)).await,
+                Err(error) if error.passes() && clock.now() < until => {
+                    clock.sleep(jittered(OFTEN)).await
+                }
                 Err(error) => return Err(error.said_by(Who::Server(link.endpoint().clone()))),
             }
         };
         let state = Mutex::new(state);
         let closed = AtomicBool::new(false);
-        let inner = Inner { master, sentinels, settings, listener, clock: Clock::boot(), news, closed, state };
+        let inner = Inner {
+            master,
+            sentinels,
+            settings,
+            listener,
+            clock: Clock::boot(),
+            news,
+            closed,
+            state,
+        };
         let inner = Arc::new(inner);
         let runtime = Runtime::here_or_own().map_err(|e| WireError::NotSent(e.to_string()))?;
         runtime.finish(watch(Arc::downgrade(&inner), Arc::clone(&inner.news)));
@@ -141,7 +157,9 @@ impl Inner {
     async fn ask(&self) -> Vec<Opinion> {
         let (mut opinions, named) = (Opinions::default(), self.sentinels.len());
         let known = self.lock().epoch;
-        let is_later = |opinions: &Opinions| opinions.said.iter().any(|(epoch, _)| known.is_some() && *epoch > known);
+        let is_later = |opinions: &Opinions| {
+            opinions.said.iter().any(|(epoch, _)| known.is_some() && *epoch > known)
+        };
         let is_enough = |opinions: &Opinions| opinions.are_enough(named) || is_later(opinions);
         let asked = opinions::ask(&self.sentinels, &self.master, &mut opinions, is_enough);
         self.clock.timeout(self.settings.timeout, asked).await;
@@ -153,7 +171,10 @@ impl Inner {
     fn follow(&self, opinions: &[Opinion]) -> bool {
         let mut state = self.lock();
         let current = (state.epoch, state.link.endpoint().clone());
-        let Some((epoch, to)) = master::choose(opinions, self.sentinels.len(), Some(&current)) else { return false };
+        let Some((epoch, to)) = master::choose(opinions, self.sentinels.len(), Some(&current))
+        else {
+            return false;
+        };
         state.epoch = epoch;
         if current.1 == to {
             return true;
@@ -195,7 +216,10 @@ async fn watch(inner: Weak<Inner>, news: Arc<Notify>) {
             () = news.notified() => {}
             () = clock.sleep(next) => {}
         }
-        let Some(inner) = inner.upgrade().filter(|inner| !inner.closed.load(Ordering::Acquire)) else { return };
+        let Some(inner) = inner.upgrade().filter(|inner| !inner.closed.load(Ordering::Acquire))
+        else {
+            return;
+        };
         let opinions = inner.ask().await;
         let is_sure = opinions.is_empty() || inner.follow(&opinions);
         next = if is_sure && inner.lock().link.is_connected() { SELDOM } else { OFTEN };

@@ -45,7 +45,9 @@ pub(super) fn parse(answer: &Value, node: &Endpoint) -> Vec<Range> {
 
 fn parse_range(range: &Value, node: &Endpoint) -> Option<Range> {
     let Value::Array(parts) = range else { return None };
-    let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = parts.as_slice() else { return None };
+    let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = parts.as_slice() else {
+        return None;
+    };
     let [host, Value::Int(port), ..] = master.as_slice() else { return None };
     let slot = |number: &i64| u16::try_from(*number).ok().filter(|slot| usize::from(*slot) < SLOTS);
     let host = match text(host) {

@@ -23,15 +23,23 @@ pub(super) enum Failure<E> {
 }
 
 impl Attempt<'_> {
-    pub(super) async fn make<E, F, Deciding>(&self, decide: &mut F) -> Result<Outcome<Vec<Reply>>, Failure<E>>
+    pub(super) async fn make<E, F, Deciding>(
+        &self,
+        decide: &mut F,
+    ) -> Result<Outcome<Vec<Reply>>, Failure<E>>
     where
         F: FnMut(Watched) -> Deciding,
         Deciding: Future<Output = Result<Changes, E>>,
     {
         // Wherever this is dropped, the connection is closed with it, and with the connection ends what it watches.
-        let link = self.early(None, self.of.connections.take(self.slot)).await.map_err(Failure::Trouble)?;
+        let link = self
+            .early(None, self.of.connections.take(self.slot))
+            .await
+            .map_err(Failure::Trouble)?;
         match self.decided(&link, decide).await {
-            Ok((marks, changes)) => self.execute(link, marks, changes).await.map_err(Failure::Trouble),
+            Ok((marks, changes)) => {
+                self.execute(link, marks, changes).await.map_err(Failure::Trouble)
+            }
             Err(failure) => {
                 // Where it is refused, or nobody answers, the connection is closed.
                 if link.send(Request::command(&[b"UNWATCH"])).await.is_ok() {
@@ -67,7 +75,8 @@ impl Attempt<'_> {
         let keys = self.of.keys.iter().map(Vec::as_slice);
         let parts: Vec<&[u8]> = std::iter::once(&b"WATCH"[..]).chain(keys).collect();
         let watched = link.send(Request::command(&parts));
-        let looks: Vec<_> = self.of.fences.iter().map(|fence| (fence, link.send(fence.look()))).collect();
+        let looks: Vec<_> =
+            self.of.fences.iter().map(|fence| (fence, link.send(fence.look()))).collect();
         self.early(Some(link), watched).await?;
         let mut marks = Vec::new();
         for (fence, look) in looks {
@@ -84,7 +93,12 @@ impl Attempt<'_> {
         Ok(changes)
     }
 
-    async fn execute(&self, link: Link, marks: Vec<Request>, changes: Vec<Request>) -> Result<Outcome<Vec<Reply>>> {
+    async fn execute(
+        &self,
+        link: Link,
+        marks: Vec<Request>,
+        changes: Vec<Request>,
+    ) -> Result<Outcome<Vec<Reply>>> {
         // If it were refused, what follows would be done at once, and each for itself.
         self.early(Some(&link), link.send(Request::command(&[b"MULTI"]))).await?;
         let (own, all) = (marks.len(), marks.len() + changes.len());
@@ -106,21 +120,36 @@ impl Attempt<'_> {
                 Ok(outcome(replies.into_iter().skip(own)))
             }
             Ok(_) => {
-                let problem = Error::new(ErrorKind::Internal, "the server's answer to EXEC is not one to each command");
+                let problem = Error::new(
+                    ErrorKind::Internal,
+                    "the server's answer to EXEC is not one to each command",
+                );
                 Ok(Outcome::Unknown(unknown(&problem)))
             }
             Err(error @ WireError::Broken(_)) => Ok(Outcome::Unknown(unknown(&fault::of(error)))),
             Err(error) => {
                 let error = reason(error, queued).await;
-                Err(refusal::of(&self.of.connections.store.0.servers, self.slot, Some(&link), error))
+                Err(refusal::of(
+                    &self.of.connections.store.0.servers,
+                    self.slot,
+                    Some(&link),
+                    error,
+                ))
             }
         }
     }
 
     /// An answer before `EXEC`: whatever becomes of it, nothing is done.
-    async fn early<T>(&self, link: Option<&Link>, answer: impl Future<Output = Result<T, WireError>>) -> Result<T> {
-        let answered = self.tries.answer(async { Ok(answer.await) }).await.map_err(Error::without_effect)?;
-        answered.map_err(|error| refusal::of(&self.of.connections.store.0.servers, self.slot, link, error))
+    async fn early<T>(
+        &self,
+        link: Option<&Link>,
+        answer: impl Future<Output = Result<T, WireError>>,
+    ) -> Result<T> {
+        let answered =
+            self.tries.answer(async { Ok(answer.await) }).await.map_err(Error::without_effect)?;
+        answered.map_err(|error| {
+            refusal::of(&self.of.connections.store.0.servers, self.slot, link, error)
+        })
     }
 }
 
@@ -150,9 +179,11 @@ fn outcome(replies: impl Iterator<Item = Value>) -> Outcome<Vec<Reply>> {
     for (at, reply) in replies.enumerate() {
         if let Value::ServerError(error) = reply {
             let (error, number) = (WireError::from(error), at + 1);
-            let problem = format!("command {number} failed while the others were done: the server says {error}");
-            let problem =
-                Error::invalid(problem).with_remedy("a look at the data, and at what kind of data the command is for");
+            let problem = format!(
+                "command {number} failed while the others were done: the server says {error}"
+            );
+            let problem = Error::invalid(problem)
+                .with_remedy("a look at the data, and at what kind of data the command is for");
             return Outcome::Unknown(problem.with_unknown_effect());
         }
         done.push(Reply::from(reply));
@@ -162,7 +193,9 @@ fn outcome(replies: impl Iterator<Item = Value>) -> Outcome<Vec<Reply>> {
 
 fn unknown(why: &Error) -> Error {
     let problem = format!("{}; whether the transaction was done is not known", why.message());
-    Error::new(why.kind(), problem).with_remedy("a look at the data whether it has the change").with_unknown_effect()
+    Error::new(why.kind(), problem)
+        .with_remedy("a look at the data whether it has the change")
+        .with_unknown_effect()
 }
 
 #[cfg(test)]
@@ -197,9 +230,17 @@ mod tests {
         let Outcome::Unknown(error) = said(b"*2\r\n:1\r\n-WRONGTYPE of another kind\r\n") else {
             panic!("it was done")
         };
-        assert_eq!((error.kind(), error.effect()), (ErrorKind::Invalid, lockkeeper_core::Effect::Unknown));
-        assert!(error.to_string().contains("command 2 failed while the others were done"), "{error}");
-        let Outcome::Done(replies) = said(b"*2\r\n:1\r\n+OK\r\n") else { panic!("it was not done") };
+        assert_eq!(
+            (error.kind(), error.effect()),
+            (ErrorKind::Invalid, lockkeeper_core::Effect::Unknown)
+        );
+        assert!(
+            error.to_string().contains("command 2 failed while the others were done"),
+            "{error}"
+        );
+        let Outcome::Done(replies) = said(b"*2\r\n:1\r\n+OK\r\n") else {
+            panic!("it was not done")
+        };
         assert_eq!(replies, [Reply::Int(1), Reply::Bytes(b"OK".into())]);
     }
 }

@@ -80,11 +80,14 @@ pub(super) fn request<A: AsRef<[u8]>>(command: &[A]) -> Result<Request> {
     let parts: Vec<&[u8]> = command.iter().map(AsRef::as_ref).collect();
     let name = parts.first().copied().unwrap_or_default().to_ascii_uppercase();
     if name.is_empty() {
-        return Err(Error::invalid("a command without a name").with_remedy("its name first, as in [\"GET\", \"key\"]"));
+        return Err(Error::invalid("a command without a name")
+            .with_remedy("its name first, as in [\"GET\", \"key\"]"));
     }
     match OF_THE_CONNECTION.into_iter().find(|other| other.as_bytes() == name) {
-        Some(name) => Err(Error::invalid(format!("{name} is about the connection, which belongs to the transaction"))
-            .with_remedy("commands about data; what is to be watched goes to watch()")),
+        Some(name) => Err(Error::invalid(format!(
+            "{name} is about the connection, which belongs to the transaction"
+        ))
+        .with_remedy("commands about data; what is to be watched goes to watch()")),
         None => Ok(Request::command(&parts)),
     }
 }

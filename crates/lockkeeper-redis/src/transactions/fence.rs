@@ -35,7 +35,9 @@ impl Fence {
         self.key.admit(&self.holder)?;
         let before = self.read(marks)?;
         let mut after = before;
-        after.admit(self.holder.mode(), self.holder.token()).map_err(|reason| self.refused(reason))?;
+        after
+            .admit(self.holder.mode(), self.holder.token())
+            .map_err(|reason| self.refused(reason))?;
         Ok((after != before).then(|| {
             let text = |token: Option<FencingToken>| token.map(|token| token.to_string());
             let (any, exclusive) = (text(after.any), text(after.exclusive));
@@ -61,8 +63,11 @@ impl Fence {
             Some(Value::BulkString(token)) => {
                 match std::str::from_utf8(token).ok().and_then(|text| text.parse().ok()) {
                     Some(token) => Ok(Some(token)),
-                    None => Err(Error::invalid(format!("{:?} does not hold the marks of a fence", self.key.marks()))
-                        .with_remedy("another key for what is kept there")),
+                    None => Err(Error::invalid(format!(
+                        "{:?} does not hold the marks of a fence",
+                        self.key.marks()
+                    ))
+                    .with_remedy("another key for what is kept there")),
                 }
             }
             _ => Ok(None),
@@ -75,10 +80,13 @@ impl Fence {
             StaleReason::Older { seen } => seen.to_string(),
             other => other.to_string(),
         };
-        Error::new(ErrorKind::Lost, format!("{} is stale: {:?} has seen token {seen}", self.holder, self.key.key()))
-            .with_remedy("stop working on what the lock protects, and acquire it again")
-            .with_source(reason)
-            .about(self.holder.name().clone())
+        Error::new(
+            ErrorKind::Lost,
+            format!("{} is stale: {:?} has seen token {seen}", self.holder, self.key.key()),
+        )
+        .with_remedy("stop working on what the lock protects, and acquire it again")
+        .with_source(reason)
+        .about(self.holder.name().clone())
     }
 }
 
@@ -91,7 +99,8 @@ mod tests {
     }
 
     fn marks(any: &str, exclusive: &str) -> Value {
-        let field = |text: &str| if text.is_empty() { Value::Nil } else { Value::BulkString(text.into()) };
+        let field =
+            |text: &str| if text.is_empty() { Value::Nil } else { Value::BulkString(text.into()) };
         Value::Array(vec![field(any), field(exclusive)])
     }
 
@@ -112,19 +121,26 @@ mod tests {
             ("lk1.s.34.l", "35", "33", None),
             ("lk1.s.34.l", "33", "33", raised(b"34", Some(b"33"))),
         ] {
-            assert_eq!(fence(holder).pass(&marks(any, exclusive)).unwrap(), expected, "{holder} {any} {exclusive}");
+            assert_eq!(
+                fence(holder).pass(&marks(any, exclusive)).unwrap(),
+                expected,
+                "{holder} {any} {exclusive}"
+            );
         }
     }
 
     #[test]
     fn an_older_holder_is_asked_to_stop() {
-        for (holder, any, exclusive) in [("lk1.x.34.l", "35", ""), ("lk1.s.34.l", "35", "35"), ("lk1.x.9.l", "10", "8")]
+        for (holder, any, exclusive) in
+            [("lk1.x.34.l", "35", ""), ("lk1.s.34.l", "35", "35"), ("lk1.x.9.l", "10", "8")]
         {
             let error = fence(holder).pass(&marks(any, exclusive)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Lost);
             let message = error.to_string();
             assert!(
-                message.contains(holder) && message.contains(any) && message.contains("Try: stop working"),
+                message.contains(holder)
+                    && message.contains(any)
+                    && message.contains("Try: stop working"),
                 "{message}"
             );
         }

@@ -69,7 +69,12 @@ impl Transactions {
 
     fn begin(&self) -> Transaction {
         let connections = self.0.clone();
-        Transaction { connections, keys: BTreeSet::new(), fences: Vec::new(), policy: Policy::default() }
+        Transaction {
+            connections,
+            keys: BTreeSet::new(),
+            fences: Vec::new(),
+            policy: Policy::default(),
+        }
     }
 }
 
@@ -86,7 +91,9 @@ impl Connections {
         let idle = {
             let mut idle = self.idle();
             idle.retain(Link::is_connected);
-            idle.iter().position(|link| link.endpoint() == main.endpoint()).map(|at| idle.swap_remove(at))
+            idle.iter()
+                .position(|link| link.endpoint() == main.endpoint())
+                .map(|at| idle.swap_remove(at))
         };
         match idle {
             Some(link) => Ok(link),
@@ -171,16 +178,21 @@ impl Transaction {
         Deciding: Future<Output = Result<Changes, E>>,
     {
         self.connections.store.check_process()?;
-        let slot = self.check_fences().and_then(|()| self.slot()).map_err(|error| self.about(error))?;
+        let slot =
+            self.check_fences().and_then(|()| self.slot()).map_err(|error| self.about(error))?;
         let mut tries = self.policy.start()?;
         loop {
             let attempt = Attempt { of: &self, slot, tries: &tries };
             let trouble = match attempt.make(&mut decide).await {
                 Ok(Outcome::Done(replies)) => return Ok(replies),
                 Ok(Outcome::Conflict) => None,
-                Ok(Outcome::Unknown(error)) => return Err(self.about(error.with_unknown_effect()).into()),
+                Ok(Outcome::Unknown(error)) => {
+                    return Err(self.about(error.with_unknown_effect()).into());
+                }
                 Err(Failure::Decided(error)) => return Err(error),
-                Err(Failure::Trouble(error)) if error.kind() == ErrorKind::Unavailable => Some(error),
+                Err(Failure::Trouble(error)) if error.kind() == ErrorKind::Unavailable => {
+                    Some(error)
+                }
                 Err(Failure::Trouble(error)) => return Err(self.about(error).into()),
             };
             if !tries.again().await {
@@ -203,9 +215,8 @@ impl Transaction {
     fn slot(&self) -> Result<u16> {
         let mut slots = self.keys.iter().map(|key| layout::slot(tag(key)));
         let Some(first) = slots.next() else {
-            return Err(
-                Error::invalid("a transaction that watches nothing").with_remedy("watch() the keys that matter")
-            );
+            return Err(Error::invalid("a transaction that watches nothing")
+                .with_remedy("watch() the keys that matter"));
         };
         if self.connections.store.0.servers.is_cluster() && slots.any(|slot| slot != first) {
             return Err(refusal::several_slots("the keys lie in several slots of the Cluster"));
@@ -215,9 +226,12 @@ impl Transaction {
 
     /// An error that says of which store and which keys it speaks.
     fn about(&self, error: Error) -> Error {
-        let keys: Vec<_> = self.keys.iter().take(SHOWN).map(|key| String::from_utf8_lossy(key)).collect();
+        let keys: Vec<_> =
+            self.keys.iter().take(SHOWN).map(|key| String::from_utf8_lossy(key)).collect();
         let more = if self.keys.len() > SHOWN { ", …" } else { "" };
-        error.at(&self.connections.store.to_string()).at(&format!("transaction on {:?}{more}", keys.join(", ")))
+        error
+            .at(&self.connections.store.to_string())
+            .at(&format!("transaction on {:?}{more}", keys.join(", ")))
     }
 }
 

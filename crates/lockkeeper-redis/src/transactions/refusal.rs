@@ -10,14 +10,17 @@ pub(super) fn of(servers: &Servers, slot: u16, link: Option<&Link>, error: WireE
     // What is said to the first words is not about a command of the caller's.
     let Some(link) = link else { return fault::of(error).without_effect() };
     if !servers.note_redirect(slot, link, &error) {
-        return several_slots(&format!("a command is about a key of another slot of the Cluster ({error})"));
+        return several_slots(&format!(
+            "a command is about a key of another slot of the Cluster ({error})"
+        ));
     }
     refused(error).without_effect()
 }
 
 /// What cannot be one transaction.
 pub(super) fn several_slots(problem: &str) -> Error {
-    Error::invalid(problem).with_remedy("keys with the same hash tag in braces, as {stock}:42 and {stock}:43")
+    Error::invalid(problem)
+        .with_remedy("keys with the same hash tag in braces, as {stock}:42 and {stock}:43")
 }
 
 /// The commands are the caller's, so what the server says about them is no bug of ours.
@@ -32,9 +35,8 @@ fn refused(error: WireError) -> Error {
     }
     let is_about_a_command = error.is("ERR") || error.is("NOSCRIPT") || error.is("WRONGTYPE");
     match fault::of(error) {
-        known if is_about_a_command || known.kind() == ErrorKind::Internal => {
-            Error::invalid(said).with_remedy("a command that the server knows, with arguments that fit it and its key")
-        }
+        known if is_about_a_command || known.kind() == ErrorKind::Internal => Error::invalid(said)
+            .with_remedy("a command that the server knows, with arguments that fit it and its key"),
         known => known,
     }
 }

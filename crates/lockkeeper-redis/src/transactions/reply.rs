@@ -64,12 +64,18 @@ impl From<Value> for Reply {
             Value::Int(number) => Self::Int(number),
             Value::Boolean(is_true) => Self::Int(is_true.into()),
             Value::BulkString(bytes) => Self::Bytes(bytes),
-            Value::SimpleString(text) | Value::VerbatimString { text, .. } => Self::Bytes(text.into_bytes()),
+            Value::SimpleString(text) | Value::VerbatimString { text, .. } => {
+                Self::Bytes(text.into_bytes())
+            }
             Value::Okay => Self::Bytes(b"OK".to_vec()),
             Value::Double(number) => Self::Bytes(number.to_string().into_bytes()),
             Value::BigNumber(digits) => Self::Bytes(digits),
-            Value::Array(parts) | Value::Set(parts) | Value::Push { data: parts, .. } => list(parts),
-            Value::Map(pairs) => list(pairs.into_iter().flat_map(|(key, value)| [key, value]).collect()),
+            Value::Array(parts) | Value::Set(parts) | Value::Push { data: parts, .. } => {
+                list(parts)
+            }
+            Value::Map(pairs) => {
+                list(pairs.into_iter().flat_map(|(key, value)| [key, value]).collect())
+            }
             Value::Attribute { data, .. } => Self::from(*data),
             Value::ServerError(error) => Self::Error(WireError::from(error).to_string()),
             other => Self::Error(format!("an answer of an unknown kind: {other:?}")),
@@ -101,10 +107,19 @@ mod tests {
     #[test]
     fn a_reply_is_read_as_what_it_is_and_as_nothing_else() {
         let bytes = |text: &str| Reply::Bytes(text.into());
-        assert_eq!((Reply::Int(-7).number(), bytes("12").number(), bytes("x").number()), (Some(-7), Some(12), None));
-        assert_eq!((bytes("x").text(), Reply::Bytes(vec![0xff]).text(), Reply::Int(1).text()), (Some("x"), None, None));
+        assert_eq!(
+            (Reply::Int(-7).number(), bytes("12").number(), bytes("x").number()),
+            (Some(-7), Some(12), None)
+        );
+        assert_eq!(
+            (bytes("x").text(), Reply::Bytes(vec![0xff]).text(), Reply::Int(1).text()),
+            (Some("x"), None, None)
+        );
         assert!(Reply::Nil.is_nil() && !bytes("").is_nil());
         assert_eq!(Reply::List(vec![Reply::Nil]).list(), [Reply::Nil]);
-        assert_eq!((bytes("x").list().len(), Reply::Nil.number(), Reply::Nil.bytes()), (0, None, None));
+        assert_eq!(
+            (bytes("x").list().len(), Reply::Nil.number(), Reply::Nil.bytes()),
+            (0, None, None)
+        );
     }
 }

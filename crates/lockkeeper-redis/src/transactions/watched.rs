@@ -59,7 +59,8 @@ impl Stage {
         // Under the lock, so that nothing comes between MULTI and EXEC.
         match &self.lock().link {
             Some(link) => Ok(link.send(request)),
-            None => Err(Error::invalid("the transaction is over").with_remedy("read() only while it is being decided")),
+            None => Err(Error::invalid("the transaction is over")
+                .with_remedy("read() only while it is being decided")),
         }
     }
 

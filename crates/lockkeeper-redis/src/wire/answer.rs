@@ -38,7 +38,9 @@ impl Future for Answer {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            Inner::Awaited(answer) => Pin::new(answer).poll(cx).map(|answer| answer.unwrap_or_else(|_| Err(gone()))),
+            Inner::Awaited(answer) => {
+                Pin::new(answer).poll(cx).map(|answer| answer.unwrap_or_else(|_| Err(gone())))
+            }
             Inner::Given(error) => Poll::Ready(Err(error.take().unwrap_or_else(gone))),
         }
     }

@@ -95,7 +95,10 @@ impl Channels {
     /// What asks again for all that was refused.
     pub(super) fn again(&mut self, nonces: &mut Nonces) -> Vec<(Vec<u8>, Whose)> {
         self.again_at = None;
-        self.refused.iter().map(|(name, sharded)| request(name, *sharded, true, nonces.next())).collect()
+        self.refused
+            .iter()
+            .map(|(name, sharded)| request(name, *sharded, true, nonces.next()))
+            .collect()
     }
 
     /// What subscribes to all of them on a new connection.
@@ -127,7 +130,8 @@ mod tests {
 
     #[test]
     fn a_refused_channel_is_asked_for_again_after_longer_and_longer_pauses() {
-        let (mut channels, mut nonces, now) = (Channels::default(), Nonces::new(), Clock::boot().now());
+        let (mut channels, mut nonces, now) =
+            (Channels::default(), Nonces::new(), Clock::boot().now());
         channels.add(b"x".to_vec(), false);
         for doubled in 0..9 {
             channels.refuse(b"x", false, now);

@@ -29,7 +29,13 @@ pub(super) struct Decoder {
 
 impl Decoder {
     pub(super) fn new(only_messages: bool) -> Self {
-        Self { codec: ValueCodec::default(), bytes: BytesMut::new(), pending: 0, only_messages, limit: MAX_REPLY }
+        Self {
+            codec: ValueCodec::default(),
+            bytes: BytesMut::new(),
+            pending: 0,
+            only_messages,
+            limit: MAX_REPLY,
+        }
     }
 
     pub(super) fn feed(&mut self, bytes: &[u8]) {
@@ -50,7 +56,9 @@ impl Decoder {
                 self.pending = self.bytes.len();
                 Ok(Some(self.sort(value)))
             }
-            Ok(None) if self.pending > self.limit => Err(format!("it sent a reply of more than {} bytes", self.limit)),
+            Ok(None) if self.pending > self.limit => {
+                Err(format!("it sent a reply of more than {} bytes", self.limit))
+            }
             Ok(None) => Ok(None),
             Err(_) => Err("it does not speak the Redis protocol".to_owned()),
         }

@@ -100,10 +100,14 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Connection, Server), WireError
     let (endpoint, settings) = (&shared.endpoint, &shared.settings);
     let within = settings.connect_timeout;
     let attempt = async {
-        let mut transport = net::connect(endpoint, settings.tls.as_ref(), within).await.map_err(WireError::NotSent)?;
+        let mut transport = net::connect(endpoint, settings.tls.as_ref(), within)
+            .await
+            .map_err(WireError::NotSent)?;
         let mut decoder = Decoder::new(shared.purpose == Purpose::Messages);
-        let server = handshake::greet(&mut transport, &mut decoder, settings, shared.purpose).await?;
-        let wants_master = settings.only_master || (settings.stays_master && shared.lock().connections > 0);
+        let server =
+            handshake::greet(&mut transport, &mut decoder, settings, shared.purpose).await?;
+        let wants_master =
+            settings.only_master || (settings.stays_master && shared.lock().connections > 0);
         if wants_master && server.role == Role::Replica {
             return Err(WireError::NotSent("it is a replica".to_owned()));
         }
@@ -117,9 +121,15 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Connection, Server), WireError
         None => Err(WireError::NotSent(format!("it did not answer within {within:?}"))),
     };
     match outcome {
-        Ok((transport, decoder, server)) => Ok((Connection::new(shared, transport, decoder), server)),
-        Err(WireError::NotSent(why)) => Err(WireError::NotSent(format!("{endpoint} cannot be reached: {why}"))),
-        Err(refusal) if refusal.is(NO_SERVER) => Err(refusal.said_by(Who::Server(endpoint.clone()))),
+        Ok((transport, decoder, server)) => {
+            Ok((Connection::new(shared, transport, decoder), server))
+        }
+        Err(WireError::NotSent(why)) => {
+            Err(WireError::NotSent(format!("{endpoint} cannot be reached: {why}")))
+        }
+        Err(refusal) if refusal.is(NO_SERVER) => {
+            Err(refusal.said_by(Who::Server(endpoint.clone())))
+        }
         Err(refusal) => Err(refusal),
     }
 }
@@ -245,11 +255,13 @@ impl Connection {
             let wrote = match (&mut self.stream, &state.writer) {
                 (Stream::Tls(stream), _) => Pin::new(stream.as_mut()).poll_write(cx, bytes),
                 (_, Some(writer)) => match writer.try_write(bytes) {
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => match writer.as_ref().poll_write_ready(cx) {
-                        Poll::Ready(Ok(())) => continue,
-                        Poll::Ready(Err(e)) => Poll::Ready(Err(e)),
-                        Poll::Pending => Poll::Pending,
-                    },
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                        match writer.as_ref().poll_write_ready(cx) {
+                            Poll::Ready(Ok(())) => continue,
+                            Poll::Ready(Err(e)) => Poll::Ready(Err(e)),
+                            Poll::Pending => Poll::Pending,
+                        }
+                    }
                     wrote => Poll::Ready(wrote),
                 },
                 (Stream::Plain { .. }, None) => return Err("it was closed".to_owned()),

@@ -82,7 +82,8 @@ impl WireError {
 
     /// Whether it may pass by itself in a moment: there was no connection, or the server is not ready.
     pub(crate) fn passes(&self) -> bool {
-        matches!(self, Self::NotSent(_)) || ["LOADING", "MASTERDOWN", "BUSY"].iter().any(|code| self.is(code))
+        matches!(self, Self::NotSent(_))
+            || ["LOADING", "MASTERDOWN", "BUSY"].iter().any(|code| self.is(code))
     }
 
     /// Whether this user is not let in, which does not pass by itself.
@@ -105,8 +106,11 @@ impl From<ServerError> for WireError {
     fn from(error: ServerError) -> Self {
         let (code, message) = (error.code(), error.details().unwrap_or_default());
         // Whatever it was refused there, it has done something before.
-        let is_inside = code == "ERR" && message.starts_with("Error running script") && !message.contains(UNFINISHED);
-        let (code, message) = is_inside.then(|| inside(message)).flatten().unwrap_or((code, message));
+        let is_inside = code == "ERR"
+            && message.starts_with("Error running script")
+            && !message.contains(UNFINISHED);
+        let (code, message) =
+            is_inside.then(|| inside(message)).flatten().unwrap_or((code, message));
         // Redis 7 leaves out the code of this one.
         let is_denied = code == "ERR" && message.starts_with(DENIED);
         let code = match code {
@@ -125,7 +129,9 @@ fn inside(message: &str) -> Option<(&str, &str)> {
         return Some(said.split_once(' ').unwrap_or((said, "")));
     }
     let one_of_several = message.strip_prefix(APART).and_then(|said| said.split_once(' '));
-    if let Some((code, said)) = one_of_several.filter(|(code, _)| code.bytes().all(|byte| byte.is_ascii_uppercase())) {
+    if let Some((code, said)) =
+        one_of_several.filter(|(code, _)| code.bytes().all(|byte| byte.is_ascii_uppercase()))
+    {
         return Some((code, said));
     }
     let from = |words: &str| message.find(words).map(|at| &message[at..]);
@@ -139,7 +145,9 @@ impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSent(why) | Self::Broken(why) => f.write_str(why),
-            Self::Server { code, message, .. } if code == LACKING => write!(f, "{LACKS}: {message}"),
+            Self::Server { code, message, .. } if code == LACKING => {
+                write!(f, "{LACKS}: {message}")
+            }
             Self::Server { code, .. } if code == NO_SERVER => f.write_str(IS_SENTINEL),
             Self::Server { code, message, .. } if message.is_empty() => f.write_str(code),
             Self::Server { code, message, .. } => write!(f, "{code} {message}"),
@@ -165,7 +173,9 @@ mod tests {
     use super::*;
 
     fn error_of(line: &str) -> WireError {
-        let Ok(Value::ServerError(error)) = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) else {
+        let Ok(Value::ServerError(error)) =
+            redis::parse_redis_value(format!("-{line}\r\n").as_bytes())
+        else {
             panic!("{line} is no error")
         };
         error.into()
@@ -175,21 +185,44 @@ mod tests {
     fn what_redis_6_2_says_inside_of_a_script_has_the_code_that_others_say() {
         let inside = "ERR Error running script (call to f_6b1b): @user_script:9: @user_script: 9: ";
         for (said, code, message) in [
-            ("-OOM command not allowed when used memory > 'maxmemory'.", "OOM", "command not allowed when"),
-            ("-READONLY You can't write against a read only replica.", "READONLY", "You can't write"),
-            ("The user executing the script can't run this command or subcommand", "NOPERM", "The user executing"),
-            ("Lua script attempted to execute a command while the cluster is down", "CLUSTERDOWN", "Lua script"),
+            (
+                "-OOM command not allowed when used memory > 'maxmemory'.",
+                "OOM",
+                "command not allowed when",
+            ),
+            (
+                "-READONLY You can't write against a read only replica.",
+                "READONLY",
+                "You can't write",
+            ),
+            (
+                "The user executing the script can't run this command or subcommand",
+                "NOPERM",
+                "The user executing",
+            ),
+            (
+                "Lua script attempted to execute a command while the cluster is down",
+                "CLUSTERDOWN",
+                "Lua script",
+            ),
         ] {
             let error = error_of(&format!("{inside}{said} "));
-            let WireError::Server { code: found, message: rest, .. } = &error else { panic!("{error:?}") };
-            assert!(found == code && rest.starts_with(message) && !rest.ends_with(' '), "{error:?}");
+            let WireError::Server { code: found, message: rest, .. } = &error else {
+                panic!("{error:?}")
+            };
+            assert!(
+                found == code && rest.starts_with(message) && !rest.ends_with(' '),
+                "{error:?}"
+            );
         }
         for said in [
             "Lua script attempted to access a non local key in a cluster node ",
             "Script attempted to access a non local key in a cluster node",
         ] {
             assert!(error_of(&format!("{inside}{said}")).is(HALF_WAY));
-            assert!(error_of(&format!("ERR {said} script: 49d06, on @user_script:21.")).is(HALF_WAY));
+            assert!(
+                error_of(&format!("ERR {said} script: 49d06, on @user_script:21.")).is(HALF_WAY)
+            );
         }
         assert!(error_of(&format!("{inside}attempt to index a nil value")).is("ERR"));
     }
@@ -204,17 +237,22 @@ mod tests {
 
     #[test]
     fn a_right_that_is_missing_inside_of_a_script_is_reported_as_one() {
-        let said =
-            "ERR The user executing the script can't run this command or subcommand script: 49d06, on @user_script:21.";
+        let said = "ERR The user executing the script can't run this command or subcommand script: 49d06, on @user_script:21.";
         assert!(error_of(said).is("NOPERM"));
         assert!(error_of("ERR The user has no such key").is("ERR"));
     }
 
     #[test]
     fn a_command_that_nobody_knows_is_distinguished_from_one_that_is_refused() {
-        assert!(error_of("ERR unknown command `SPUBLISH`, with args beginning with: `a`, `b`, ").is_unknown_command());
+        assert!(
+            error_of("ERR unknown command `SPUBLISH`, with args beginning with: `a`, `b`, ")
+                .is_unknown_command()
+        );
         assert!(error_of("ERR Unknown command").is_unknown_command());
-        assert!(!error_of("NOPERM this user has no permissions to run the 'spublish' command").is_unknown_command());
+        assert!(
+            !error_of("NOPERM this user has no permissions to run the 'spublish' command")
+                .is_unknown_command()
+        );
         assert!(!error_of("MOVED 5 127.0.0.1:7000").is_unknown_command());
     }
 }

@@ -98,7 +98,8 @@ fn hello(settings: &Settings) -> Request {
 /// Who we are, if we say it. A user without a password has the empty one: never are we somebody else.
 fn login(settings: &Settings) -> Option<(Option<&str>, &str)> {
     let (user, password) = (settings.user.as_deref(), settings.password.as_ref());
-    (user.is_some() || password.is_some()).then(|| (user, password.map_or("", |password| password.expose())))
+    (user.is_some() || password.is_some())
+        .then(|| (user, password.map_or("", |password| password.expose())))
 }
 
 /// An old server, a proxy, or a user who may not say it: RESP2 is for all of them.
@@ -106,9 +107,15 @@ fn knows_no_hello(code: &str, details: Option<&str>) -> bool {
     matches!(code, "NOPROTO" | "NOPERM") || is_unknown_command(code, details.unwrap_or_default())
 }
 
-async fn authenticate(transport: &mut Transport, decoder: &mut Decoder, settings: &Settings) -> Result<(), WireError> {
+async fn authenticate(
+    transport: &mut Transport,
+    decoder: &mut Decoder,
+    settings: &Settings,
+) -> Result<(), WireError> {
     let request = match login(settings) {
-        Some((Some(user), password)) => Request::command(&[b"AUTH", user.as_bytes(), password.as_bytes()]),
+        Some((Some(user), password)) => {
+            Request::command(&[b"AUTH", user.as_bytes(), password.as_bytes()])
+        }
         Some((None, password)) => Request::command(&[b"AUTH", password.as_bytes()]),
         None => return Ok(()),
     };
@@ -158,15 +165,18 @@ async fn prepare(
     if looks {
         requests.push(Request::command(&[b"INFO", b"memory"]));
     }
-    let trials = if purpose == Purpose::Requests && !settings.once { &settings.trials[..] } else { &[] };
+    let trials =
+        if purpose == Purpose::Requests && !settings.once { &settings.trials[..] } else { &[] };
     let first_trial = requests.len();
     requests.extend(trials.iter().map(|trial| trial.request.clone()));
     let needed = requests.len();
     // What it calls us is only for people; an old server, or a user with few rights, refuses.
     requests.push(Request::command(&[b"CLIENT", b"SETNAME", settings.client_name.as_bytes()]));
     requests.push(Request::command(&[b"CLIENT", b"SETINFO", b"LIB-NAME", b"lockkeeper"]));
-    let bytes: Vec<u8> = requests.iter().flat_map(|request| request.bytes.iter().copied()).collect();
-    let answers = converse(transport, decoder, &bytes, requests.len()).await.map_err(WireError::NotSent)?;
+    let bytes: Vec<u8> =
+        requests.iter().flat_map(|request| request.bytes.iter().copied()).collect();
+    let answers =
+        converse(transport, decoder, &bytes, requests.len()).await.map_err(WireError::NotSent)?;
     let mut answers = answers.into_iter();
     let first: Vec<_> = answers.by_ref().take(first_trial).collect();
     first.iter().for_each(|answer| read_info(server, answer));
@@ -176,9 +186,13 @@ async fn prepare(
     }
     for (at, answer) in first.into_iter().enumerate() {
         match answer {
-            Value::ServerError(refusal) if is_fatal(at, refusal.code(), settings) => return Err(refusal.into()),
+            Value::ServerError(refusal) if is_fatal(at, refusal.code(), settings) => {
+                return Err(refusal.into());
+            }
             // Nobody knows then whether it forgets keys.
-            Value::ServerError(refusal) if looks && at + 1 == first_trial => return Err(refusal.into()),
+            Value::ServerError(refusal) if looks && at + 1 == first_trial => {
+                return Err(refusal.into());
+            }
             _ => {}
         }
     }
@@ -194,13 +208,16 @@ fn judge(trials: &[Trial], answers: impl Iterator<Item = Value>) -> Result<(), W
         Value::ServerError(refusal) => {
             let (code, said) = (refusal.code(), refusal.details().unwrap_or_default());
             let is_needless = trial.may_be_unknown && is_unknown_command(code, said);
-            (!is_needless && lacks_right(code, said)).then(|| (trial.word, format!("{code} {said}")))
+            (!is_needless && lacks_right(code, said))
+                .then(|| (trial.word, format!("{code} {said}")))
         }
         _ => None,
     });
     let Some((first, said)) = refused.next() else { return Ok(()) };
-    let mut words: Vec<_> =
-        std::iter::once(first).chain(refused.map(|(word, _)| word)).map(str::to_uppercase).collect();
+    let mut words: Vec<_> = std::iter::once(first)
+        .chain(refused.map(|(word, _)| word))
+        .map(str::to_uppercase)
+        .collect();
     let more = words.split_off(words.len().min(SHOWN)).len();
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     Err(WireError::server(LACKING, format!("{}{more} ({said})", words.join(", "))))
@@ -220,8 +237,13 @@ fn is_fatal(at: usize, code: &str, settings: &Settings) -> bool {
     is_select || is_ping || matches!(code, "NOAUTH" | "LOADING" | "BUSY" | "MASTERDOWN" | "DENIED")
 }
 
-async fn ask(transport: &mut Transport, decoder: &mut Decoder, request: &Request) -> Result<Value, WireError> {
-    let answers = converse(transport, decoder, &request.bytes, 1).await.map_err(WireError::NotSent)?;
+async fn ask(
+    transport: &mut Transport,
+    decoder: &mut Decoder,
+    request: &Request,
+) -> Result<Value, WireError> {
+    let answers =
+        converse(transport, decoder, &request.bytes, 1).await.map_err(WireError::NotSent)?;
     Ok(answers.into_iter().next().unwrap_or(Value::Nil))
 }
 
@@ -247,8 +269,12 @@ fn read_info(server: &mut Server, answer: &Value) {
         let Some((key, value)) = line.split_once(':') else { continue };
         match (key, value.trim_end()) {
             ("redis_version", version) if !server.valkey => server.version = parse_version(version),
-            ("valkey_version", version) => (server.valkey, server.version) = (true, parse_version(version)),
-            ("maxmemory_policy", policy) if policy != "noeviction" => server.forgets = Some(policy.to_owned()),
+            ("valkey_version", version) => {
+                (server.valkey, server.version) = (true, parse_version(version))
+            }
+            ("maxmemory_policy", policy) if policy != "noeviction" => {
+                server.forgets = Some(policy.to_owned())
+            }
             ("run_id", id) => server.run_id = Some(id.to_owned()),
             ("role", "master") => server.role = Role::Master,
             ("role", "slave" | "replica") => server.role = Role::Replica,

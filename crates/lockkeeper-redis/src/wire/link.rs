@@ -45,7 +45,11 @@ impl Drop for Handle {
 
 impl Link {
     /// Connects, in the runtime that the caller is in; without one, in a thread of its own.
-    pub(crate) fn open(endpoint: Endpoint, settings: Arc<Settings>, listener: Arc<dyn Listener>) -> Self {
+    pub(crate) fn open(
+        endpoint: Endpoint,
+        settings: Arc<Settings>,
+        listener: Arc<dyn Listener>,
+    ) -> Self {
         Self::start(Shared::new(endpoint, settings, listener, Purpose::Requests))
     }
 
@@ -85,7 +89,11 @@ impl Link {
     }
 
     async fn once(&self, endpoint: Endpoint, settings: Settings) -> Result<Self, WireError> {
-        let link = Self::open(endpoint, Arc::new(Settings { once: true, ..settings }), Arc::new(NoListener));
+        let link = Self::open(
+            endpoint,
+            Arc::new(Settings { once: true, ..settings }),
+            Arc::new(NoListener),
+        );
         link.ready().await?;
         Ok(link)
     }
@@ -149,7 +157,9 @@ impl Link {
             Ok(Status::Up(server)) => Ok(server.clone()),
             Ok(Status::Failed(error)) => Err(error.clone()),
             // The sender is in what we hold.
-            Ok(Status::Connecting) | Err(_) => Err(WireError::NotSent("the connection was closed".to_owned())),
+            Ok(Status::Connecting) | Err(_) => {
+                Err(WireError::NotSent("the connection was closed".to_owned()))
+            }
         }
     }
 
@@ -213,7 +223,11 @@ impl Link {
 
     /// A link as a forked child has it.
     #[cfg(test)]
-    pub(super) fn of_another_process(endpoint: Endpoint, settings: Settings, listener: Arc<dyn Listener>) -> Self {
+    pub(super) fn of_another_process(
+        endpoint: Endpoint,
+        settings: Settings,
+        listener: Arc<dyn Listener>,
+    ) -> Self {
         let mut shared = Shared::new(endpoint, Arc::new(settings), listener, Purpose::Requests);
         shared.process = lockkeeper_core::kit::Process::of(std::process::id().wrapping_add(1));
         Self::start(shared)

@@ -77,7 +77,11 @@ impl Queue {
     }
 
     /// Puts requests of the driver, and what is repeated, before all that wait, and behind those that came there before.
-    pub(super) fn push_first<B: Into<Bytes>>(&mut self, requests: impl Iterator<Item = (B, Whose)>, asked: Instant) {
+    pub(super) fn push_first<B: Into<Bytes>>(
+        &mut self,
+        requests: impl Iterator<Item = (B, Whose)>,
+        asked: Instant,
+    ) {
         for (bytes, whose) in requests {
             self.waiting.insert(self.first, waiting(bytes, whose, asked));
             self.first += 1;
@@ -105,7 +109,11 @@ impl Queue {
             self.out.clear();
             self.written = 0;
         }
-        while self.waiting.front().is_some_and(|next| self.out.is_empty() || self.out.len() + next.slot.len <= WRITE) {
+        while self
+            .waiting
+            .front()
+            .is_some_and(|next| self.out.is_empty() || self.out.len() + next.slot.len <= WRITE)
+        {
             let Some(next) = self.pop() else { break };
             self.sent.push_back(Slot { written: now, ..next.slot });
             self.out.extend_from_slice(&next.bytes);

@@ -57,7 +57,12 @@ impl Shared {
 }
 
 impl State {
-    fn reply(&mut self, value: Value, events: &mut Vec<Event>, shared: &Shared) -> Result<(), String> {
+    fn reply(
+        &mut self,
+        value: Value,
+        events: &mut Vec<Event>,
+        shared: &Shared,
+    ) -> Result<(), String> {
         let now = shared.clock.now();
         let error = match &value {
             Value::ServerError(error) => Some(WireError::from(error.clone())),
@@ -75,15 +80,25 @@ impl State {
                     return Ok(());
                 }
             },
-            (Whose::Change(Change { nonce, .. }), None) if !nonce.is_in(&value) => return Err(OUT_OF_STEP.to_owned()),
-            (Whose::Ours(nonce), None) if !nonce.is_in(&value) => return Err(OUT_OF_STEP.to_owned()),
-            (Whose::Ours(_), Some(error)) if is_elsewhere(error) => return Err(OUT_OF_STEP.to_owned()),
-            (Whose::Script(script), None) if !is_digest(script, &value) => return Err(OUT_OF_STEP.to_owned()),
+            (Whose::Change(Change { nonce, .. }), None) if !nonce.is_in(&value) => {
+                return Err(OUT_OF_STEP.to_owned());
+            }
+            (Whose::Ours(nonce), None) if !nonce.is_in(&value) => {
+                return Err(OUT_OF_STEP.to_owned());
+            }
+            (Whose::Ours(_), Some(error)) if is_elsewhere(error) => {
+                return Err(OUT_OF_STEP.to_owned());
+            }
+            (Whose::Script(script), None) if !is_digest(script, &value) => {
+                return Err(OUT_OF_STEP.to_owned());
+            }
             _ => {}
         }
         let Some(slot) = self.queue.answer() else { return Ok(()) };
         match slot.whose {
-            Whose::Request(reply, Some(Call { script, again })) if error.as_ref().is_some_and(|e| e.is("NOSCRIPT")) => {
+            Whose::Request(reply, Some(Call { script, again }))
+                if error.as_ref().is_some_and(|e| e.is("NOSCRIPT")) =>
+            {
                 self.load(script, now);
                 match again {
                     // In the order of the answers, which is that of the requests. Once: the caller repeats it with pauses.
@@ -94,7 +109,9 @@ impl State {
                     None => events.push(Event::Answer(reply, error.map_or(Ok(value), Err))),
                 }
             }
-            Whose::Request(reply, _) => events.push(Event::Answer(reply, error.map_or(Ok(value), Err))),
+            Whose::Request(reply, _) => {
+                events.push(Event::Answer(reply, error.map_or(Ok(value), Err)))
+            }
             Whose::Script(script) => self.loading.retain(|loading| !std::ptr::eq(*loading, script)),
             _ => {}
         }
@@ -105,7 +122,8 @@ impl State {
     /// that belong to it.
     fn load(&mut self, script: &'static Script, now: Instant) {
         let mut scripts = script.to_load();
-        scripts.retain(|script| !self.loading.iter().any(|loading| std::ptr::eq(*loading, *script)));
+        scripts
+            .retain(|script| !self.loading.iter().any(|loading| std::ptr::eq(*loading, *script)));
         self.loading.extend(&scripts);
         let load = |script: &'static Script| {
             let request = Request::command(&[b"SCRIPT", b"LOAD", script.text().as_bytes()]);
@@ -115,7 +133,12 @@ impl State {
     }
 
     /// A push is nobody's answer, whatever it says: it moves no request on.
-    fn push(&mut self, kind: &PushKind, data: Vec<Value>, events: &mut Vec<Event>) -> Result<(), String> {
+    fn push(
+        &mut self,
+        kind: &PushKind,
+        data: Vec<Value>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), String> {
         let mut data = data.into_iter();
         let Some(Value::BulkString(name)) = data.next() else { return Ok(()) };
         match kind {
@@ -136,7 +159,9 @@ impl State {
             PushKind::Unsubscribe | PushKind::SUnsubscribe => {
                 let is_sharded = *kind == PushKind::SUnsubscribe;
                 // Next to our own end it has ended, asked or unasked.
-                if !self.is_next(&name, is_sharded, false) && self.channels.remove(&name, is_sharded) {
+                if !self.is_next(&name, is_sharded, false)
+                    && self.channels.remove(&name, is_sharded)
+                {
                     events.push(Event::Unsubscribed(name));
                 }
             }
@@ -147,7 +172,10 @@ impl State {
 
     /// Whether the beginning or the end of this subscription is what the server was asked for next.
     fn is_next(&mut self, channel: &[u8], is_sharded: bool, is_on: bool) -> bool {
-        let Some(Whose::Change(Change { name, sharded, on, said, .. })) = self.queue.oldest() else { return false };
+        let Some(Whose::Change(Change { name, sharded, on, said, .. })) = self.queue.oldest()
+        else {
+            return false;
+        };
         let is_next = name == channel && *sharded == is_sharded && *on == is_on;
         if is_next && *said == Said::Nothing {
             *said = Said::Confirmed;
@@ -163,12 +191,19 @@ fn refuses_command(change: &Change, error: &WireError) -> Option<bool> {
         Said::Nothing => Some(true),
         // A node that gives the slot away ends it unasked, and then refuses to end it.
         Said::Confirmed if change.sharded && !change.on => is_elsewhere(error).then_some(true),
-        Said::Confirmed | Said::Refused => (!is_elsewhere(error) && !error.is("ERR")).then_some(false),
+        Said::Confirmed | Said::Refused => {
+            (!is_elsewhere(error) && !error.is("ERR")).then_some(false)
+        }
     }
 }
 
 /// The server has refused to begin a subscription.
-fn refused(channels: &mut Channels, change: &Change, error: &WireError, now: Instant) -> Option<Event> {
+fn refused(
+    channels: &mut Channels,
+    change: &Change,
+    error: &WireError,
+    now: Instant,
+) -> Option<Event> {
     let Change { name, sharded, .. } = change;
     if is_elsewhere(error) {
         return channels.remove(name, *sharded).then(|| Event::Unsubscribed(name.clone()));

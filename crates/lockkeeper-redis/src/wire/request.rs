@@ -64,7 +64,8 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn command(parts: &[&[u8]]) -> Self {
-        let mut command = Cmd::with_capacity(parts.len(), parts.iter().map(|part| part.len()).sum());
+        let mut command =
+            Cmd::with_capacity(parts.len(), parts.iter().map(|part| part.len()).sum());
         for part in parts {
             command.arg(*part);
         }
@@ -104,6 +105,9 @@ impl Request {
 /// What it says may be anybody's password.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("len", &self.bytes.len()).field("posted", &self.posted).finish()
+        f.debug_struct("Request")
+            .field("len", &self.bytes.len())
+            .field("posted", &self.posted)
+            .finish()
     }
 }

@@ -133,9 +133,17 @@ impl Shared {
     }
 
     /// `repeats`: the connection may repeat a call. Of requests that belong together it repeats none apart from the others.
-    fn enqueue<T>(&self, may_wait: bool, repeats: bool, all: impl FnOnce(&mut dyn FnMut(Request) -> Answer) -> T) -> T {
+    fn enqueue<T>(
+        &self,
+        may_wait: bool,
+        repeats: bool,
+        all: impl FnOnce(&mut dyn FnMut(Request) -> Answer) -> T,
+    ) -> T {
         if self.is_forked() {
-            let why = format!("the connection to {} belongs to the process that forked this one", self.endpoint);
+            let why = format!(
+                "the connection to {} belongs to the process that forked this one",
+                self.endpoint
+            );
             return all(&mut |_| Answer::not_sent(why.clone()));
         }
         let mut state = self.lock();
@@ -279,7 +287,10 @@ impl Shared {
         if received {
             self.listener.disconnected();
         }
-        self.fail(lost, &WireError::Broken(format!("the connection to {} was lost: {why}", self.endpoint)));
+        self.fail(
+            lost,
+            &WireError::Broken(format!("the connection to {} was lost: {why}", self.endpoint)),
+        );
     }
 
     /// An attempt to connect has failed. Where this client is not let in, whatever waits hears at once why.
@@ -303,7 +314,10 @@ impl Shared {
         if expired.is_empty() {
             return;
         }
-        let why = format!("no connection to {} within {:?}: {}", self.endpoint, self.settings.timeout, state.failure);
+        let why = format!(
+            "no connection to {} within {:?}: {}",
+            self.endpoint, self.settings.timeout, state.failure
+        );
         drop(state);
         self.fail(expired, &WireError::NotSent(why));
     }

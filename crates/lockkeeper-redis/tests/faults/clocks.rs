@@ -7,7 +7,9 @@ use lockkeeper::store::Renewal;
 use lockkeeper::{ErrorKind, LostReason};
 use lockkeeper_live::Redis;
 
-use crate::support::{Claimant, LONG, TIME_LIMIT, is_free, keeper, name, renewed, store, token, within};
+use crate::support::{
+    Claimant, LONG, TIME_LIMIT, is_free, keeper, name, renewed, store, token, within,
+};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 3600;
@@ -23,7 +25,8 @@ fn server() -> Redis {
 #[tokio::test]
 async fn k3_a_clock_that_jumps_ahead_gives_the_lock_away_and_the_fence_refuses_the_older_holder() {
     let (server, name) = (server(), name());
-    let (holder, other) = (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
+    let (holder, other) =
+        (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
     let older = holder.mutex(&*name).unwrap().lock().await.unwrap();
     let gate = FenceGate::new(older.name().clone());
     gate.admit(&older.sequencer()).unwrap();
@@ -58,7 +61,8 @@ async fn a_clock_that_jumps_ahead_by_less_than_the_ttl_costs_nobody_the_lock() {
 #[tokio::test]
 async fn a_clock_that_goes_back_costs_nobody_the_lock_and_tokens_still_rise() {
     let (server, name) = (server(), name());
-    let (holder, other) = (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
+    let (holder, other) =
+        (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
     server.set_clock_offset(-HOUR).unwrap();
     renewed(&guard).await;
@@ -79,7 +83,8 @@ async fn a_clock_that_goes_back_costs_nobody_the_lock_and_tokens_still_rise() {
 async fn a_clock_that_goes_back_does_not_let_the_dead_live_for_an_hour() {
     let (server, name, ttl) = (server(), name(), Duration::from_secs(4));
     let store = store(server.address()).await;
-    let (dead, dead_too) = (Claimant::new(&store, &name, ttl).await, Claimant::new(&store, &name, ttl).await);
+    let (dead, dead_too) =
+        (Claimant::new(&store, &name, ttl).await, Claimant::new(&store, &name, ttl).await);
     let first = dead.granted().await;
     dead_too.queued().await;
     server.set_clock_offset(-HOUR).unwrap();

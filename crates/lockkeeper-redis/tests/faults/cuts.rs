@@ -8,7 +8,9 @@ use std::time::Duration;
 use lockkeeper::Keeper;
 use lockkeeper_live::{Act, Message, Proxy, Way, redis};
 
-use crate::support::{LONG, TIME_LIMIT, hasty_store, is_free, keeper, name, renewed, until_waiting, within};
+use crate::support::{
+    LONG, TIME_LIMIT, hasty_store, is_free, keeper, name, renewed, until_waiting, within,
+};
 
 type Cut = fn(&Message<'_>) -> Act;
 
@@ -75,7 +77,10 @@ async fn an_acquire_that_is_cut_at_any_step_comes_through_and_leaves_nothing_beh
                 while acquires(&holder, way, number, cut).await {
                     number += 1;
                 }
-                assert!(number > 3, "{way:?}, {manner}: an acquire and a release have more than {number} messages");
+                assert!(
+                    number > 3,
+                    "{way:?}, {manner}: an acquire and a release have more than {number} messages"
+                );
             });
         }
     }

@@ -64,10 +64,12 @@ impl Pair {
 /// shows it. The tokens rise all the same, also above the lost one, so a fence that has seen the
 /// second holder refuses the first. The first holder learns of the loss when it is connected again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failover_that_loses_a_grant_gives_the_lock_away_and_the_fence_refuses_the_older_holder() {
+async fn a_failover_that_loses_a_grant_gives_the_lock_away_and_the_fence_refuses_the_older_holder()
+{
     let (mut pair, name) = (Pair::start(), name());
     let way = Proxy::resp(pair.clients.address()).unwrap();
-    let (holder, other) = (keeper(way.address(), LONG).await, keeper(pair.clients.address(), LONG).await);
+    let (holder, other) =
+        (keeper(way.address(), LONG).await, keeper(pair.clients.address(), LONG).await);
     let before = holder.mutex(&*name).unwrap().lock().await.unwrap();
     before.release().await.unwrap();
     pair.catch_up();
@@ -96,7 +98,8 @@ async fn a_failover_that_loses_a_grant_gives_the_lock_away_and_the_fence_refuses
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_that_loses_nothing_keeps_the_lock() {
     let (mut pair, name) = (Pair::start(), name());
-    let (holder, other) = (keeper(pair.clients.address(), LONG).await, keeper(pair.clients.address(), LONG).await);
+    let (holder, other) =
+        (keeper(pair.clients.address(), LONG).await, keeper(pair.clients.address(), LONG).await);
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
     pair.catch_up();
     pair.fail_over();
@@ -113,7 +116,8 @@ async fn a_failover_that_loses_nothing_keeps_the_lock() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_that_loses_a_release_costs_the_rest_of_the_ttl() {
     let (mut pair, name, ttl) = (Pair::start(), name(), Duration::from_secs(3));
-    let (holder, other) = (keeper(pair.clients.address(), ttl).await, keeper(pair.clients.address(), LONG).await);
+    let (holder, other) =
+        (keeper(pair.clients.address(), ttl).await, keeper(pair.clients.address(), LONG).await);
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
     pair.catch_up();
     pair.fall_behind();
@@ -133,7 +137,8 @@ async fn a_failover_that_loses_a_release_costs_the_rest_of_the_ttl() {
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_one_address_leave_a_server_that_has_become_a_replica() {
     let (pair, name) = (Pair::start(), name());
-    let (holder, other) = (keeper(pair.clients.address(), LONG).await, keeper(pair.clients.address(), LONG).await);
+    let (holder, other) =
+        (keeper(pair.clients.address(), LONG).await, keeper(pair.clients.address(), LONG).await);
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
     pair.catch_up();
     pair.clients.set_target(pair.replica.address());
@@ -142,5 +147,14 @@ async fn clients_of_one_address_leave_a_server_that_has_become_a_replica() {
     renewed(&guard).await;
     assert!(other.mutex(&*name).unwrap().try_lock().await.unwrap().is_none(), "it was given away");
     guard.release().await.unwrap();
-    other.mutex(&*name).unwrap().try_lock().await.unwrap().expect("it is free").release().await.unwrap();
+    other
+        .mutex(&*name)
+        .unwrap()
+        .try_lock()
+        .await
+        .unwrap()
+        .expect("it is free")
+        .release()
+        .await
+        .unwrap();
 }

@@ -68,10 +68,17 @@ async fn an_older_holder_is_refused_from_the_first_access_of_a_newer_one_on() {
     // No later holder has come yet.
     stock.set(&before, "8").unwrap();
     assert_eq!(stock.get(&newer.sequencer()).unwrap().as_deref(), Some("8"));
-    let refused =
-        [stock.set(&before, "9").unwrap_err(), stock.get(&before).unwrap_err(), stock.admit(&before).unwrap_err()];
+    let refused = [
+        stock.set(&before, "9").unwrap_err(),
+        stock.get(&before).unwrap_err(),
+        stock.admit(&before).unwrap_err(),
+    ];
     assert_eq!(refused, [newer.token(); 3]);
-    assert_eq!(stock.get(&newer.sequencer()).unwrap().as_deref(), Some("8"), "what was refused has done nothing");
+    assert_eq!(
+        stock.get(&newer.sequencer()).unwrap().as_deref(),
+        Some("8"),
+        "what was refused has done nothing"
+    );
     newer.release().await.unwrap();
 }
 

@@ -30,14 +30,26 @@ async fn leaves_a_kept_lock(claimant: &Claimant) {
 
 /// Asserts that a waiter gets a message, and has to look when the hold is over.
 async fn is_told_of_the_end(waiter: &Claimant, seen: Revision) {
-    assert_eq!(waiter.wait(seen, TIME_LIMIT).await, Wake::Changed, "nobody tells it that it is the first");
+    assert_eq!(
+        waiter.wait(seen, TIME_LIMIT).await,
+        Wake::Changed,
+        "nobody tells it that it is the first"
+    );
     let (_, look_again) = waiter.queued().await;
-    assert!(look_again > Duration::from_secs(10) && look_again <= HOLD + Duration::from_millis(1), "{look_again:?}");
+    assert!(
+        look_again > Duration::from_secs(10) && look_again <= HOLD + Duration::from_millis(1),
+        "{look_again:?}"
+    );
 }
 
 async fn evict(claimant: &Claimant, how: Evict, reason: &str) -> Evicted {
     let (store, key) = (&claimant.store, &claimant.claim.key);
-    store.admin().unwrap().evict(&key.name, &Target::Id(key.id.hash()), how, "ops", reason).await.unwrap()
+    store
+        .admin()
+        .unwrap()
+        .evict(&key.name, &Target::Id(key.id.hash()), how, "ops", reason)
+        .await
+        .unwrap()
 }
 
 /// The clock goes back by an hour, and the holder is renewed until its minimum hold has passed a
@@ -103,14 +115,20 @@ async fn the_key_of_a_lock_that_was_kept_or_held_for_a_year_is_gone_in_days() {
     const DAYS: Duration = Duration::from_secs(3 * 24 * 3600);
     let server = Redis::start().unwrap();
     let store = store(server.address()).await;
-    for (name, hold, breaks) in [("broken", Some(YEAR), true), ("kept", Some(HOLD), false), ("held", None, false)] {
-        let claimant = Claimant::new(&store, name, if hold == Some(YEAR) { LONG } else { YEAR }).await;
+    for (name, hold, breaks) in
+        [("broken", Some(YEAR), true), ("kept", Some(HOLD), false), ("held", None, false)]
+    {
+        let claimant =
+            Claimant::new(&store, name, if hold == Some(YEAR) { LONG } else { YEAR }).await;
         claimant.granted().await;
         if let Some(hold) = hold {
             assert_eq!(claimant.keep(hold).await.unwrap(), Amended::Done);
         }
         if !breaks {
-            claimant.withdraw(Some(Duration::from_secs(60)).filter(|_| hold.is_none())).await.unwrap();
+            claimant
+                .withdraw(Some(Duration::from_secs(60)).filter(|_| hold.is_none()))
+                .await
+                .unwrap();
         }
         if hold.is_some() {
             assert_eq!(evict(&claimant, Evict::Now, "a test").await, Evicted::Done);
@@ -187,7 +205,11 @@ async fn a_waiter_behind_one_that_is_granted_beside_a_kept_permit_learns_of_its_
     leaves_a_kept_lock(&kept).await;
     held.release().await;
     // The claim before it has not been renewed yet, and its end is the next one.
-    assert_eq!(second.wait(seen, TIME_LIMIT).await, Wake::Changed, "nobody tells it that it is the first");
+    assert_eq!(
+        second.wait(seen, TIME_LIMIT).await,
+        Wake::Changed,
+        "nobody tells it that it is the first"
+    );
     for claimant in [first, second] {
         claimant.release().await;
     }

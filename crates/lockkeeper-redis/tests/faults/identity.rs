@@ -21,7 +21,11 @@ async fn those_who_ask_a_redis_first_get_one_id_and_another_one_when_it_was_wipe
         clients.push(Arc::new(store(server.address()).await));
     }
     let id = asked_together(clients.clone()).await;
-    let other = RedisStore::from_url(&format!("{}/1", server.url()).parse().unwrap()).unwrap().connect().await.unwrap();
+    let other = RedisStore::from_url(&format!("{}/1", server.url()).parse().unwrap())
+        .unwrap()
+        .connect()
+        .await
+        .unwrap();
     assert_ne!(other.id().await.unwrap(), id, "another database");
     server.run(&["FLUSHALL"]).unwrap();
     let second = asked_together(clients.clone()).await;

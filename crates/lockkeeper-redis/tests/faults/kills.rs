@@ -7,12 +7,15 @@ use std::time::{Duration, Instant};
 use lockkeeper::Keeper;
 use lockkeeper_live::Redis;
 use lockkeeper_testing::Seeded;
-use lockkeeper_testing::history::processes::{Kills, TestProcess, all_is_to_be_had, checked, lasting};
+use lockkeeper_testing::history::processes::{
+    Kills, TestProcess, all_is_to_be_had, checked, lasting,
+};
 use lockkeeper_testing::history::{History, Kind, Seed};
 
 const PROCESSES: usize = 20;
 const TASKS: u64 = 4;
-const LOCKS: [(&str, Kind); 3] = [("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Resized(&[3, 5]))];
+const LOCKS: [(&str, Kind); 3] =
+    [("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Resized(&[3, 5]))];
 const FAULTS: Duration = Duration::from_secs(8);
 const ALL_FAULTS: Duration = Duration::from_secs(60);
 const TTL: Duration = Duration::from_secs(3);
@@ -21,7 +24,8 @@ const LINGERS: Duration = Duration::from_secs(15);
 /// Where the processes find the address of the server.
 const URL: &str = "server.url";
 
-const TEST: &str = "kills::histories_of_twenty_processes_that_are_killed_pass_and_nothing_is_left_of_them";
+const TEST: &str =
+    "kills::histories_of_twenty_processes_that_are_killed_pass_and_nothing_is_left_of_them";
 
 /// 30 s of 20 processes, one killed about twice a second: no two clients have held locks that
 /// exclude each other, tokens rise, a killed process's locks end with their leases, and in the end
@@ -46,8 +50,9 @@ fn histories_of_twenty_processes_that_are_killed_pass_and_nothing_is_left_of_the
         faults: lasting(FAULTS, ALL_FAULTS),
         grants: (&LOCKS, 210),
     };
-    let history =
-        kills.play(&mut draw, |draw| Duration::from_millis(draw.below(1000))).and(last(folder.path(), &mut draw));
+    let history = kills
+        .play(&mut draw, |draw| Duration::from_millis(draw.below(1000)))
+        .and(last(folder.path(), &mut draw));
     for summary in checked(&history, &LOCKS, LINGERS, seed) {
         assert!(summary.grants > 200 && summary.unknown > 0, "{summary:?}");
     }

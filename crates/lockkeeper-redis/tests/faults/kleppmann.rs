@@ -110,6 +110,9 @@ async fn k5_a_waiter_that_is_stopped_when_it_is_granted_does_not_take_it_for_a_l
     let token = next.token();
     next.release().await.unwrap();
     let granted = waiter.answer();
-    assert!(granted.strip_prefix("locked ").unwrap().parse::<u64>().unwrap() > token.get(), "{granted}");
+    assert!(
+        granted.strip_prefix("locked ").unwrap().parse::<u64>().unwrap() > token.get(),
+        "{granted}"
+    );
     assert_eq!(waiter.ask("release"), "released");
 }

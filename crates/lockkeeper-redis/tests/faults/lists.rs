@@ -25,7 +25,10 @@ async fn a_list_takes_one_request_for_500_names_on_redis() {
     let proxy = Proxy::resp(server.address()).unwrap();
     let (holder, looker) = (store(server.address()).await, store(proxy.address()).await);
     let session = SessionId::random();
-    holder.open(&session, &SessionSpec::new(Duration::from_secs(600), Duration::ZERO)).await.unwrap();
+    holder
+        .open(&session, &SessionSpec::new(Duration::from_secs(600), Duration::ZERO))
+        .await
+        .unwrap();
     for number in 0..NAMES {
         let key = ClaimKey {
             name: format!("many/{number:04}").parse().unwrap(),
@@ -48,7 +51,10 @@ async fn a_list_takes_one_request_for_500_names_on_redis() {
     count();
     assert_eq!(admin.lines("many/", None, usize::MAX).await.unwrap().len(), NAMES);
     let (scans, reads) = count();
-    assert!(scans <= (25_000 + NAMES).div_ceil(10_000) + 1 && reads <= NAMES.div_ceil(PAGE), "{scans}, {reads}");
+    assert!(
+        scans <= (25_000 + NAMES).div_ceil(10_000) + 1 && reads <= NAMES.div_ceil(PAGE),
+        "{scans}, {reads}"
+    );
     let (mut shown, mut after) = (0, None);
     loop {
         let page = admin.lines("many/", after.as_ref(), PAGE).await.unwrap();
@@ -70,7 +76,10 @@ async fn long_lines_are_listed_with_few_requests() {
     let proxy = Proxy::resp(server.address()).unwrap();
     let (holder, looker) = (store(server.address()).await, store(proxy.address()).await);
     let session = SessionId::random();
-    holder.open(&session, &SessionSpec::new(Duration::from_secs(600), Duration::ZERO)).await.unwrap();
+    holder
+        .open(&session, &SessionSpec::new(Duration::from_secs(600), Duration::ZERO))
+        .await
+        .unwrap();
     for number in 0..LOCKS {
         // Of 100 kB each, so that ten of them are 1 MiB; and one of 2 MB.
         let size = if number == 7 { 2_000_000 } else { 100_000 };
@@ -87,7 +96,9 @@ async fn long_lines_are_listed_with_few_requests() {
     });
     let lines = looker.admin().unwrap().lines("long/", None, 100).await.unwrap();
     assert_eq!(lines.len(), LOCKS);
-    let sizes = lines.iter().map(|(_, line)| line.as_ref().unwrap().entries[0].meta.value.as_ref().unwrap().len());
+    let sizes = lines
+        .iter()
+        .map(|(_, line)| line.as_ref().unwrap().entries[0].meta.value.as_ref().unwrap().len());
     assert_eq!(sizes.sum::<usize>(), 39 * 100_000 + 2_000_000);
     let reads = reads.load(Ordering::SeqCst);
     assert!(reads < LOCKS / 3, "{reads} requests");
@@ -133,9 +144,11 @@ async fn a_list_that_goes_on_at_another_server_misses_none_of_its_locks() {
             asked.fetch_or(request.connection == 1 && request.is("SCAN"), Ordering::SeqCst);
             Act::Pass
         });
-        proxy.on_reply(move |reply| match reply.connection == 1 && is_asked.load(Ordering::SeqCst) {
-            true => Act::CutAfter,
-            false => Act::Pass,
+        proxy.on_reply(move |reply| {
+            match reply.connection == 1 && is_asked.load(Ordering::SeqCst) {
+                true => Act::CutAfter,
+                false => Act::Pass,
+            }
         });
         // A request before the loss was noticed ends with an unknown outcome.
         if let Ok(listed) = looker.admin().unwrap().list("", usize::MAX).await {

@@ -20,12 +20,14 @@ async fn a_look_at_a_long_line_breaks_no_connection_that_renews() {
     server.set("client-output-buffer-limit", "pubsub 1mb 1mb 0").unwrap();
     // No connection is made again because an answer comes late.
     let patient = hasty_store(server.address(), TIME_LIMIT).await;
-    let (name, holder) = (name(), Keeper::builder(patient.clone()).ttl(LONG).connect().await.unwrap());
+    let (name, holder) =
+        (name(), Keeper::builder(patient.clone()).ttl(LONG).connect().await.unwrap());
     let guard = holder.mutex("another").unwrap().lock().await.unwrap();
     for number in 0..CANDIDATES {
         let mut candidate = Claimant::new(&patient, &name, LONG).await;
         candidate.claim.wait_ttl = LONG;
-        candidate.claim.meta = Meta { value: Some(Arc::from(vec![b'v'; VALUE])), ..Meta::default() };
+        candidate.claim.meta =
+            Meta { value: Some(Arc::from(vec![b'v'; VALUE])), ..Meta::default() };
         let verdict = candidate.send().await.unwrap();
         assert!((number == 0) == matches!(verdict, Verdict::Granted { .. }), "{verdict:?}");
     }

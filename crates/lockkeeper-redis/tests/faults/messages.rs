@@ -9,7 +9,8 @@ use lockkeeper_live::{Act, Message, Proxy, Redis, redis};
 use tokio::sync::oneshot;
 
 use crate::support::{
-    Claimant, LONG, TIME_LIMIT, hasty_store, keeper, name, renewed, store, token, until_waiting, within,
+    Claimant, LONG, TIME_LIMIT, hasty_store, keeper, name, renewed, store, token, until_waiting,
+    within,
 };
 
 fn is_message(message: &Message<'_>) -> bool {
@@ -129,9 +130,19 @@ async fn a_holder_learns_that_its_lock_was_broken() {
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
     let broken = Instant::now();
     let target = Target::Token(guard.token());
-    assert!(admin.admin().unwrap().break_lock(&*name, target, "maintenance", Break::Mark).await.unwrap());
+    assert!(
+        admin
+            .admin()
+            .unwrap()
+            .break_lock(&*name, target, "maintenance", Break::Mark)
+            .await
+            .unwrap()
+    );
     let reason = within(TIME_LIMIT, guard.lost()).await;
-    assert!(matches!(&reason, LostReason::Broken { reason, .. } if reason == "maintenance"), "{reason:?}");
+    assert!(
+        matches!(&reason, LostReason::Broken { reason, .. } if reason == "maintenance"),
+        "{reason:?}"
+    );
     assert!(broken.elapsed() < LONG / 4, "{:?}", broken.elapsed());
 }
 
@@ -143,18 +154,31 @@ async fn a_break_that_was_not_reported_is_found_at_the_next_renewal() {
     let (holder, admin) = (keeper(proxy.address(), ttl).await, keeper(server, ttl).await);
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
     let target = Target::Token(guard.token());
-    assert!(admin.admin().unwrap().break_lock(&*name, target, "maintenance", Break::Mark).await.unwrap());
+    assert!(
+        admin
+            .admin()
+            .unwrap()
+            .break_lock(&*name, target, "maintenance", Break::Mark)
+            .await
+            .unwrap()
+    );
     let next = admin.mutex(&*name).unwrap();
     let (reason, next) = within(TIME_LIMIT, async {
         let lost = async {
             let reason = guard.lost().await;
-            assert!(admin.inspect(&*name).await.unwrap().holders[0].broken.is_some(), "it was given away before");
+            assert!(
+                admin.inspect(&*name).await.unwrap().holders[0].broken.is_some(),
+                "it was given away before"
+            );
             reason
         };
         tokio::join!(lost, next.lock().into_future())
     })
     .await;
-    assert!(matches!(&reason, LostReason::Broken { reason, .. } if reason == "maintenance"), "{reason:?}");
+    assert!(
+        matches!(&reason, LostReason::Broken { reason, .. } if reason == "maintenance"),
+        "{reason:?}"
+    );
     assert!(proxy.seen().lost > 0, "no push was lost");
     let next = next.unwrap();
     assert!(next.token() > guard.token());
@@ -180,7 +204,9 @@ async fn a_client_that_connects_to_a_busy_server_hears_it_when_it_is_busy_no_mor
         Act::Pass
     });
     let mut connection = server.connect().unwrap();
-    let script = std::thread::spawn(move || ::redis::cmd("EVAL").arg("while true do end").arg(0).exec(&mut connection));
+    let script = std::thread::spawn(move || {
+        ::redis::cmd("EVAL").arg("while true do end").arg(0).exec(&mut connection)
+    });
     while guard.renew_once().await.is_ok() {}
     within(TIME_LIMIT, is_refused).await.unwrap();
     server.run(&["SCRIPT", "KILL"]).unwrap();

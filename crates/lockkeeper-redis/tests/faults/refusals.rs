@@ -59,8 +59,10 @@ async fn a_server_that_cannot_save_grants_nothing_and_says_why() {
     let server = Redis::builder().config("save", "3600 1000000").start().unwrap();
     let name = name();
     let keeper = keeper(server.address(), LONG).await;
-    let (_, folder): (String, PathBuf) =
-        server.query::<(String, String)>(&["CONFIG", "GET", "dir"]).map(|(k, dir)| (k, dir.into())).unwrap();
+    let (_, folder): (String, PathBuf) = server
+        .query::<(String, String)>(&["CONFIG", "GET", "dir"])
+        .map(|(k, dir)| (k, dir.into()))
+        .unwrap();
     // The server cannot rename its file to a folder.
     let in_the_way = folder.join("dump.rdb").join("in-the-way");
     fs::create_dir_all(&in_the_way).unwrap();
@@ -89,7 +91,8 @@ fn save(server: &Redis, outcome: &str) {
 async fn scripts_that_are_flushed_are_loaded_again() {
     let server = Redis::start().unwrap();
     let name = name();
-    let (holder, other) = (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
+    let (holder, other) =
+        (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
     let flush = || server.run(&["SCRIPT", "FLUSH"]).unwrap();
     flush();
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::optimistic::{Outcome, Policy, Register, Swap, Version, Write, settle, swap, update};
+use lockkeeper::optimistic::{
+    Outcome, Policy, Register, Swap, Version, Write, settle, swap, update,
+};
 use lockkeeper::{Effect, Keeper, RedisStore};
 use lockkeeper_live::{Act, Proxy, Redis, cluster, redis};
 use lockkeeper_testing::register::{ChaosRegister, RegisterHarness};
@@ -45,7 +47,8 @@ impl Turn {
     }
 
     async fn client(&self) -> Arc<dyn Register> {
-        let store = RedisStore::from_url(&self.url.parse().unwrap()).unwrap().connect().await.unwrap();
+        let store =
+            RedisStore::from_url(&self.url.parse().unwrap()).unwrap().connect().await.unwrap();
         Arc::new(store.register())
     }
 }
@@ -100,12 +103,16 @@ async fn a_write_whose_answer_is_lost_on_its_way_is_done_once() {
     let register = store(proxy.address()).await.register();
     for _ in 0..2 {
         let mut armed = true;
-        proxy.on_request(move |request| match request.is("EVALSHA") && std::mem::take(&mut armed) {
-            true => Act::LoseReply,
-            false => Act::Pass,
+        proxy.on_request(move |request| {
+            match request.is("EVALSHA") && std::mem::take(&mut armed) {
+                true => Act::LoseReply,
+                false => Act::Pass,
+            }
         });
         let before = proxy.seen().connections;
-        update(&register, &key, async |old| [old.unwrap_or_default(), b"x".to_vec()].concat()).await.unwrap();
+        update(&register, &key, async |old| [old.unwrap_or_default(), b"x".to_vec()].concat())
+            .await
+            .unwrap();
         assert!(proxy.seen().connections > before, "the answer was not lost");
     }
     let now = register.load(&key).await.unwrap().unwrap();
@@ -122,7 +129,9 @@ async fn a_write_that_a_standing_server_did_not_answer_is_settled_later() {
     let write = Write::new(Version::new(1), "2");
     server.pause().unwrap();
     let policy = Policy::default().within(Duration::from_secs(5));
-    let Ok(Outcome::Unknown(error)) = swap(&policy, &register, "n", &write).await else { panic!("it was answered") };
+    let Ok(Outcome::Unknown(error)) = swap(&policy, &register, "n", &write).await else {
+        panic!("it was answered")
+    };
     assert_eq!(error.effect(), Effect::Unknown);
     server.resume().unwrap();
     let settled = settle(&Policy::default(), &register, "n", &write).await.unwrap();

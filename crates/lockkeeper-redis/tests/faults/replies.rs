@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper::store::{Amended, Live, LiveState, Renewal, Store as _, TOMBSTONE_MIN, Verdict, Withdrawal};
+use lockkeeper::store::{
+    Amended, Live, LiveState, Renewal, Store as _, TOMBSTONE_MIN, Verdict, Withdrawal,
+};
 use lockkeeper::{Effect, ErrorKind, RedisStore, Result};
 use lockkeeper_live::{Act, Proxy, redis};
 
@@ -33,17 +35,21 @@ impl Rig {
         before.sees(&[&before]).await;
         before.release().await;
         let behind: RedisStore = hasty_store(proxy.address(), HASTE).await;
-        let (a, b) =
-            (Claimant::new(&behind, &name, LONG).await, Claimant::new(&store(server).await, &name, LONG).await);
+        let (a, b) = (
+            Claimant::new(&behind, &name, LONG).await,
+            Claimant::new(&store(server).await, &name, LONG).await,
+        );
         Self { proxy, a, b }
     }
 
     /// Applies this act to the client's next script, and to no other message.
     fn next(&self, act: Act) {
         let mut armed = true;
-        self.proxy.on_request(move |request| match request.is("EVALSHA") && std::mem::take(&mut armed) {
-            true => act,
-            false => Act::Pass,
+        self.proxy.on_request(move |request| {
+            match request.is("EVALSHA") && std::mem::take(&mut armed) {
+                true => act,
+                false => Act::Pass,
+            }
         });
     }
 
@@ -63,7 +69,11 @@ impl Rig {
 /// The request may have taken effect, and the error says so.
 fn is_unknown<T: std::fmt::Debug>(answer: Result<T>) {
     let error = answer.unwrap_err();
-    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+    assert_eq!(
+        (error.kind(), error.effect()),
+        (ErrorKind::Unavailable, Effect::Unknown),
+        "{error}"
+    );
 }
 
 /// The reply to a claim is lost: the claim is granted once, and a repeated claim gets the same

@@ -93,7 +93,8 @@ async fn the_holder_hears_at_once_that_the_server_forgot_everything() {
 async fn a_waiter_outlasts_a_server_that_forgot() {
     let mut server = Redis::start().unwrap();
     let name = name();
-    let (holder, other) = (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
+    let (holder, other) =
+        (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
     let waiting = tokio::spawn(other.mutex(&*name).unwrap().lock().into_future());
     until_waiting(&holder, &name, 1).await;

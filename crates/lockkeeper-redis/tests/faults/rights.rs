@@ -63,7 +63,10 @@ async fn a_user_who_may_not_do_what_scripts_do_is_refused_when_the_store_is_open
         let error = keeper(&server, "").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
         let text = error.to_string();
-        assert!(text.contains(what) && text.contains("doctor") && text.contains("unsafe=rights"), "{text}");
+        assert!(
+            text.contains(what) && text.contains("doctor") && text.contains("unsafe=rights"),
+            "{text}"
+        );
     };
     refused("PUBLISH").await;
     server.run(&["ACL", "SETUSER", "app", "allchannels"]).unwrap();
@@ -139,7 +142,8 @@ async fn who_may_not_touch_the_keys_of_sessions_is_told_which_right_is_missing()
     let examined = lockkeeper::doctor::examine(&url.parse().unwrap(), TIME_LIMIT).await;
     let found = examined.iter().find(|found| found.check == "rights").unwrap();
     assert!(
-        found.level == Level::Warn && found.remedy.as_ref().is_some_and(|remedy| remedy.contains("~lk:s:{*")),
+        found.level == Level::Warn
+            && found.remedy.as_ref().is_some_and(|remedy| remedy.contains("~lk:s:{*")),
         "{found:?}"
     );
     let held = Claimant::new(&team, "billing/lock", LONG).await;
@@ -153,7 +157,8 @@ async fn who_may_not_touch_the_keys_of_sessions_is_told_which_right_is_missing()
 /// With sharded channels another right is needed: without it no client would get the message of a
 /// release.
 #[tokio::test]
-async fn a_user_who_may_not_publish_to_the_shards_of_a_cluster_is_refused_when_the_store_is_opened() {
+async fn a_user_who_may_not_publish_to_the_shards_of_a_cluster_is_refused_when_the_store_is_opened()
+{
     let cluster = Cluster::builder().replicas(0).start().unwrap();
     let all = |rule: &str| {
         let words = ["ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all", rule];
@@ -196,7 +201,8 @@ async fn a_right_that_is_taken_away_is_reported_with_the_next_connection() {
 /// at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn on_a_server_without_one_command_nobody_holds_beside_another() {
-    let commands = ["PUBLISH", "ZADD", "ZREM", "HSET", "HDEL", "DEL", "PEXPIRE", "ZRANGE", "HGETALL"];
+    let commands =
+        ["PUBLISH", "ZADD", "ZREM", "HSET", "HDEL", "DEL", "PEXPIRE", "ZRANGE", "HGETALL"];
     let all: Vec<_> = commands.into_iter().map(|command| tokio::spawn(without(command))).collect();
     for one in all {
         one.await.unwrap();
@@ -223,7 +229,10 @@ async fn without(command: &str) {
     let mut alive: Vec<lockkeeper::Guard> = Vec::new();
     while let Ok(Some(next)) = tokio::time::timeout(TTL, holds.recv()).await {
         alive.push(next);
-        assert!(alive.iter().filter(|guard| guard.check().is_ok()).count() <= 1, "{command}: two at once");
+        assert!(
+            alive.iter().filter(|guard| guard.check().is_ok()).count() <= 1,
+            "{command}: two at once"
+        );
     }
 }
 
@@ -235,18 +244,31 @@ async fn a_layout_that_is_not_known_is_refused_by_its_number_and_left_as_it_is()
     let store = crate::support::store(server.address()).await;
     let keeper = Keeper::builder(store).connect().await.unwrap();
     let later = [&[0; 16][..], &[0x30], &[7; 83]].concat();
-    for (value, says) in [(&later[..], "layout 3"), (&later[..30], "layout 3"), (b"something", "has not written")] {
+    for (value, says) in
+        [(&later[..], "layout 3"), (&later[..30], "layout 3"), (b"something", "has not written")]
+    {
         let key = "lk:{a-lock}";
-        let _: redis::Value = redis::cmd("SET").arg(key).arg(value).query(&mut server.connect().unwrap()).unwrap();
+        let _: redis::Value =
+            redis::cmd("SET").arg(key).arg(value).query(&mut server.connect().unwrap()).unwrap();
         let errors = [
             keeper.mutex("a-lock").unwrap().try_lock().await.unwrap_err(),
-            keeper.mutex("a-lock").unwrap().lock().wait(Duration::from_secs(1)).into_future().await.unwrap_err(),
+            keeper
+                .mutex("a-lock")
+                .unwrap()
+                .lock()
+                .wait(Duration::from_secs(1))
+                .into_future()
+                .await
+                .unwrap_err(),
             keeper.inspect("a-lock").await.unwrap_err(),
         ];
         for error in errors {
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
             let text = error.to_string();
-            assert!(text.contains(says) && text.contains("a-lock") && error.remedy().is_some(), "{text}");
+            assert!(
+                text.contains(says) && text.contains("a-lock") && error.remedy().is_some(),
+                "{text}"
+            );
         }
         let left: Vec<u8> = server.query(&["GET", key]).unwrap();
         assert_eq!(left, value);

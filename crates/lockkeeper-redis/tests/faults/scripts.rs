@@ -10,7 +10,9 @@ use lockkeeper::MemoryStore;
 use lockkeeper::store::Store;
 use lockkeeper::time::Clock;
 use lockkeeper_live::{Redis, redis};
-use lockkeeper_redis::check::{Agreement, against_memory, against_memory_with_faults, with_a_clock_that_goes_back};
+use lockkeeper_redis::check::{
+    Agreement, against_memory, against_memory_with_faults, with_a_clock_that_goes_back,
+};
 
 /// A few that are always the same.
 const SEEDS: [u64; 3] = [1, 20, 300];
@@ -85,10 +87,14 @@ fn a_script_that_is_refused_anything_has_done_all_of_it_or_nothing() {
     let redis = Redis::start().unwrap();
     for seed in SEEDS {
         eprintln!("seed {seed}");
-        let agreement = against_memory_with_faults(&redis.address().to_string(), seed, STEPS, 330, memory);
+        let agreement =
+            against_memory_with_faults(&redis.address().to_string(), seed, STEPS, 330, memory);
         eprintln!("seed {seed}: {agreement:?}");
         let Agreement { grants, refused, passed, .. } = agreement;
-        assert!(grants > STEPS / 20 && refused > STEPS / 50 && passed > STEPS / 50, "{agreement:?}");
+        assert!(
+            grants > STEPS / 20 && refused > STEPS / 50 && passed > STEPS / 50,
+            "{agreement:?}"
+        );
     }
 }
 

@@ -29,14 +29,21 @@ async fn key_of(server: &Redis, store: &RedisStore, session: &SessionId) -> Stri
 #[tokio::test]
 async fn what_others_have_put_in_the_place_of_a_session_is_left_alone() {
     let server = Redis::start().unwrap();
-    for words in [&["SET", "KEY", "x"][..], &["HSET", "KEY", "closed", "x"], &["RPUSH", "KEY", "closed"]] {
+    for words in
+        [&["SET", "KEY", "x"][..], &["HSET", "KEY", "closed", "x"], &["RPUSH", "KEY", "closed"]]
+    {
         let [one, other] = [store(server.address()).await, store(server.address()).await];
         let session = SessionId::random();
         let key = key_of(&server, &one, &session).await;
-        let words: Vec<_> = words.iter().map(|word| if *word == "KEY" { key.as_str() } else { word }).collect();
+        let words: Vec<_> =
+            words.iter().map(|word| if *word == "KEY" { key.as_str() } else { word }).collect();
         server.run(&words).unwrap();
-        let there =
-            || (server.query::<Vec<u8>>(&["DUMP", &key]).unwrap(), server.query::<i64>(&["PTTL", &key]).unwrap());
+        let there = || {
+            (
+                server.query::<Vec<u8>>(&["DUMP", &key]).unwrap(),
+                server.query::<i64>(&["PTTL", &key]).unwrap(),
+            )
+        };
         let before = there();
         let error = other.open(&session, &detached()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SessionLost, "{words:?}: {error}");
@@ -54,7 +61,8 @@ async fn a_session_is_closed_before_an_opening_that_is_sent_later() {
     let store = store(server.address()).await;
     // The server has every script before a request is to be the next one.
     key_of(&server, &store, &SessionId::random()).await;
-    let claimants = [Claimant::new(&store, "one", LONG).await, Claimant::new(&store, "other", LONG).await];
+    let claimants =
+        [Claimant::new(&store, "one", LONG).await, Claimant::new(&store, "other", LONG).await];
     for claimant in &claimants {
         claimant.granted().await;
     }
@@ -63,7 +71,10 @@ async fn a_session_is_closed_before_an_opening_that_is_sent_later() {
     let session = SessionId::random();
     store.open(&session, &detached()).await.unwrap();
     let mut closing = pin!(store.close(&session, &live));
-    assert!(matches!(closing.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
+    assert!(matches!(
+        closing.as_mut().poll(&mut Context::from_waker(Waker::noop())),
+        Poll::Pending
+    ));
     let error = store.open(&session, &detached()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
     closing.await.unwrap();

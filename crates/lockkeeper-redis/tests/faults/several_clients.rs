@@ -19,7 +19,8 @@ async fn a_learns_of_the_grant_that(ask: impl AsyncFnOnce(&Claimant)) {
     let (server, name) = (redis().unwrap().address(), name());
     let [a, b, others] = [store(server).await, store(server).await, store(server).await];
     let holder = Claimant::new(&others, &name, TTL).await;
-    let mut readers = [Claimant::new(&others, &name, LONG).await, Claimant::new(&a, &name, LONG).await];
+    let mut readers =
+        [Claimant::new(&others, &name, LONG).await, Claimant::new(&a, &name, LONG).await];
     readers.iter_mut().for_each(|reader| reader.claim.weight = 1);
     let [first, waiter] = readers;
     holder.granted().await;
@@ -63,7 +64,8 @@ async fn a_client_finds_that_another_one_took_its_claim_while_it_heard_nothing()
     let proxy = Proxy::resp(server).unwrap();
     let [a, b] = [store(proxy.address()).await, store(server).await];
     // The first in line would claim again after each loss of its subscription.
-    let [holder, first] = [Claimant::new(&b, &name, LONG).await, Claimant::new(&b, &name, LONG).await];
+    let [holder, first] =
+        [Claimant::new(&b, &name, LONG).await, Claimant::new(&b, &name, LONG).await];
     let waiter = Claimant::new(&a, &name, LONG).await;
     holder.granted().await;
     first.queued().await;
@@ -132,7 +134,9 @@ async fn granted(claim: &Claimant, sent: &AtomicU32) -> u64 {
 /// The channels on which clients receive messages about their claims on this name.
 fn channels(cluster: &Cluster, name: &str) -> Option<Vec<String>> {
     let pattern = format!("lk:w:{{{}}}:*", name.replace('/', "%2F"));
-    let of = |node: &lockkeeper_live::Redis| node.query::<Vec<String>>(&["PUBSUB", "SHARDCHANNELS", &pattern]).ok();
+    let of = |node: &lockkeeper_live::Redis| {
+        node.query::<Vec<String>>(&["PUBSUB", "SHARDCHANNELS", &pattern]).ok()
+    };
     Some(cluster.nodes().iter().map(of).collect::<Option<Vec<_>>>()?.concat())
 }
 
@@ -144,9 +148,12 @@ async fn a_client_stops_listening_for_a_claim_that_another_client_took() {
     if channels(cluster, &name).is_none() {
         return eprintln!("left out: before Redis 7 a Cluster has no sharded channels");
     }
-    let connect = async || RedisStore::from_url(&cluster.url().parse().unwrap()).unwrap().connect().await.unwrap();
+    let connect = async || {
+        RedisStore::from_url(&cluster.url().parse().unwrap()).unwrap().connect().await.unwrap()
+    };
     let [a, b] = [connect().await, connect().await];
-    let [holder, waiter] = [Claimant::new(&b, &name, LONG).await, Claimant::new(&a, &name, LONG).await];
+    let [holder, waiter] =
+        [Claimant::new(&b, &name, LONG).await, Claimant::new(&a, &name, LONG).await];
     holder.granted().await;
     waiter.queued().await;
     let listening = async |is_right: &dyn Fn(&[String]) -> bool| loop {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockkeeper::store::{
-    Amend, Amended, Claim, ClaimId, ClaimKey, Interest, Line, Live, LiveState, Renewal, Revision, SessionId,
-    SessionSpec, Store, Verdict, Wake, Withdrawal,
+    Amend, Amended, Claim, ClaimId, ClaimKey, Interest, Line, Live, LiveState, Renewal, Revision,
+    SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
 };
 use lockkeeper::{Keeper, RedisStore, Result};
 use lockkeeper_live::locks::patiently_connected;
@@ -105,7 +105,9 @@ impl Claimant {
     }
 
     pub(crate) async fn show(&self, value: &str) -> Result<Amended> {
-        self.store.amend(&self.claim.key, self.next_change(), &Amend::Value(value.as_bytes().into())).await
+        self.store
+            .amend(&self.claim.key, self.next_change(), &Amend::Value(value.as_bytes().into()))
+            .await
     }
 
     /// Makes the store keep the lock for this long.
@@ -127,8 +129,10 @@ impl Claimant {
 
     /// Asserts that these claims are in line, and that the first of them holds the lock.
     pub(crate) async fn sees(&self, expected: &[&Self]) {
-        let line: Vec<_> = self.line().await.entries.iter().map(|entry| (entry.id, entry.granted)).collect();
-        let expected: Vec<_> = expected.iter().enumerate().map(|(at, of)| (of.claim.key.id.hash(), at == 0)).collect();
+        let line: Vec<_> =
+            self.line().await.entries.iter().map(|entry| (entry.id, entry.granted)).collect();
+        let expected: Vec<_> =
+            expected.iter().enumerate().map(|(at, of)| (of.claim.key.id.hash(), at == 0)).collect();
         assert_eq!(line, expected);
     }
 }

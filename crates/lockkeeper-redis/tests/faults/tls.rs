@@ -30,7 +30,8 @@ async fn sentinels_behind_tls_are_asked_and_followed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_cluster_behind_tls_is_found_and_its_moves_are_followed() {
-    let cluster = Cluster::builder().replicas(0).node_timeout(LONG).node(encrypted()).start().unwrap();
+    let cluster =
+        Cluster::builder().replicas(0).node_timeout(LONG).node(encrypted()).start().unwrap();
     assert!(cluster.url().starts_with("rediss+cluster://"));
     let keeper = keeper(&trusting(&cluster.url(), &cluster.nodes()[0]), LONG).await;
     // Some locks in each of the nodes.
@@ -54,7 +55,8 @@ async fn sentinels_and_nodes_of_an_authority_that_nobody_trusts_are_refused_with
     let stranger = Certificates::new().unwrap().authority();
     for url in [cluster.url(), sentinel.url()] {
         let url = format!("{url}?ca={}", stranger.display());
-        let error = within(TIME_LIMIT, Keeper::from_url(&url).unwrap().connect()).await.unwrap_err();
+        let error =
+            within(TIME_LIMIT, Keeper::from_url(&url).unwrap().connect()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert!(error.remedy().unwrap().starts_with("ca=FILE"), "{error}");
     }

@@ -62,7 +62,10 @@ async fn less(watched: Watched, key: String) -> Result<Changes> {
 }
 
 /// Takes one away.
-fn take_one(transaction: Transaction, key: &str) -> impl Future<Output = Result<Vec<Reply>>> + Send + use<> {
+fn take_one(
+    transaction: Transaction,
+    key: &str,
+) -> impl Future<Output = Result<Vec<Reply>>> + Send + use<> {
     let key = key.to_owned();
     transaction.run(move |watched| less(watched, key.clone()))
 }

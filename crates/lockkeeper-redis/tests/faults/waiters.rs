@@ -27,7 +27,11 @@ async fn two_hundred_waiters_get_the_lock_once_each_in_order_and_with_few_comman
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut waiting = tokio::task::JoinSet::new();
     for waiter in 0..WAITERS {
-        let keeper = Keeper::builder(stores[waiter % CONNECTIONS].clone()).ttl(LONG).connect().await.unwrap();
+        let keeper = Keeper::builder(stores[waiter % CONNECTIONS].clone())
+            .ttl(LONG)
+            .connect()
+            .await
+            .unwrap();
         let (mutex, order) = (keeper.mutex(&*name).unwrap(), Arc::clone(&order));
         waiting.spawn(async move {
             let guard = mutex.lock().await.unwrap();
@@ -47,7 +51,10 @@ async fn two_hundred_waiters_get_the_lock_once_each_in_order_and_with_few_comman
     let (took, calls) = (began.elapsed(), calls(&server) - before);
     eprintln!("{WAITERS} waiters in {took:?} with {calls} commands");
     let order = order.lock().unwrap().clone();
-    assert_eq!(order.iter().map(|(waiter, _)| *waiter).collect::<Vec<_>>(), (0..WAITERS).collect::<Vec<_>>());
+    assert_eq!(
+        order.iter().map(|(waiter, _)| *waiter).collect::<Vec<_>>(),
+        (0..WAITERS).collect::<Vec<_>>()
+    );
     assert!(order.windows(2).all(|pair| pair[0].1 < pair[1].1), "tokens rise");
     // A release and a renewal for each hand-off; during the wait, a renewal now and then.
     let renewals = 1 + took.as_secs();

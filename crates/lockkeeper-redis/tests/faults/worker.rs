@@ -30,7 +30,8 @@ fn a_worker_does_as_it_is_ordered() {
 
 /// The worker's side.
 async fn obey(url: &str) {
-    let mut hand = Hand::new(Keeper::from_url(url).unwrap().owner("worker").connect().await.unwrap());
+    let mut hand =
+        Hand::new(Keeper::from_url(url).unwrap().owner("worker").connect().await.unwrap());
     let mut data: Option<Connection> = None;
     work(async |words| match *words {
         ["write", key, value] => {

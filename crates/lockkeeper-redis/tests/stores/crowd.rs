@@ -6,11 +6,16 @@ use lockkeeper_live::Redis;
 
 /// Comes to a server, or to the nodes among which the keys of a cluster are shared out.
 pub(crate) fn comes(nodes: &[&Redis], name: &LockName, round: usize) {
-    let commands = if round == 0 { settlers(name, nodes.len() > 1) } else { passers_by(name, round, nodes.len() > 1) };
+    let commands = if round == 0 {
+        settlers(name, nodes.len() > 1)
+    } else {
+        passers_by(name, round, nodes.len() > 1)
+    };
     let packed: Vec<u8> = commands.iter().flat_map(Cmd::get_packed_command).collect();
     let mut done = vec![false; commands.len()];
     for node in nodes {
-        let answers = node.connect().unwrap().req_packed_commands(&packed, 0, commands.len()).unwrap();
+        let answers =
+            node.connect().unwrap().req_packed_commands(&packed, 0, commands.len()).unwrap();
         assert_eq!(answers.len(), commands.len());
         for (done, answer) in done.iter_mut().zip(&answers) {
             match answer {
@@ -92,7 +97,9 @@ fn passers_by_of(plain: &str, name: &str, round: usize, sharded: bool) -> Vec<Cm
     ];
     let publish: &[u8] = if sharded { b"SPUBLISH" } else { b"PUBLISH" };
     let channel = key(["lk:w:{", name, "}"]);
-    for message in [&b""[..], b"g", b"g7777777777777777", b"l", b"\xff\xfe", b"c", b"c~", round.as_bytes()] {
+    for message in
+        [&b""[..], b"g", b"g7777777777777777", b"l", b"\xff\xfe", b"c", b"c~", round.as_bytes()]
+    {
         all.push(command(&[publish, &channel, message]));
     }
     all

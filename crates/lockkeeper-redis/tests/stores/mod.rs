@@ -53,7 +53,11 @@ impl<S: Servers> Harness for On<S> {
 
     fn short(&self) -> Ttls {
         // Real servers beside a busy machine: a stall of a second is no loss.
-        Ttls { ttl: Duration::from_secs(3), wait_ttl: Duration::from_millis(1500), lock_delay: Duration::from_secs(1) }
+        Ttls {
+            ttl: Duration::from_secs(3),
+            wait_ttl: Duration::from_millis(1500),
+            lock_delay: Duration::from_secs(1),
+        }
     }
 
     fn fault_profile(&self) -> Faults {

@@ -7,7 +7,9 @@ use data_encoding::HEXLOWER;
 
 use crate::{Case, Contender, Ttls};
 use lockkeeper::LockName;
-use lockkeeper::store::{Amend, Amended, Broken, Evict, Evicted, LiveState, Renewal, Target, Verdict};
+use lockkeeper::store::{
+    Amend, Amended, Broken, Evict, Evicted, LiveState, Renewal, Target, Verdict,
+};
 
 async fn evict(contender: &Contender, target: Target, how: Evict) -> Evicted {
     let admin = contender.client.store.admin().unwrap();
@@ -81,10 +83,19 @@ pub async fn a_list_shows_what_a_look_shows(case: &Case) {
         assert_eq!((line.revision, line.last_token), (look.revision, look.last_token), "{name}");
         assert_eq!(line.entries.len(), look.entries.len(), "{name}");
         for (listed, looked) in line.entries.iter().zip(&look.entries) {
-            assert_eq!((listed.id, listed.granted, listed.token), (looked.id, looked.granted, looked.token));
-            assert_eq!((&listed.meta, listed.weight, listed.kept), (&looked.meta, looked.weight, looked.kept));
+            assert_eq!(
+                (listed.id, listed.granted, listed.token),
+                (looked.id, looked.granted, looked.token)
+            );
+            assert_eq!(
+                (&listed.meta, listed.weight, listed.kept),
+                (&looked.meta, looked.weight, looked.kept)
+            );
             let both = listed.age.zip(looked.age);
-            assert!(both.is_some_and(|(listed, looked)| listed <= looked + Duration::from_secs(1)), "{listed:?}");
+            assert!(
+                both.is_some_and(|(listed, looked)| listed <= looked + Duration::from_secs(1)),
+                "{listed:?}"
+            );
             assert_eq!(listed.expires_in.is_some(), looked.expires_in.is_some(), "{listed:?}");
         }
     }
@@ -138,7 +149,11 @@ pub async fn a_marked_claim_can_be_changed(case: &Case) {
     assert_eq!(a.amend(Amend::Lower(1)).await, Amended::Done);
     let line = b.line().await;
     let entry = &line.entries[0];
-    assert_eq!((entry.weight, entry.meta.value.as_deref()), (1, Some(&b"last words"[..])), "{entry:?}");
+    assert_eq!(
+        (entry.weight, entry.meta.value.as_deref()),
+        (1, Some(&b"last words"[..])),
+        "{entry:?}"
+    );
     assert!(entry.broken.is_some(), "{entry:?}");
     assert!(matches!(a.renewed().await.unwrap(), Renewal::Lost(_)));
 }
@@ -200,7 +215,10 @@ pub async fn a_listing_never_shows_an_id(case: &Case) {
     let shown = format!("{:?}", a.line().await).to_lowercase();
     for contender in [&a, &b] {
         let id = HEXLOWER.encode(contender.claim.key.id.as_bytes());
-        assert!(!shown.contains(&id) && !shown.contains(contender.client.session.as_str()), "{shown}");
+        assert!(
+            !shown.contains(&id) && !shown.contains(contender.client.session.as_str()),
+            "{shown}"
+        );
     }
 }
 
@@ -246,7 +264,8 @@ pub async fn names_come_in_pages(case: &Case) {
     assert!(beyond.is_empty(), "{beyond:?}");
     let between = admin.lines(case.prefix(), after("a/").as_ref(), 1).await.unwrap();
     assert_eq!(between[0].0, case.name("a/1"));
-    let before = admin.lines(&format!("{}b", case.prefix()), after("A").as_ref(), 100).await.unwrap();
+    let before =
+        admin.lines(&format!("{}b", case.prefix()), after("A").as_ref(), 100).await.unwrap();
     assert_eq!(before.len(), 1, "the prefix counts beside the name: {before:?}");
 }
 
@@ -255,7 +274,8 @@ pub async fn names_come_in_pages(case: &Case) {
 pub async fn a_listing_in_pages_misses_nothing_that_stays(case: &Case) {
     const SIZE: usize = 4;
     let client = case.client(Ttls::long()).await;
-    let contender = |kind: &str, number: usize| client.mutex(&case.name(&format!("{number:02}/{kind}")));
+    let contender =
+        |kind: &str, number: usize| client.mutex(&case.name(&format!("{number:02}/{kind}")));
     let stay: Vec<_> = (0..20).map(|number| contender("stays", number)).collect();
     let go: Vec<_> = (0..20).map(|number| contender("goes", number)).collect();
     for claim in stay.iter().chain(&go) {
@@ -278,6 +298,10 @@ pub async fn a_listing_in_pages_misses_nothing_that_stays(case: &Case) {
     }
     assert!(shown.is_sorted_by(|a, b| a < b), "{shown:?}");
     for claim in &stay {
-        assert!(shown.contains(&claim.claim.key.name), "{} is missing in {shown:?}", claim.claim.key.name);
+        assert!(
+            shown.contains(&claim.claim.key.name),
+            "{} is missing in {shown:?}",
+            claim.claim.key.name
+        );
     }
 }

@@ -36,8 +36,11 @@ pub async fn a_downgrade_twice_is_one(case: &Case) {
 
 /// Permits that are given back let in the next waiter. The rest stays held, with its token.
 pub async fn permits_that_are_given_back_let_others_in(case: &Case) {
-    let (all, next, last) =
-        (case.permits("pool", 3, 3).await, case.permits("pool", 2, 3).await, case.permits("pool", 1, 3).await);
+    let (all, next, last) = (
+        case.permits("pool", 3, 3).await,
+        case.permits("pool", 2, 3).await,
+        case.permits("pool", 1, 3).await,
+    );
     let token = all.granted().await;
     let seen = next.queued().await;
     last.queued().await;
@@ -53,8 +56,11 @@ pub async fn permits_that_are_given_back_let_others_in(case: &Case) {
 
 /// A late copy of an earlier change takes back no permit that other claims may have by now.
 pub async fn what_was_lowered_is_not_raised(case: &Case) {
-    let (all, others, late) =
-        (case.permits("pool", 3, 3).await, case.permits("pool", 2, 3).await, case.permits("pool", 1, 3).await);
+    let (all, others, late) = (
+        case.permits("pool", 3, 3).await,
+        case.permits("pool", 2, 3).await,
+        case.permits("pool", 1, 3).await,
+    );
     all.granted().await;
     assert_eq!(all.amend(Amend::Lower(1)).await, Amended::Done);
     others.granted().await;
@@ -104,7 +110,8 @@ pub async fn a_dead_claim_is_not_changed(case: &Case) {
 /// A candidate can replace its value while it leads or waits, and every client sees the new value.
 pub async fn a_value_is_shown_to_everybody(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
-    let a = a.showing(Meta { owner: "a".into(), value: Some(Arc::from(*b"one")), ..Meta::default() });
+    let a =
+        a.showing(Meta { owner: "a".into(), value: Some(Arc::from(*b"one")), ..Meta::default() });
     a.granted().await;
     b.queued().await;
     assert_eq!(a.amend(Amend::Value(Arc::from(*b"two"))).await, Amended::Done);
@@ -138,7 +145,9 @@ pub async fn a_late_copy_of_an_older_change_changes_nothing(case: &Case) {
     let [a] = case.mutexes("lock").await;
     a.granted().await;
     assert_eq!(a.amend_as(3, value("three")).await, Amended::Done);
-    for (number, answer) in [(2, Amended::Older { last: 3 }), (1, Amended::Older { last: 3 }), (3, Amended::Done)] {
+    for (number, answer) in
+        [(2, Amended::Older { last: 3 }), (1, Amended::Older { last: 3 }), (3, Amended::Done)]
+    {
         assert_eq!(a.amend_as(number, value("late")).await, answer, "number {number}");
         assert_eq!(shown(&a).await.as_deref(), Some(&b"three"[..]), "number {number}");
     }
@@ -158,7 +167,11 @@ pub async fn a_late_copy_through_another_client_changes_nothing(case: &Case) {
     assert_eq!(elsewhere.amend_as(1, value("late")).await, Amended::Older { last: 2 });
     assert_eq!(shown(&a).await.as_deref(), Some(&b"two"[..]));
     assert_eq!(a.held().await, elsewhere.held().await, "it is the same claim");
-    assert_eq!(shown(&a).await.as_deref(), Some(&b"two"[..]), "a renewal brings no older value back");
+    assert_eq!(
+        shown(&a).await.as_deref(),
+        Some(&b"two"[..]),
+        "a renewal brings no older value back"
+    );
     assert_eq!(a.amend_as(3, value("three")).await, Amended::Done);
     assert_eq!(shown(&elsewhere).await.as_deref(), Some(&b"three"[..]));
 }
@@ -173,7 +186,10 @@ pub async fn changes_of_all_kinds_are_numbered_together(case: &Case) {
     assert_eq!(writer.amend_as(4, Amend::Lower(1)).await, Amended::Done);
     assert_eq!(writer.amend_as(3, value("late")).await, Amended::Older { last: 4 });
     let line = writer.line().await;
-    assert_eq!((line.entries[0].weight, line.entries[0].meta.value.as_deref()), (1, Some(&b"two"[..])));
+    assert_eq!(
+        (line.entries[0].weight, line.entries[0].meta.value.as_deref()),
+        (1, Some(&b"two"[..]))
+    );
     case.reader("lock").await.trying().granted().await;
 }
 
@@ -184,7 +200,10 @@ pub async fn a_minimum_hold_is_numbered_too(case: &Case) {
     a.granted().await;
     assert_eq!(a.amend_as(2, Amend::MinHold(Duration::ZERO)).await, Amended::Done);
     assert_eq!(a.amend_as(1, value("late")).await, Amended::Older { last: 2 });
-    assert_eq!(a.amend_as(1, Amend::MinHold(Duration::from_secs(600))).await, Amended::Older { last: 2 });
+    assert_eq!(
+        a.amend_as(1, Amend::MinHold(Duration::from_secs(600))).await,
+        Amended::Older { last: 2 }
+    );
     assert_eq!(shown(&a).await, None);
     a.release().await;
     b.trying().granted().await;

@@ -24,7 +24,10 @@ async fn admin(case: &Case) -> Admin {
 /// the store reports nothing by itself.
 async fn received(case: &Case, requested: ReleaseRequested) -> ReleaseRequest {
     let within = Ttls::long().ttl;
-    case.clock().timeout(within, requested).await.expect("the holder hears of it by its next renewals")
+    case.clock()
+        .timeout(within, requested)
+        .await
+        .expect("the holder hears of it by its next renewals")
 }
 
 fn at_once(requested: ReleaseRequested) -> Option<ReleaseRequest> {
@@ -68,7 +71,8 @@ pub async fn a_request_before_the_wait_is_not_missed(case: &Case) {
 /// A waiter is not asked, and the next holder does not get a request to the holder before it.
 pub async fn the_next_holder_is_not_asked(case: &Case) {
     let name = case.name("m");
-    let (first, second) = (case.test_client(case.short()).await, case.test_client(case.short()).await);
+    let (first, second) =
+        (case.test_client(case.short()).await, case.test_client(case.short()).await);
     let held = first.mutex(&name).lock().await.unwrap();
     let waiting = tokio::spawn(second.mutex(&name).lock().into_future());
     case.until_waiting(&first.keeper, &name, 1).await;

@@ -39,7 +39,10 @@ async fn mark_is_reported(case: &Case, name: &str) -> bool {
     let lost = guard.check().unwrap_err().lost_reason().cloned().unwrap();
     next.release().await.unwrap();
     let reported = LostReason::Broken { by: "somebody".into(), reason: "stuck".into() };
-    assert!(lost == reported || matches!(lost, LostReason::Expired | LostReason::Forgotten), "{lost:?}");
+    assert!(
+        lost == reported || matches!(lost, LostReason::Expired | LostReason::Forgotten),
+        "{lost:?}"
+    );
     lost == reported || !case.harness().fault_profile().is_none()
 }
 
@@ -75,7 +78,10 @@ pub async fn a_removal_of_what_was_marked_is_reported(case: &Case) {
     guard.given_away().await;
     // At least half of the lease is left here, and a guard without a report would wait for its end.
     assert!(case.since(removed) < ttls.ttl / 4, "{:?} of {:?}", case.since(removed), ttls.ttl);
-    assert!(matches!(guard.check().unwrap_err().lost_reason(), Some(LostReason::Broken { .. })), "the first stands");
+    assert!(
+        matches!(guard.check().unwrap_err().lost_reason(), Some(LostReason::Broken { .. })),
+        "the first stands"
+    );
     b.mutex(&name).unwrap().lock().await.unwrap().release().await.unwrap();
     drop(guard);
     case.is_free(&name).await;
@@ -86,8 +92,10 @@ pub async fn a_removal_of_what_was_marked_is_reported(case: &Case) {
 pub async fn a_token_names_its_holder_and_nobody_else(case: &Case) {
     let name = case.name("m");
     let test_client = case.test_client_with(Ttls::long(), |builder| builder.epoch(3)).await;
-    let (other, admin) =
-        (case.test_client_with(Ttls::long(), |b| b.epoch(3)).await, test_client.keeper.admin().unwrap());
+    let (other, admin) = (
+        case.test_client_with(Ttls::long(), |b| b.epoch(3)).await,
+        test_client.keeper.admin().unwrap(),
+    );
     let guard = test_client.mutex(&name).lock().await.unwrap();
     let waiting = tokio::spawn(other.mutex(&name).lock().into_future());
     case.until_waiting(&test_client.keeper, &name, 1).await;
@@ -111,7 +119,9 @@ pub async fn a_waiter_that_is_broken_goes_to_the_end(case: &Case) {
     case.until_waiting(&a, &name, 2).await;
     let line = a.inspect(&name).await.unwrap().waiters;
     let target = Target::IdHash(line[0].id);
-    assert!(a.admin().unwrap().break_lock(&name, target, "jumped the queue", Break::Now).await.unwrap());
+    assert!(
+        a.admin().unwrap().break_lock(&name, target, "jumped the queue", Break::Now).await.unwrap()
+    );
     case.until("the first one is behind the second", async || {
         let now = a.inspect(&name).await.unwrap().waiters;
         now.len() == 2 && now[0].id == line[1].id && now[1].id != line[0].id
@@ -151,7 +161,10 @@ pub async fn what_can_never_be_broken_is_refused(case: &Case) {
     let error = admin.request_release(&name, &"x".repeat(1025)).await.unwrap_err();
     assert_eq!((error.kind(), error.name()), (ErrorKind::Invalid, Some(&name)));
     for bad in ["", "a\nb", &"x".repeat(256)] {
-        assert_eq!(admin.break_lock(bad, target, "", Break::Mark).await.unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(
+            admin.break_lock(bad, target, "", Break::Mark).await.unwrap_err().kind(),
+            ErrorKind::Invalid
+        );
         assert_eq!(admin.request_release(bad, "").await.unwrap_err().kind(), ErrorKind::Invalid);
     }
 }

@@ -57,7 +57,8 @@ pub async fn a_wait_can_be_dropped_at_any_poll(case: &Case) {
             case.pass(Duration::from_millis(20)).await;
             held.release().await.unwrap();
         };
-        let (guard, ()) = tokio::join!(polled(polls, test_client.mutex(name).lock().into_future()), release);
+        let (guard, ()) =
+            tokio::join!(polled(polls, test_client.mutex(name).lock().into_future()), release);
         guard.map(|guard: lockkeeper::Result<Guard>| drop(guard.ok())).is_some()
     })
     .await;
@@ -82,7 +83,9 @@ pub async fn an_unfair_wait_can_be_dropped_at_any_poll(case: &Case) {
 /// `try_upgrade()` dropped after the k-th poll: neither the reader nor the writer is left.
 pub async fn an_upgrade_can_be_dropped_at_any_poll(case: &Case) {
     at_every_poll(case, storm(), async |test_client, name, polls| {
-        let Ok(reader) = test_client.keeper.rw_lock(name).unwrap().read().await else { return false };
+        let Ok(reader) = test_client.keeper.rw_lock(name).unwrap().read().await else {
+            return false;
+        };
         polled(polls, reader.try_upgrade()).await.map(drop).is_some()
     })
     .await;
@@ -91,7 +94,9 @@ pub async fn an_upgrade_can_be_dropped_at_any_poll(case: &Case) {
 /// `downgrade()` dropped after the k-th poll.
 pub async fn a_downgrade_can_be_dropped_at_any_poll(case: &Case) {
     at_every_poll(case, storm(), async |test_client, name, polls| {
-        let Ok(writer) = test_client.keeper.rw_lock(name).unwrap().write().await else { return false };
+        let Ok(writer) = test_client.keeper.rw_lock(name).unwrap().write().await else {
+            return false;
+        };
         polled(polls, writer.downgrade()).await.map(drop).is_some()
     })
     .await;
@@ -119,7 +124,9 @@ pub async fn a_multi_lock_can_be_dropped_at_any_poll(case: &Case) {
 pub async fn a_release_of_many_can_be_dropped_at_any_poll(case: &Case) {
     at_every_poll(case, storm(), async |test_client, name, polls| {
         let names = [format!("{name}/1"), format!("{name}/2"), name.to_string()];
-        let Ok(guard) = test_client.keeper.multi_lock(names).unwrap().lock().await else { return false };
+        let Ok(guard) = test_client.keeper.multi_lock(names).unwrap().lock().await else {
+            return false;
+        };
         polled(polls, guard.release()).await.is_some()
     })
     .await;
@@ -208,7 +215,11 @@ fn storm() -> Faults {
 /// Runs `attempt` with 1, 2, 3 … polls until it completes by itself. After each attempt the lock is
 /// free, and so are the locks with longer names under its name, and the keeper is empty. Some
 /// attempts run side by side, each with a lock and a keeper of its own.
-async fn at_every_poll(case: &Case, faults: Faults, attempt: impl AsyncFn(&TestClient, &LockName, usize) -> bool) {
+async fn at_every_poll(
+    case: &Case,
+    faults: Faults,
+    attempt: impl AsyncFn(&TestClient, &LockName, usize) -> bool,
+) {
     for first in (1..POLLS_MAX).step_by(BATCH) {
         let batch = (first..first + BATCH).map(|polls| at_poll(case, &faults, &attempt, polls));
         if together(batch).await.contains(&true) {

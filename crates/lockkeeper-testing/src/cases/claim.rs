@@ -225,7 +225,9 @@ pub async fn a_waiter_keeps_the_ttl_of_its_first_request(case: &Case) {
     a.release().await;
     let again = b.clone().lasting(b.ttls().ttl * 3);
     assert_eq!(granted_ttl(&again.claim().await), b.ttls().ttl);
-    assert!(matches!(again.renewed().await.unwrap(), Renewal::Held { ttl, .. } if ttl == b.ttls().ttl));
+    assert!(
+        matches!(again.renewed().await.unwrap(), Renewal::Held { ttl, .. } if ttl == b.ttls().ttl)
+    );
 }
 
 /// The ttl of an answer does not include the lock-delay, since a guard may not count on the

@@ -22,7 +22,10 @@ pub async fn a_release_in_time_is_immediate(case: &Case) {
 pub async fn a_drop_in_time_is_immediate(case: &Case) {
     let (test_client, name, guard) = held(case).await;
     drop(guard);
-    case.until("the lock is free", async || !test_client.keeper.inspect(&name).await.unwrap().is_held()).await;
+    case.until("the lock is free", async || {
+        !test_client.keeper.inspect(&name).await.unwrap().is_held()
+    })
+    .await;
     case.is_free(&name).await;
 }
 

@@ -4,7 +4,9 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::{Case, Ttls};
-use lockkeeper::{Break, Effect, ErrorKind, Guard, Handle, Keeper, LockName, LostReason, Result, Target};
+use lockkeeper::{
+    Break, Effect, ErrorKind, Guard, Handle, Keeper, LockName, LostReason, Result, Target,
+};
 
 const LONG: Duration = Duration::from_secs(600);
 
@@ -20,12 +22,16 @@ async fn renew(case: &Case, guard: &Guard) {
 /// A release that the network doubles finds no claim the second time.
 fn assert_released(case: &Case, released: Result<()>) {
     let was_lost = released.as_ref().is_err_and(|error| error.kind() == ErrorKind::Lost);
-    assert!(released.is_ok() || (was_lost && !case.harness().fault_profile().is_none()), "{released:?}");
+    assert!(
+        released.is_ok() || (was_lost && !case.harness().fault_profile().is_none()),
+        "{released:?}"
+    );
 }
 
 /// A lock is acquired in one process, renewed in a second, and released in a third, after the first two have ended.
 pub async fn it_outlives_its_process(case: &Case) {
-    let (name, first, other) = (case.name("m"), case.test_client(Ttls::long()).await, case.keeper().await);
+    let (name, first, other) =
+        (case.name("m"), case.test_client(Ttls::long()).await, case.keeper().await);
     let handle = detach(&first.keeper, &name, LONG).await;
     assert_eq!((handle.full_name(), handle.ttl()), (&name, LONG));
     let (token, text) = (handle.token(), handle.expose());
@@ -53,7 +59,8 @@ pub async fn it_outlives_its_process(case: &Case) {
 
 /// A detached lock ends if no process renews it. A renewal and a release then report a loss.
 pub async fn it_ends_with_its_lease_when_nobody_renews_it(case: &Case) {
-    let (name, test_client, other) = (case.name("m"), case.test_client(Ttls::long()).await, case.keeper().await);
+    let (name, test_client, other) =
+        (case.name("m"), case.test_client(Ttls::long()).await, case.keeper().await);
     let lease = case.short().ttl;
     let start = case.now();
     let handle = detach(&test_client.keeper, &name, lease).await;
@@ -64,7 +71,10 @@ pub async fn it_ends_with_its_lease_when_nobody_renews_it(case: &Case) {
     assert_eq!(guard.check().unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(guard.renew_once().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!(test_client.keeper.adopt(handle).unwrap().release().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(
+        test_client.keeper.adopt(handle).unwrap().release().await.unwrap_err().kind(),
+        ErrorKind::Lost
+    );
     next.check().unwrap();
     assert!(other.check_sequencer(&next.sequencer()).await.unwrap());
     next.release().await.unwrap();
@@ -204,7 +214,8 @@ pub async fn a_waiting_claim_is_granted_its_whole_ttl(case: &Case) {
 /// A detached attempt that gives up leaves no lock and no place in line, though its session could
 /// have outlived the attempt.
 pub async fn one_that_gives_up_leaves_nothing(case: &Case) {
-    let (name, holder, test_client) = (case.name("m"), case.keeper().await, case.test_client(Ttls::long()).await);
+    let (name, holder, test_client) =
+        (case.name("m"), case.keeper().await, case.test_client(Ttls::long()).await);
     let held = holder.mutex(&name).unwrap().lock().await.unwrap();
     for wait in [Duration::ZERO, Duration::from_millis(200)] {
         let attempt = test_client.mutex(&name).lock().wait(wait).detached(LONG);
@@ -221,7 +232,9 @@ pub async fn who_broke_it_is_reported_to_who_renews(case: &Case) {
     let (name, keeper) = (case.name("m"), case.keeper().await);
     let handle = detach(&keeper, &name, LONG).await;
     let target = Target::Token(handle.token());
-    assert!(keeper.admin().unwrap().break_lock(&name, target, "abandoned", Break::Mark).await.unwrap());
+    assert!(
+        keeper.admin().unwrap().break_lock(&name, target, "abandoned", Break::Mark).await.unwrap()
+    );
     let guard = keeper.adopt(handle).unwrap();
     let error = guard.renew_once().await.unwrap_err();
     let reported = LostReason::Broken { by: "somebody".into(), reason: "abandoned".into() };

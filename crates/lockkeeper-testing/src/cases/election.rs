@@ -20,7 +20,8 @@ pub async fn one_leads_and_the_next_follows(case: &Case) {
     assert_eq!(election(case).await.leader().await.unwrap(), None);
     let first = election(case).await.campaign("first").await.unwrap();
     let one = election(case).await;
-    let waiting: Vec<_> = ["second", "third"].map(|value| tokio::spawn(one.campaign(value).into_future())).into();
+    let waiting: Vec<_> =
+        ["second", "third"].map(|value| tokio::spawn(one.campaign(value).into_future())).into();
     // Two candidates of one process wait in line with a claim each.
     case.until_waiting(&keeper, &name, 2).await;
     assert!(one.try_campaign("never").await.unwrap().is_none());
@@ -87,7 +88,8 @@ pub async fn an_observer_sees_leaders_and_vacancies(case: &Case) {
 /// When the leader vanishes, the next candidate leads, and observers see it.
 pub async fn a_vanished_leader_is_followed_by_the_next(case: &Case) {
     let test_client = case.test_client(case.short()).await;
-    let gone = test_client.keeper.election(case.name("leader")).unwrap().campaign("gone").await.unwrap();
+    let gone =
+        test_client.keeper.election(case.name("leader")).unwrap().campaign("gone").await.unwrap();
     let mut observer = election(case).await.observe();
     assert!(observer.next().await.unwrap().is_some());
     let next = tokio::spawn(election(case).await.campaign("next").into_future());
@@ -95,14 +97,18 @@ pub async fn a_vanished_leader_is_followed_by_the_next(case: &Case) {
     test_client.cut_off(true);
     let next = next.await.unwrap().unwrap();
     assert!(gone.guard().check().is_err());
-    assert_eq!(shown(observer.next().await.unwrap()), Some((next.guard().token(), "next".to_owned())));
+    assert_eq!(
+        shown(observer.next().await.unwrap()),
+        Some((next.guard().token(), "next".to_owned()))
+    );
     next.resign().await.unwrap();
 }
 
 /// A leader whose lock was broken learns of it.
 pub async fn a_broken_leader_is_reported(case: &Case) {
     let test_client = case.test_client(case.short()).await;
-    let leadership = test_client.keeper.election(case.name("leader")).unwrap().campaign("x").await.unwrap();
+    let leadership =
+        test_client.keeper.election(case.name("leader")).unwrap().campaign("x").await.unwrap();
     let admin = case.keeper().await.admin().unwrap();
     let target = Target::Token(leadership.token());
     assert!(admin.break_lock(case.name("leader"), target, "stuck", Break::Now).await.unwrap());

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::{Case, Contender, Ttls};
-use lockkeeper::store::{Amend, Amended, Evict, Evicted, LiveState, Renewal, Target, Verdict, Withdrawal};
+use lockkeeper::store::{
+    Amend, Amended, Evict, Evicted, LiveState, Renewal, Target, Verdict, Withdrawal,
+};
 use lockkeeper::time::Instant;
 
 /// Longer than every case lasts.
@@ -17,7 +19,10 @@ fn while_of(case: &Case) -> Duration {
 /// Asserts that at least `hold` has passed since `then`. Two clocks may differ by 1 %.
 fn passed(case: &Case, then: Instant, hold: Duration) {
     let after = case.since(then);
-    assert!(after >= hold.mul_f64(0.98), "given away after {after:?}, the minimum hold is {hold:?}");
+    assert!(
+        after >= hold.mul_f64(0.98),
+        "given away after {after:?}, the minimum hold is {hold:?}"
+    );
 }
 
 async fn evict(contender: &Contender, target: Target, how: Evict) -> Evicted {
@@ -98,7 +103,11 @@ pub async fn a_closed_session_leaves_it(case: &Case) {
             let [a, b] = case.mutexes(&format!("{name}/{is_named}")).await;
             a.granted_for(hold).await;
             let live = [a.live(LiveState::Granted)];
-            a.client.store.close(&a.client.session, if is_named { &live } else { &[] }).await.unwrap();
+            a.client
+                .store
+                .close(&a.client.session, if is_named { &live } else { &[] })
+                .await
+                .unwrap();
             b.clone().trying().busy().await;
             b.sees(&[&a], 1).await;
         }
@@ -157,7 +166,8 @@ pub async fn permits_are_kept_one_by_one(case: &Case) {
     a.release().await;
     // The claims hold their permits to the end of the case: a client that goes away may free its
     // locks.
-    let (third, fourth) = (case.permits("permits", 1, 3).await, case.permits("permits", 1, 3).await);
+    let (third, fourth) =
+        (case.permits("permits", 1, 3).await, case.permits("permits", 1, 3).await);
     third.granted().await;
     fourth.trying().busy().await;
     third.held().await;

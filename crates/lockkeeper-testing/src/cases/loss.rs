@@ -20,7 +20,8 @@ pub async fn a_lock_is_kept_for_many_ttls(case: &Case) {
     // A busy machine may hold up a renewal until it counts as failed. Another renewal then came in
     // time.
     let entries = test_client.event_log.entries();
-    let trouble = entries.iter().rfind(|entry| entry.starts_with("renewal failed") || *entry == "recovered");
+    let trouble =
+        entries.iter().rfind(|entry| entry.starts_with("renewal failed") || *entry == "recovered");
     assert!(trouble.is_none_or(|last| last == "recovered"), "{entries:?}");
     guard.release().await.unwrap();
 }
@@ -228,7 +229,8 @@ pub async fn with_returns_the_loss_or_the_users_error(case: &Case) {
     let test_client = case.test_client(case.short()).await;
     let mutex = test_client.mutex(&name);
     assert_eq!(mutex.lock().with(async |_| Ok::<_, Error>(3)).await.unwrap(), 3);
-    let own = mutex.lock().with(async |_| Err::<(), _>(Error::new(ErrorKind::Conflict, "mine"))).await;
+    let own =
+        mutex.lock().with(async |_| Err::<(), _>(Error::new(ErrorKind::Conflict, "mine"))).await;
     assert_eq!(own.unwrap_err().kind(), ErrorKind::Conflict);
     test_client.line.plan(Operation::Withdraw, Fault::LostReply);
     assert_eq!(mutex.lock().with(async |_| Ok::<_, Error>(4)).await.unwrap(), 4);

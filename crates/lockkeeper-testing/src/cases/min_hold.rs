@@ -20,7 +20,8 @@ async fn is_kept(case: &Case, name: &LockName) {
 /// Waits until no client has the lock.
 async fn until_released(case: &Case, name: &LockName) {
     let other = case.keeper().await;
-    let is_released = async || other.inspect(name).await.unwrap().holders.iter().all(|holder| holder.kept);
+    let is_released =
+        async || other.inspect(name).await.unwrap().holders.iter().all(|holder| holder.kept);
     case.until("it is released", is_released).await;
 }
 
@@ -58,7 +59,8 @@ pub async fn a_drop_and_a_shutdown_leave_it(case: &Case) {
 /// A lock that was held for longer than its minimum hold is released at once.
 pub async fn it_costs_nothing_once_it_is_over(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("m"));
-    let guard = keeper.mutex(&name).unwrap().lock().min_hold(Duration::from_millis(10)).await.unwrap();
+    let guard =
+        keeper.mutex(&name).unwrap().lock().min_hold(Duration::from_millis(10)).await.unwrap();
     case.pass(Duration::from_millis(50)).await;
     guard.release().await.unwrap();
     case.is_free(&name).await;
@@ -68,7 +70,8 @@ pub async fn it_costs_nothing_once_it_is_over(case: &Case) {
 pub async fn who_gives_up_keeps_nothing(case: &Case) {
     let (holder, keeper, name) = (case.keeper().await, case.keeper().await, case.name("m"));
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
-    let waiting = keeper.mutex(&name).unwrap().lock().min_hold(LONG).wait(Duration::from_millis(100));
+    let waiting =
+        keeper.mutex(&name).unwrap().lock().min_hold(LONG).wait(Duration::from_millis(100));
     assert_eq!(waiting.await.unwrap_err().kind(), ErrorKind::Timeout);
     guard.release().await.unwrap();
     case.is_free(&name).await;
@@ -77,7 +80,8 @@ pub async fn who_gives_up_keeps_nothing(case: &Case) {
 /// A task that needs another minimum hold does not inherit a place in line.
 pub async fn each_task_has_its_own(case: &Case) {
     let (holder, keeper, name) = (case.keeper().await, case.keeper().await, case.name("m"));
-    let (held, mutex) = (holder.mutex(&name).unwrap().lock().await.unwrap(), keeper.mutex(&name).unwrap());
+    let (held, mutex) =
+        (holder.mutex(&name).unwrap().lock().await.unwrap(), keeper.mutex(&name).unwrap());
     let gives_up = mutex.lock().min_hold(LONG).wait(Duration::from_millis(300));
     let gives_up = tokio::spawn(gives_up.into_future());
     case.until_waiting(&holder, &name, 1).await;
@@ -166,7 +170,8 @@ pub async fn a_multi_lock_never_waits_for_a_part_that_it_has_kept(case: &Case) {
 
 /// An attempt that is dropped before the answer to its claim comes leaves nothing behind.
 pub async fn who_is_dropped_before_its_answer_keeps_nothing(case: &Case) {
-    let (test_client, other, name) = (case.test_client(Ttls::long()).await, case.keeper().await, case.name("m"));
+    let (test_client, other, name) =
+        (case.test_client(Ttls::long()).await, case.keeper().await, case.name("m"));
     test_client.line.delay(Operation::Claim, case.short().ttl);
     let attempt = tokio::spawn(test_client.mutex(&name).lock().min_hold(LONG).into_future());
     case.until("it is granted", async || other.inspect(&name).await.unwrap().is_held()).await;
@@ -182,7 +187,8 @@ pub async fn nobody_leads_while_it_lasts(case: &Case) {
     let election = keeper.election(&name).unwrap();
     election.campaign("one").min_hold(LONG).await.unwrap().resign().await.unwrap();
     assert!(election.leader().await.unwrap().is_none());
-    let next = other.election(&name).unwrap().campaign("two").wait(Duration::from_millis(100)).await;
+    let next =
+        other.election(&name).unwrap().campaign("two").wait(Duration::from_millis(100)).await;
     assert_eq!(next.unwrap_err().kind(), ErrorKind::Timeout);
 }
 
@@ -192,7 +198,13 @@ pub async fn what_the_store_cannot_keep_is_refused(case: &Case) {
     let test_client = case.test_client(Ttls::long()).await;
     let keeper: &Keeper = &test_client.keeper;
     let (name, most) = (case.name("m"), keeper.capabilities().min_hold_max);
-    let refused = keeper.mutex(&name).unwrap().try_lock().min_hold(most + Duration::from_millis(1)).await.unwrap_err();
+    let refused = keeper
+        .mutex(&name)
+        .unwrap()
+        .try_lock()
+        .min_hold(most + Duration::from_millis(1))
+        .await
+        .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
     assert!(refused.to_string().contains("min_hold"), "{refused}");
     case.is_free(&name).await;

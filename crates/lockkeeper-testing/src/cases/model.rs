@@ -63,19 +63,38 @@ struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    async fn new(case: &'a Case, seed: u64, capacities: &'static [u32], weights: &'static [u32]) -> Self {
+    async fn new(
+        case: &'a Case,
+        seed: u64,
+        capacities: &'static [u32],
+        weights: &'static [u32],
+    ) -> Self {
         // A slow machine must not let a waiter expire where no waiter has to expire.
-        let wait_ttl = if case.harness().time() == Time::Virtual { Ttls::long().wait_ttl } else { Ttls::long().ttl };
+        let wait_ttl = if case.harness().time() == Time::Virtual {
+            Ttls::long().wait_ttl
+        } else {
+            Ttls::long().ttl
+        };
         let mut clients = Vec::new();
         for _ in 0..CLIENTS {
             clients.push(case.client(Ttls { wait_ttl, ..Ttls::long() }).await);
         }
         let name = case.name(&format!("seed-{seed}"));
         let observer = case.client(Ttls::long()).await.permits(&name, 1, capacities[0]);
-        let dies =
-            case.harness().time() == Time::Virtual && observer.client.store.capabilities().expiry == Expiry::PerClaim;
+        let dies = case.harness().time() == Time::Virtual
+            && observer.client.store.capabilities().expiry == Expiry::PerClaim;
         let seed = Seeded::new(seed);
-        Self { case, seed, clients, observer, weights, capacities, line: Vec::new(), highest: 0, dies }
+        Self {
+            case,
+            seed,
+            clients,
+            observer,
+            weights,
+            capacities,
+            line: Vec::new(),
+            highest: 0,
+            dies,
+        }
     }
 
     async fn step(&mut self) {
@@ -117,7 +136,8 @@ impl<'a> Model<'a> {
     async fn join(&mut self, client: usize) {
         let capacity = self.capacities[self.pick(self.capacities.len())];
         let weight = self.weights[self.pick(self.weights.len())].min(capacity);
-        let mut contender = self.clients[client].permits(&self.observer.claim.key.name, weight, capacity);
+        let mut contender =
+            self.clients[client].permits(&self.observer.claim.key.name, weight, capacity);
         contender.claim.queue = self.seed.happens(700);
         let expires = self.case.now();
         let member = Member { client, contender, granted: false, expires, floor: self.highest };
@@ -210,7 +230,9 @@ impl<'a> Model<'a> {
                 self.renewed(0);
                 self.expect_token(token);
             }
-            Verdict::Busy { .. } => assert!(self.line.len() > 1, "refused although nobody else is in line"),
+            Verdict::Busy { .. } => {
+                assert!(self.line.len() > 1, "refused although nobody else is in line")
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -218,8 +240,11 @@ impl<'a> Model<'a> {
     async fn withdraw(&mut self, at: usize) {
         let member = self.line.remove(at);
         let unsettled = self.seed.happens(300);
-        let done =
-            if unsettled { member.contender.withdraw_unsettled().await } else { member.contender.withdraw().await };
+        let done = if unsettled {
+            member.contender.withdraw_unsettled().await
+        } else {
+            member.contender.withdraw().await
+        };
         assert_eq!(done, Withdrawal::Removed);
         if unsettled {
             member.contender.gone().await;
@@ -228,14 +253,22 @@ impl<'a> Model<'a> {
 
     async fn compare(&mut self) {
         let entries = self.observer.line().await.entries;
-        let shown: Vec<_> = entries.iter().map(|e| (e.id, e.weight, e.capacity, e.granted)).collect();
-        let expected: Vec<_> =
-            self.line.iter().map(|m| (m.contender.id(), m.weight(), m.contender.claim.capacity, m.granted)).collect();
+        let shown: Vec<_> =
+            entries.iter().map(|e| (e.id, e.weight, e.capacity, e.granted)).collect();
+        let expected: Vec<_> = self
+            .line
+            .iter()
+            .map(|m| (m.contender.id(), m.weight(), m.contender.claim.capacity, m.granted))
+            .collect();
         assert_eq!(shown, expected, "the line of the store, and that of the model");
         let tokens: Vec<_> = entries.iter().filter(|e| e.granted).filter_map(|e| e.token).collect();
         assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "{tokens:?} along the line");
         for (member, entry) in self.line.iter().zip(&entries).filter(|(m, _)| m.granted) {
-            assert!(entry.token.is_none_or(|token| token > member.floor), "{entry:?} after {}", member.floor);
+            assert!(
+                entry.token.is_none_or(|token| token > member.floor),
+                "{entry:?} after {}",
+                member.floor
+            );
             self.highest = self.highest.max(entry.token.unwrap_or(0));
         }
     }

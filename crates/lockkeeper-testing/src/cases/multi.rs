@@ -4,7 +4,9 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::{Case, LostUpdateCounter, Ttls};
-use lockkeeper::{Break, ErrorKind, Guard, Keeper, LockName, LostReason, Mode, MultiLock, Owner, Target};
+use lockkeeper::{
+    Break, ErrorKind, Guard, Keeper, LockName, LostReason, Mode, MultiLock, Owner, Target,
+};
 
 fn names<const N: usize>(case: &Case, names: [&str; N]) -> [LockName; N] {
     names.map(|name| case.name(name))
@@ -23,7 +25,11 @@ pub async fn all_are_held_in_the_order_of_their_names(case: &Case) {
     let lock = multi(&keeper, &given);
     assert!(lock.names().eq(&sorted));
     for tries in [false, true] {
-        let guard = if tries { lock.try_lock().await.unwrap().unwrap() } else { lock.lock().await.unwrap() };
+        let guard = if tries {
+            lock.try_lock().await.unwrap().unwrap()
+        } else {
+            lock.lock().await.unwrap()
+        };
         assert!(guard.guards().iter().map(|guard| guard.name()).eq(&sorted));
         guard.check().unwrap();
         assert!(guard.remaining() > Duration::ZERO);
@@ -34,7 +40,10 @@ pub async fn all_are_held_in_the_order_of_their_names(case: &Case) {
         let released = guard.release().await;
         // A release that the network doubles finds no claim the second time.
         let was_lost = released.as_ref().is_err_and(|error| error.kind() == ErrorKind::Lost);
-        assert!(released.is_ok() || (was_lost && !case.harness().fault_profile().is_none()), "{released:?}");
+        assert!(
+            released.is_ok() || (was_lost && !case.harness().fault_profile().is_none()),
+            "{released:?}"
+        );
         for name in &sorted {
             case.is_free(name).await;
         }
@@ -97,7 +106,8 @@ pub async fn one_wait_is_for_all_of_them(case: &Case) {
 
 /// When one lock is lost, all locks are lost: their holder learns of it, and releases the others.
 pub async fn the_loss_of_one_is_the_loss_of_all(case: &Case) {
-    let (keeper, admin) = (case.test_client(case.short()).await.keeper, case.keeper().await.admin().unwrap());
+    let (keeper, admin) =
+        (case.test_client(case.short()).await.keeper, case.keeper().await.admin().unwrap());
     let all = names(case, ["a", "b", "c"]);
     let guard = multi(&keeper, &all).lock().await.unwrap();
     let (lost, clone) = (guard.lost(), guard.lost().clone());
@@ -113,7 +123,10 @@ pub async fn the_loss_of_one_is_the_loss_of_all(case: &Case) {
     assert_eq!(reason, clone.await);
     assert!(guard.guards()[0].check().is_ok() && guard.guards()[2].check().is_ok());
     let error = guard.release().await.unwrap_err();
-    assert_eq!((error.kind(), error.name(), error.lost_reason()), (ErrorKind::Lost, Some(&all[1]), Some(&reason)));
+    assert_eq!(
+        (error.kind(), error.name(), error.lost_reason()),
+        (ErrorKind::Lost, Some(&all[1]), Some(&reason))
+    );
     for name in &all {
         case.is_free(name).await;
     }
@@ -125,7 +138,8 @@ pub async fn what_is_lost_while_others_are_waited_for_is_acquired_again(case: &C
     let (blocker, test_client) = (case.keeper().await, case.test_client(case.short()).await);
     let [a, b] = names(case, ["a", "b"]);
     let held = blocker.mutex(&b).unwrap().lock().await.unwrap();
-    let waiting = tokio::spawn(multi(&test_client.keeper, &[a.clone(), b.clone()]).lock().into_future());
+    let waiting =
+        tokio::spawn(multi(&test_client.keeper, &[a.clone(), b.clone()]).lock().into_future());
     case.until_waiting(&blocker, &b, 1).await;
     let first = blocker.inspect(&a).await.unwrap().holders.remove(0);
     let admin = blocker.admin().unwrap();
@@ -150,10 +164,15 @@ pub async fn what_is_lost_while_others_are_waited_for_is_acquired_again(case: &C
 /// lock.
 pub async fn crossing_names_never_wait_for_each_other(case: &Case) {
     let sets = [&["a", "b", "c"][..], &["c", "b", "a"], &["b", "c"], &["c", "a"]];
-    let (counters, mut tasks) =
-        ([LostUpdateCounter::default(), LostUpdateCounter::default(), LostUpdateCounter::default()], Vec::new());
+    let (counters, mut tasks) = (
+        [LostUpdateCounter::default(), LostUpdateCounter::default(), LostUpdateCounter::default()],
+        Vec::new(),
+    );
     for set in sets {
-        let lock = multi(&case.keeper().await, &set.iter().map(|name| case.name(name)).collect::<Vec<_>>());
+        let lock = multi(
+            &case.keeper().await,
+            &set.iter().map(|name| case.name(name)).collect::<Vec<_>>(),
+        );
         for _ in 0..2 {
             let (lock, counters) = (lock.clone(), counters.clone());
             tasks.push(tokio::spawn(async move {
@@ -161,7 +180,8 @@ pub async fn crossing_names_never_wait_for_each_other(case: &Case) {
                     let held = lock.lock().await.unwrap();
                     for guard in held.guards() {
                         let name = guard.name().as_str();
-                        let which = usize::from(name.ends_with('b')) + 2 * usize::from(name.ends_with('c'));
+                        let which =
+                            usize::from(name.ends_with('b')) + 2 * usize::from(name.ends_with('c'));
                         counters[which].add(guard).await;
                     }
                     held.release().await.unwrap();
@@ -203,7 +223,9 @@ pub async fn max_hold_begins_when_all_are_held(case: &Case) {
     let [a, b] = names(case, ["a", "b"]);
     let held = blocker.mutex(&b).unwrap().lock().await.unwrap();
     let max_hold = Duration::from_secs(6);
-    let waiting = tokio::spawn(multi(&keeper, &[a.clone(), b.clone()]).lock().max_hold(max_hold).into_future());
+    let waiting = tokio::spawn(
+        multi(&keeper, &[a.clone(), b.clone()]).lock().max_hold(max_hold).into_future(),
+    );
     case.until_waiting(&blocker, &b, 1).await;
     let early = blocker.inspect(&a).await.unwrap().holders[0].token;
     case.pass(max_hold).await;
@@ -240,7 +262,8 @@ pub async fn unfair_ones_wait_beside_every_line(case: &Case) {
     let [a, b] = names(case, ["a", "b"]);
     let first = blocker.mutex(&a).unwrap().lock().await.unwrap();
     let second = blocker.mutex(&b).unwrap().lock().await.unwrap();
-    let waiting = tokio::spawn(multi(&keeper, &[a.clone(), b.clone()]).lock().unfair().into_future());
+    let waiting =
+        tokio::spawn(multi(&keeper, &[a.clone(), b.clone()]).lock().unfair().into_future());
     for (name, guard) in [(&a, first), (&b, second)] {
         case.pass(Duration::from_millis(100)).await;
         assert_eq!(blocker.inspect(name).await.unwrap().waiters.len(), 0);
@@ -276,7 +299,15 @@ pub async fn each_is_held_in_its_own_mode(case: &Case) {
 pub async fn a_name_counts_once_in_its_strongest_mode(case: &Case) {
     let keeper = case.keeper().await;
     let [a, b, c] = names(case, ["a", "b", "c"]);
-    let twice = keeper.multi().read(&a).lock(&a).read(&a).read(&b).read(&b).permits(&c, 2, 5).permits(&c, 3, 5);
+    let twice = keeper
+        .multi()
+        .read(&a)
+        .lock(&a)
+        .read(&a)
+        .read(&b)
+        .read(&b)
+        .permits(&c, 2, 5)
+        .permits(&c, 3, 5);
     let guard = twice.build().unwrap().lock().await.unwrap();
     let modes: Vec<Mode> = guard.guards().iter().map(Guard::mode).collect();
     assert_eq!(modes, [Mode::Exclusive, Mode::Shared, Mode::Permits(3)]);
@@ -339,6 +370,9 @@ pub async fn a_dropped_one_is_released(case: &Case) {
     next.expect("the releases were not overtaken").release().await.unwrap();
     assert_eq!(
         test_client.event_log.entries(),
-        ["acquired", "acquired", "dropped", "dropped", "acquired", "acquired", "released", "released"]
+        [
+            "acquired", "acquired", "dropped", "dropped", "acquired", "acquired", "released",
+            "released"
+        ]
     );
 }

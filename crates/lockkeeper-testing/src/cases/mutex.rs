@@ -149,7 +149,12 @@ pub async fn what_can_never_work_is_refused(case: &Case) {
     let can = keeper.capabilities();
     let too_short = mutex.clone().ttl(can.ttl_min / 2).lock().await.unwrap_err();
     let too_long = mutex.clone().ttl(can.ttl_max * 2).lock().await.unwrap_err();
-    let delayed = mutex.clone().lock_delay(can.lock_delay_max + Duration::from_secs(1)).try_lock().await.unwrap_err();
+    let delayed = mutex
+        .clone()
+        .lock_delay(can.lock_delay_max + Duration::from_secs(1))
+        .try_lock()
+        .await
+        .unwrap_err();
     for error in [too_short, too_long, delayed] {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert_eq!(error.name(), Some(&name));
@@ -171,7 +176,10 @@ pub async fn a_prefix_and_a_name_are_one_name(case: &Case) {
     let test_client = case.test_client_with(Ttls::long(), |b| b.prefix(format!("{start}/"))).await;
     let plain = case.keeper().await;
     let guard = test_client.keeper.mutex("stock").unwrap().lock().await.unwrap();
-    assert_eq!((guard.name().as_str(), guard.full_name().as_str()), ("stock", format!("{start}/stock").as_str()));
+    assert_eq!(
+        (guard.name().as_str(), guard.full_name().as_str()),
+        ("stock", format!("{start}/stock").as_str())
+    );
     assert!(plain.mutex(guard.full_name()).unwrap().try_lock().await.unwrap().is_none());
     let listed = test_client.keeper.admin().unwrap().list("st", 10).await.unwrap();
     assert_eq!(listed.len(), 1);

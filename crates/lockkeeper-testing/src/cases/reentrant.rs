@@ -31,7 +31,10 @@ pub async fn its_owner_takes_it_again(case: &Case) {
     }
     assert!(guards.iter().all(|guard| guard.token() == guards[0].token()));
     assert!(theirs.try_lock(&they).await.unwrap().is_none());
-    assert!(mine.try_lock(&they).await.unwrap().is_none(), "another owner of the same process is another");
+    assert!(
+        mine.try_lock(&they).await.unwrap().is_none(),
+        "another owner of the same process is another"
+    );
     assert_eq!(case.keeper().await.inspect(case.name("lock")).await.unwrap().holders.len(), 1);
     let waiting = tokio::spawn(theirs.lock(&they).into_future());
     case.until_waiting(&test_client.keeper, &case.name("lock"), 1).await;
@@ -59,7 +62,10 @@ pub async fn tasks_of_one_owner_share_one_claim(case: &Case) {
     let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(mine.lock(&me).into_future())).collect();
     case.until_waiting(&test_client.keeper, &case.name("lock"), 1).await;
     assert!(mine.try_lock(&me).await.unwrap().is_none());
-    assert_eq!(mine.lock(&me).wait(Duration::from_millis(50)).await.unwrap_err().kind(), ErrorKind::Timeout);
+    assert_eq!(
+        mine.lock(&me).wait(Duration::from_millis(50)).await.unwrap_err().kind(),
+        ErrorKind::Timeout
+    );
     blocker.release().await.unwrap();
     let mut guards = Vec::new();
     for task in tasks {

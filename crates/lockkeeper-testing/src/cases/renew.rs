@@ -113,8 +113,12 @@ pub async fn each_claim_is_answered_in_order(case: &Case) {
         held.live(LiveState::Granted),
     ];
     let answers = client.renew(&live).await.unwrap().claims;
-    let expected =
-        [Renewal::Unknown, Renewal::Queued, Renewal::Lost(None), Renewal::Held { token, ttl: held.ttls().ttl }];
+    let expected = [
+        Renewal::Unknown,
+        Renewal::Queued,
+        Renewal::Lost(None),
+        Renewal::Held { token, ttl: held.ttls().ttl },
+    ];
     assert_eq!(answers, expected);
     let reversed: Vec<_> = live.into_iter().rev().collect();
     let answers = client.renew(&reversed).await.unwrap().claims;

@@ -45,8 +45,10 @@ pub async fn neither_readers_nor_writers_starve(case: &Case) {
     let writing = tokio::spawn(lock(case).await.write().into_future());
     case.until_waiting(&keeper, &name, 1).await;
     assert!(lock(case).await.try_read().await.unwrap().is_none());
-    let late: Vec<_> =
-        [lock(case).await, lock(case).await].into_iter().map(|l| tokio::spawn(l.read().into_future())).collect();
+    let late: Vec<_> = [lock(case).await, lock(case).await]
+        .into_iter()
+        .map(|l| tokio::spawn(l.read().into_future()))
+        .collect();
     case.until_waiting(&keeper, &name, 3).await;
     let mut last = reading.token();
     reading.release().await.unwrap();
@@ -123,7 +125,8 @@ pub async fn what_cannot_be_downgraded_comes_back(case: &Case) {
 /// A lone reader becomes the writer, with a token of its own, and is renewed as a writer.
 pub async fn a_lone_reader_becomes_the_writer(case: &Case) {
     let (test_client, others) = (case.test_client(case.short()).await, lock(case).await);
-    let reader = test_client.keeper.rw_lock(case.name("lock")).unwrap().read().reason("why").await.unwrap();
+    let reader =
+        test_client.keeper.rw_lock(case.name("lock")).unwrap().read().reason("why").await.unwrap();
     let (token, lost) = (reader.token(), reader.lost());
     let writer = reader.try_upgrade().await.unwrap();
     assert!(writer.token() > token && writer.mode() == Mode::Exclusive);
@@ -209,7 +212,8 @@ pub async fn an_upgrade_without_an_answer_ends_both(case: &Case) {
 pub async fn a_fixed_lease_is_upgraded(case: &Case) {
     let (test_client, others) = (case.test_client(case.short()).await, lock(case).await);
     let lease = Duration::from_secs(30);
-    let reader = test_client.keeper.rw_lock(case.name("lock")).unwrap().read().lease(lease).await.unwrap();
+    let reader =
+        test_client.keeper.rw_lock(case.name("lock")).unwrap().read().lease(lease).await.unwrap();
     let token = reader.token();
     let writer = reader.try_upgrade().await.unwrap();
     assert!(writer.token() > token && others.try_read().await.unwrap().is_none());

@@ -16,7 +16,10 @@ pub async fn there_are_so_many_permits_and_no_more(case: &Case) {
     let (a, b) = (one.acquire().await.unwrap(), two.acquire_many(2).await.unwrap());
     assert_eq!((a.mode(), b.mode()), (Mode::Permits(1), Mode::Permits(2)));
     assert!(two.try_acquire().await.unwrap().is_none());
-    assert_eq!(one.acquire().wait(Duration::from_millis(100)).await.unwrap_err().kind(), ErrorKind::Timeout);
+    assert_eq!(
+        one.acquire().wait(Duration::from_millis(100)).await.unwrap_err().kind(),
+        ErrorKind::Timeout
+    );
     let keeper = case.keeper().await;
     assert!(keeper.check_sequencer(&b.sequencer()).await.unwrap());
     let info = keeper.inspect(case.name("pool")).await.unwrap();
@@ -32,7 +35,8 @@ pub async fn there_are_so_many_permits_and_no_more(case: &Case) {
 /// The permits of one guard go back one by one. The rest is renewed under the same token.
 pub async fn permits_are_given_back_one_by_one(case: &Case) {
     let (test_client, others) = (case.test_client(case.short()).await, semaphore(case, 3).await);
-    let mut guard = test_client.keeper.semaphore(case.name("pool"), 3).unwrap().acquire_many(3).await.unwrap();
+    let mut guard =
+        test_client.keeper.semaphore(case.name("pool"), 3).unwrap().acquire_many(3).await.unwrap();
     let (token, waiting) = (guard.token(), tokio::spawn(others.acquire_many(2).into_future()));
     case.until_waiting(&test_client.keeper, &case.name("pool"), 1).await;
     for impossible in [0, 3, 4] {
@@ -46,7 +50,11 @@ pub async fn permits_are_given_back_one_by_one(case: &Case) {
     case.pass(case.short().ttl * 3).await;
     guard.check().unwrap();
     assert!(test_client.keeper.check_sequencer(&guard.sequencer()).await.unwrap());
-    assert_eq!(guard.release_permits(1).await.unwrap_err().kind(), ErrorKind::Invalid, "the last one is released");
+    assert_eq!(
+        guard.release_permits(1).await.unwrap_err().kind(),
+        ErrorKind::Invalid,
+        "the last one is released"
+    );
     guard.release().await.unwrap();
     theirs.release().await.unwrap();
     case.is_free(&case.name("pool")).await;
@@ -88,7 +96,8 @@ pub async fn who_wants_many_is_not_overtaken(case: &Case) {
 /// Permits are renewed while they are held, and come back when their holder vanishes.
 pub async fn permits_are_leased_and_renewed(case: &Case) {
     let (test_client, others) = (case.test_client(case.short()).await, semaphore(case, 2).await);
-    let held = test_client.keeper.semaphore(case.name("pool"), 2).unwrap().acquire_many(2).await.unwrap();
+    let held =
+        test_client.keeper.semaphore(case.name("pool"), 2).unwrap().acquire_many(2).await.unwrap();
     case.pass(case.short().ttl * 3).await;
     held.check().unwrap();
     assert!(others.try_acquire().await.unwrap().is_none());
@@ -108,9 +117,15 @@ pub async fn the_number_of_permits_may_change_while_it_is_in_use(case: &Case) {
     let (old, new) = (semaphore(case, 3).await, semaphore(case, 5).await);
     let first = old.acquire_many(2).await.unwrap();
     let second = new.acquire().await.unwrap();
-    assert!(new.try_acquire().await.unwrap().is_none(), "a fourth permit beside a holder that knows three");
+    assert!(
+        new.try_acquire().await.unwrap().is_none(),
+        "a fourth permit beside a holder that knows three"
+    );
     let info = keeper.inspect(&name).await.unwrap();
-    assert_eq!((info.capacity, info.holders[0].capacity, info.holders[1].capacity), (Some(3), Some(3), Some(5)));
+    assert_eq!(
+        (info.capacity, info.holders[0].capacity, info.holders[1].capacity),
+        (Some(3), Some(3), Some(5))
+    );
     let waiting = tokio::spawn(new.acquire_many(4).into_future());
     case.until_waiting(&keeper, &name, 1).await;
     first.release().await.unwrap();
@@ -120,7 +135,11 @@ pub async fn the_number_of_permits_may_change_while_it_is_in_use(case: &Case) {
     let back = tokio::spawn(old.acquire().into_future());
     case.until_waiting(&keeper, &name, 1).await;
     let info = keeper.inspect(&name).await.unwrap();
-    assert_eq!((info.capacity, info.waiters[0].capacity), (Some(5), Some(3)), "who waits does not count yet");
+    assert_eq!(
+        (info.capacity, info.waiters[0].capacity),
+        (Some(5), Some(3)),
+        "who waits does not count yet"
+    );
     third.release().await.unwrap();
     let back = back.await.unwrap().unwrap();
     assert_eq!(keeper.inspect(&name).await.unwrap().capacity, Some(3));
@@ -137,8 +156,14 @@ pub async fn another_kind_of_lock_is_refused(case: &Case) {
     let error = keeper.mutex(&name).unwrap().try_lock().await.unwrap_err();
     assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Mismatch, true));
     let text = error.to_string();
-    assert!(text.contains("semaphore") && text.contains("mutex") && text.contains("pool"), "{text}");
-    assert_eq!(keeper.rw_lock(&name).unwrap().read().await.unwrap_err().kind(), ErrorKind::Mismatch);
+    assert!(
+        text.contains("semaphore") && text.contains("mutex") && text.contains("pool"),
+        "{text}"
+    );
+    assert_eq!(
+        keeper.rw_lock(&name).unwrap().read().await.unwrap_err().kind(),
+        ErrorKind::Mismatch
+    );
     held.release().await.unwrap();
     let mutex = keeper.mutex(&name).unwrap().lock().await.unwrap();
     assert_eq!(semaphore(case, 3).await.acquire().await.unwrap_err().kind(), ErrorKind::Mismatch);
@@ -168,7 +193,8 @@ pub async fn impossible_numbers_are_refused(case: &Case) {
 pub async fn unfair_ones_wait_beside_the_line(case: &Case) {
     let (one, two) = (semaphore(case, 2).await, semaphore(case, 2).await);
     let held = one.acquire_many(2).await.unwrap();
-    let unfair: Vec<_> = (0..2).map(|_| tokio::spawn(two.acquire().unfair().into_future())).collect();
+    let unfair: Vec<_> =
+        (0..2).map(|_| tokio::spawn(two.acquire().unfair().into_future())).collect();
     case.pass(Duration::from_millis(100)).await;
     assert_eq!(case.keeper().await.inspect(case.name("pool")).await.unwrap().waiters.len(), 0);
     held.release().await.unwrap();

@@ -9,7 +9,8 @@ use lockkeeper::store::{LiveState, SessionId, SessionSpec, TOMBSTONE_MIN};
 pub async fn closing_frees_everything(case: &Case) {
     let client = case.client(Ttls::long()).await;
     let (held, waiting) = (client.mutex(&case.name("x")), client.mutex(&case.name("y")));
-    let (next_x, first_y, next_y) = (case.writer("x").await, case.writer("y").await, case.writer("y").await);
+    let (next_x, first_y, next_y) =
+        (case.writer("x").await, case.writer("y").await, case.writer("y").await);
     held.granted().await;
     first_y.granted().await;
     waiting.queued().await;
@@ -193,10 +194,16 @@ pub async fn what_is_out_of_range_is_refused(case: &Case) {
     let client = case.client(Ttls::long()).await;
     let can = client.store.capabilities();
     let none = std::time::Duration::ZERO;
-    for (ttl, lock_delay) in
-        [(can.ttl_min / 2, none), (can.ttl_max * 2, none), (can.ttl_min, can.lock_delay_max * 2 + can.ttl_max)]
-    {
-        let error = client.store.open(&SessionId::random(), &SessionSpec::new(ttl, lock_delay)).await.unwrap_err();
+    for (ttl, lock_delay) in [
+        (can.ttl_min / 2, none),
+        (can.ttl_max * 2, none),
+        (can.ttl_min, can.lock_delay_max * 2 + can.ttl_max),
+    ] {
+        let error = client
+            .store
+            .open(&SessionId::random(), &SessionSpec::new(ttl, lock_delay))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{ttl:?} + {lock_delay:?}: {error}");
         assert!(!error.is_retryable());
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::{Case, Ttls};
 use lockkeeper::ErrorKind;
-use lockkeeper::store::{Amend, Amended, Evict, LiveState, SessionSpec, Target, Verdict, Withdrawal};
+use lockkeeper::store::{
+    Amend, Amended, Evict, LiveState, SessionSpec, Target, Verdict, Withdrawal,
+};
 
 /// A minimum hold that outlasts its case.
 const LONG: Duration = Duration::from_secs(3600);
@@ -29,7 +31,8 @@ pub async fn a_detached_session_is_not_opened_as_another(case: &Case) {
     let held = a.mutex(&case.name("lock"));
     let token = held.granted().await;
     let b = case.beside(&a).await;
-    let error = b.store.open(&b.session, &SessionSpec { detached: false, ..b.spec() }).await.unwrap_err();
+    let error =
+        b.store.open(&b.session, &SessionSpec { detached: false, ..b.spec() }).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     assert_eq!(held.through(&b).held().await, token);
     other.busy().await;
@@ -155,7 +158,10 @@ pub async fn a_claim_sent_again_with_other_numbers_stays_as_it_is(case: &Case) {
     };
     for again in [again(0, u32::MAX), again(5, 3)] {
         let verdict = again.resend().await;
-        assert!(matches!(verdict, Verdict::Granted { token: found, .. } if found == token), "{verdict:?}");
+        assert!(
+            matches!(verdict, Verdict::Granted { token: found, .. } if found == token),
+            "{verdict:?}"
+        );
     }
     for waiting in [&first, &second] {
         let verdict = waiting.through(&b).behind_at_most(1).resend().await;
@@ -189,7 +195,14 @@ pub async fn what_is_broken_is_not_replaced_through_another_client(case: &Case) 
     held.granted().await;
     let admin = case.writer("lock").await;
     let by_id = Target::Id(held.id());
-    admin.client.store.admin().unwrap().evict(&held.claim.key.name, &by_id, Evict::Mark, "op", "stuck").await.unwrap();
+    admin
+        .client
+        .store
+        .admin()
+        .unwrap()
+        .evict(&held.claim.key.name, &by_id, Evict::Mark, "op", "stuck")
+        .await
+        .unwrap();
     for client in [&a, &b] {
         client.mutex(&held.claim.key.name).replacing(&held).trying().busy().await;
     }
@@ -210,7 +223,9 @@ pub async fn a_claim_is_replaced_through_another_client(case: &Case) {
 /// The close of another client keeps what has a minimum hold, listed or not, and however long it is.
 pub async fn a_close_through_another_client_keeps_a_minimum_hold(case: &Case) {
     let other = case.client(Ttls::long()).await;
-    for (at, (is_listed, hold)) in [(false, 20), (true, 20), (false, 3600), (true, 3600)].into_iter().enumerate() {
+    for (at, (is_listed, hold)) in
+        [(false, 20), (true, 20), (false, 3600), (true, 3600)].into_iter().enumerate()
+    {
         let (a, name) = (case.detached(Ttls::long()).await, case.name(&format!("lock{at}")));
         let held = a.mutex(&name);
         held.granted().await;

@@ -95,7 +95,8 @@ pub async fn a_small_number_that_gives_up_lets_others_in(case: &Case) {
         case.pass(Duration::from_millis(200)).await;
         small.release().await;
     };
-    let woken = async { tokio::join!(a.wakes_with_its_grant(seen[0]), b.wakes_with_its_grant(seen[1])) };
+    let woken =
+        async { tokio::join!(a.wakes_with_its_grant(seen[0]), b.wakes_with_its_grant(seen[1])) };
     tokio::join!(woken, leaving);
     holder.sees(&[&holder, &a, &b, &c], 3).await;
 }
@@ -125,7 +126,11 @@ pub async fn a_small_number_that_leaves_lets_many_in(case: &Case) {
         small.release().await;
     };
     let woken = async {
-        tokio::join!(a.wakes_with_its_grant(seen[0]), b.wakes_with_its_grant(seen[1]), c.wakes_with_its_grant(seen[2]));
+        tokio::join!(
+            a.wakes_with_its_grant(seen[0]),
+            b.wakes_with_its_grant(seen[1]),
+            c.wakes_with_its_grant(seen[2])
+        );
     };
     tokio::join!(woken, leaving);
     a.sees(&[&a, &b, &c, &more], 3).await;
@@ -134,7 +139,8 @@ pub async fn a_small_number_that_leaves_lets_many_in(case: &Case) {
 /// A small capacity counts for exactly as long as its holder has the lock, beside any other
 /// holders.
 pub async fn a_small_number_leaves_with_its_holder(case: &Case) {
-    let [large, small, beside, waits, also] = pool(case, [(1, 5), (1, 3), (1, 5), (1, 5), (1, 5)]).await;
+    let [large, small, beside, waits, also] =
+        pool(case, [(1, 5), (1, 3), (1, 5), (1, 5), (1, 5)]).await;
     large.granted().await;
     small.granted().await;
     beside.granted().await;

@@ -35,7 +35,10 @@ pub async fn two_never_hold_at_once(case: &Case) {
 
 /// Every other request is lost, and answers take as long as a lease.
 pub async fn an_outage_breaks_nothing(case: &Case) {
-    let faults = Faults::none().with(Fault::LostReply, 250).with(Fault::LostRequest, 250).slow(200, case.short().ttl);
+    let faults = Faults::none()
+        .with(Fault::LostReply, 250)
+        .with(Fault::LostRequest, 250)
+        .slow(200, case.short().ttl);
     acquire_under(case, &faults, 3, 2).await;
 }
 
@@ -48,7 +51,8 @@ async fn acquire_under(case: &Case, faults: &Faults, clients: u64, rounds: usize
         let test_client = case.test_client(case.short()).await;
         test_client.line.sow(seed + 1);
         test_client.line.set(faults.clone());
-        let (mutex, held, clock) = (test_client.mutex(&name), Arc::clone(&held), case.clock().clone());
+        let (mutex, held, clock) =
+            (test_client.mutex(&name), Arc::clone(&held), case.clock().clone());
         tasks.push(tokio::spawn(async move {
             let mut done = 0;
             while done < rounds {
@@ -114,7 +118,8 @@ pub async fn everybody_gets_it_in_the_end(case: &Case) {
     let faults = Faults::none().with(Fault::LostReply, 250).with(Fault::LostWake, 500);
     let mut tasks = Vec::new();
     for seed in 0..5 {
-        let test_client = case.test_client(Ttls { ttl: case.short().ttl * 2, ..case.short() }).await;
+        let test_client =
+            case.test_client(Ttls { ttl: case.short().ttl * 2, ..case.short() }).await;
         test_client.line.sow(100 + seed);
         test_client.line.set(faults.clone());
         let mutex = test_client.mutex(&name);

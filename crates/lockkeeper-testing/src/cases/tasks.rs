@@ -24,7 +24,8 @@ pub async fn one_of_them_waits_in_line(case: &Case) {
         // The order of the tasks is known: each task is in the queue before the next task begins.
         case.until("the task waits", async || {
             let entries = test_client.event_log.entries();
-            entries.iter().filter(|e| *e == "contended").count() == i && test_client.event_log.has("queued")
+            entries.iter().filter(|e| *e == "contended").count() == i
+                && test_client.event_log.has("queued")
         })
         .await;
     }
@@ -42,7 +43,8 @@ pub async fn one_of_them_waits_in_line(case: &Case) {
 pub async fn a_place_in_line_is_inherited(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
-    let (early, late) = (case.test_client(Ttls::long()).await, case.test_client(Ttls::long()).await);
+    let (early, late) =
+        (case.test_client(Ttls::long()).await, case.test_client(Ttls::long()).await);
     let first = tokio::spawn(early.mutex(&name).lock().into_future());
     case.until_waiting(&holder, &name, 1).await;
     let heir = tokio::spawn(early.mutex(&name).lock().reason("heir").into_future());
@@ -56,7 +58,11 @@ pub async fn a_place_in_line_is_inherited(case: &Case) {
         waiters.len() == 2 && waiters[0].reason.as_deref() == Some("heir")
     })
     .await;
-    assert_eq!(holder.inspect(&name).await.unwrap().waiters[0].id, ahead, "the place is the same one");
+    assert_eq!(
+        holder.inspect(&name).await.unwrap().waiters[0].id,
+        ahead,
+        "the place is the same one"
+    );
     guard.release().await.unwrap();
     let heir = heir.await.unwrap().unwrap();
     let (token, heir_token) = (heir.token(), heir.token());
@@ -71,7 +77,8 @@ pub async fn nobody_is_left_when_all_give_up(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
     let test_client = case.test_client(Ttls::long()).await;
-    let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(test_client.mutex(&name).lock().into_future())).collect();
+    let tasks: Vec<_> =
+        (0..4).map(|_| tokio::spawn(test_client.mutex(&name).lock().into_future())).collect();
     case.until_waiting(&holder, &name, 1).await;
     // The tasks give up from the front, so each task inherits the place before it gives up.
     for task in tasks {
@@ -88,7 +95,8 @@ pub async fn a_timeout_in_the_queue_holds_up_nobody(case: &Case) {
     let name = case.name("m");
     let test_client = case.test_client(Ttls::long()).await;
     let guard = test_client.mutex(&name).lock().await.unwrap();
-    let impatient = tokio::spawn(test_client.mutex(&name).lock().wait(Duration::from_millis(50)).into_future());
+    let impatient =
+        tokio::spawn(test_client.mutex(&name).lock().wait(Duration::from_millis(50)).into_future());
     let patient = tokio::spawn(test_client.mutex(&name).lock().into_future());
     assert!(impatient.await.unwrap().is_err());
     guard.release().await.unwrap();

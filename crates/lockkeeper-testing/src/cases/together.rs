@@ -33,7 +33,8 @@ impl<F: Future> Slot<F> {
     fn poll(&mut self, cx: &Context<'_>) -> bool {
         if self.output.is_none() && self.wish.take(cx.waker()) {
             let waker = Waker::from(Arc::clone(&self.wish));
-            if let Poll::Ready(output) = self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            if let Poll::Ready(output) = self.future.as_mut().poll(&mut Context::from_waker(&waker))
+            {
                 self.output = Some(output);
             }
         }
@@ -76,7 +77,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_future_is_polled_only_when_it_asks_for_it() {
         let counted = |wait: u64| async move {
-            let (mut sleep, polls) = (Box::pin(tokio::time::sleep(Duration::from_secs(wait))), Cell::new(0));
+            let (mut sleep, polls) =
+                (Box::pin(tokio::time::sleep(Duration::from_secs(wait))), Cell::new(0));
             poll_fn(|cx| {
                 polls.set(polls.get() + 1);
                 sleep.as_mut().poll(cx)

@@ -29,9 +29,11 @@ pub async fn it_waits_for_the_lock_without_a_place_in_line(case: &Case) {
 /// A later claim that waits in line gets the lock before an unfair attempt.
 pub async fn an_unfair_claim_never_overtakes_a_waiter(case: &Case) {
     let (name, holder) = (case.name("m"), case.keeper().await);
-    let (beside, in_line) = (case.test_client(Ttls::long()).await, case.test_client(Ttls::long()).await);
+    let (beside, in_line) =
+        (case.test_client(Ttls::long()).await, case.test_client(Ttls::long()).await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();
-    let unfair: Vec<_> = (0..3).map(|_| tokio::spawn(beside.mutex(&name).lock().unfair().into_future())).collect();
+    let unfair: Vec<_> =
+        (0..3).map(|_| tokio::spawn(beside.mutex(&name).lock().unfair().into_future())).collect();
     case.pass(Duration::from_millis(50)).await;
     let fair = tokio::spawn(in_line.mutex(&name).lock().into_future());
     case.until_waiting(&holder, &name, 1).await;

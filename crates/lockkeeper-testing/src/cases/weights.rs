@@ -9,7 +9,8 @@ use lockkeeper::store::{Evict, LiveState, MAX, Renewal, Target, Verdict};
 
 /// Readers hold the lock together.
 pub async fn readers_share(case: &Case) {
-    let (r1, r2, r3) = (case.reader("lock").await, case.reader("lock").await, case.reader("lock").await);
+    let (r1, r2, r3) =
+        (case.reader("lock").await, case.reader("lock").await, case.reader("lock").await);
     r1.granted().await;
     r2.granted().await;
     r3.clone().trying().granted().await;
@@ -98,7 +99,11 @@ pub async fn a_release_of_many_permits_lets_many_in(case: &Case) {
         all.release().await;
     };
     let woken = async {
-        tokio::join!(a.wakes_with_its_grant(seen[0]), b.wakes_with_its_grant(seen[1]), c.wakes_with_its_grant(seen[2]));
+        tokio::join!(
+            a.wakes_with_its_grant(seen[0]),
+            b.wakes_with_its_grant(seen[1]),
+            c.wakes_with_its_grant(seen[2])
+        );
     };
     tokio::join!(woken, release);
     a.sees(&[&a, &b, &c, &more], 3).await;
@@ -125,7 +130,10 @@ pub async fn a_lone_reader_can_be_replaced(case: &Case) {
     assert_eq!(writer.line().await.entries[0].weight, MAX);
     let live = [reader.live(LiveState::Granted), writer.live(LiveState::Granted)];
     let answers = reader.client.renew(&live).await.unwrap().claims;
-    assert_eq!(answers, [Renewal::Lost(None), Renewal::Held { token: new, ttl: writer.ttls().ttl }]);
+    assert_eq!(
+        answers,
+        [Renewal::Lost(None), Renewal::Held { token: new, ttl: writer.ttls().ttl }]
+    );
     case.reader("lock").await.trying().busy().await;
 }
 
@@ -166,7 +174,10 @@ pub async fn a_broken_reader_is_not_replaced(case: &Case) {
     let reader = case.reader("lock").await;
     let token = reader.granted().await;
     let admin = reader.client.store.admin().unwrap();
-    admin.evict(&reader.claim.key.name, &Target::Token(token), Evict::Mark, "somebody", "stuck").await.unwrap();
+    admin
+        .evict(&reader.claim.key.name, &Target::Token(token), Evict::Mark, "somebody", "stuck")
+        .await
+        .unwrap();
     upgrade_of(&reader).busy().await;
 }
 

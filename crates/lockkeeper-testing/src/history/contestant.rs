@@ -93,7 +93,9 @@ impl LibraryClient {
             Kind::Mutex => self.keeper.mutex(name)?.lock(),
             Kind::RwLock if weight == MAX => self.keeper.rw_lock(name)?.write(),
             Kind::RwLock => self.keeper.rw_lock(name)?.read(),
-            Kind::Semaphore(_) | Kind::Resized(_) => self.keeper.semaphore(name, of)?.acquire_many(weight),
+            Kind::Semaphore(_) | Kind::Resized(_) => {
+                self.keeper.semaphore(name, of)?.acquire_many(weight)
+            }
             Kind::ReentrantMutex => self.keeper.reentrant_mutex(name)?.lock(&self.owner),
         })
     }
@@ -104,7 +106,9 @@ impl LibraryClient {
             Kind::Mutex => self.keeper.mutex(name)?.try_lock(),
             Kind::RwLock if weight == MAX => self.keeper.rw_lock(name)?.try_write(),
             Kind::RwLock => self.keeper.rw_lock(name)?.try_read(),
-            Kind::Semaphore(_) | Kind::Resized(_) => self.keeper.semaphore(name, of)?.try_acquire_many(weight),
+            Kind::Semaphore(_) | Kind::Resized(_) => {
+                self.keeper.semaphore(name, of)?.try_acquire_many(weight)
+            }
             Kind::ReentrantMutex => self.keeper.reentrant_mutex(name)?.try_lock(&self.owner),
         })
     }

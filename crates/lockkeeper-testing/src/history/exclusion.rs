@@ -16,7 +16,8 @@ struct Edge {
 /// Checks that at no moment the holders have together more permits than the smallest capacity that
 /// one of them names.
 pub(super) fn check(lock: &str, operations: &[Operation], holds: &[Hold]) -> Result<(), Violation> {
-    let mut edges: Vec<Edge> = holds.iter().enumerate().flat_map(|(i, hold)| edges_of(i, hold, operations)).collect();
+    let mut edges: Vec<Edge> =
+        holds.iter().enumerate().flat_map(|(i, hold)| edges_of(i, hold, operations)).collect();
     edges.sort_by_key(|edge| (edge.at, edge.begins));
     let (mut believers, mut sum): (Vec<(usize, u32)>, u64) = (Vec::new(), 0);
     for edge in edges {
@@ -28,9 +29,15 @@ pub(super) fn check(lock: &str, operations: &[Operation], holds: &[Hold]) -> Res
         sum += u64::from(edge.weight);
         let all = believers.iter().map(|(hold, _)| *hold).chain([edge.hold]);
         if all.map(|hold| holds[hold].capacity).any(|capacity| sum > u64::from(capacity)) {
-            let others: Vec<String> = believers.iter().map(|(i, _)| believed(&holds[*i], operations)).collect();
+            let others: Vec<String> =
+                believers.iter().map(|(i, _)| believed(&holds[*i], operations)).collect();
             let because = format!("it believes beside {}", others.join(" and "));
-            return Err(Violation::new(lock, Broken::Exclusion, &operations[holds[edge.hold].op], because));
+            return Err(Violation::new(
+                lock,
+                Broken::Exclusion,
+                &operations[holds[edge.hold].op],
+                because,
+            ));
         }
         believers.push((edge.hold, edge.weight));
     }

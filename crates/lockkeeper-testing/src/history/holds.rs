@@ -44,7 +44,9 @@ pub(super) fn of(operations: &[Operation], uses: &Uses, rules: &Rules) -> Vec<Ho
             _ => None,
         };
         let again = owner.and_then(|owner| owned.get(&owner).copied());
-        if let Some(again) = again.filter(|hold| !holds[*hold].is_over(operations, uses, operation.began)) {
+        if let Some(again) =
+            again.filter(|hold| !holds[*hold].is_over(operations, uses, operation.began))
+        {
             holds[again].guards.push(op);
             continue;
         }
@@ -88,8 +90,11 @@ impl Hold {
 
     /// Whether all guards of the claim were released before this moment.
     fn is_over(&self, operations: &[Operation], uses: &Uses, at: u64) -> bool {
-        let ends = self.guards.iter().map(|guard| uses.of_guard(*guard).end.map(|end| &operations[end]));
-        let over = |end: &Operation| end.outcome == Some(Outcome::Done) && end.ended.is_some_and(|ended| ended < at);
+        let ends =
+            self.guards.iter().map(|guard| uses.of_guard(*guard).end.map(|end| &operations[end]));
+        let over = |end: &Operation| {
+            end.outcome == Some(Outcome::Done) && end.ended.is_some_and(|ended| ended < at)
+        };
         ends.into_iter().all(|end| end.is_some_and(over))
     }
 
@@ -109,9 +114,11 @@ impl Hold {
             from = from.max(guard_from);
             by = by.zip(guard_by).map(|(by, guard_by)| guard_by.max(by));
             self.released &= end.is_some_and(|end| end.outcome == Some(Outcome::Done));
-            last_seen = last_seen.max(end.and_then(|end| end.ended).unwrap_or(operations[guard].last_seen));
+            last_seen =
+                last_seen.max(end.and_then(|end| end.ended).unwrap_or(operations[guard].last_seen));
             self.shared = self.shared.or(used.downgrade);
-            self.swapped = self.swapped.or(used.end.filter(|end| operations[*end].token().is_some()));
+            self.swapped =
+                self.swapped.or(used.end.filter(|end| operations[*end].token().is_some()));
         }
         let lingers = rules.lingers.map(|lingers| from.max(last_seen) + nanos(lingers));
         self.free = (from, by.or(lingers));
@@ -147,7 +154,9 @@ impl Believed {
         let lost = self.until + delay;
         let Some(end) = end else { return (lost, None) };
         match end.outcome {
-            Some(Outcome::Done | Outcome::Granted { .. }) if !matches!(end.call, Call::Drop { .. }) => {
+            Some(Outcome::Done | Outcome::Granted { .. })
+                if !matches!(end.call, Call::Drop { .. }) =>
+            {
                 (end.began, end.ended)
             }
             // A release that found no claim may mean that an earlier copy had released it.

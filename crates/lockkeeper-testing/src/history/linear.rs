@@ -3,16 +3,31 @@
 use super::operations::Operation;
 use super::{Answer, Broken, Rules, Step, Violation, linearize};
 
-pub(super) fn check(lock: &str, operations: &[Operation], steps: &[Step], rules: &Rules) -> Result<(), Violation> {
+pub(super) fn check(
+    lock: &str,
+    operations: &[Operation],
+    steps: &[Step],
+    rules: &Rules,
+) -> Result<(), Violation> {
     match linearize(rules.capacity, steps) {
         Answer::Yes => Ok(()),
         Answer::No => {
             let first = &operations[first_beyond(rules.capacity, steps).op];
-            Err(Violation::new(lock, Broken::Order, first, "no order of what had happened by then explains it"))
+            Err(Violation::new(
+                lock,
+                Broken::Order,
+                first,
+                "no order of what had happened by then explains it",
+            ))
         }
         Answer::Undecided => {
             let last = &operations[steps[steps.len() - 1].op];
-            Err(Violation::new(lock, Broken::Undecided, last, "the search for an order up to here was given up"))
+            Err(Violation::new(
+                lock,
+                Broken::Undecided,
+                last,
+                "the search for an order up to here was given up",
+            ))
         }
     }
 }

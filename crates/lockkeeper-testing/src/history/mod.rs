@@ -91,7 +91,12 @@ impl History {
         let (mut entries, mut line, mut number) = (Vec::new(), String::new(), 0_usize);
         while from.read_line(&mut line)? > 0 && line.ends_with('\n') {
             number += 1;
-            let wrong = |e| io::Error::new(io::ErrorKind::InvalidData, format!("line {number} is no entry: {e}"));
+            let wrong = |e| {
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("line {number} is no entry: {e}"),
+                )
+            };
             entries.push(serde_json::from_str(&line).map_err(wrong)?);
             line.clear();
         }
@@ -157,7 +162,8 @@ impl History {
         let holds = holds::of(&operations, &uses, rules);
         let exclusion = exclusion::check(lock, &operations, &holds).err();
         let token = tokens::check(lock, &operations, &holds).err();
-        if let Some(first) = exclusion.into_iter().chain(token).min_by_key(|violation| violation.at) {
+        if let Some(first) = exclusion.into_iter().chain(token).min_by_key(|violation| violation.at)
+        {
             return Err(first);
         }
         let steps = steps::of(&operations, &holds, rules);
@@ -165,7 +171,10 @@ impl History {
         Ok(Summary {
             operations: operations.len(),
             grants: holds.len(),
-            unknown: operations.iter().filter(|op| matches!(op.outcome, None | Some(Outcome::Unknown))).count(),
+            unknown: operations
+                .iter()
+                .filter(|op| matches!(op.outcome, None | Some(Outcome::Unknown)))
+                .count(),
             lost: holds.iter().filter(|hold| !hold.released).count(),
             refusals: steps.iter().filter(|step| step.effect.is_refusal()).count(),
         })

@@ -47,7 +47,8 @@ pub(super) fn of(entries: &[Entry], lock: &str) -> Result<Vec<Operation>, Violat
     for operation in &mut operations {
         operation.last_seen = last_seen[operation.process.as_str()];
     }
-    operations.sort_by(|a, b| (a.began, &a.process, a.number).cmp(&(b.began, &b.process, b.number)));
+    operations
+        .sort_by(|a, b| (a.began, &a.process, a.number).cmp(&(b.began, &b.process, b.number)));
     Ok(operations)
 }
 
@@ -96,7 +97,10 @@ impl Operation {
     pub(super) fn guard(&self) -> Option<u64> {
         match self.call {
             Call::Acquire { .. } => None,
-            Call::Release { of } | Call::Drop { of } | Call::Downgrade { of } | Call::Upgrade { of, .. } => Some(of),
+            Call::Release { of }
+            | Call::Drop { of }
+            | Call::Downgrade { of }
+            | Call::Upgrade { of, .. } => Some(of),
         }
     }
 }
@@ -113,7 +117,14 @@ impl fmt::Display for Operation {
             Call::Downgrade { of } => format!("downgrade of {of}"),
             Call::Upgrade { of, .. } => format!("upgrade of {of}"),
         };
-        write!(f, "{what} by {} (operation {} of {}, {}", self.client, self.number, self.process, seconds(self.began))?;
+        write!(
+            f,
+            "{what} by {} (operation {} of {}, {}",
+            self.client,
+            self.number,
+            self.process,
+            seconds(self.began)
+        )?;
         match self.ended {
             Some(ended) => write!(f, " to {}", seconds(ended))?,
             None => write!(f, ", never ended")?,

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Contestant, Habits, History, Kind, LibraryClient, Recorder, Rules, Seed, Summary, Walker};
+use super::{
+    Contestant, Habits, History, Kind, LibraryClient, Recorder, Rules, Seed, Summary, Walker,
+};
 use crate::Seeded;
 use lockkeeper::Keeper;
 use lockkeeper::time::Clock;
@@ -80,13 +82,20 @@ impl TestProcess {
     ) {
         let mut draw = Seeded::new(self.seed);
         let history = self.folder.join(format!("{}.history", self.number));
-        let recorder = Recorder::to_file(Clock::boot(), &self.number.to_string(), &history).expect("a file");
+        let recorder =
+            Recorder::to_file(Clock::boot(), &self.number.to_string(), &history).expect("a file");
         let stop = stops_at_term();
         let mut walking = tokio::task::JoinSet::new();
         for task in 0..tasks {
             let client = format!("{}.{task}", self.number);
             let new = |(lock, kind): &(&str, Kind)| {
-                let walker = walker(contestant(lock, *kind), &recorder, (lock, *kind), client.clone(), &mut draw);
+                let walker = walker(
+                    contestant(lock, *kind),
+                    &recorder,
+                    (lock, *kind),
+                    client.clone(),
+                    &mut draw,
+                );
                 Walker { habits: Habits { pause, ..walker.habits }, ..walker }
             };
             let mut walkers: Vec<_> = locks.iter().map(new).collect();
@@ -147,7 +156,11 @@ const GRANTS_WITHIN: Duration = Duration::from_secs(180);
 
 /// Whether one of the locks has fewer than `enough` grants, and the test that `began` then still
 /// waits for more.
-pub fn lacks_grants(folder: &Path, (locks, enough): (&[(&str, Kind)], usize), began: Instant) -> bool {
+pub fn lacks_grants(
+    folder: &Path,
+    (locks, enough): (&[(&str, Kind)], usize),
+    began: Instant,
+) -> bool {
     let history = recorded(folder).expect("the histories of its processes");
     began.elapsed() < GRANTS_WITHIN && locks.iter().any(|(lock, _)| history.grants(lock) < enough)
 }
@@ -183,15 +196,21 @@ impl Kills<'_> {
         let began = Instant::now();
         while began.elapsed() < self.faults || lacks_grants(self.folder, self.grants, began) {
             std::thread::sleep(pause(draw));
-            let chosen = usize::try_from(draw.below(self.processes as u64)).expect("a few processes");
+            let chosen =
+                usize::try_from(draw.below(self.processes as u64)).expect("a few processes");
             let again = start(draw);
             std::mem::replace(&mut processes[chosen], again).kill();
         }
         let last_fault = Instant::now();
         processes.into_iter().for_each(RunningProcess::finish);
         let finished = last_fault.elapsed();
-        assert!(finished < TIME_LIMIT, "the last waiter finished {finished:?} after the last fault");
-        eprintln!("{started} processes, the last waiter finished {finished:?} after the last fault");
+        assert!(
+            finished < TIME_LIMIT,
+            "the last waiter finished {finished:?} after the last fault"
+        );
+        eprintln!(
+            "{started} processes, the last waiter finished {finished:?} after the last fault"
+        );
         recorded(self.folder).expect("their histories")
     }
 }
@@ -201,10 +220,17 @@ impl Kills<'_> {
 ///
 /// # Panics
 /// When a history cannot be explained. The message has the seed.
-pub fn checked(history: &History, locks: &[(&str, Kind)], lingers: Duration, seed: Seed) -> Vec<Summary> {
+pub fn checked(
+    history: &History,
+    locks: &[(&str, Kind)],
+    lingers: Duration,
+    seed: Seed,
+) -> Vec<Summary> {
     let summary = |(lock, kind): &(&str, Kind)| {
-        let (rules, checking) = (Rules::permits(kind.capacity()).lingering(lingers), Instant::now());
-        let summary = history.check(lock, &rules).unwrap_or_else(|violation| panic!("{violation}. {seed}"));
+        let (rules, checking) =
+            (Rules::permits(kind.capacity()).lingering(lingers), Instant::now());
+        let summary =
+            history.check(lock, &rules).unwrap_or_else(|violation| panic!("{violation}. {seed}"));
         eprintln!("{lock}: {summary:?}, checked in {:?}", checking.elapsed());
         summary
     };
@@ -225,7 +251,11 @@ pub fn recorded(folder: &Path) -> io::Result<History> {
 
 /// Asserts that one claim can acquire the whole capacity of each lock at once. A refusal would be a
 /// violation in the returned history.
-pub async fn all_is_to_be_had(keeper: &Keeper, locks: &[(&str, Kind)], draw: &mut Seeded) -> History {
+pub async fn all_is_to_be_had(
+    keeper: &Keeper,
+    locks: &[(&str, Kind)],
+    draw: &mut Seeded,
+) -> History {
     let recorder = Recorder::new(Clock::boot(), "last");
     for lock in locks {
         let client = library(keeper, lock.0, lock.1);

@@ -65,7 +65,8 @@ impl Search {
             (0..steps.len()).partition(|&step| steps[step].ended.is_some());
         let mut ends = musts.clone();
         ends.sort_by_key(|&step| steps[step].ended);
-        let mut grants: Vec<usize> = musts.iter().copied().filter(|&s| steps[s].effect.token().is_some()).collect();
+        let mut grants: Vec<usize> =
+            musts.iter().copied().filter(|&s| steps[s].effect.token().is_some()).collect();
         grants.sort_by_key(|&step| steps[step].effect.token());
         let refuses = steps.iter().any(|step| step.effect.is_refusal());
         let taken = Taken(vec![0; steps.len().div_ceil(64)]);
@@ -113,15 +114,23 @@ impl Search {
     }
 
     fn choices(&self, lock: &Lock, passed: [usize; 3]) -> Vec<usize> {
-        let Some(first_end) = self.ends.get(passed[1]).map(|&step| self.steps[step].ended) else { return Vec::new() };
+        let Some(first_end) = self.ends.get(passed[1]).map(|&step| self.steps[step].ended) else {
+            return Vec::new();
+        };
         let within = |&step: &usize| Some(self.steps[step].began) <= first_end;
         let next_grant = self.grants.get(passed[2]).copied();
         let can = |step: usize| {
             let effect = &self.steps[step].effect;
-            let in_turn = effect.token().is_none() || self.steps[step].ended.is_none() || next_grant == Some(step);
+            let in_turn = effect.token().is_none()
+                || self.steps[step].ended.is_none()
+                || next_grant == Some(step);
             in_turn && lock.after(effect).is_some()
         };
-        let near = self.musts[passed[0]..].iter().copied().take_while(within).filter(|&step| !self.taken.has(step));
+        let near = self.musts[passed[0]..]
+            .iter()
+            .copied()
+            .take_while(within)
+            .filter(|&step| !self.taken.has(step));
         let (mut now, stuck): (Vec<usize>, Vec<usize>) = near.partition(|&step| can(step));
         let harmless = |&&step: &&usize| {
             let effect = &self.steps[step].effect;
@@ -133,7 +142,8 @@ impl Search {
         now.sort_by_key(|&step| self.steps[step].ended);
         let options = self.options.iter().copied().take_while(within);
         let helps = self.helpful(&now, &stuck);
-        let options: Vec<usize> = options.filter(|&step| !self.taken.has(step) && helps(step) && can(step)).collect();
+        let options: Vec<usize> =
+            options.filter(|&step| !self.taken.has(step) && helps(step) && can(step)).collect();
         now.extend(options);
         now
     }
@@ -143,7 +153,8 @@ impl Search {
     /// holder. An optional grant also has to come before a grant with a higher token.
     fn helpful<'a>(&'a self, now: &[usize], stuck: &[usize]) -> impl Fn(usize) -> bool + use<'a> {
         let effect = |&step: &usize| &self.steps[step].effect;
-        let others_stuck = stuck.iter().map(effect).any(|effect| !matches!(effect, Effect::Grant { .. }));
+        let others_stuck =
+            stuck.iter().map(effect).any(|effect| !matches!(effect, Effect::Grant { .. }));
         let next_token = now.iter().map(effect).filter_map(Effect::token).next();
         let any_stuck = !stuck.is_empty();
         move |step| match self.steps[step].effect {
@@ -175,7 +186,8 @@ impl Taken {
     /// empty words at the end.
     fn key(&self) -> Vec<u64> {
         let full = self.0.iter().take_while(|&&word| word == u64::MAX).count();
-        let end = self.0.iter().rposition(|&word| word != 0).map_or(full, |last| last + 1).max(full);
+        let end =
+            self.0.iter().rposition(|&word| word != 0).map_or(full, |last| last + 1).max(full);
         std::iter::once(full as u64).chain(self.0[full..end].iter().copied()).collect()
     }
 }

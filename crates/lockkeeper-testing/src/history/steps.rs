@@ -114,7 +114,8 @@ impl Lock {
 
     fn fits(&self, weight: u32, of: u32) -> bool {
         let held: u64 = self.holders.iter().map(|holder| u64::from(holder.weight)).sum();
-        let smallest = self.holders.iter().map(|holder| holder.of).fold(of.min(self.capacity), u32::min);
+        let smallest =
+            self.holders.iter().map(|holder| holder.of).fold(of.min(self.capacity), u32::min);
         held + u64::from(weight) <= u64::from(smallest)
     }
 
@@ -146,7 +147,9 @@ impl Lock {
                 after.last = token;
             }
             Effect::Refuse { weight, of } if self.fits(weight, of) => return None,
-            Effect::RefuseSwap { hold } if self.holders.len() < 2 || self.at(hold).is_none() => return None,
+            Effect::RefuseSwap { hold } if self.holders.len() < 2 || self.at(hold).is_none() => {
+                return None;
+            }
             Effect::Refuse { .. } | Effect::RefuseSwap { .. } => {}
         }
         Some(after)
@@ -158,7 +161,8 @@ pub(super) fn of(operations: &[Operation], holds: &[Hold], rules: &Rules) -> Vec
     let mut steps: Vec<Step> = Vec::new();
     for (id, hold) in holds.iter().enumerate() {
         let got = &operations[hold.op];
-        let mut step = |op: usize, began, ended, effect| steps.push(Step { began, ended, effect, op });
+        let mut step =
+            |op: usize, began, ended, effect| steps.push(Step { began, ended, effect, op });
         let id_of = |op: usize| holds.iter().position(|hold| hold.op == op);
         if let Some((op, new)) = hold.swapped.and_then(|op| Some((op, id_of(op)?))) {
             let effect = Effect::Swap { old: id, hold: new, token: holds[new].token };
@@ -167,12 +171,22 @@ pub(super) fn of(operations: &[Operation], holds: &[Hold], rules: &Rules) -> Vec
             step(hold.end, hold.free.0, hold.free.1, Effect::Free { hold: id });
         }
         if matches!(got.call, Call::Acquire { .. }) {
-            let effect = Effect::Grant { hold: id, weight: hold.weight, of: hold.capacity, token: hold.token };
+            let effect = Effect::Grant {
+                hold: id,
+                weight: hold.weight,
+                of: hold.capacity,
+                token: hold.token,
+            };
             step(hold.op, got.began, got.ended, effect);
         }
         if let Some(op) = hold.shared {
             let done = operations[op].outcome == Some(Outcome::Done);
-            step(op, operations[op].began, operations[op].ended.filter(|_| done), Effect::Share { hold: id });
+            step(
+                op,
+                operations[op].began,
+                operations[op].ended.filter(|_| done),
+                Effect::Share { hold: id },
+            );
         }
     }
     steps.extend(refusals(operations, holds, rules));
@@ -185,7 +199,9 @@ fn refusals(operations: &[Operation], holds: &[Hold], rules: &Rules) -> Vec<Step
     let line = InLine::of(operations, rules);
     let mut steps = Vec::new();
     for (op, operation) in operations.iter().enumerate() {
-        let (Some(Outcome::Refused), Some(ended)) = (operation.outcome, operation.ended) else { continue };
+        let (Some(Outcome::Refused), Some(ended)) = (operation.outcome, operation.ended) else {
+            continue;
+        };
         if line.had_somebody(operation.began, ended) {
             continue;
         }
@@ -202,7 +218,12 @@ fn refusals(operations: &[Operation], holds: &[Hold], rules: &Rules) -> Vec<Step
                 .map(|hold| Effect::RefuseSwap { hold }),
             _ => None,
         };
-        steps.extend(effect.map(|effect| Step { began: operation.began, ended: Some(ended), effect, op }));
+        steps.extend(effect.map(|effect| Step {
+            began: operation.began,
+            ended: Some(ended),
+            effect,
+            op,
+        }));
     }
     steps
 }
@@ -213,7 +234,8 @@ struct InLine(Vec<(u64, u64)>);
 
 impl InLine {
     fn of(operations: &[Operation], rules: &Rules) -> Self {
-        let mut line: Vec<(u64, u64)> = operations.iter().filter_map(|op| stood(op, rules)).collect();
+        let mut line: Vec<(u64, u64)> =
+            operations.iter().filter_map(|op| stood(op, rules)).collect();
         line.sort_unstable();
         let mut longest = 0;
         for (_, until) in &mut line {
@@ -230,15 +252,20 @@ impl InLine {
 }
 
 fn stood(operation: &Operation, rules: &Rules) -> Option<(u64, u64)> {
-    let lingers = rules.lingers.map_or(u64::MAX / 2, |lingers: Duration| super::holds::nanos(lingers));
+    let lingers =
+        rules.lingers.map_or(u64::MAX / 2, |lingers: Duration| super::holds::nanos(lingers));
     let left = operation.ended.unwrap_or(operation.last_seen).saturating_add(lingers);
     match (&operation.call, operation.outcome) {
         (Call::Acquire { waits: true, .. }, Some(Outcome::Granted { .. })) => {
             Some((operation.began, operation.ended.unwrap_or(left)))
         }
-        (Call::Acquire { waits: false, .. }, Some(Outcome::Granted { .. } | Outcome::Refused)) => None,
+        (Call::Acquire { waits: false, .. }, Some(Outcome::Granted { .. } | Outcome::Refused)) => {
+            None
+        }
         (Call::Acquire { .. }, _) => Some((operation.began, left)),
-        (Call::Upgrade { .. }, None | Some(Outcome::Unknown | Outcome::Lost)) => Some((operation.began, left)),
+        (Call::Upgrade { .. }, None | Some(Outcome::Unknown | Outcome::Lost)) => {
+            Some((operation.began, left))
+        }
         _ => None,
     }
 }

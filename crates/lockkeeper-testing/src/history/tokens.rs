@@ -22,7 +22,9 @@ pub(super) fn check(lock: &str, operations: &[Operation], holds: &[Hold]) -> Res
     // The holds are sorted by the beginnings of their operations.
     let (mut ended, mut highest): (_, Option<&Hold>) = (by_end.into_iter().peekable(), None);
     for hold in holds {
-        while let Some(earlier) = ended.next_if(|earlier| earlier.since(operations) < operations[hold.op].began) {
+        while let Some(earlier) =
+            ended.next_if(|earlier| earlier.since(operations) < operations[hold.op].began)
+        {
             highest = highest.filter(|highest| highest.token > earlier.token).or(Some(earlier));
         }
         if let Some(earlier) = highest.filter(|highest| highest.token > hold.token) {

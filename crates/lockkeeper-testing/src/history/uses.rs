@@ -20,14 +20,17 @@ pub(super) struct Use {
 impl Uses {
     pub(super) fn of(lock: &str, operations: &[Operation]) -> Result<Self, Violation> {
         let key = |op: &Operation| (op.process.clone(), op.number);
-        let numbers: HashMap<_, _> = operations.iter().enumerate().map(|(i, op)| (key(op), i)).collect();
+        let numbers: HashMap<_, _> =
+            operations.iter().enumerate().map(|(i, op)| (key(op), i)).collect();
         let mut uses: HashMap<usize, Use> = HashMap::new();
         for (i, operation) in operations.iter().enumerate() {
             let Some(of) = operation.guard() else { continue };
-            let nonsense = |because: &str| Violation::new(lock, Broken::Nonsense, operation, because);
+            let nonsense =
+                |because: &str| Violation::new(lock, Broken::Nonsense, operation, because);
             let guard = numbers.get(&(operation.process.clone(), of)).copied();
             let guard = guard.filter(|guard| operations[*guard].token().is_some());
-            let used = uses.entry(guard.ok_or_else(|| nonsense("there is no such guard"))?).or_default();
+            let used =
+                uses.entry(guard.ok_or_else(|| nonsense("there is no such guard"))?).or_default();
             if used.end.is_some() {
                 return Err(nonsense("the guard had been given up"));
             }

@@ -35,7 +35,12 @@ pub enum Broken {
 }
 
 impl Violation {
-    pub(super) fn new(lock: &str, broken: Broken, operation: &Operation, because: impl Into<String>) -> Self {
+    pub(super) fn new(
+        lock: &str,
+        broken: Broken,
+        operation: &Operation,
+        because: impl Into<String>,
+    ) -> Self {
         let at = operation.ended.unwrap_or(operation.began);
         let (lock, operation) = (lock.to_owned(), operation.to_string());
         Self { lock, broken, operation, at, because: because.into() }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::{Contestant, Habits, History, Kind, LibraryClient, Recorder, Rules, Seed, Summary, Walker};
+use super::{
+    Contestant, Habits, History, Kind, LibraryClient, Recorder, Rules, Seed, Summary, Walker,
+};
 use crate::{Case, Seeded, TestClient, Ttls};
 use lockkeeper::layer::{Fault, Faults};
 use lockkeeper::{LockName, layer::Chaos};
@@ -93,8 +95,10 @@ impl Plan {
     /// Runs the plan with clients of the library, and returns the history.
     pub async fn walk(&self, case: &Case, seed: Seed) -> History {
         let kind = self.kind;
-        self.walk_as(case, seed, &|test_client, name| Arc::new(LibraryClient::new(&test_client.keeper, name, kind)))
-            .await
+        self.walk_as(case, seed, &|test_client, name| {
+            Arc::new(LibraryClient::new(&test_client.keeper, name, kind))
+        })
+        .await
     }
 
     /// Runs the plan with the contestants that `make` makes from each connection.
@@ -126,8 +130,13 @@ impl Plan {
             }
             test_clients.push(test_client);
         }
-        let lines: Vec<Arc<Chaos>> = test_clients.iter().map(|test_client| Arc::clone(&test_client.line)).collect();
-        let fate = tokio::spawn(self.clone().cut_off_now_and_then(lines.clone(), case.clock().clone(), draw.clone()));
+        let lines: Vec<Arc<Chaos>> =
+            test_clients.iter().map(|test_client| Arc::clone(&test_client.line)).collect();
+        let fate = tokio::spawn(self.clone().cut_off_now_and_then(
+            lines.clone(),
+            case.clock().clone(),
+            draw.clone(),
+        ));
         while let Some(ended) = tasks.join_next().await {
             ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
         }
@@ -138,9 +147,12 @@ impl Plan {
         }
         case.pass(self.lingers + self.ttls.ttl + self.ttls.lock_delay).await;
         let last = case.test_client(self.ttls).await;
-        let contestant: Arc<dyn Contestant> = Arc::new(LibraryClient::new(&last.keeper, &name, self.kind));
+        let contestant: Arc<dyn Contestant> =
+            Arc::new(LibraryClient::new(&last.keeper, &name, self.kind));
         // The history shows a refusal.
-        self.walker(case, &recorder, &contestant, "who comes last".to_owned(), &mut draw).ask_for_all().await;
+        self.walker(case, &recorder, &contestant, "who comes last".to_owned(), &mut draw)
+            .ask_for_all()
+            .await;
         recorder.history()
     }
 
@@ -157,7 +169,9 @@ impl Plan {
     /// # Errors
     /// The violation, and the seed that repeats the run.
     pub fn judge(&self, history: &History, seed: Seed) -> Result<Summary, String> {
-        history.check(LOCK, &self.rules()).map_err(|violation| format!("{violation}. To repeat it: {seed}"))
+        history
+            .check(LOCK, &self.rules())
+            .map_err(|violation| format!("{violation}. To repeat it: {seed}"))
     }
 
     fn walker(
@@ -181,7 +195,12 @@ impl Plan {
         }
     }
 
-    async fn cut_off_now_and_then(self, lines: Vec<Arc<Chaos>>, clock: lockkeeper::time::Clock, mut draw: Seeded) {
+    async fn cut_off_now_and_then(
+        self,
+        lines: Vec<Arc<Chaos>>,
+        clock: lockkeeper::time::Clock,
+        mut draw: Seeded,
+    ) {
         let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
         if !self.cut_offs {
             return;

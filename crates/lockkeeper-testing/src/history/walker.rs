@@ -48,7 +48,10 @@ pub struct Walker {
 
 impl std::fmt::Debug for Walker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Walker").field("client", &self.client).field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("Walker")
+            .field("client", &self.client)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }
 
@@ -96,7 +99,9 @@ impl Walker {
                 self.recorder.ret(op, Outcome::Refused);
                 false
             }
-            Err(error) => panic!("{} asks for all of a lock that nobody wants: {error}", self.client),
+            Err(error) => {
+                panic!("{} asks for all of a lock that nobody wants: {error}", self.client)
+            }
         }
     }
 
@@ -126,7 +131,9 @@ impl Walker {
                     1
                 }
             }
-            Kind::Semaphore(_) | Kind::Resized(_) => 1 + u32::try_from(self.seed.below(u64::from(of))).unwrap_or(0),
+            Kind::Semaphore(_) | Kind::Resized(_) => {
+                1 + u32::try_from(self.seed.below(u64::from(of))).unwrap_or(0)
+            }
         };
         let wait = match self.seed.below(4) {
             _ if self.habits.plain => None,
@@ -212,7 +219,11 @@ impl Walker {
     /// Asserts that the error is retryable or has an unknown effect. Then the operation may have
     /// taken effect.
     fn failed(&self, error: &Error) -> Outcome {
-        assert!(error.is_retryable() || error.effect() == Effect::Unknown, "{}: {error:?}", self.client);
+        assert!(
+            error.is_retryable() || error.effect() == Effect::Unknown,
+            "{}: {error:?}",
+            self.client
+        );
         Outcome::Unknown
     }
 
@@ -222,7 +233,9 @@ impl Walker {
     }
 
     fn length(&mut self) -> Duration {
-        Duration::from_micros(self.seed.below(u64::try_from(self.habits.pause.as_micros()).unwrap_or(u64::MAX)))
+        Duration::from_micros(
+            self.seed.below(u64::try_from(self.habits.pause.as_micros()).unwrap_or(u64::MAX)),
+        )
     }
 
     async fn pause(&mut self) {

@@ -98,7 +98,10 @@ impl FaultProfile {
     /// One of the late writes, if it has to arrive now.
     fn arrival(&mut self) -> Option<(String, Write)> {
         let due = !self.rates.is_empty() && !self.late.is_empty() && self.seed.happens(500);
-        due.then(|| self.late.swap_remove(usize::try_from(self.seed.below(self.late.len() as u64)).unwrap_or(0)))
+        due.then(|| {
+            self.late
+                .swap_remove(usize::try_from(self.seed.below(self.late.len() as u64)).unwrap_or(0))
+        })
     }
 }
 
@@ -111,7 +114,10 @@ impl Register for ChaosRegister {
     async fn load(&self, key: &str) -> Result<Option<Versioned>> {
         let refused = {
             let FaultProfile { seed, rates, .. } = &mut *self.fault_profile();
-            let rate = rates.iter().find(|(fault, _)| *fault == Fault::Refused).map_or(0, |(_, rate)| *rate);
+            let rate = rates
+                .iter()
+                .find(|(fault, _)| *fault == Fault::Refused)
+                .map_or(0, |(_, rate)| *rate);
             seed.happens(rate)
         };
         if refused {
@@ -131,7 +137,9 @@ impl Register for ChaosRegister {
         }
         match fault {
             Some(Fault::Refused) => return Err(unavailable("the request was not sent")),
-            Some(Fault::LostRequest) => return Err(unavailable("no answer came").with_unknown_effect()),
+            Some(Fault::LostRequest) => {
+                return Err(unavailable("no answer came").with_unknown_effect());
+            }
             Some(Fault::Overdue) => {
                 self.fault_profile().late.push((key.to_owned(), write.clone()));
                 return Err(unavailable("no answer came in time").with_unknown_effect());
@@ -141,7 +149,9 @@ impl Register for ChaosRegister {
         }
         let answer = self.inner.compare_and_swap(key, write).await;
         match fault {
-            Some(Fault::LateCopy) => self.fault_profile().late.push((key.to_owned(), write.clone())),
+            Some(Fault::LateCopy) => {
+                self.fault_profile().late.push((key.to_owned(), write.clone()))
+            }
             Some(Fault::LostReply) => {}
             _ => return answer,
         }

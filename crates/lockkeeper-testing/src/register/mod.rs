@@ -48,7 +48,8 @@ impl RegisterHarness for MemoryRegisterHarness {
 
 /// Runs one case on a register and a runtime of its own.
 pub fn run<H: RegisterHarness>(name: &str, body: impl AsyncFn(&H)) {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime =
+        Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let harness = H::start().await;
         let ended = tokio::time::timeout(LIMIT, body(&harness)).await;

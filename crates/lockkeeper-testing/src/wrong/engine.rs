@@ -60,7 +60,13 @@ struct SmallGuard {
 
 impl SmallEngine {
     /// An engine on this connection.
-    pub fn new(store: Arc<dyn Store>, clock: Clock, ttls: Ttls, name: &LockName, habit: Habit) -> Self {
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Clock,
+        ttls: Ttls,
+        name: &LockName,
+        habit: Habit,
+    ) -> Self {
         Self { store, clock, ttls, name: name.clone(), habit }
     }
 }
@@ -70,13 +76,16 @@ impl Contestant for SmallEngine {
     async fn acquire(&self, ask: Ask) -> Result<Option<Box<dyn Held>>> {
         assert!(ask.wait.is_none(), "it only waits in line");
         let session = loop {
-            match Client::try_open(Arc::clone(&self.store), self.clock.clone(), self.ttls, false).await {
+            match Client::try_open(Arc::clone(&self.store), self.clock.clone(), self.ttls, false)
+                .await
+            {
                 Ok(client) => break client,
                 Err(_) => self.clock.sleep(self.ttls.wait_ttl / 4).await,
             }
         };
         let (claim, raw, _) = acquire(&session.mutex(&self.name), &self.clock).await;
-        let token = FencingToken::new(0, raw).ok_or_else(|| Error::new(ErrorKind::Internal, "a token out of range"))?;
+        let token = FencingToken::new(0, raw)
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "a token out of range"))?;
         let belief = Belief { until: deadline(&claim), lost: false, given_up: false };
         let guard = SmallGuard {
             claim,
@@ -85,7 +94,12 @@ impl Contestant for SmallEngine {
             habit: self.habit,
             belief: Arc::new(Mutex::new(belief)),
         };
-        tokio::spawn(keep(guard.claim.clone(), Arc::clone(&guard.belief), self.clock.clone(), self.habit));
+        tokio::spawn(keep(
+            guard.claim.clone(),
+            Arc::clone(&guard.belief),
+            self.clock.clone(),
+            self.habit,
+        ));
         Ok(Some(Box::new(guard)))
     }
 }
@@ -98,12 +112,16 @@ async fn keep(claim: Contender, belief: Arc<Mutex<Belief>>, clock: Clock, habit:
             return;
         }
         let answer = claim.renew().await;
-        if habit == Habit::ReleasesOnALostReply && answer.as_ref().is_err_and(|e| e.effect() == Effect::Unknown) {
+        if habit == Habit::ReleasesOnALostReply
+            && answer.as_ref().is_err_and(|e| e.effect() == Effect::Unknown)
+        {
             return give_up(&claim, true, &clock).await;
         }
         let mut belief = belief.lock().unwrap();
         match answer {
-            Ok(Renewal::Held { .. }) if !belief.is_over(&clock, habit) => belief.until = deadline(&claim),
+            Ok(Renewal::Held { .. }) if !belief.is_over(&clock, habit) => {
+                belief.until = deadline(&claim)
+            }
             Ok(Renewal::Lost(_)) => belief.lost = true,
             Ok(_) | Err(_) => {}
         }
@@ -125,14 +143,17 @@ impl Held for SmallGuard {
 
     fn believed(&self) -> Option<Duration> {
         let belief = self.belief.lock().unwrap();
-        (!belief.is_over(&self.clock, self.habit)).then(|| belief.until.saturating_since(self.clock.now()))
+        (!belief.is_over(&self.clock, self.habit))
+            .then(|| belief.until.saturating_since(self.clock.now()))
     }
 
     async fn release(self: Box<Self>) -> Result<()> {
         let over = self.believed().is_none();
         self.belief.lock().unwrap().given_up = true;
         let mut tries = 0;
-        while let Err(error) = self.claim.client.store.withdraw(&self.claim.claim.key, Some(TOMBSTONE_MIN)).await {
+        while let Err(error) =
+            self.claim.client.store.withdraw(&self.claim.claim.key, Some(TOMBSTONE_MIN)).await
+        {
             tries += 1;
             if tries == 4 {
                 return Err(error);

@@ -21,34 +21,38 @@ use async_trait::async_trait;
 
 pub use self::engine::{Habit, SmallEngine};
 pub use self::mutants_of_claims::{
-    AnyThatFits, DowngradeByLeaving, FirstCapacityForAll, FoldedNames, KeepsWhatIsGivenBack, OwnCapacityOnly,
-    OwnWeightOnly, RaisesWhatWasLowered, ReleaseWithoutOwnerCheck, TokenFromAClock, TryThatStays, UnstickyGrant,
-    UpgradeInTwoSteps,
+    AnyThatFits, DowngradeByLeaving, FirstCapacityForAll, FoldedNames, KeepsWhatIsGivenBack,
+    OwnCapacityOnly, OwnWeightOnly, RaisesWhatWasLowered, ReleaseWithoutOwnerCheck,
+    TokenFromAClock, TryThatStays, UnstickyGrant, UpgradeInTwoSteps,
 };
 pub use self::mutants_of_clients::{
-    AddsTheLockDelay, AppliesWhatComesLast, CountsTheNamesBefore, IdOfTheClient, LatestTtlCounts, NumbersOfTheClient,
-    NumbersOfTheKind, RepeatsTheTtlOfTheRequest, ShowsTheLastOneAgain, TakesTheWakeUpAwaySilently, WakesTheFirstClient,
+    AddsTheLockDelay, AppliesWhatComesLast, CountsTheNamesBefore, IdOfTheClient, LatestTtlCounts,
+    NumbersOfTheClient, NumbersOfTheKind, RepeatsTheTtlOfTheRequest, ShowsTheLastOneAgain,
+    TakesTheWakeUpAwaySilently, WakesTheFirstClient,
 };
 pub use self::mutants_of_expiry::{
-    CloseByTheList, ForgetfulResend, HastyLeftovers, KeepsForItsHolder, LongLivedWaiter, MinHoldByTheHolder,
-    MinHoldLostByAnUpgrade, MinHoldOfAWaiter, NoLockDelay, NoMinHold, NoTombstone, RenewalOfTheSession,
-    RenewalThatCreates, ResendWithoutNewTtl, WaiterTakenForAHolder,
+    CloseByTheList, ForgetfulResend, HastyLeftovers, KeepsForItsHolder, LongLivedWaiter,
+    MinHoldByTheHolder, MinHoldLostByAnUpgrade, MinHoldOfAWaiter, NoLockDelay, NoMinHold,
+    NoTombstone, RenewalOfTheSession, RenewalThatCreates, ResendWithoutNewTtl,
+    WaiterTakenForAHolder,
 };
 pub use self::mutants_of_histories::{
-    CountsHolders, ForgetsTheDowngraded, GivesAwayTwice, GrantOfSomebodyElse, HalfATtl, ReaderBesideTheUpgraded,
-    TokenOfThePredecessor, UpgradeBesideReaders, UpgradeThatLeavesTheReader, WithdrawBySession,
+    CountsHolders, ForgetsTheDowngraded, GivesAwayTwice, GrantOfSomebodyElse, HalfATtl,
+    ReaderBesideTheUpgraded, TokenOfThePredecessor, UpgradeBesideReaders,
+    UpgradeThatLeavesTheReader, WithdrawBySession,
 };
 pub use self::mutants_of_sessions::{
     ClosesItsOwnOnly, EmptiesOpenedSessions, LeftoversOfOneList, OpeningWithoutNewTtl, OpensOnce,
-    RemembersItsOwnCloses, RenewsItsOwnOnly, ReopensWhatWasClosed, RevivesTheExpired, SessionOfOneClient,
-    TakesAnyDurations, TombstoneOfTheSession,
+    RemembersItsOwnCloses, RenewsItsOwnOnly, ReopensWhatWasClosed, RevivesTheExpired,
+    SessionOfOneClient, TakesAnyDurations, TombstoneOfTheSession,
 };
 pub use self::mutants_of_waking::{ListensOnlyWhileItWaits, PushThatGivesTime, SilentPurge};
 use super::{Case, Crash, Harness, ServerClock, Time, Ttls, run};
 use lockkeeper::layer::Faults;
 use lockkeeper::store::{
-    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Entry, Evict, Evicted, IdHash, Interest, Line, Live, Opened,
-    Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Target, Verdict, Wake, Withdrawal, forward_store,
+    Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Entry, Evict, Evicted, IdHash, Interest,
+    Line, Live, Opened, Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Target, Verdict,
+    Wake, Withdrawal, forward_store,
 };
 use lockkeeper::time::Clock;
 use lockkeeper::{LockName, Result};
@@ -56,7 +60,10 @@ use lockkeeper::{LockName, Result};
 /// The difference of one wrong store. All clients of the store share the mutant. The methods that a
 /// mutant does not define behave correctly.
 #[async_trait]
-#[allow(missing_docs, reason = "each is the method of this name of the store, in front of the right one")]
+#[allow(
+    missing_docs,
+    reason = "each is the method of this name of the store, in front of the right one"
+)]
 pub trait Mutant: Default + fmt::Debug + Send + Sync + 'static {
     fn capabilities(&self, right: &dyn Store) -> Capabilities {
         right.capabilities()
@@ -66,7 +73,12 @@ pub trait Mutant: Default + fmt::Debug + Send + Sync + 'static {
         right.open(id, spec).await
     }
 
-    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+    async fn renew(
+        &self,
+        right: &dyn Store,
+        session: &SessionId,
+        live: &[Live],
+    ) -> Result<Renewed> {
         right.renew(session, live).await
     }
 
@@ -78,15 +90,32 @@ pub trait Mutant: Default + fmt::Debug + Send + Sync + 'static {
         right.claim(claim).await
     }
 
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+    async fn amend(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        number: u64,
+        change: &Amend,
+    ) -> Result<Amended> {
         right.amend(key, number, change).await
     }
 
-    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+    async fn withdraw(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        tombstone: Option<Duration>,
+    ) -> Result<Withdrawal> {
         right.withdraw(key, tombstone).await
     }
 
-    async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+    async fn wait(
+        &self,
+        right: &dyn Store,
+        what: Interest<'_>,
+        seen: Revision,
+        within: Duration,
+    ) -> Result<Wake> {
         right.wait(what, seen, within).await
     }
 
@@ -240,7 +269,14 @@ impl<F: Mutant> Admin for Wrong<F> {
         self.mutant.lines(self.admin_below(), prefix, after, limit).await
     }
 
-    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+    async fn evict(
+        &self,
+        name: &LockName,
+        target: &Target,
+        how: Evict,
+        by: &str,
+        reason: &str,
+    ) -> Result<Evicted> {
         self.admin_below().evict(name, target, how, by, reason).await
     }
 

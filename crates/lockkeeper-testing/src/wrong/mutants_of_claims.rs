@@ -22,7 +22,12 @@ impl Mutant for ReleaseWithoutOwnerCheck {
         right.claim(claim).await
     }
 
-    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+    async fn withdraw(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        tombstone: Option<Duration>,
+    ) -> Result<Withdrawal> {
         let line = right.line(&key.name).await?;
         let holder = line.entries.iter().find(|e| e.granted).and_then(|e| self.0.get(e.id));
         right.withdraw(holder.as_ref().map_or(key, |claim| &claim.key), tombstone).await
@@ -55,10 +60,13 @@ impl Mutant for AnyThatFits {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let verdict = right.claim(claim).await?;
         let line = right.line(&claim.key.name).await?;
-        let held: u64 = line.entries.iter().filter(|e| e.granted).map(|e| u64::from(e.weight)).sum();
+        let held: u64 =
+            line.entries.iter().filter(|e| e.granted).map(|e| u64::from(e.weight)).sum();
         let fits = held + u64::from(claim.weight) <= u64::from(claim.capacity);
         Ok(match verdict {
-            Verdict::Queued { .. } | Verdict::Busy { .. } if fits => granted_anyhow(right, claim).await?,
+            Verdict::Queued { .. } | Verdict::Busy { .. } if fits => {
+                granted_anyhow(right, claim).await?
+            }
             verdict => verdict,
         })
     }
@@ -90,7 +98,9 @@ impl Mutant for TryThatStays {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let verdict = right.claim(&Claim { queue: true, ..claim.clone() }).await?;
         Ok(match verdict {
-            Verdict::Queued { seen, .. } if !claim.queue => Verdict::Busy { holder: None, retry_after: None, seen },
+            Verdict::Queued { seen, .. } if !claim.queue => {
+                Verdict::Busy { holder: None, retry_after: None, seen }
+            }
             right => right,
         })
     }
@@ -107,9 +117,11 @@ impl Mutant for UnstickyGrant {
         let verdict = right.claim(claim).await?;
         let line = right.line(&claim.key.name).await?;
         Ok(match verdict {
-            Verdict::Granted { .. } if !first && line.entries.len() > 1 => {
-                Verdict::Queued { ahead: 0, seen: line.revision, look_again: Duration::from_secs(1) }
-            }
+            Verdict::Granted { .. } if !first && line.entries.len() > 1 => Verdict::Queued {
+                ahead: 0,
+                seen: line.revision,
+                look_again: Duration::from_secs(1),
+            },
             right => right,
         })
     }
@@ -125,12 +137,16 @@ impl Mutant for OwnCapacityOnly {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let verdict = right.claim(claim).await?;
         let line = right.line(&claim.key.name).await?;
-        let (held, waiting): (Vec<_>, Vec<_>) = line.entries.iter().partition(|entry| entry.granted);
+        let (held, waiting): (Vec<_>, Vec<_>) =
+            line.entries.iter().partition(|entry| entry.granted);
         let held: u64 = held.iter().map(|entry| u64::from(entry.weight)).sum();
-        let fits = claim.capacity != MAX && held + u64::from(claim.weight) <= u64::from(claim.capacity);
+        let fits =
+            claim.capacity != MAX && held + u64::from(claim.weight) <= u64::from(claim.capacity);
         let is_first = waiting.first().is_none_or(|first| first.id == claim.key.id.hash());
         Ok(match verdict {
-            Verdict::Queued { .. } | Verdict::Busy { .. } if fits && is_first => granted_anyhow(right, claim).await?,
+            Verdict::Queued { .. } | Verdict::Busy { .. } if fits && is_first => {
+                granted_anyhow(right, claim).await?
+            }
             verdict => verdict,
         })
     }
@@ -188,7 +204,13 @@ impl Mutant for DowngradeByLeaving {
         right.claim(claim).await
     }
 
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+    async fn amend(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        number: u64,
+        change: &Amend,
+    ) -> Result<Amended> {
         match (change, self.0.get(key.id.hash())) {
             (Amend::Lower(weight), Some(claim)) => {
                 right.withdraw(key, None).await?;
@@ -206,7 +228,13 @@ pub struct KeepsWhatIsGivenBack;
 
 #[async_trait]
 impl Mutant for KeepsWhatIsGivenBack {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+    async fn amend(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        number: u64,
+        change: &Amend,
+    ) -> Result<Amended> {
         match change {
             Amend::Lower(_) => Ok(Amended::Done),
             _ => right.amend(key, number, change).await,
@@ -225,7 +253,13 @@ impl Mutant for RaisesWhatWasLowered {
         right.claim(claim).await
     }
 
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+    async fn amend(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        number: u64,
+        change: &Amend,
+    ) -> Result<Amended> {
         let weight = entry_of(right, key).await?.map(|entry| entry.weight);
         match (change, self.0.get(key.id.hash())) {
             (Amend::Lower(more), Some(claim)) if weight.is_some_and(|weight| weight < *more) => {

@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use super::mutants_of_waking::sleep_through;
 use super::{Mutant, entry_of};
 use lockkeeper::store::{
-    Admin, Amend, Amended, Claim, ClaimKey, IdHash, Interest, Line, Live, Renewal, Renewed, Revision, SessionId, Store,
-    StoreId, Verdict, Wake,
+    Admin, Amend, Amended, Claim, ClaimKey, IdHash, Interest, Line, Live, Renewal, Renewed,
+    Revision, SessionId, Store, StoreId, Verdict, Wake,
 };
 use lockkeeper::{LockName, Result};
 
@@ -47,16 +47,24 @@ impl Mutant for AddsTheLockDelay {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         self.0.lock().unwrap().insert(claim.key.id.hash(), claim.lock_delay);
         Ok(match right.claim(claim).await? {
-            Verdict::Granted { token, ttl } => Verdict::Granted { token, ttl: ttl + claim.lock_delay },
+            Verdict::Granted { token, ttl } => {
+                Verdict::Granted { token, ttl: ttl + claim.lock_delay }
+            }
             verdict => verdict,
         })
     }
 
-    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+    async fn renew(
+        &self,
+        right: &dyn Store,
+        session: &SessionId,
+        live: &[Live],
+    ) -> Result<Renewed> {
         let mut renewed = right.renew(session, live).await?;
         for (live, answer) in live.iter().zip(&mut renewed.claims) {
             if let Renewal::Held { ttl, .. } = answer {
-                *ttl += self.0.lock().unwrap().get(&live.key.id.hash()).copied().unwrap_or_default();
+                *ttl +=
+                    self.0.lock().unwrap().get(&live.key.id.hash()).copied().unwrap_or_default();
             }
         }
         Ok(renewed)
@@ -90,10 +98,18 @@ impl Mutant for WakesTheFirstClient {
         right.claim(claim).await
     }
 
-    async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+    async fn wait(
+        &self,
+        right: &dyn Store,
+        what: Interest<'_>,
+        seen: Revision,
+        within: Duration,
+    ) -> Result<Wake> {
         let of = |key: &ClaimKey| self.0.lock().unwrap().get(&key.id.hash()).copied();
         match what {
-            Interest::Claim(key) if of(key).is_some_and(|first| first != client(right)) => sleep_through(within).await,
+            Interest::Claim(key) if of(key).is_some_and(|first| first != client(right)) => {
+                sleep_through(within).await
+            }
             _ => right.wait(what, seen, within).await,
         }
     }
@@ -111,11 +127,19 @@ impl Mutant for TakesTheWakeUpAwaySilently {
         right.claim(claim).await
     }
 
-    async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+    async fn wait(
+        &self,
+        right: &dyn Store,
+        what: Interest<'_>,
+        seen: Revision,
+        within: Duration,
+    ) -> Result<Wake> {
         let wake = right.wait(what, seen, within).await?;
         let of = |key: &ClaimKey| self.0.lock().unwrap().get(&key.id.hash()).copied();
         match what {
-            Interest::Claim(key) if of(key).is_some_and(|last| last != client(right)) => sleep_through(within).await,
+            Interest::Claim(key) if of(key).is_some_and(|last| last != client(right)) => {
+                sleep_through(within).await
+            }
             _ => Ok(wake),
         }
     }
@@ -136,7 +160,14 @@ impl<K> Default for Renumbered<K> {
 }
 
 impl<K: Eq + Hash> Renumbered<K> {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, of: K, number: u64, change: &Amend) -> Result<Amended> {
+    async fn amend(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        of: K,
+        number: u64,
+        change: &Amend,
+    ) -> Result<Amended> {
         let last = self.last.lock().unwrap().get(&of).copied().unwrap_or(0);
         if let Some(amended) = Amended::of_number(number, last) {
             return Ok(amended);
@@ -155,7 +186,13 @@ pub struct AppliesWhatComesLast(AtomicU64);
 
 #[async_trait]
 impl Mutant for AppliesWhatComesLast {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, _number: u64, change: &Amend) -> Result<Amended> {
+    async fn amend(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        _number: u64,
+        change: &Amend,
+    ) -> Result<Amended> {
         right.amend(key, self.0.fetch_add(1, Ordering::Relaxed) + 1, change).await
     }
 }
@@ -166,7 +203,13 @@ pub struct NumbersOfTheClient(Renumbered<(IdHash, ClientAddress)>);
 
 #[async_trait]
 impl Mutant for NumbersOfTheClient {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+    async fn amend(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        number: u64,
+        change: &Amend,
+    ) -> Result<Amended> {
         self.0.amend(right, key, (key.id.hash(), client(right)), number, change).await
     }
 }
@@ -177,7 +220,13 @@ pub struct NumbersOfTheKind(Renumbered<(IdHash, mem::Discriminant<Amend>)>);
 
 #[async_trait]
 impl Mutant for NumbersOfTheKind {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+    async fn amend(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        number: u64,
+        change: &Amend,
+    ) -> Result<Amended> {
         self.0.amend(right, key, (key.id.hash(), mem::discriminant(change)), number, change).await
     }
 }

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use super::{INVENTED_TTL, Mutant, Seen, entry_of};
 use lockkeeper::Result;
 use lockkeeper::store::{
-    Amend, Amended, Claim, ClaimKey, IdHash, Live, MAX, Opened, Renewal, Renewed, SessionId, SessionSpec, Store,
-    Verdict, Withdrawal,
+    Amend, Amended, Claim, ClaimKey, IdHash, Live, MAX, Opened, Renewal, Renewed, SessionId,
+    SessionSpec, Store, Verdict, Withdrawal,
 };
 
 /// A withdrawn id is forgotten at once: a late copy of its claim is a new claim.
@@ -19,7 +19,12 @@ pub struct NoTombstone;
 
 #[async_trait]
 impl Mutant for NoTombstone {
-    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, _tombstone: Option<Duration>) -> Result<Withdrawal> {
+    async fn withdraw(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        _tombstone: Option<Duration>,
+    ) -> Result<Withdrawal> {
         right.withdraw(key, None).await
     }
 }
@@ -66,7 +71,12 @@ impl Mutant for RenewalThatCreates {
         right.claim(claim).await
     }
 
-    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+    async fn renew(
+        &self,
+        right: &dyn Store,
+        session: &SessionId,
+        live: &[Live],
+    ) -> Result<Renewed> {
         for live in live {
             if let Some(claim) = self.0.get(live.key.id.hash()) {
                 right.claim(&claim).await?;
@@ -90,7 +100,12 @@ impl Mutant for RenewalOfTheSession {
         Ok(verdict)
     }
 
-    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+    async fn renew(
+        &self,
+        right: &dyn Store,
+        session: &SessionId,
+        live: &[Live],
+    ) -> Result<Renewed> {
         let mut renewed = right.renew(session, live).await?;
         let granted = self.0.lock().unwrap();
         for (live, answer) in live.iter().zip(&mut renewed.claims) {
@@ -108,7 +123,12 @@ pub struct WaiterTakenForAHolder;
 
 #[async_trait]
 impl Mutant for WaiterTakenForAHolder {
-    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+    async fn renew(
+        &self,
+        right: &dyn Store,
+        session: &SessionId,
+        live: &[Live],
+    ) -> Result<Renewed> {
         let mut renewed = right.renew(session, live).await?;
         for answer in renewed.claims.iter_mut().filter(|answer| **answer == Renewal::Queued) {
             *answer = Renewal::Held { token: 1, ttl: INVENTED_TTL };
@@ -138,7 +158,13 @@ pub struct NoMinHold;
 
 #[async_trait]
 impl Mutant for NoMinHold {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+    async fn amend(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        number: u64,
+        change: &Amend,
+    ) -> Result<Amended> {
         match change {
             Amend::MinHold(_) => Ok(Amended::Done),
             _ => right.amend(key, number, change).await,
@@ -153,13 +179,26 @@ pub struct MinHoldByTheHolder(Mutex<HashMap<IdHash, Duration>>);
 
 #[async_trait]
 impl Mutant for MinHoldByTheHolder {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
-        let Amend::MinHold(min_hold) = change else { return right.amend(key, number, change).await };
+    async fn amend(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        number: u64,
+        change: &Amend,
+    ) -> Result<Amended> {
+        let Amend::MinHold(min_hold) = change else {
+            return right.amend(key, number, change).await;
+        };
         self.0.lock().unwrap().insert(key.id.hash(), *min_hold);
         Ok(Amended::Done)
     }
 
-    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+    async fn withdraw(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        tombstone: Option<Duration>,
+    ) -> Result<Withdrawal> {
         let asked = self.0.lock().unwrap().remove(&key.id.hash());
         if let Some(min_hold) = asked {
             right.amend(key, 1, &Amend::MinHold(min_hold)).await?;
@@ -174,7 +213,13 @@ pub struct MinHoldOfAWaiter;
 
 #[async_trait]
 impl Mutant for MinHoldOfAWaiter {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+    async fn amend(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        number: u64,
+        change: &Amend,
+    ) -> Result<Amended> {
         let amended = right.amend(key, number, change).await?;
         Ok(if matches!(change, Amend::MinHold(_)) { Amended::Done } else { amended })
     }
@@ -186,7 +231,13 @@ pub struct MinHoldLostByAnUpgrade;
 
 #[async_trait]
 impl Mutant for MinHoldLostByAnUpgrade {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+    async fn amend(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        number: u64,
+        change: &Amend,
+    ) -> Result<Amended> {
         let is_writer = entry_of(right, key).await?.is_some_and(|entry| entry.weight == MAX);
         match change {
             Amend::MinHold(_) if !is_writer => Ok(Amended::Done),
@@ -201,7 +252,12 @@ pub struct KeepsForItsHolder(Mutex<HashSet<IdHash>>);
 
 #[async_trait]
 impl Mutant for KeepsForItsHolder {
-    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+    async fn withdraw(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        tombstone: Option<Duration>,
+    ) -> Result<Withdrawal> {
         let withdrawal = right.withdraw(key, tombstone).await?;
         let is_kept = entry_of(right, key).await?.is_some_and(|entry| entry.kept);
         let is_first = self.0.lock().unwrap().insert(key.id.hash());
@@ -250,9 +306,16 @@ impl Mutant for HastyLeftovers {
         right.claim(claim).await
     }
 
-    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
-        let unlisted = |key: &ClaimKey| key.session == *session && live.iter().all(|l| l.key != *key);
-        let leftovers: Vec<ClaimKey> = self.0.lock().unwrap().iter().filter(|key| unlisted(key)).cloned().collect();
+    async fn renew(
+        &self,
+        right: &dyn Store,
+        session: &SessionId,
+        live: &[Live],
+    ) -> Result<Renewed> {
+        let unlisted =
+            |key: &ClaimKey| key.session == *session && live.iter().all(|l| l.key != *key);
+        let leftovers: Vec<ClaimKey> =
+            self.0.lock().unwrap().iter().filter(|key| unlisted(key)).cloned().collect();
         for key in leftovers {
             right.withdraw(&key, None).await?;
         }

@@ -8,7 +8,8 @@ use async_trait::async_trait;
 
 use super::{INVENTED_TTL, Mutant, Seen, entry_of, granted_anyhow};
 use lockkeeper::store::{
-    Amend, Amended, Claim, ClaimKey, IdHash, Live, MAX, Renewal, Renewed, SessionId, Store, Verdict, Withdrawal,
+    Amend, Amended, Claim, ClaimKey, IdHash, Live, MAX, Renewal, Renewed, SessionId, Store,
+    Verdict, Withdrawal,
 };
 use lockkeeper::{LockName, Result};
 
@@ -27,7 +28,12 @@ impl Mutant for GivesAwayTwice {
         Ok(verdict)
     }
 
-    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+    async fn withdraw(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        tombstone: Option<Duration>,
+    ) -> Result<Withdrawal> {
         let was_held = entry_of(right, key).await?.is_some_and(|entry| entry.granted);
         let withdrawal = right.withdraw(key, tombstone).await?;
         if was_held {
@@ -45,9 +51,12 @@ pub struct GrantOfSomebodyElse;
 impl Mutant for GrantOfSomebodyElse {
     async fn claim(&self, right: &dyn Store, claim: &Claim) -> Result<Verdict> {
         let verdict = right.claim(claim).await?;
-        let holder = right.line(&claim.key.name).await?.entries.into_iter().find(|entry| entry.granted);
+        let holder =
+            right.line(&claim.key.name).await?.entries.into_iter().find(|entry| entry.granted);
         Ok(match (&verdict, holder.and_then(|holder| holder.token)) {
-            (Verdict::Queued { .. }, Some(token)) if claim.resend => Verdict::Granted { token, ttl: claim.ttl },
+            (Verdict::Queued { .. }, Some(token)) if claim.resend => {
+                Verdict::Granted { token, ttl: claim.ttl }
+            }
             _ => verdict,
         })
     }
@@ -86,8 +95,15 @@ impl Mutant for WithdrawBySession {
         right.claim(claim).await
     }
 
-    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
-        let same = |other: &&ClaimKey| (&other.name, &other.session) == (&key.name, &key.session) && *other != key;
+    async fn withdraw(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        tombstone: Option<Duration>,
+    ) -> Result<Withdrawal> {
+        let same = |other: &&ClaimKey| {
+            (&other.name, &other.session) == (&key.name, &key.session) && *other != key
+        };
         let others: Vec<ClaimKey> = self.0.lock().unwrap().iter().filter(same).cloned().collect();
         for other in others {
             right.withdraw(&other, None).await?;
@@ -110,7 +126,12 @@ impl Mutant for HalfATtl {
         })
     }
 
-    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+    async fn renew(
+        &self,
+        right: &dyn Store,
+        session: &SessionId,
+        live: &[Live],
+    ) -> Result<Renewed> {
         let mut renewed = right.renew(session, live).await?;
         for answer in &mut renewed.claims {
             if let Renewal::Held { ttl, .. } = answer {
@@ -139,7 +160,13 @@ pub struct ForgetsTheDowngraded(Mutex<HashMap<IdHash, u64>>);
 
 #[async_trait]
 impl Mutant for ForgetsTheDowngraded {
-    async fn amend(&self, right: &dyn Store, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
+    async fn amend(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        number: u64,
+        change: &Amend,
+    ) -> Result<Amended> {
         let amended = right.amend(key, number, change).await?;
         let token = entry_of(right, key).await?.and_then(|entry| entry.token);
         if let (Amend::Lower(_), Some(token)) = (change, token) {
@@ -149,7 +176,12 @@ impl Mutant for ForgetsTheDowngraded {
         Ok(amended)
     }
 
-    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+    async fn renew(
+        &self,
+        right: &dyn Store,
+        session: &SessionId,
+        live: &[Live],
+    ) -> Result<Renewed> {
         let mut renewed = right.renew(session, live).await?;
         let forgotten = self.0.lock().unwrap();
         for (live, answer) in live.iter().zip(&mut renewed.claims) {
@@ -187,7 +219,13 @@ impl Mutant for ReaderBesideTheUpgraded {
             self.0.lock().unwrap().insert(claim.key.name.clone(), *token);
         }
         let upgraded = self.0.lock().unwrap().get(&claim.key.name).copied();
-        let first = right.line(&claim.key.name).await?.entries.into_iter().next().and_then(|entry| entry.token);
+        let first = right
+            .line(&claim.key.name)
+            .await?
+            .entries
+            .into_iter()
+            .next()
+            .and_then(|entry| entry.token);
         let turned_away = matches!(verdict, Verdict::Queued { .. } | Verdict::Busy { .. });
         if turned_away && claim.weight == 1 && upgraded.is_some() && upgraded == first {
             return granted_anyhow(right, claim).await;

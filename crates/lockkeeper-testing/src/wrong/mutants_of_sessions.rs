@@ -10,8 +10,8 @@ use async_trait::async_trait;
 
 use super::{Mutant, entry_of};
 use lockkeeper::store::{
-    Claim, ClaimId, ClaimKey, Evict, Live, Opened, Renewal, Renewed, SessionId, SessionSpec, Store, Target, Verdict,
-    Withdrawal, refusal,
+    Claim, ClaimId, ClaimKey, Evict, Live, Opened, Renewal, Renewed, SessionId, SessionSpec, Store,
+    Target, Verdict, Withdrawal, refusal,
 };
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{ErrorKind, Result};
@@ -141,7 +141,9 @@ impl Mutant for RevivesTheExpired {
         for key in claims {
             let holder = right.line(&key.name).await?.entries.first().and_then(|entry| entry.token);
             if let (Some(admin), Some(token)) = (right.admin(), holder) {
-                admin.evict(&key.name, &Target::Token(token), Evict::Now, "nobody", "an old session").await?;
+                admin
+                    .evict(&key.name, &Target::Token(token), Evict::Now, "nobody", "an old session")
+                    .await?;
             }
         }
         opened
@@ -172,7 +174,12 @@ impl Mutant for SessionOfOneClient {
         right.open(id, spec).await
     }
 
-    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+    async fn renew(
+        &self,
+        right: &dyn Store,
+        session: &SessionId,
+        live: &[Live],
+    ) -> Result<Renewed> {
         self.check(right, session)?;
         right.renew(session, live).await
     }
@@ -195,7 +202,12 @@ impl Mutant for RenewsItsOwnOnly {
         right.claim(claim).await
     }
 
-    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+    async fn renew(
+        &self,
+        right: &dyn Store,
+        session: &SessionId,
+        live: &[Live],
+    ) -> Result<Renewed> {
         let own = self.0.of(session, |by| by == sender(right));
         let (mut renewed, mut claims) = (Renewed::default(), Vec::new());
         for live in live {
@@ -247,7 +259,12 @@ pub struct LeftoversOfOneList {
 
 impl Default for LeftoversOfOneList {
     fn default() -> Self {
-        Self { clock: Clock::tokio(), sent: Sent::default(), ttls: Mutex::default(), unlisted: Mutex::default() }
+        Self {
+            clock: Clock::tokio(),
+            sent: Sent::default(),
+            ttls: Mutex::default(),
+            unlisted: Mutex::default(),
+        }
     }
 }
 
@@ -263,7 +280,12 @@ impl Mutant for LeftoversOfOneList {
         right.claim(claim).await
     }
 
-    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+    async fn renew(
+        &self,
+        right: &dyn Store,
+        session: &SessionId,
+        live: &[Live],
+    ) -> Result<Renewed> {
         let (now, by) = (self.clock.now(), sender(right));
         let ttl = self.ttls.lock().unwrap().get(session).copied().unwrap_or_default();
         for key in self.sent.of(session, |_| true) {
@@ -296,7 +318,12 @@ impl Mutant for TombstoneOfTheSession {
         if is_gone { Ok(Verdict::Gone) } else { right.claim(claim).await }
     }
 
-    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+    async fn withdraw(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        tombstone: Option<Duration>,
+    ) -> Result<Withdrawal> {
         if tombstone.is_some() {
             self.0.lock().unwrap().insert(key.id, key.session.clone());
         }

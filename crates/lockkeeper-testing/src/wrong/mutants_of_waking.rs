@@ -19,12 +19,23 @@ pub struct SilentPurge {
 
 #[async_trait]
 impl Mutant for SilentPurge {
-    async fn withdraw(&self, right: &dyn Store, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
+    async fn withdraw(
+        &self,
+        right: &dyn Store,
+        key: &ClaimKey,
+        tombstone: Option<Duration>,
+    ) -> Result<Withdrawal> {
         self.releases.fetch_add(1, Ordering::SeqCst);
         right.withdraw(key, tombstone).await
     }
 
-    async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+    async fn wait(
+        &self,
+        right: &dyn Store,
+        what: Interest<'_>,
+        seen: Revision,
+        within: Duration,
+    ) -> Result<Wake> {
         let before = self.releases.load(Ordering::SeqCst);
         let wake = right.wait(what, seen, within).await?;
         if wake == Wake::Elapsed || self.releases.load(Ordering::SeqCst) != before {
@@ -40,7 +51,13 @@ pub struct ListensOnlyWhileItWaits;
 
 #[async_trait]
 impl Mutant for ListensOnlyWhileItWaits {
-    async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+    async fn wait(
+        &self,
+        right: &dyn Store,
+        what: Interest<'_>,
+        seen: Revision,
+        within: Duration,
+    ) -> Result<Wake> {
         match right.wait(what, seen, Duration::ZERO).await? {
             Wake::Elapsed => right.wait(what, seen, within).await,
             _ => sleep_through(within).await,
@@ -54,7 +71,13 @@ pub struct PushThatGivesTime;
 
 #[async_trait]
 impl Mutant for PushThatGivesTime {
-    async fn wait(&self, right: &dyn Store, what: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
+    async fn wait(
+        &self,
+        right: &dyn Store,
+        what: Interest<'_>,
+        seen: Revision,
+        within: Duration,
+    ) -> Result<Wake> {
         let wake = right.wait(what, seen, within).await?;
         if let (Interest::Claim(key), Wake::Granted { .. }) = (what, &wake) {
             let live = Live { key: key.clone(), state: LiveState::Granted };

@@ -23,7 +23,11 @@ impl Bare {
 
     /// What the engine makes of a request to lock.
     pub(crate) fn claim(&self) -> Claim {
-        let key = ClaimKey { name: "n".parse().unwrap(), session: self.session.clone(), id: ClaimId::random() };
+        let key = ClaimKey {
+            name: "n".parse().unwrap(),
+            session: self.session.clone(),
+            id: ClaimId::random(),
+        };
         Claim::exclusive(key, &self.spec)
     }
 

@@ -315,9 +315,12 @@ impl<G: Acquired> Acquire<G> {
             .and_then(|()| can.keeps(self.request.min_hold))
             .and_then(|()| kinds.try_for_each(|(weight, capacity)| can.admits(weight, capacity)));
         let refused = refused.err().or_else(|| {
-            let message = "its locks end with the connection that acquired them, so none can be detached";
+            let message =
+                "its locks end with the connection that acquired them, so none can be detached";
             let is_impossible = spec.detached && !can.resumable;
-            is_impossible.then(|| Error::new(ErrorKind::Unsupported, message).with_remedy("a store of another kind"))
+            is_impossible.then(|| {
+                Error::new(ErrorKind::Unsupported, message).with_remedy("a store of another kind")
+            })
         });
         let unsupported = refused.map(|error| self.engine.describe(error, &self.request.name));
         self.problem.take().or(unsupported)
@@ -388,7 +391,10 @@ impl Acquire<Guard> {
     ///
     /// # Cancel safety
     /// Dropping the future drops the future of `f` and the guard: the lock is released in the background.
-    pub async fn with<T, E: From<Error>>(self, f: impl AsyncFnOnce(&Guard) -> Result<T, E>) -> Result<T, E> {
+    pub async fn with<T, E: From<Error>>(
+        self,
+        f: impl AsyncFnOnce(&Guard) -> Result<T, E>,
+    ) -> Result<T, E> {
         let guard = self.await?;
         let outcome = guard.scope(f(&guard)).await;
         covered(outcome, guard.release().await)
@@ -417,7 +423,10 @@ impl Acquire<MultiGuard> {
     ///
     /// # Cancel safety
     /// Dropping the future drops the future of `f` and the guard: the locks are released in the background.
-    pub async fn with<T, E: From<Error>>(self, f: impl AsyncFnOnce(&MultiGuard) -> Result<T, E>) -> Result<T, E> {
+    pub async fn with<T, E: From<Error>>(
+        self,
+        f: impl AsyncFnOnce(&MultiGuard) -> Result<T, E>,
+    ) -> Result<T, E> {
         let guard = self.await?;
         let outcome = guard.scope(f(&guard)).await;
         covered(outcome, guard.release().await)
@@ -447,7 +456,10 @@ impl Acquire<Leadership> {
     ///
     /// # Cancel safety
     /// Dropping the future drops the future of `f` and the leadership: the leader resigns in the background.
-    pub async fn with<T, E: From<Error>>(self, f: impl AsyncFnOnce(&mut Leadership) -> Result<T, E>) -> Result<T, E> {
+    pub async fn with<T, E: From<Error>>(
+        self,
+        f: impl AsyncFnOnce(&mut Leadership) -> Result<T, E>,
+    ) -> Result<T, E> {
         let mut leadership = self.await?;
         let (hold, lost) = (Arc::clone(leadership.guard().hold()), leadership.lost());
         let outcome = scoped(|| hold.check(), lost, f(&mut leadership)).await;
@@ -486,7 +498,9 @@ impl Acquire<Guard> {
         let mut detached = self.lease(ttl).resulting();
         detached.request.spec.detached = true;
         if detached.request.reenters {
-            let problem = Error::invalid("a reentrant mutex cannot be detached: its owner may have other guards");
+            let problem = Error::invalid(
+                "a reentrant mutex cannot be detached: its owner may have other guards",
+            );
             detached.refuse(problem.with_remedy("a mutex of the same name"));
         }
         detached

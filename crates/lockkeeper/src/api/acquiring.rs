@@ -11,7 +11,9 @@ use std::time::Duration;
 use tracing::{Instrument, Span};
 
 use super::acquire::{Acquire, Acquired};
-use crate::engine::{AllGranted, Attempt, AttemptControl, Attempts, Engine, Granted, kept_from_all, offer};
+use crate::engine::{
+    AllGranted, Attempt, AttemptControl, Attempts, Engine, Granted, kept_from_all, offer,
+};
 use crate::event::{Event, Missed};
 use crate::runtime::{Task, poll_inside};
 use crate::time::Instant;
@@ -79,7 +81,8 @@ impl<G: Acquired> Future for Acquiring<G> {
                 None => Poll::Pending,
             },
             State::Running(running) => {
-                let polled = this.acquire.engine.lifetime.unless_ended(|| this.acquire.advance(running, cx));
+                let polled =
+                    this.acquire.engine.lifetime.unless_ended(|| this.acquire.advance(running, cx));
                 let name = |running: &Running| this.acquire.name_of(running.control.part()).clone();
                 polled.unwrap_or_else(|error| Poll::Ready(Err(error.about(name(running)))))
             }
@@ -103,10 +106,18 @@ impl<G: Acquired> Acquire<G> {
         let engine = &self.engine;
         let control = Arc::new(AttemptControl::default());
         let began = engine.now();
-        let attempt = |request| Attempt { engine: Arc::clone(engine), request, control: Arc::clone(&control), began };
-        let attempts =
-            Attempts { first: attempt(self.request.clone()), also: self.further_requests().map(attempt).collect() };
-        let span = tracing::debug_span!(target: "lockkeeper", "lock.acquire", lock = %self.request.name);
+        let attempt = |request| Attempt {
+            engine: Arc::clone(engine),
+            request,
+            control: Arc::clone(&control),
+            began,
+        };
+        let attempts = Attempts {
+            first: attempt(self.request.clone()),
+            also: self.further_requests().map(attempt).collect(),
+        };
+        let span =
+            tracing::debug_span!(target: "lockkeeper", "lock.acquire", lock = %self.request.name);
         let mut task: Task<Result<AllGranted>> = Box::pin(attempts.run().instrument(span.clone()));
         if engine.runtime.is_own() && engine.lifetime.is_here() {
             // Its caller may never ask for what came of it.
@@ -139,7 +150,9 @@ impl<G: Acquired> Acquire<G> {
             // The lock is granted. An attempt that gave up now would leave it kept, and no client would use it.
             (!std::mem::replace(&mut running.waits_to_keep, true)).then_some(FIRST_ANSWER)
         } else {
-            FIRST_ANSWER.checked_sub(took).filter(|more| !running.control.has_answer() && !more.is_zero())
+            FIRST_ANSWER
+                .checked_sub(took)
+                .filter(|more| !running.control.has_answer() && !more.is_zero())
         };
         if let Some(more) = more {
             let mut more = sleep(engine, more);
@@ -152,7 +165,9 @@ impl<G: Acquired> Acquire<G> {
         running.control.give_up();
         // Whoever only waits gives up in place; whoever is in the middle of a store call is finished by the engine.
         let polled = running.poll(engine, cx);
-        let has_given_up = |result: &Result<_>| result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout);
+        let has_given_up = |result: &Result<_>| {
+            result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout)
+        };
         Poll::Ready(match polled {
             Poll::Ready(result) if running.control.has_answer() || !has_given_up(&result) => {
                 self.conclude(result, running)
@@ -174,19 +189,27 @@ impl<G: Acquired> Acquire<G> {
             return guard;
         }
         let (name, token, mode) = (guard.name(), guard.token(), guard.mode());
-        running.span.in_scope(|| self.engine.events.emit(&Event::Acquired { name, token, mode, waited }));
+        running
+            .span
+            .in_scope(|| self.engine.events.emit(&Event::Acquired { name, token, mode, waited }));
         guard
     }
 
     fn out_of_time(&self, control: &AttemptControl, took: Duration) -> Result<Guards> {
         let name = self.name_of(control.part()).clone();
         if control.has_answer() && !control.is_keeping() {
-            let error = Error::new(ErrorKind::Timeout, "others held it, or waited for it, for the whole wait");
-            return Err(error.with_remedy("a longer wait, or inspect it to see who holds it").about(name));
+            let error = Error::new(
+                ErrorKind::Timeout,
+                "others held it, or waited for it, for the whole wait",
+            );
+            return Err(error
+                .with_remedy("a longer wait, or inspect it to see who holds it")
+                .about(name));
         }
         let last = control.last_error();
         let why = last.as_ref().map_or_else(String::new, |e| format!(": {}", e.message()));
-        let remedy = last.as_ref().and_then(Error::remedy).unwrap_or("again when the store is back");
+        let remedy =
+            last.as_ref().and_then(Error::remedy).unwrap_or("again when the store is back");
         let error = Error::new(
             ErrorKind::Unavailable,
             format!("{} did not answer within {:.1} s{why}", self.engine.store, took.as_secs_f32()),
@@ -225,7 +248,12 @@ impl<G> Acquiring<G> {
         // In a forked child nobody watches.
         if engine.lifetime.is_here() {
             span.in_scope(|| {
-                engine.events.emit(&Event::NotAcquired { name, outcome, waited, error: Some(error) });
+                engine.events.emit(&Event::NotAcquired {
+                    name,
+                    outcome,
+                    waited,
+                    error: Some(error),
+                });
             });
         }
     }
@@ -236,7 +264,12 @@ impl<G> Acquiring<G> {
         if engine.lifetime.is_here() {
             let events = Arc::clone(&engine);
             engine.runtime.aside(move || {
-                let cancelled = Event::NotAcquired { name: &name, outcome: Missed::Cancelled, waited, error: None };
+                let cancelled = Event::NotAcquired {
+                    name: &name,
+                    outcome: Missed::Cancelled,
+                    waited,
+                    error: None,
+                };
                 span.in_scope(|| events.events.emit(&cancelled));
             });
         }
@@ -249,13 +282,17 @@ impl<G> Acquiring<G> {
                 let waited = self.acquire.engine.now().saturating_since(running.began);
                 (self.acquire.name_of(running.control.part()), waited, running.span.clone())
             }
-            State::Failed(_) | State::New | State::Over => (&self.acquire.request.name, Duration::ZERO, Span::none()),
+            State::Failed(_) | State::New | State::Over => {
+                (&self.acquire.request.name, Duration::ZERO, Span::none())
+            }
         }
     }
 
     /// What has begun comes to its end, with or without its caller.
     fn hand_over(&mut self) {
-        let State::Running(running) = std::mem::replace(&mut self.state, State::Over) else { return };
+        let State::Running(running) = std::mem::replace(&mut self.state, State::Over) else {
+            return;
+        };
         let Some(task) = running.task else { return };
         running.control.give_up();
         let engine = &self.acquire.engine;
@@ -300,7 +337,8 @@ mod tests {
     async fn an_attempt_that_goes_on_in_a_forked_child_ends_there() {
         let keeper = Keeper::memory();
         let _held = keeper.mutex("n").unwrap().lock().await.unwrap();
-        let mut attempt = keeper.mutex("n").unwrap().lock().wait(Duration::from_secs(60)).into_future();
+        let mut attempt =
+            keeper.mutex("n").unwrap().lock().wait(Duration::from_secs(60)).into_future();
         assert!(poll_fn(|cx| Poll::Ready(Pin::new(&mut attempt).poll(cx).is_pending())).await);
         attempt.acquire.engine.lifetime.pretend_to_be_forked();
         let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut attempt).poll(cx))).await;
@@ -312,7 +350,8 @@ mod tests {
     async fn an_attempt_that_is_dropped_in_a_forked_child_drops_no_timer() {
         let keeper = Keeper::memory();
         let _held = keeper.mutex("n").unwrap().lock().await.unwrap();
-        let mut attempt = keeper.mutex("n").unwrap().lock().wait(Duration::from_secs(60)).into_future();
+        let mut attempt =
+            keeper.mutex("n").unwrap().lock().wait(Duration::from_secs(60)).into_future();
         assert!(poll_fn(|cx| Poll::Ready(Pin::new(&mut attempt).poll(cx).is_pending())).await);
         let timer = Arc::new(());
         let dropped = Arc::downgrade(&timer);

@@ -111,7 +111,13 @@ impl Admin {
     /// # Cancel safety
     /// A future that is dropped while it looks for the holder has done nothing. If it is dropped later, the break
     /// happens all the same.
-    pub async fn break_lock<N>(&self, name: N, target: Target, reason: &str, how: Break) -> Result<bool>
+    pub async fn break_lock<N>(
+        &self,
+        name: N,
+        target: Target,
+        reason: &str,
+        how: Break,
+    ) -> Result<bool>
     where
         N: TryInto<LockName>,
         Error: From<N::Error>,
@@ -130,7 +136,8 @@ impl Admin {
         let evicting = async move {
             // Asked for above; a store does not lose its administrator.
             let Some(admin) = engine.store.admin() else { return Ok(Evicted::Absent) };
-            let evicted = admin.evict(&name, &Claim::Id(claim), how, &engine.settings.owner, &reason).await;
+            let evicted =
+                admin.evict(&name, &Claim::Id(claim), how, &engine.settings.owner, &reason).await;
             evicted.map_err(|e| engine.describe(e, &name))
         };
         Ok(Finish::new(&self.engine, evicting).await? == Evicted::Done)
@@ -173,7 +180,9 @@ fn find(line: &Line, target: Target) -> Option<IdHash> {
     let mut entries = line.entries.iter();
     let found = entries.find(|entry| match target {
         Target::Token(token) => {
-            entry.granted && entry.token.and_then(|raw| FencingToken::new(entry.meta.epoch, raw)) == Some(token)
+            entry.granted
+                && entry.token.and_then(|raw| FencingToken::new(entry.meta.epoch, raw))
+                    == Some(token)
         }
         Target::IdHash(id) => entry.id == id,
     });

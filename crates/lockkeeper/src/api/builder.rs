@@ -137,7 +137,9 @@ impl KeeperBuilder {
     pub fn default_wait(mut self, d: Duration) -> Self {
         if d.is_zero() {
             let problem = Error::invalid("default_wait is zero: no attempt would ever wait");
-            self.refuse(problem.with_remedy("the longest time that an attempt may wait, or the try_ forms"));
+            self.refuse(
+                problem.with_remedy("the longest time that an attempt may wait, or the try_ forms"),
+            );
         }
         self.settings.default_wait = Some(d);
         self
@@ -261,7 +263,10 @@ impl KeeperBuilder {
     /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
     /// ```
     #[cfg(feature = "metrics")]
-    pub fn metrics_group(mut self, group: impl Fn(&LockName) -> String + Send + Sync + 'static) -> Self {
+    pub fn metrics_group(
+        mut self,
+        group: impl Fn(&LockName) -> String + Send + Sync + 'static,
+    ) -> Self {
         self.events = self.events.grouped(group);
         self
     }
@@ -275,7 +280,10 @@ impl KeeperBuilder {
 
     /// Puts a layer around the store once it is open, for example around the store of a URL. The last of several layers
     /// is the outermost.
-    pub fn layer<S: Store>(mut self, around: impl FnOnce(Arc<dyn Store>) -> S + Send + Sync + 'static) -> Self {
+    pub fn layer<S: Store>(
+        mut self,
+        around: impl FnOnce(Arc<dyn Store>) -> S + Send + Sync + 'static,
+    ) -> Self {
         self.layers.push(Layer(Box::new(|store| Arc::new(around(store)))));
         self
     }
@@ -307,9 +315,17 @@ impl KeeperBuilder {
         match self.source {
             Source::Store(store) => {
                 let store = Stores::behind(store, &self.settings.prefix)?;
-                Ok(Keeper::on(Engine::start(store, self.clock, self.settings, runtime, self.events)))
+                Ok(Keeper::on(Engine::start(
+                    store,
+                    self.clock,
+                    self.settings,
+                    runtime,
+                    self.events,
+                )))
             }
-            unopened => Err(Error::new(ErrorKind::Internal, format!("{unopened:?} was not opened"))),
+            unopened => {
+                Err(Error::new(ErrorKind::Internal, format!("{unopened:?} was not opened")))
+            }
         }
     }
 
@@ -319,8 +335,10 @@ impl KeeperBuilder {
             return runtime.check().map(|()| runtime);
         }
         if !self.clock.is_the_machines() {
-            return Err(Error::invalid("an engine on a thread of its own cannot use the clock of a tokio runtime")
-                .with_remedy("Clock::holder() with dedicated_thread()"));
+            return Err(Error::invalid(
+                "an engine on a thread of its own cannot use the clock of a tokio runtime",
+            )
+            .with_remedy("Clock::holder() with dedicated_thread()"));
         }
         Runtime::own()
     }
@@ -345,7 +363,8 @@ fn check(store: &dyn Store, settings: &Settings, require: Option<Fencing>) -> Re
     let checked = match require {
         Some(required) if can.fencing < required => {
             let problem = format!("its fencing is {:?}, {required:?} is required", can.fencing);
-            Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("a store with stronger fencing"))
+            Err(Error::new(ErrorKind::Unsupported, problem)
+                .with_remedy("a store with stronger fencing"))
         }
         _ => can.check(&SessionSpec::new(settings.ttl, settings.lock_delay)),
     };

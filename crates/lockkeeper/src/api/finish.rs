@@ -20,8 +20,16 @@ pub(crate) struct Finish<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> Finish<T> {
-    pub(crate) fn new(engine: &Arc<Engine>, task: impl Future<Output = Result<T>> + Send + 'static) -> Self {
-        Self { engine: Arc::clone(engine), task: Some(Box::pin(task)), started: false, in_runtime: false }
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        task: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            task: Some(Box::pin(task)),
+            started: false,
+            in_runtime: false,
+        }
     }
 }
 
@@ -36,7 +44,8 @@ impl<T: Send + 'static> Future for Finish<T> {
             if runtime.is_own() && this.engine.lifetime.is_here() {
                 this.task = this.task.take().map(|task| runtime.carry(task));
             }
-        } else if ((this.in_runtime && this.engine.lifetime.has_no_runtime()) || !this.engine.lifetime.is_here())
+        } else if ((this.in_runtime && this.engine.lifetime.has_no_runtime())
+            || !this.engine.lifetime.is_here())
             && let Err(error) = this.engine.usable()
         {
             // It may have timers, which may be polled no more; in a forked child nobody answers.
@@ -78,7 +87,11 @@ pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<
                 *output = Some(ready);
             }
         }
-        if running.iter().all(|(_, output)| output.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+        if running.iter().all(|(_, output)| output.is_some()) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     })
     .await;
     running.into_iter().filter_map(|(_, output)| output).collect()

@@ -19,7 +19,10 @@ use crate::event::Event;
 use crate::runtime;
 use crate::store::HeldClaim;
 use crate::time::Instant;
-use crate::{Error, ErrorKind, FencingToken, LockName, Lost, Mode, Owner, ReleaseRequested, Result, Sequencer};
+use crate::{
+    Error, ErrorKind, FencingToken, LockName, Lost, Mode, Owner, ReleaseRequested, Result,
+    Sequencer,
+};
 
 /// A held lock. Dropping it releases the lock in the background, unless it was [adopted](crate::Keeper::adopt).
 ///
@@ -77,10 +80,24 @@ impl Guard {
         if let Some(owner) = &owner {
             engine.owners.record(&hold, owner);
         }
-        let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
+        let span =
+            tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let since = reentrant.as_ref().map_or_else(|| engine.now(), |reentrant| reentrant.since);
         runtime::remember_thread();
-        Self { engine, hold, token, mode, owner, reason, reentrant, share, since, waited, released: false, span }
+        Self {
+            engine,
+            hold,
+            token,
+            mode,
+            owner,
+            reason,
+            reentrant,
+            share,
+            since,
+            waited,
+            released: false,
+            span,
+        }
     }
 
     /// The name of the lock as it was typed, without the keeper's prefix.
@@ -221,7 +238,10 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Dropping the future drops `f`; the lock stays held.
-    pub async fn scope<T, E: From<Error>>(&self, f: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    pub async fn scope<T, E: From<Error>>(
+        &self,
+        f: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
         scoped(|| self.check(), self.lost(), f).await
     }
 
@@ -283,7 +303,8 @@ impl Guard {
         let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
         Finish::new(&self.engine, async move { engine.release(&hold).await }).await?;
         let (name, token, mode, held) = (self.name(), self.token, self.mode, self.held());
-        self.span.in_scope(|| self.engine.events.emit(&Event::Released { name, token, mode, held }));
+        self.span
+            .in_scope(|| self.engine.events.emit(&Event::Released { name, token, mode, held }));
         Ok(())
     }
 
@@ -309,12 +330,24 @@ impl Guard {
         self.forget_owner();
         self.hold.count_no_more();
         self.engine.detach(&self.hold);
-        Handle::new(self.full_name(), &self.hold, self.engine.store.to_string(), self.token, self.mode)
+        Handle::new(
+            self.full_name(),
+            &self.hold,
+            self.engine.store.to_string(),
+            self.token,
+            self.mode,
+        )
     }
 
     /// The guard of a lock that another process has acquired.
-    pub(crate) fn adopt(engine: &Arc<Engine>, hold: Arc<Hold>, token: FencingToken, mode: Mode) -> Self {
-        let span = tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
+    pub(crate) fn adopt(
+        engine: &Arc<Engine>,
+        hold: Arc<Hold>,
+        token: FencingToken,
+        mode: Mode,
+    ) -> Self {
+        let span =
+            tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
         let (engine, since) = (Arc::clone(engine), engine.now());
         Self {
             engine,
@@ -393,7 +426,9 @@ impl Drop for Guard {
         let (engine, mode, span) =
             (Arc::clone(&self.engine), self.mode, std::mem::replace(&mut self.span, Span::none()));
         self.engine.runtime.aside(move || {
-            span.in_scope(|| engine.events.emit(&Event::DroppedWithoutRelease { name: &name, token, mode, held }));
+            span.in_scope(|| {
+                engine.events.emit(&Event::DroppedWithoutRelease { name: &name, token, mode, held })
+            });
         });
     }
 }
@@ -430,7 +465,10 @@ pub(crate) async fn scoped<T, E: From<Error>>(
 
 /// What became of work that was done under a lock: its own error or the loss, which `outcome` is already; a loss that
 /// the release has found; or its value.
-pub(crate) fn covered<T, E: From<Error>>(outcome: Result<T, E>, released: Result<()>) -> Result<T, E> {
+pub(crate) fn covered<T, E: From<Error>>(
+    outcome: Result<T, E>,
+    released: Result<()>,
+) -> Result<T, E> {
     match (outcome, released) {
         (Ok(_), Err(error)) if error.kind() == ErrorKind::Lost => Err(E::from(error)),
         (outcome, _) => outcome,

@@ -37,7 +37,13 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub(crate) fn new(full: LockName, hold: &Hold, store: String, token: FencingToken, mode: Mode) -> Self {
+    pub(crate) fn new(
+        full: LockName,
+        hold: &Hold,
+        store: String,
+        token: FencingToken,
+        mode: Mode,
+    ) -> Self {
         let (ttl, lock_delay) = (hold.ttl(), hold.session.spec.lock_delay);
         let key = ClaimKey { name: full, ..hold.key.clone() };
         Self { store, key, token, mode, ttl, lock_delay }
@@ -135,7 +141,9 @@ mod code {
         serializer.serialize_str(&mode.code())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Mode, D::Error> {
         let text = Cow::<'de, str>::deserialize(deserializer)?;
         Mode::of_code(&text).ok_or_else(|| D::Error::custom("no mode"))
     }
@@ -157,7 +165,8 @@ impl FromStr for Handle {
     /// [`Invalid`](crate::ErrorKind::Invalid) for any other text. The error does not repeat the text.
     fn from_str(text: &str) -> Result<Self, Error> {
         read(text).ok_or_else(|| {
-            Error::invalid("this is not a handle").with_remedy(format!("the whole line that begins with {PREFIX}"))
+            Error::invalid("this is not a handle")
+                .with_remedy(format!("the whole line that begins with {PREFIX}"))
         })
     }
 }
@@ -167,12 +176,21 @@ fn read(text: &str) -> Option<Handle> {
     let fields: Fields<'_> = serde_json::from_slice(&json).ok()?;
     let id = HEXLOWER.decode(fields.id.as_bytes()).ok()?.try_into().ok()?;
     let session = SessionId::new(fields.session.into_owned());
-    let key = ClaimKey { name: LockName::new(&fields.name).ok()?, session, id: ClaimId::from_bytes(id) };
-    let (ttl, lock_delay) = (Duration::from_millis(fields.ttl_ms), Duration::from_millis(fields.lock_delay_ms));
+    let key =
+        ClaimKey { name: LockName::new(&fields.name).ok()?, session, id: ClaimId::from_bytes(id) };
+    let (ttl, lock_delay) =
+        (Duration::from_millis(fields.ttl_ms), Duration::from_millis(fields.lock_delay_ms));
     if ttl.is_zero() {
         return None;
     }
-    Some(Handle { store: fields.store.into_owned(), key, token: fields.token, mode: fields.mode, ttl, lock_delay })
+    Some(Handle {
+        store: fields.store.into_owned(),
+        key,
+        token: fields.token,
+        mode: fields.mode,
+        ttl,
+        lock_delay,
+    })
 }
 
 impl fmt::Debug for Handle {
@@ -224,12 +242,17 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for (lock_delay_ms, mode) in [(0, Mode::Exclusive), (1500, Mode::Shared), (1, Mode::Permits(3))] {
+        for (lock_delay_ms, mode) in
+            [(0, Mode::Exclusive), (1500, Mode::Shared), (1, Mode::Permits(3))]
+        {
             let lock_delay = Duration::from_millis(lock_delay_ms);
             let handle = Handle { mode, ..handle(lock_delay) };
             let read: Handle = handle.expose().parse().unwrap();
             assert_eq!(read.key, handle.key);
-            assert_eq!((read.store(), read.token(), read.ttl()), (handle.store(), handle.token(), handle.ttl()));
+            assert_eq!(
+                (read.store(), read.token(), read.ttl()),
+                (handle.store(), handle.token(), handle.ttl())
+            );
             assert_eq!((read.lock_delay, read.mode()), (lock_delay, mode));
             let json = serde_json::to_string(&handle).unwrap();
             assert_eq!(serde_json::from_str::<Handle>(&json).unwrap().expose(), handle.expose());
@@ -265,7 +288,13 @@ mod tests {
     #[test]
     fn neither_its_id_nor_its_session_is_shown() {
         let shown = format!("{:?} {:#?}", handle(Duration::ZERO), handle(Duration::ZERO));
-        assert!(!shown.contains("abab") && !shown.contains("secret") && !shown.contains("lkh1"), "{shown}");
-        assert!(shown.contains("1763705000000123") && shown.contains("file:/var/lib/locks.db"), "{shown}");
+        assert!(
+            !shown.contains("abab") && !shown.contains("secret") && !shown.contains("lkh1"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("1763705000000123") && shown.contains("file:/var/lib/locks.db"),
+            "{shown}"
+        );
     }
 }

@@ -104,9 +104,13 @@ impl LockInfo {
 
     pub(crate) fn new(full: LockName, name: LockName, line: Line) -> Self {
         let epoch = line.entries.iter().map(|e| e.meta.epoch).max().unwrap_or(0);
-        let mode = line.entries.first().map(|first| mode(first.weight, line.capacity().unwrap_or(store::MAX)));
+        let mode = line
+            .entries
+            .first()
+            .map(|first| mode(first.weight, line.capacity().unwrap_or(store::MAX)));
         let capacity = line.capacity().and_then(permits);
-        let (holders, waiters): (Vec<_>, Vec<_>) = line.entries.into_iter().partition(|e| e.granted);
+        let (holders, waiters): (Vec<_>, Vec<_>) =
+            line.entries.into_iter().partition(|e| e.granted);
         Self {
             name,
             full,
@@ -122,7 +126,16 @@ impl LockInfo {
     /// One that cannot be read.
     pub(crate) fn unreadable(full: LockName, name: LockName, problem: Error) -> Self {
         let (holders, waiters) = (Vec::new(), Vec::new());
-        Self { name, full, mode: None, capacity: None, holders, waiters, last_token: None, problem: Some(problem) }
+        Self {
+            name,
+            full,
+            mode: None,
+            capacity: None,
+            holders,
+            waiters,
+            last_token: None,
+            problem: Some(problem),
+        }
     }
 }
 

@@ -180,15 +180,24 @@ impl Keeper {
     pub fn adopt(&self, handle: Handle) -> Result<Guard> {
         let engine = &self.engine;
         let full = handle.full_name();
-        let name = engine.settings.short_name(full).ok_or_else(|| outside(full, &engine.settings.prefix))?;
+        let name = engine
+            .settings
+            .short_name(full)
+            .ok_or_else(|| outside(full, &engine.settings.prefix))?;
         let about = |error: Error| error.about(name.clone());
         engine.usable().map_err(about)?;
         let store = engine.store.to_string();
         if handle.store() != store {
-            let message = format!("its handle belongs to the store {}, and this keeper uses {store}", handle.store());
-            return Err(about(Error::new(ErrorKind::Mismatch, message).with_remedy("the store of the handle")));
+            let message = format!(
+                "its handle belongs to the store {}, and this keeper uses {store}",
+                handle.store()
+            );
+            return Err(about(
+                Error::new(ErrorKind::Mismatch, message).with_remedy("the store of the handle"),
+            ));
         }
-        let hold = engine.adopt(ClaimKey { name, ..handle.key() }, handle.token().raw(), handle.spec());
+        let hold =
+            engine.adopt(ClaimKey { name, ..handle.key() }, handle.token().raw(), handle.spec());
         Ok(Guard::adopt(engine, hold, handle.token(), handle.mode()))
     }
 
@@ -256,7 +265,8 @@ impl Keeper {
             entry.granted
                 && !entry.kept
                 && entry.broken.is_none()
-                && entry.token.and_then(|raw| FencingToken::new(entry.meta.epoch, raw)) == Some(sequencer.token())
+                && entry.token.and_then(|raw| FencingToken::new(entry.meta.epoch, raw))
+                    == Some(sequencer.token())
                 && covers(mode(entry.weight, capacity), sequencer.mode())
         }))
     }
@@ -329,14 +339,18 @@ impl Keeper {
 }
 
 fn outside(full: &LockName, prefix: &str) -> Error {
-    let message =
-        format!("its handle belongs to the lock {full:?}, which is outside the prefix {prefix:?} of this keeper");
-    Error::new(ErrorKind::Mismatch, message).with_remedy("the prefix with which the lock was acquired")
+    let message = format!(
+        "its handle belongs to the lock {full:?}, which is outside the prefix {prefix:?} of this keeper"
+    );
+    Error::new(ErrorKind::Mismatch, message)
+        .with_remedy("the prefix with which the lock was acquired")
 }
 
 impl fmt::Debug for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").field("store", &self.engine.store.to_string()).finish_non_exhaustive()
+        f.debug_struct("Keeper")
+            .field("store", &self.engine.store.to_string())
+            .finish_non_exhaustive()
     }
 }
 

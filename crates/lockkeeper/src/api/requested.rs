@@ -69,7 +69,10 @@ impl Future for ReleaseRequested {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ReleaseRequest> {
         let this = &mut *self;
-        this.waiting.get_or_insert_with(|| Box::pin(first_request(this.holds.clone()))).as_mut().poll(cx)
+        this.waiting
+            .get_or_insert_with(|| Box::pin(first_request(this.holds.clone())))
+            .as_mut()
+            .poll(cx)
     }
 }
 
@@ -82,7 +85,9 @@ impl Clone for ReleaseRequested {
 impl fmt::Debug for ReleaseRequested {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.holds.iter().map(|hold| &hold.key.name);
-        f.debug_struct("ReleaseRequested").field("names", &names.collect::<Vec<_>>()).finish_non_exhaustive()
+        f.debug_struct("ReleaseRequested")
+            .field("names", &names.collect::<Vec<_>>())
+            .finish_non_exhaustive()
     }
 }
 

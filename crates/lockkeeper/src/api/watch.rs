@@ -50,7 +50,8 @@ impl LockWatch {
     pub async fn changed(&mut self) -> Result<LockInfo> {
         loop {
             let line = self.observer.look().await?;
-            let claims: Vec<_> = line.entries.iter().map(|entry| (entry.id, entry.granted)).collect();
+            let claims: Vec<_> =
+                line.entries.iter().map(|entry| (entry.id, entry.granted)).collect();
             if self.last.as_ref() != Some(&claims) {
                 self.last = Some(claims);
                 return Ok(self.observer.info(line));

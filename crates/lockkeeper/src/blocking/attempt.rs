@@ -46,7 +46,10 @@ impl<'a, L> Attempt<'a, L> {
     }
 
     /// Waits for an attempt of any result.
-    pub(super) fn wrapped<R: crate::Acquired + Mirrored>(self, asked: Acquire<R>) -> Result<R::Here> {
+    pub(super) fn wrapped<R: crate::Acquired + Mirrored>(
+        self,
+        asked: Acquire<R>,
+    ) -> Result<R::Here> {
         wait(asked.with_options_of(self.inner))?.here()
     }
 }

@@ -24,6 +24,7 @@ use crate::url::StoreUrl;
 /// # f().unwrap();
 /// ```
 pub fn examine(url: &StoreUrl, within: Duration) -> Vec<Finding> {
-    let examined = Runtime::own().and_then(|runtime| wait(inside(&runtime, doctor::examine(url, within))));
+    let examined =
+        Runtime::own().and_then(|runtime| wait(inside(&runtime, doctor::examine(url, within))));
     examined.unwrap_or_else(|error| vec![Finding::failed("thread", &error)])
 }

@@ -161,7 +161,10 @@ impl Leadership {
     ///
     /// # Errors
     /// The error of `f`, or [`Lost`](crate::ErrorKind::Lost).
-    pub fn with<T, E: From<Error>>(mut self, f: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
+    pub fn with<T, E: From<Error>>(
+        mut self,
+        f: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
         let hold = Arc::clone(self.guard.inner.hold());
         let outcome = scoped(|| hold.check(), || f(&mut self));
         covered(outcome, self.resign())

@@ -59,7 +59,10 @@ impl Mirrored for crate::MultiGuard {
     type Here = MultiGuard;
 
     fn here(self) -> MultiGuard {
-        MultiGuard { end: End::default(), guards: self.into_guards().into_iter().map(Mirrored::here).collect() }
+        MultiGuard {
+            end: End::default(),
+            guards: self.into_guards().into_iter().map(Mirrored::here).collect(),
+        }
     }
 }
 
@@ -193,7 +196,10 @@ impl Guard {
         self.converted(crate::Guard::try_upgrade).map(|writer| writer.inner.here())
     }
 
-    fn converted<F>(self, convert: impl FnOnce(crate::Guard) -> F) -> Result<Self, NotConverted<Self>>
+    fn converted<F>(
+        self,
+        convert: impl FnOnce(crate::Guard) -> F,
+    ) -> Result<Self, NotConverted<Self>>
     where
         F: Future<Output = Result<crate::Guard, NotConverted>>,
     {

@@ -11,7 +11,9 @@ use super::park::{wait, wait_for};
 use super::reentrant::ReentrantMutex;
 use crate::store::{Capabilities, Fencing, Store};
 use crate::url::StoreUrl;
-use crate::{Break, Error, Event, Handle, LockInfo, LockName, Open, Result, Sequencer, SessionState, Target};
+use crate::{
+    Break, Error, Event, Handle, LockInfo, LockName, Open, Result, Sequencer, SessionState, Target,
+};
 
 /// Connects to the store at `url` with all defaults; [`Keeper::from_url`] has the settings.
 ///
@@ -172,7 +174,10 @@ impl KeeperBuilder {
 
     /// Puts a layer around the store once it is open, for example around the store of a URL. The last of several layers
     /// is the outermost. See [`KeeperBuilder::layer`](crate::KeeperBuilder::layer).
-    pub fn layer<S: Store>(self, around: impl FnOnce(Arc<dyn Store>) -> S + Send + Sync + 'static) -> Self {
+    pub fn layer<S: Store>(
+        self,
+        around: impl FnOnce(Arc<dyn Store>) -> S + Send + Sync + 'static,
+    ) -> Self {
         self.inner.layer(around).here()
     }
 

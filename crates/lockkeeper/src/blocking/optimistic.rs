@@ -68,7 +68,11 @@ impl Register {
     ///
     /// # Errors
     /// As [`try_update`](crate::optimistic::try_update).
-    pub fn update(&self, key: &str, mut compute: impl FnMut(Option<Vec<u8>>) -> Vec<u8>) -> Result<Versioned> {
+    pub fn update(
+        &self,
+        key: &str,
+        mut compute: impl FnMut(Option<Vec<u8>>) -> Vec<u8>,
+    ) -> Result<Versioned> {
         self.run(registers::update(&*self.inner, key, |old| ready(compute(old))))?
     }
 

@@ -55,8 +55,11 @@ pub(super) fn may_wait() -> Result<()> {
     if !is_engine_thread() {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::WouldDeadlock, "this is the thread of an engine, which must not wait")
-        .with_remedy("send the event to another thread, and wait there"))
+    Err(Error::new(
+        ErrorKind::WouldDeadlock,
+        "this is the thread of an engine, which must not wait",
+    )
+    .with_remedy("send the event to another thread, and wait there"))
 }
 
 /// The output of the future, once it has one.
@@ -124,7 +127,10 @@ mod tests {
     #[test]
     fn the_program_keeps_what_it_was_unparked_with() {
         std::thread::current().unpark();
-        assert_eq!(wait_for(Duration::from_millis(20), std::future::pending::<()>()).unwrap(), None);
+        assert_eq!(
+            wait_for(Duration::from_millis(20), std::future::pending::<()>()).unwrap(),
+            None
+        );
         // Returns at once, since the wait has not taken the token.
         std::thread::park();
     }

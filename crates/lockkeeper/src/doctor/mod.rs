@@ -35,7 +35,8 @@ const WITHOUT_A_RIGHT: Duration = Duration::from_secs(1);
 /// The future may be dropped. A lock that the examination holds then is released in the background.
 pub async fn examine(url: &StoreUrl, within: Duration) -> Vec<Finding> {
     let Examined { mut findings, store, .. } = drivers::examine(url, within).await;
-    let is_denied = findings.iter().any(|found| found.check == "rights" && found.level == Level::Fail);
+    let is_denied =
+        findings.iter().any(|found| found.check == "rights" && found.level == Level::Fail);
     let within = if is_denied { within.min(WITHOUT_A_RIGHT) } else { within };
     if let Some(store) = store {
         findings.extend(through::examine(store, url, within).await);
@@ -57,7 +58,12 @@ mod tests {
         let checks: Vec<_> = findings.iter().map(|found| (found.check, found.level)).collect();
         assert_eq!(
             checks,
-            [("id", Level::Ok), ("round trip", Level::Ok), ("locks", Level::Ok), ("capabilities", Level::Ok)]
+            [
+                ("id", Level::Ok),
+                ("round trip", Level::Ok),
+                ("locks", Level::Ok),
+                ("capabilities", Level::Ok)
+            ]
         );
     }
 

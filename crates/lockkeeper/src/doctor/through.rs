@@ -35,10 +35,15 @@ static CHECKS: [Check<Seen>; 4] = checks! {
     ("capabilities", |seen| ready(Ok(seen.keeper.capabilities())), |can| Some(capabilities(&can))),
 };
 
-pub(super) async fn examine(store: Arc<dyn Store>, url: &StoreUrl, within: Duration) -> Vec<Finding> {
+pub(super) async fn examine(
+    store: Arc<dyn Store>,
+    url: &StoreUrl,
+    within: Duration,
+) -> Vec<Finding> {
     let mut examination = Examination::new("the store", within);
     let prefix = url.common.prefix.clone().unwrap_or_default();
-    let keeper = KeeperBuilder::new(Source::Store(Arc::clone(&store))).prefix(&*prefix).connect().await;
+    let keeper =
+        KeeperBuilder::new(Source::Store(Arc::clone(&store))).prefix(&*prefix).connect().await;
     if let Some(keeper) = examination.known("keeper", keeper) {
         let seen = Seen { store, keeper, prefix, within };
         examination.run(&CHECKS, &seen).await;
@@ -100,7 +105,11 @@ fn locks(locks: Option<Vec<LockInfo>>) -> Vec<Finding> {
     let mut findings = vec![ok(summary(&locks))];
     findings.extend(problems.iter().take(PROBLEMS_MAX).filter_map(problem));
     if let Some(more) = problems.len().checked_sub(PROBLEMS_MAX).filter(|more| *more > 0) {
-        findings.push(Finding::warn("keys", format!("{more} more names that cannot be used"), "lockkeeper list"));
+        findings.push(Finding::warn(
+            "keys",
+            format!("{more} more names that cannot be used"),
+            "lockkeeper list",
+        ));
     }
     findings
 }
@@ -117,7 +126,8 @@ fn summary(locks: &[LockInfo]) -> String {
     let holders: usize = locks.iter().map(|lock| lock.holders.len()).sum();
     let waiters: usize = locks.iter().map(|lock| lock.waiters.len()).sum();
     let mut text = format!("{}{more} in use, {holders} held, {waiters} waiting", locks.len());
-    let longest = locks.iter().max_by_key(|lock| lock.waiters.len()).filter(|lock| !lock.waiters.is_empty());
+    let longest =
+        locks.iter().max_by_key(|lock| lock.waiters.len()).filter(|lock| !lock.waiters.is_empty());
     if let Some(lock) = longest {
         text.push_str(&format!(
             "; the longest line is that of {:?}, {} waiting",
@@ -125,10 +135,16 @@ fn summary(locks: &[LockInfo]) -> String {
             lock.waiters.len()
         ));
     }
-    let held = locks.iter().flat_map(|lock| lock.holders.iter().map(move |holder| (holder.held, lock, holder)));
+    let held = locks
+        .iter()
+        .flat_map(|lock| lock.holders.iter().map(move |holder| (holder.held, lock, holder)));
     if let Some((Some(held), lock, holder)) = held.max_by_key(|(held, ..)| *held) {
-        let (name, held) = (lock.name.as_str(), format_duration(Duration::from_secs(held.as_secs())));
-        text.push_str(&format!("; the oldest hold is that of {name:?}, for {held}, by {}", holder.owner));
+        let (name, held) =
+            (lock.name.as_str(), format_duration(Duration::from_secs(held.as_secs())));
+        text.push_str(&format!(
+            "; the oldest hold is that of {name:?}, for {held}, by {}",
+            holder.owner
+        ));
     }
     text
 }
@@ -165,8 +181,12 @@ mod tests {
         }
         let url = "memory:".parse().unwrap();
         let examined = examine(Arc::new(store), &url, within);
-        let findings = Clock::boot().timeout(Duration::from_secs(20), examined).await.expect("it waits");
-        assert!(findings.iter().any(|found| found.check == "round trip" && found.level == Level::Fail), "{findings:?}");
+        let findings =
+            Clock::boot().timeout(Duration::from_secs(20), examined).await.expect("it waits");
+        assert!(
+            findings.iter().any(|found| found.check == "round trip" && found.level == Level::Fail),
+            "{findings:?}"
+        );
     }
 
     async fn looked(keeper: &Keeper) -> String {
@@ -186,7 +206,9 @@ mod tests {
         });
         assert!(waiting.is_err());
         assert!(
-            looked.starts_with("2 in use, 2 held, 1 waiting; the longest line is that of \"b\", 1 waiting"),
+            looked.starts_with(
+                "2 in use, 2 held, 1 waiting; the longest line is that of \"b\", 1 waiting"
+            ),
             "{looked}"
         );
         assert!(looked.contains("; the oldest hold is that of \""), "{looked}");

@@ -56,7 +56,8 @@ impl Attempt {
             return Err(self.would_deadlock());
         }
         // A reader may hold beside itself, and permits beside others: only the wait is refused.
-        let trying = Self { request: Request { queue: false, ..self.request.clone() }, ..self.clone() };
+        let trying =
+            Self { request: Request { queue: false, ..self.request.clone() }, ..self.clone() };
         trying.acquire().await.map_err(|error| match error.kind() {
             ErrorKind::Timeout => self.would_deadlock(),
             _ => error,
@@ -98,7 +99,11 @@ impl Attempt {
     }
 
     /// Pursues one claim to its end; `None` when the attempt goes on with another.
-    async fn acquire_with(&self, mut pending: PendingClaim, progress: &mut Progress) -> Result<Option<Granted>> {
+    async fn acquire_with(
+        &self,
+        mut pending: PendingClaim,
+        progress: &mut Progress,
+    ) -> Result<Option<Granted>> {
         let outcome = self.pursue(&mut pending).await;
         progress.tries = pending.tries;
         let hold = pending.hold;
@@ -145,10 +150,16 @@ impl Attempt {
             return Ok(());
         }
         let error = if died {
-            Error::new(ErrorKind::Unavailable, format!("{CLAIM_IDS} claims in a row died before they were answered"))
-                .with_remedy("a longer ttl: the store takes longer to answer than a claim lives")
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("{CLAIM_IDS} claims in a row died before they were answered"),
+            )
+            .with_remedy("a longer ttl: the store takes longer to answer than a claim lives")
         } else {
-            Error::new(ErrorKind::Internal, format!("{CLAIM_IDS} claims in a row were refused as retired"))
+            Error::new(
+                ErrorKind::Internal,
+                format!("{CLAIM_IDS} claims in a row were refused as retired"),
+            )
         };
         Err(self.engine.describe(error, &self.request.name))
     }
@@ -199,7 +210,11 @@ impl Attempt {
     async fn new_hold(&self) -> Result<Arc<Hold>> {
         loop {
             let session = self.session().await?;
-            let key = ClaimKey { name: self.request.name.clone(), session: session.id.clone(), id: ClaimId::random() };
+            let key = ClaimKey {
+                name: self.request.name.clone(),
+                session: session.id.clone(),
+                id: ClaimId::random(),
+            };
             let hold = Arc::new(Hold::new(key, Arc::clone(&session), self.engine.clock.clone()));
             if self.request.fixed {
                 hold.stop_renewing();
@@ -241,7 +256,9 @@ impl Attempt {
             return;
         }
         let change = crate::store::Amend::Meta(self.meta());
-        if let Err(error) = self.engine.store.amend(&hold.key, hold.next_change(true), &change).await {
+        if let Err(error) =
+            self.engine.store.amend(&hold.key, hold.next_change(true), &change).await
+        {
             tracing::debug!(target: "lockkeeper", lock = %hold.key.name, %error, "the reason was not updated");
         }
     }

@@ -27,14 +27,16 @@ impl Engine {
     ) -> Result<()> {
         let name = &hold.key.name;
         if !self.capabilities.amend {
-            let error = Error::new(ErrorKind::Unsupported, "this store cannot change a claim that is held");
+            let error =
+                Error::new(ErrorKind::Unsupported, "this store cannot change a claim that is held");
             return Err(self.describe(error.with_remedy("release it and acquire it again"), name));
         }
         let (mut tries, mut unknown) = (0, false);
         let shows = matches!(change, Amend::Value(_) | Amend::Meta(_));
         let mut number = hold.next_change(shows);
         loop {
-            let goes_on = self.usable().map_err(|error| error.about(name.clone())).and_then(|()| wanted());
+            let goes_on =
+                self.usable().map_err(|error| error.about(name.clone())).and_then(|()| wanted());
             if let Err(error) = goes_on.and_then(|()| hold.check()) {
                 // What was asked for before may have happened all the same.
                 return Err(if unknown { error.with_unknown_effect() } else { error });
@@ -53,13 +55,16 @@ impl Engine {
                     continue;
                 }
                 Ok(Amended::Older { .. }) => {
-                    let error = Error::new(ErrorKind::Unavailable, "others change this claim all the time")
-                        .with_remedy("again in a moment");
+                    let error =
+                        Error::new(ErrorKind::Unavailable, "others change this claim all the time")
+                            .with_remedy("again in a moment");
                     let error = self.describe(error, name);
                     return Err(if unknown { error.with_unknown_effect() } else { error });
                 }
                 Ok(Amended::NotLive) => self.lose(hold, LostReason::Forgotten),
-                Err(error) if error.kind() == ErrorKind::SessionLost => self.expire_session(&hold.session),
+                Err(error) if error.kind() == ErrorKind::SessionLost => {
+                    self.expire_session(&hold.session)
+                }
                 Err(error) => {
                     unknown |= error.effect() == Effect::Unknown;
                     if tries == AMEND_TRIES || error.kind() != ErrorKind::Unavailable {
@@ -80,9 +85,18 @@ impl Engine {
     /// # Errors
     /// `Timeout` when it is not alone: the old claim stays. `Lost` when the old claim was lost before the answer. After
     /// any error but the first neither of them is to be believed in.
-    pub(crate) async fn replace(self: &Arc<Self>, old: &Arc<Hold>, request: Request) -> Result<Granted> {
+    pub(crate) async fn replace(
+        self: &Arc<Self>,
+        old: &Arc<Hold>,
+        request: Request,
+    ) -> Result<Granted> {
         let request = Request { replaces: Some(Arc::clone(old)), ..request };
-        let attempt = Attempt { engine: Arc::clone(self), request, control: Arc::default(), began: self.now() };
+        let attempt = Attempt {
+            engine: Arc::clone(self),
+            request,
+            control: Arc::default(),
+            began: self.now(),
+        };
         old.set_being_replaced(true);
         match attempt.run().await {
             Ok(granted) => self.succeed(old, granted),

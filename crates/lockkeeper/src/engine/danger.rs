@@ -82,7 +82,11 @@ impl Danger {
 
     /// Notes how the last renewal went, where one went. Returns whether the session is in danger, where that has
     /// changed. Who is not `here` any more is in doubt no more.
-    pub(super) fn book(&self, failing: Option<bool>, here: impl Fn(ClaimId) -> bool) -> Option<bool> {
+    pub(super) fn book(
+        &self,
+        failing: Option<bool>,
+        here: impl Fn(ClaimId) -> bool,
+    ) -> Option<bool> {
         let mut why = lock(&self.why);
         why.failing = failing.unwrap_or(why.failing);
         while why.suspected.first().is_some_and(|id| !here(*id)) {

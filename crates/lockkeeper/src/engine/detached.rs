@@ -23,7 +23,8 @@ impl Engine {
 
     /// A claim that somebody gave away, with the life of its session.
     pub(crate) fn adopt(&self, key: ClaimKey, token: u64, spec: SessionSpec) -> Arc<Hold> {
-        let session = Arc::new(Session::adopted(spec, key.session.clone(), proof_lag(&self.capabilities)));
+        let session =
+            Arc::new(Session::adopted(spec, key.session.clone(), proof_lag(&self.capabilities)));
         let hold = Arc::new(Hold::adopted(key, token, Arc::clone(&session), self.clock.clone()));
         session.claims.add(&hold, self.now());
         self.sessions.add(session);

@@ -45,7 +45,8 @@ impl Attempt {
     /// The claim that was to take another's place may have done so, and was withdrawn: nothing can be believed of
     /// either any more.
     pub(super) fn replaced_by_nothing(&self) -> Error {
-        let error = Error::new(ErrorKind::Unavailable, "the answer to the upgrade came too late, or never");
+        let error =
+            Error::new(ErrorKind::Unavailable, "the answer to the upgrade came too late, or never");
         let error = error.with_unknown_effect().with_remedy("acquire it again");
         self.engine.describe(error, &self.request.name)
     }
@@ -109,9 +110,12 @@ impl Attempt {
     pub(super) fn gave_up(&self) -> Error {
         match self.engine.usable() {
             Err(error) => error.about(self.request.name.clone()),
-            Ok(()) => Error::new(ErrorKind::Timeout, "others held it, or waited for it, for the whole wait")
-                .with_remedy("a longer wait, or inspect it to see who holds it")
-                .about(self.request.name.clone()),
+            Ok(()) => Error::new(
+                ErrorKind::Timeout,
+                "others held it, or waited for it, for the whole wait",
+            )
+            .with_remedy("a longer wait, or inspect it to see who holds it")
+            .about(self.request.name.clone()),
         }
     }
 }

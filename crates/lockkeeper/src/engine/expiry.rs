@@ -57,7 +57,8 @@ async fn end_what_is_over(engine: &Weak<Engine>) -> Option<Option<Instant>> {
         let mut last = None;
         loop {
             let part = session.claims.live_after(last, SCANNED_AT_ONCE);
-            next = end_those_over(&engine.upgrade()?, &session, &part).into_iter().chain(next).min();
+            next =
+                end_those_over(&engine.upgrade()?, &session, &part).into_iter().chain(next).min();
             if part.len() < SCANNED_AT_ONCE {
                 break;
             }
@@ -76,9 +77,14 @@ async fn end_what_is_over(engine: &Weak<Engine>) -> Option<Option<Instant>> {
 }
 
 /// Ends those that are dead, or were left by their attempts, and returns when the first of the others will be.
-fn end_those_over(engine: &Arc<Engine>, session: &Arc<Session>, holds: &[Arc<Hold>]) -> Option<Instant> {
+fn end_those_over(
+    engine: &Arc<Engine>,
+    session: &Arc<Session>,
+    holds: &[Arc<Hold>],
+) -> Option<Instant> {
     let now = engine.now();
-    let (over, live): (Vec<_>, Vec<_>) = holds.iter().partition(|hold| hold.is_dead() || engine.was_left(hold, now));
+    let (over, live): (Vec<_>, Vec<_>) =
+        holds.iter().partition(|hold| hold.is_dead() || engine.was_left(hold, now));
     for hold in over {
         end(engine, session, hold);
     }

@@ -30,7 +30,12 @@ pub(crate) struct Grant {
 }
 
 impl Granted {
-    pub(super) fn new(engine: &Arc<Engine>, hold: Arc<Hold>, token: FencingToken, request: &Request) -> Self {
+    pub(super) fn new(
+        engine: &Arc<Engine>,
+        hold: Arc<Hold>,
+        token: FencingToken,
+        request: &Request,
+    ) -> Self {
         let (mode, reason) = (request.mode(), request.reason.clone());
         Self {
             engine: Arc::clone(engine),
@@ -40,7 +45,11 @@ impl Granted {
     }
 
     /// One more guard of an owner that holds it already.
-    pub(super) fn again(engine: &Arc<Engine>, reentrant: Arc<ReentrantShare>, request: &Request) -> Self {
+    pub(super) fn again(
+        engine: &Arc<Engine>,
+        reentrant: Arc<ReentrantShare>,
+        request: &Request,
+    ) -> Self {
         let mut granted = Self::new(engine, Arc::clone(&reentrant.hold), reentrant.token, request);
         (granted.grant.reentrant, granted.grant.again) = (Some(reentrant), true);
         granted

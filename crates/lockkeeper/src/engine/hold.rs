@@ -94,7 +94,13 @@ impl Hold {
         hold
     }
 
-    fn at(stage: Stage, belief: Belief, key: ClaimKey, session: Arc<Session>, clock: Clock) -> Self {
+    fn at(
+        stage: Stage,
+        belief: Belief,
+        key: ClaimKey,
+        session: Arc<Session>,
+        clock: Clock,
+    ) -> Self {
         Self {
             key,
             ttl: AtomicU64::new(nanos(session.ttl)),

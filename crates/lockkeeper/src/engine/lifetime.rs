@@ -38,15 +38,21 @@ impl Lifetime {
     /// `Forked` in a forked child, `Closed` after a shutdown, or when the runtime has ended.
     pub(super) fn usable(&self) -> Result<()> {
         if !self.is_here() {
-            return Err(Error::new(ErrorKind::Forked, "this process was forked after the keeper had connected")
-                .with_remedy("connect in the child"));
+            return Err(Error::new(
+                ErrorKind::Forked,
+                "this process was forked after the keeper had connected",
+            )
+            .with_remedy("connect in the child"));
         }
         if self.is_closed() {
-            return Err(Error::new(ErrorKind::Closed, "the keeper was shut down").with_remedy("connect again"));
+            return Err(Error::new(ErrorKind::Closed, "the keeper was shut down")
+                .with_remedy("connect again"));
         }
         if self.has_no_runtime() {
-            let problem = "the runtime in which the keeper was connected has ended, and with it all renewals";
-            let remedy = "connect in a runtime that lives as long as the keeper, or with dedicated_thread()";
+            let problem =
+                "the runtime in which the keeper was connected has ended, and with it all renewals";
+            let remedy =
+                "connect in a runtime that lives as long as the keeper, or with dedicated_thread()";
             return Err(Error::new(ErrorKind::Closed, problem).with_remedy(remedy));
         }
         Ok(())

@@ -94,7 +94,11 @@ impl Sign {
     }
 
     /// Awaits a turn; `None` when the task that has it is polled no more.
-    pub(super) async fn awaits<F: Future>(&self, clock: &Clock, mut turn: Pin<&mut F>) -> Option<F::Output> {
+    pub(super) async fn awaits<F: Future>(
+        &self,
+        clock: &Clock,
+        mut turn: Pin<&mut F>,
+    ) -> Option<F::Output> {
         loop {
             let shown = self.0.load(Ordering::Acquire);
             // Two timers: after a pause of the machine one may be over before the other task is polled again.

@@ -45,7 +45,10 @@ impl LineObserver {
         };
         let capabilities = self.engine.store.capabilities();
         let pushes = capabilities.wake == Wakes::Push && capabilities.expiry == Expiry::PerClaim;
-        self.seen = Some((line.revision, if pushes { next_look_in(&line, self.only_holders) } else { LOOK }));
+        self.seen = Some((
+            line.revision,
+            if pushes { next_look_in(&line, self.only_holders) } else { LOOK },
+        ));
         Ok(line)
     }
 }
@@ -58,7 +61,8 @@ fn next_look_in(line: &Line, only_holders: bool) -> Duration {
     let Some(ends) = ends else { return LOOK };
     let first = ends.into_iter().min().map_or(LOOK_AGAIN, |first| first.min(LOOK_AGAIN));
     let spread = (first / 10 + Duration::from_millis(10)).min(LOOK);
-    first + Duration::from_nanos(random::below(u64::try_from(spread.as_nanos()).unwrap_or(u64::MAX)))
+    first
+        + Duration::from_nanos(random::below(u64::try_from(spread.as_nanos()).unwrap_or(u64::MAX)))
 }
 
 impl Engine {
@@ -128,13 +132,21 @@ impl Engine {
     }
 
     /// The lines whose names begin with this. It only reads, and may be dropped.
-    pub(crate) async fn lines(&self, prefix: String, limit: usize) -> Result<Vec<(LockName, Result<Line>)>> {
+    pub(crate) async fn lines(
+        &self,
+        prefix: String,
+        limit: usize,
+    ) -> Result<Vec<(LockName, Result<Line>)>> {
         let store = Arc::clone(&self.store);
         let ask = async move {
             let Some(admin) = store.admin() else { return Ok(Vec::new()) };
             admin.lines(&prefix, None, limit).await
         };
-        let lines = self.runtime.look(Box::pin(ask)).await.map_err(|error| error.at(&self.store.to_string()))?;
+        let lines = self
+            .runtime
+            .look(Box::pin(ask))
+            .await
+            .map_err(|error| error.at(&self.store.to_string()))?;
         let described = lines.into_iter().map(|(name, line)| {
             let line = line.map_err(|error| self.describe(error, &name));
             (name, line)
@@ -169,7 +181,10 @@ mod tests {
     fn the_next_look_is_when_the_first_may_be_dead_and_within_a_second_of_it() {
         let between = |ends: &[Option<u64>], least: u64, most: u64| {
             let next = next_look_in(&line(ends), false);
-            assert!(next >= Duration::from_millis(least) && next <= Duration::from_millis(most), "{next:?}");
+            assert!(
+                next >= Duration::from_millis(least) && next <= Duration::from_millis(most),
+                "{next:?}"
+            );
         };
         between(&[Some(5000), Some(2000)], 2000, 2210);
         between(&[Some(0)], 0, 10);

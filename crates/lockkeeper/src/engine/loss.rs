@@ -13,14 +13,20 @@ use crate::time::Instant;
 impl Engine {
     /// Hears what the store reports by itself. The store must not keep the engine.
     pub(super) fn listen(self: &Arc<Self>) {
-        let with_engine = |engine: Weak<Self>, call: &dyn Fn(&Arc<Self>)| engine.upgrade().inspect(call).is_some();
+        let with_engine = |engine: Weak<Self>, call: &dyn Fn(&Arc<Self>)| {
+            engine.upgrade().inspect(call).is_some()
+        };
         let [loses, asks] = [(); 2].map(|()| Arc::downgrade(self));
         // Not the engine: this may be called with a lock of the store held, and the end of an engine asks the store.
         let suspects = Arc::downgrade(&self.sessions);
         self.store.on_loss(Losses::new(
-            move |id, broken| with_engine(loses.clone(), &|engine| on_lost(engine, id, broken.clone())),
+            move |id, broken| {
+                with_engine(loses.clone(), &|engine| on_lost(engine, id, broken.clone()))
+            },
             move || suspects.upgrade().inspect(|sessions| sessions.suspect_all()).is_some(),
-            move |id, asked| with_engine(asks.clone(), &|engine| engine.on_asked(id, asked, engine.now())),
+            move |id, asked| {
+                with_engine(asks.clone(), &|engine| engine.on_asked(id, asked, engine.now()))
+            },
         ));
     }
 
@@ -65,7 +71,8 @@ impl Engine {
     pub(super) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
         hold.lose(reason);
         let held = hold.loss().filter(|_| hold.stage() == Stage::Granted);
-        let delay_ends = held.is_some_and(|reason| keeps_lock_delay(hold, reason)).then(|| end_of_delay(hold));
+        let delay_ends =
+            held.is_some_and(|reason| keeps_lock_delay(hold, reason)).then(|| end_of_delay(hold));
         if !hold.session.claims.take(hold, self.now(), delay_ends) {
             return;
         }
@@ -104,7 +111,8 @@ impl Engine {
 /// Whether the store may still have what was lost, and is to keep it for its delay. A session with such a claim is
 /// not closed, which would free it.
 fn keeps_lock_delay(hold: &Hold, reason: &LostReason) -> bool {
-    let absent = matches!(reason, LostReason::Expired | LostReason::Forgotten | LostReason::Removed { .. });
+    let absent =
+        matches!(reason, LostReason::Expired | LostReason::Forgotten | LostReason::Removed { .. });
     let gone = absent && !hold.session.expires_as_one();
     let delayed = !hold.session.spec.lock_delay.is_zero();
     (delayed || !gone) && !hold.session.is_over() && !hold.session.is_adopted()
@@ -118,7 +126,8 @@ fn end_of_delay(hold: &Hold) -> Instant {
 /// The store has removed a claim, or has seen its lease end.
 fn on_lost(engine: &Arc<Engine>, id: ClaimId, broken: Option<Broken>) {
     // What was adopted twice is in two sessions.
-    for hold in engine.sessions.all().iter().filter_map(|session| session.claims.find_even_lost(id)) {
+    for hold in engine.sessions.all().iter().filter_map(|session| session.claims.find_even_lost(id))
+    {
         // Also while another claim is to take its place: unlike a renewal that finds nothing, this is its end. And also
         // where it is lost: what a mark has left to its holder others may have now.
         engine.lose(&hold, broken.clone().map_or(LostReason::Expired, broken_by));

@@ -23,7 +23,10 @@ impl Lost {
     }
 
     fn poll_loss(&mut self, cx: &mut Context<'_>) -> Poll<Loss> {
-        self.waiting.get_or_insert_with(|| Box::pin(first_loss(self.holds.clone()))).as_mut().poll(cx)
+        self.waiting
+            .get_or_insert_with(|| Box::pin(first_loss(self.holds.clone())))
+            .as_mut()
+            .poll(cx)
     }
 
     /// The loss as an error that names the lock.

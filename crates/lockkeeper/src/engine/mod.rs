@@ -139,14 +139,18 @@ impl Engine {
     /// `Internal` for a store that breaks its contract: a number outside 1..2^54.
     pub(crate) fn token(&self, raw: u64) -> Result<FencingToken> {
         FencingToken::new(self.settings.epoch, raw).ok_or_else(|| {
-            Error::new(ErrorKind::Internal, format!("{} gave the token {raw}, which is out of range", self.store))
+            Error::new(
+                ErrorKind::Internal,
+                format!("{} gave the token {raw}, which is out of range", self.store),
+            )
         })
     }
 
     #[cfg(feature = "testing")]
     pub(crate) fn leftovers(&self) -> usize {
-        let of =
-            |s: &Arc<Session>| s.claims.live().len() + s.claims.in_lock_delay().len() + usize::from(s.is_adopted());
+        let of = |s: &Arc<Session>| {
+            s.claims.live().len() + s.claims.in_lock_delay().len() + usize::from(s.is_adopted())
+        };
         let claims: usize = self.sessions.all().iter().map(of).sum();
         claims + self.queues.len() + self.owners.len()
     }

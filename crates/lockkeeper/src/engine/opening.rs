@@ -31,7 +31,11 @@ impl Opens {
 impl Drop for Opens {
     fn drop(&mut self) {
         if !self.opening.is_done() {
-            self.end(Err(if self.engine.lifetime.has_no_runtime() { runtime_ended() } else { panicked() }));
+            self.end(Err(if self.engine.lifetime.has_no_runtime() {
+                runtime_ended()
+            } else {
+                panicked()
+            }));
         }
     }
 }
@@ -46,8 +50,11 @@ fn panicked() -> Error {
 }
 
 fn too_slow(ttl: Duration) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("a session of {ttl:?} had ended before the store told that it was open"))
-        .with_remedy("a longer ttl: the store takes longer to answer than a session lives")
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("a session of {ttl:?} had ended before the store told that it was open"),
+    )
+    .with_remedy("a longer ttl: the store takes longer to answer than a session lives")
 }
 
 impl Engine {
@@ -60,8 +67,13 @@ impl Engine {
         for _ in 0..3 {
             let (opening, is_new) = self.sessions.opening(spec);
             if is_new {
-                let opens = Opens { engine: Arc::clone(self), spec: spec.clone(), opening: Arc::clone(&opening) };
-                self.runtime.post(async move { opens.end(opens.engine.open_session(&opens.spec).await) });
+                let opens = Opens {
+                    engine: Arc::clone(self),
+                    spec: spec.clone(),
+                    opening: Arc::clone(&opening),
+                };
+                self.runtime
+                    .post(async move { opens.end(opens.engine.open_session(&opens.spec).await) });
             }
             let session = opening.opened().await?;
             let now = self.now();
@@ -80,13 +92,18 @@ impl Engine {
         let sent = self.clock.now();
         let id = SessionId::random();
         let opened = self.store.open(&id, spec).await?;
-        let session = Session::new(spec.clone(), id, opened.ttl, proof_lag(&self.capabilities), sent);
+        let session =
+            Session::new(spec.clone(), id, opened.ttl, proof_lag(&self.capabilities), sent);
         // However long that took: it is not idle before somebody could use it.
         session.claims.use_now(self.now());
         let session = Arc::new(session);
         self.sessions.add(Arc::clone(&session));
         self.sessions.publish();
-        self.runtime.serve(watchdog::run(Arc::downgrade(self), Arc::clone(&session), self.clock.clone()));
+        self.runtime.serve(watchdog::run(
+            Arc::downgrade(self),
+            Arc::clone(&session),
+            self.clock.clone(),
+        ));
         Ok(session)
     }
 

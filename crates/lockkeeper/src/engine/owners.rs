@@ -84,7 +84,8 @@ impl Owners {
     /// Whether a guard of this owner holds the lock. One that is lost holds nothing, though nobody has dropped it.
     pub(super) fn hold(&self, name: &LockName, owner: &Owner) -> bool {
         let held = lock(&self.held);
-        held.get(&(name.clone(), owner.clone())).is_some_and(|holds| holds.iter().any(|hold| !hold.is_dead()))
+        held.get(&(name.clone(), owner.clone()))
+            .is_some_and(|holds| holds.iter().any(|hold| !hold.is_dead()))
     }
 
     /// Keeps the entry of this owner and this lock.
@@ -120,7 +121,8 @@ impl OwnerEntry {
     pub(super) async fn join(&self, clock: &Clock) -> Joined {
         loop {
             let attempt = Arc::clone(&lock(&self.attempt));
-            let taken = attempt.sign.awaits(clock, pin!(Arc::clone(&attempt.taken).lock_owned())).await;
+            let taken =
+                attempt.sign.awaits(clock, pin!(Arc::clone(&attempt.taken).lock_owned())).await;
             let mut current = lock(&self.attempt);
             let is_current = Arc::ptr_eq(&current, &attempt);
             match taken {
@@ -142,7 +144,12 @@ impl Joined {
 }
 
 impl ReentrantShare {
-    pub(super) fn new(hold: Arc<Hold>, token: FencingToken, since: Instant, interest: Interest) -> Arc<Self> {
+    pub(super) fn new(
+        hold: Arc<Hold>,
+        token: FencingToken,
+        since: Instant,
+        interest: Interest,
+    ) -> Arc<Self> {
         Arc::new(Self { hold, token, since, _interest: interest })
     }
 
@@ -162,8 +169,9 @@ impl Drop for Interest {
     fn drop(&mut self) {
         let mut entries = lock(&self.owners.entries);
         // An attempt that is about to join has a clone of the entry, made under this lock, and its own interest.
-        let is_left =
-            |entry: &Arc<OwnerEntry>| Arc::strong_count(entry) == 1 && lock(&entry.reentrant).strong_count() == 0;
+        let is_left = |entry: &Arc<OwnerEntry>| {
+            Arc::strong_count(entry) == 1 && lock(&entry.reentrant).strong_count() == 0
+        };
         if entries.get(&self.key).is_some_and(is_left) {
             entries.remove(&self.key);
         }

@@ -41,7 +41,8 @@ impl Attempt {
         if let Some(granted) = self.share_of(&entry)? {
             return Ok(granted);
         }
-        let mut granted = Pulse::new(&self.engine.clock, joined.sign()).beside(self.acquire_alone()).await?;
+        let mut granted =
+            Pulse::new(&self.engine.clock, joined.sign()).beside(self.acquire_alone()).await?;
         let (hold, now) = (Arc::clone(granted.hold()), self.engine.now());
         let share = ReentrantShare::new(hold, granted.token(), now, owners.interest(name, owner));
         entry.set_reentrant(&share);

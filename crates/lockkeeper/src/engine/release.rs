@@ -81,7 +81,10 @@ impl Release<'_> {
                     unknown |= error.effect() == Effect::Unknown;
                     let error = self.failed(error);
                     // Where the runtime has ended nothing can be slept, and nobody goes on in the background.
-                    if tries == RELEASE_TRIES || !error.is_retryable() || self.engine.lifetime.has_no_runtime() {
+                    if tries == RELEASE_TRIES
+                        || !error.is_retryable()
+                        || self.engine.lifetime.has_no_runtime()
+                    {
                         self.engine.runtime.finish(self.in_background());
                         return Err(error);
                     }
@@ -144,7 +147,11 @@ impl Release<'_> {
         if !hold.is_dead() && !hold.session.is_over() {
             self.ask_who_removed().await;
         }
-        hold.lose(if hold.session.is_over() { LostReason::SessionExpired } else { LostReason::Forgotten });
+        hold.lose(if hold.session.is_over() {
+            LostReason::SessionExpired
+        } else {
+            LostReason::Forgotten
+        });
         // No scan is to find it there, dead, and tell its loss again.
         self.forget();
         if hold.session.is_adopted() {

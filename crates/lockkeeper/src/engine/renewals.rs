@@ -17,7 +17,11 @@ use crate::{Error, ErrorKind, LostReason, Result};
 impl Engine {
     /// Renews these claims of a session; all of its claims where life belongs to the session. Must be polled to its
     /// end.
-    pub(super) async fn renew(self: &Arc<Self>, session: &Arc<Session>, holds: &[Arc<Hold>]) -> Result<()> {
+    pub(super) async fn renew(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        holds: &[Arc<Hold>],
+    ) -> Result<()> {
         let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
         let (mut holds, mut live) = (holds.to_vec(), Vec::new());
         let (sent, mut call, first);
@@ -43,7 +47,9 @@ impl Engine {
             let error = &self.describe(error.clone(), &hold.key.name);
             let (name, remaining) = (&hold.key.name, hold.remaining());
             match hold.stage() {
-                Stage::Granted => self.events.emit(&Event::RenewalFailed { name, error, remaining }),
+                Stage::Granted => {
+                    self.events.emit(&Event::RenewalFailed { name, error, remaining })
+                }
                 Stage::Queued => self.events.emit(&Event::ClaimFailed { name, error }),
                 _ => {}
             }
@@ -114,7 +120,9 @@ impl Sent<'_> {
         for (id, asked) in &renewed.requests {
             engine.on_asked(*id, asked, at);
         }
-        let ran_away = renewed.server_time.is_some_and(|server| session.server_clock.ran_away(server, at, now));
+        let ran_away = renewed
+            .server_time
+            .is_some_and(|server| session.server_clock.ran_away(server, at, now));
         if ran_away {
             engine.events.emit(&Event::ClockAnomaly);
         }
@@ -148,7 +156,9 @@ impl Sent<'_> {
         let engine = self.engine;
         match renewal {
             Renewal::Held { token, ttl } => self.apply_held(hold, token, hold.keeps(ttl, until)),
-            Renewal::Queued if asked == LiveState::Granted => engine.lose(hold, LostReason::Forgotten),
+            Renewal::Queued if asked == LiveState::Granted => {
+                engine.lose(hold, LostReason::Forgotten)
+            }
             Renewal::Queued => {
                 hold.queued(self.at);
                 engine.plan(hold, self.at, hold.session.wait_ttl / 3);
@@ -157,7 +167,9 @@ impl Sent<'_> {
             Renewal::Lost(None) if hold.is_being_replaced() => {}
             // It was released while its renewal was on its way: that is no loss.
             Renewal::Lost(_) if hold.session.claims.find_even_lost(hold.key.id).is_none() => {}
-            Renewal::Lost(broken) => engine.lose(hold, broken.map_or(LostReason::Forgotten, broken_by)),
+            Renewal::Lost(broken) => {
+                engine.lose(hold, broken.map_or(LostReason::Forgotten, broken_by))
+            }
             Renewal::Unknown | Renewal::Failed(_) => {}
         }
     }
@@ -185,7 +197,8 @@ impl Sent<'_> {
     /// These claims of it were not renewed.
     fn failed(&self, holds: &[Arc<Hold>], error: &Error) {
         let session = self.session;
-        let retry = self.engine.now() + jittered(session.wait_ttl / 10).max(Duration::from_millis(5));
+        let retry =
+            self.engine.now() + jittered(session.wait_ttl / 10).max(Duration::from_millis(5));
         session.set_due(session.due().min(retry));
         for hold in holds {
             match hold.is_renewed() {

@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn in_parts_each_is_seen_once() {
-        let (mut schedule, mut all) = (ClaimSchedule::default(), [(); 7].map(|()| ClaimId::random()));
+        let (mut schedule, mut all) =
+            (ClaimSchedule::default(), [(); 7].map(|()| ClaimId::random()));
         all.iter().for_each(|id| schedule.insert(*id, *id));
         let (mut seen, mut last) = (Vec::new(), None);
         loop {

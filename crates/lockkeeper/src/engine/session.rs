@@ -67,7 +67,13 @@ struct Proofs {
 
 impl Session {
     /// A session that was opened by a request sent at `sent`.
-    pub(crate) fn new(spec: SessionSpec, id: SessionId, ttl: Duration, proof_lag: Option<u8>, sent: Instant) -> Self {
+    pub(crate) fn new(
+        spec: SessionSpec,
+        id: SessionId,
+        ttl: Duration,
+        proof_lag: Option<u8>,
+        sent: Instant,
+    ) -> Self {
         Self {
             wait_ttl: spec.wait_ttl.min(ttl),
             spec,
@@ -120,7 +126,9 @@ impl Session {
     /// `until` is the end of a life with the ttl of the session: the end of the same life with a shorter ttl.
     pub(super) fn until_with(&self, ttl: Duration, until: Instant) -> Instant {
         let shorter = believed(self.ttl).saturating_sub(believed(ttl));
-        Instant::from_nanos(until.as_nanos().saturating_sub(u64::try_from(shorter.as_nanos()).unwrap_or(u64::MAX)))
+        Instant::from_nanos(
+            until.as_nanos().saturating_sub(u64::try_from(shorter.as_nanos()).unwrap_or(u64::MAX)),
+        )
     }
 
     /// Until when a claim may be believed in that was found waiting by a request sent at `sent`, or whose first
@@ -143,7 +151,9 @@ impl Session {
     /// A request that was sent at `sent` is the last one that has found this claim: it is to be renewed `every` later, or
     /// soon, where the store may have forgotten it since.
     pub(super) fn schedule_after(&self, hold: &Hold, sent: Instant, every: Duration) {
-        let at = self.claims.set_due_to(hold, || self.danger.again(sent).unwrap_or(sent + hold.spread(every)));
+        let at = self
+            .claims
+            .set_due_to(hold, || self.danger.again(sent).unwrap_or(sent + hold.spread(every)));
         self.watchdog.wake_by(at);
     }
 
@@ -227,7 +237,12 @@ impl Session {
 impl Proofs {
     /// The opening of a session proves as much as all renewals that count.
     fn new(lag: Option<u8>, sent: Instant) -> Self {
-        Self { lag, sent: Mutex::new(std::iter::repeat_n(sent, usize::from(lag.unwrap_or(0)) + 1).collect()) }
+        Self {
+            lag,
+            sent: Mutex::new(
+                std::iter::repeat_n(sent, usize::from(lag.unwrap_or(0)) + 1).collect(),
+            ),
+        }
     }
 
     /// When the renewal was sent that counts; `None` where claims live by themselves.
@@ -262,7 +277,13 @@ mod tests {
 
     fn session(proof_lag: Option<u8>, sent: Instant) -> Session {
         let ttl = Duration::from_secs(30);
-        Session::new(SessionSpec::new(ttl, Duration::ZERO), SessionId::random(), ttl, proof_lag, sent)
+        Session::new(
+            SessionSpec::new(ttl, Duration::ZERO),
+            SessionId::random(),
+            ttl,
+            proof_lag,
+            sent,
+        )
     }
 
     #[test]

@@ -30,7 +30,11 @@ pub(super) struct Opening {
 
 impl Default for Sessions {
     fn default() -> Self {
-        Self { shared: Mutex::default(), open: Mutex::default(), state: watch::Sender::new(SessionState::Valid) }
+        Self {
+            shared: Mutex::default(),
+            open: Mutex::default(),
+            state: watch::Sender::new(SessionState::Valid),
+        }
     }
 }
 
@@ -84,7 +88,8 @@ impl Sessions {
     pub(super) fn publish(&self) {
         // Found out inside, so that none who found out earlier says so later.
         self.state.send_if_modified(|state| {
-            let worst = lock(&self.open).iter().map(|s| s.state()).max().unwrap_or(SessionState::Valid);
+            let worst =
+                lock(&self.open).iter().map(|s| s.state()).max().unwrap_or(SessionState::Valid);
             std::mem::replace(state, worst) != worst
         });
     }
@@ -104,7 +109,9 @@ impl Sessions {
 impl Opening {
     /// Whether it is this session that was opened.
     pub(super) fn is(&self, session: &Arc<Session>) -> bool {
-        self.outcome.get().is_some_and(|opened| opened.as_ref().is_ok_and(|open| Arc::ptr_eq(open, session)))
+        self.outcome
+            .get()
+            .is_some_and(|opened| opened.as_ref().is_ok_and(|open| Arc::ptr_eq(open, session)))
     }
 
     pub(super) async fn opened(&self) -> Result<Arc<Session>> {

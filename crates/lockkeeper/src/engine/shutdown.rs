@@ -27,13 +27,15 @@ impl Engine {
                 continue;
             }
             // What somebody may still be working under keeps its delay, and ends by time.
-            let keeps_a_delay = !session.spec.lock_delay.is_zero() && !session.claims.in_lock_delay().is_empty();
+            let keeps_a_delay =
+                !session.spec.lock_delay.is_zero() && !session.claims.in_lock_delay().is_empty();
             session.claims.clear();
             if !keeps_a_delay {
                 self.close_by(&session, deadline, &failed);
             }
         }
-        reached &= self.runtime.drain(&self.clock, deadline.saturating_since(self.clock.now())).await;
+        reached &=
+            self.runtime.drain(&self.clock, deadline.saturating_since(self.clock.now())).await;
         if reached && !failed.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -48,7 +50,12 @@ impl Engine {
     }
 
     /// Closes a session, again and again until the store answers or `deadline` has come.
-    fn close_by(self: &Arc<Self>, session: &Arc<Session>, deadline: Instant, failed: &Arc<AtomicBool>) {
+    fn close_by(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        deadline: Instant,
+        failed: &Arc<AtomicBool>,
+    ) {
         let (engine, session, failed) = (Arc::clone(self), Arc::clone(session), Arc::clone(failed));
         self.runtime.post(async move {
             while let Err(error) = engine.store.close(&session.id, &[]).await {
@@ -94,9 +101,11 @@ mod tests {
         for shut_down in [true, false] {
             let clock = Clock::tokio();
             let store = MemoryStore::with_clock(clock.clone());
-            let keeper = Keeper::builder(store).clock(clock.clone()).lock_delay(Duration::from_secs(5));
+            let keeper =
+                Keeper::builder(store).clock(clock.clone()).lock_delay(Duration::from_secs(5));
             let keeper = keeper.connect().await.unwrap();
-            let guard = keeper.mutex("n").unwrap().lock().max_hold(Duration::from_secs(1)).await.unwrap();
+            let guard =
+                keeper.mutex("n").unwrap().lock().max_hold(Duration::from_secs(1)).await.unwrap();
             let session = Arc::downgrade(&guard.hold().session);
             guard.lost().await;
             drop(guard);

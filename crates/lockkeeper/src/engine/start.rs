@@ -32,7 +32,8 @@ impl Engine {
             owners: Arc::new(Owners::default()),
             deadlines: Deadlines::default(),
         });
-        let timer = expiry::run(Arc::downgrade(&engine), engine.clock.clone(), engine.deadlines.clone());
+        let timer =
+            expiry::run(Arc::downgrade(&engine), engine.clock.clone(), engine.deadlines.clone());
         engine.runtime.serve(async move {
             let _alive = alive;
             timer.await;

@@ -68,7 +68,11 @@ impl Attempts {
                 kept.push(&hold.key.name);
             }
             if let Err(error) = asked {
-                return Err(if kept.is_empty() { error } else { kept_from_all(error, &kept, min_hold) });
+                return Err(if kept.is_empty() {
+                    error
+                } else {
+                    kept_from_all(error, &kept, min_hold)
+                });
             }
         }
         Ok(())
@@ -109,7 +113,12 @@ impl Attempts {
     }
 
     /// Acquires one more.
-    async fn acquire_beside(&self, held: &AllGranted, part: usize, attempt: &Attempt) -> Result<Granted> {
+    async fn acquire_beside(
+        &self,
+        held: &AllGranted,
+        part: usize,
+        attempt: &Attempt,
+    ) -> Result<Granted> {
         beside(&attempt.engine, held, self.acquire(part, attempt)).await
     }
 
@@ -133,7 +142,9 @@ impl Attempts {
         for granted in holds(all) {
             match self.first.confirm(granted.hold()).await {
                 Outcome::Retired => return Ok(false),
-                Outcome::Failed(error) => return Err(self.first.engine.describe(error, &granted.hold().key.name)),
+                Outcome::Failed(error) => {
+                    return Err(self.first.engine.describe(error, &granted.hold().key.name));
+                }
                 _ => {}
             }
         }
@@ -158,13 +169,22 @@ async fn beside<T>(engine: &Engine, held: &AllGranted, work: impl Future<Output 
 /// The error of an attempt whose locks the store may keep. It never says that another client has them.
 pub(crate) fn kept_from_all(error: Error, names: &[&LockName], min_hold: Duration) -> Error {
     let error = match error.kind() {
-        ErrorKind::Timeout => Error::new(ErrorKind::Unavailable, "the wait was over before the store had answered"),
+        ErrorKind::Timeout => {
+            Error::new(ErrorKind::Unavailable, "the wait was over before the store had answered")
+        }
         _ => error,
     };
     let error = names.iter().fold(error, |error, name| error.about((*name).clone()));
     let names: Vec<_> = names.iter().map(|name| format!("{:?}", name.as_str())).collect();
-    let kept = format!("the store may keep {} from everybody for {}", names.join(" and "), format_duration(min_hold));
-    error.adding(&kept).with_unknown_effect().with_remedy("again when that time is over, or break the lock")
+    let kept = format!(
+        "the store may keep {} from everybody for {}",
+        names.join(" and "),
+        format_duration(min_hold)
+    );
+    error
+        .adding(&kept)
+        .with_unknown_effect()
+        .with_remedy("again when that time is over, or break the lock")
 }
 
 /// They are granted, and nobody has made guards of them yet.

@@ -35,7 +35,8 @@ impl Attempt {
             let claim = self.claim(hold, pending.sent);
             let answer = self.engine.store.claim(&claim).await;
             // An id that the store cannot have seen is not retired by asking again.
-            pending.sent |= answer.as_ref().map_or_else(|error| error.effect() == Effect::Unknown, |_| true);
+            pending.sent |=
+                answer.as_ref().map_or_else(|error| error.effect() == Effect::Unknown, |_| true);
             let next = match answer {
                 Ok(verdict) => {
                     pending.tries = 0;
@@ -67,7 +68,13 @@ impl Attempt {
     }
 
     /// `None`: look again.
-    async fn judge(&self, hold: &Arc<Hold>, verdict: Verdict, sent: Instant, until: Instant) -> Option<Outcome> {
+    async fn judge(
+        &self,
+        hold: &Arc<Hold>,
+        verdict: Verdict,
+        sent: Instant,
+        until: Instant,
+    ) -> Option<Outcome> {
         match verdict {
             Verdict::Granted { token, ttl } => {
                 let alive = hold.granted(token, hold.keeps(ttl, until));
@@ -87,13 +94,20 @@ impl Attempt {
                 }
                 self.wait(hold, seen, look_again).await
             }
-            Verdict::Busy { retry_after, seen, .. } => Some(Outcome::Busy(BusyLine { seen, retry_after })),
+            Verdict::Busy { retry_after, seen, .. } => {
+                Some(Outcome::Busy(BusyLine { seen, retry_after }))
+            }
             Verdict::Gone => Some(Outcome::Retired),
         }
     }
 
     /// Waits in line until it is worth while to claim again.
-    async fn wait(&self, hold: &Arc<Hold>, seen: Revision, look_again: Duration) -> Option<Outcome> {
+    async fn wait(
+        &self,
+        hold: &Arc<Hold>,
+        seen: Revision,
+        look_again: Duration,
+    ) -> Option<Outcome> {
         let wake = tokio::select! {
             biased;
             () = self.stopped() => return Some(Outcome::GivenUp),
@@ -154,12 +168,16 @@ impl Attempt {
             let sent = self.engine.now();
             let renewed = self.engine.renew(&hold.session, std::slice::from_ref(hold)).await;
             match renewed {
-                Err(error) if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SessionLost) => {
+                Err(error)
+                    if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SessionLost) =>
+                {
                     return Outcome::Failed(error);
                 }
                 _ if hold.is_dead() => return Outcome::Retired,
                 // A store that answers "unknown" has acknowledged nothing.
-                Ok(()) if hold.lease_deadline() >= hold.proven_until(sent) => return Outcome::Granted,
+                Ok(()) if hold.lease_deadline() >= hold.proven_until(sent) => {
+                    return Outcome::Granted;
+                }
                 _ => {}
             }
             self.engine.clock.sleep(jittered(CLAIM_PAUSE_MIN)).await;
@@ -196,7 +214,8 @@ impl Attempt {
             return Err(if temporary { self.unreachable(&error, tries) } else { error });
         }
         if self.control.was_in_line() {
-            let (name, error) = (&self.request.name, self.engine.describe(error.clone(), &self.request.name));
+            let (name, error) =
+                (&self.request.name, self.engine.describe(error.clone(), &self.request.name));
             self.engine.events.emit(&Event::ClaimFailed { name, error: &error });
         }
         self.control.fail(error);
@@ -218,6 +237,10 @@ impl Attempt {
         if let Some(remedy) = error.remedy() {
             unreachable = unreachable.with_remedy(remedy);
         }
-        if error.effect() == Effect::Unknown { unreachable.with_unknown_effect() } else { unreachable }
+        if error.effect() == Effect::Unknown {
+            unreachable.with_unknown_effect()
+        } else {
+            unreachable
+        }
     }
 }

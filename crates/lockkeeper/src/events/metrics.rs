@@ -55,7 +55,10 @@ impl Metrics {
     }
 
     pub(crate) fn grouped(self, of: impl Fn(&LockName) -> String + Send + Sync + 'static) -> Self {
-        Self { groups: Some(Arc::new(Groups { of: Box::new(of), known: RwLock::default() })), ..self }
+        Self {
+            groups: Some(Arc::new(Groups { of: Box::new(of), known: RwLock::default() })),
+            ..self
+        }
     }
 
     pub(crate) fn count(&self, event: &Event<'_>) {
@@ -73,7 +76,9 @@ impl Metrics {
                 histogram(&keys.wait[mode_of(Mode::Exclusive)]).record(*waited);
             }),
             Event::Downgraded { name, held, .. } => {
-                self.with(name, |keys| histogram(&keys.hold[mode_of(Mode::Exclusive)]).record(*held));
+                self.with(name, |keys| {
+                    histogram(&keys.hold[mode_of(Mode::Exclusive)]).record(*held)
+                });
             }
             Event::Released { name, mode, held, .. } => {
                 self.with(name, |keys| histogram(&keys.hold[mode_of(*mode)]).record(*held));
@@ -86,11 +91,15 @@ impl Metrics {
                 counter(&keys.renewed).increment(1);
                 histogram(&keys.slack).record(left.as_secs_f64() / ttl.as_secs_f64());
             }),
-            Event::RenewalFailed { name, .. } => self.with(name, |keys| counter(&keys.not_renewed).increment(1)),
+            Event::RenewalFailed { name, .. } => {
+                self.with(name, |keys| counter(&keys.not_renewed).increment(1))
+            }
             Event::Lost { name, reason, .. } => {
                 self.with(name, |keys| counter(&keys.losses[reason_of(reason)]).increment(1));
             }
-            Event::ReleaseFailed { name, .. } => self.with(name, |keys| counter(&keys.release_failures).increment(1)),
+            Event::ReleaseFailed { name, .. } => {
+                self.with(name, |keys| counter(&keys.release_failures).increment(1))
+            }
             Event::ClockAnomaly => {
                 if let Some(keys) = &self.keys {
                     counter(&keys.clock_anomalies).increment(1);
@@ -146,8 +155,13 @@ impl Groups {
             return Arc::clone(keys);
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let group = if known.len() < GROUPS || known.contains_key(&group) { group } else { OTHER.to_owned() };
-        let keys = known.entry(group).or_insert_with_key(|group| Arc::new(Keys::new(store, Some(group))));
+        let group = if known.len() < GROUPS || known.contains_key(&group) {
+            group
+        } else {
+            OTHER.to_owned()
+        };
+        let keys =
+            known.entry(group).or_insert_with_key(|group| Arc::new(Keys::new(store, Some(group))));
         Arc::clone(keys)
     }
 }

@@ -32,7 +32,10 @@ impl Events {
 
     /// The same, with a label for groups of locks.
     #[cfg(feature = "metrics")]
-    pub(crate) fn grouped(self, group: impl Fn(&LockName) -> String + Send + Sync + 'static) -> Self {
+    pub(crate) fn grouped(
+        self,
+        group: impl Fn(&LockName) -> String + Send + Sync + 'static,
+    ) -> Self {
         Self { metrics: self.metrics.grouped(group), ..self }
     }
 
@@ -66,7 +69,8 @@ impl Events {
 fn call(receiver: &str, callback: impl Fn()) {
     if catch_unwind(AssertUnwindSafe(callback)).is_err() {
         // It may be the log that panics.
-        let complain = || tracing::error!(target: "lockkeeper", "the {receiver} panicked; the event is lost");
+        let complain =
+            || tracing::error!(target: "lockkeeper", "the {receiver} panicked; the event is lost");
         drop(catch_unwind(AssertUnwindSafe(complain)));
     }
 }
@@ -79,7 +83,9 @@ impl fmt::Debug for Events {
 
 fn trace(event: &Event<'_>) {
     match event {
-        Event::Queued { name, ahead } => tracing::debug!(target: "lockkeeper", lock = %name, ahead, "queued"),
+        Event::Queued { name, ahead } => {
+            tracing::debug!(target: "lockkeeper", lock = %name, ahead, "queued")
+        }
         Event::Contended { name, waiters } => {
             tracing::debug!(target: "lockkeeper", lock = %name, waiters, "contended");
         }

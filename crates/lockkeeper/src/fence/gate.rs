@@ -97,7 +97,9 @@ impl KeyedFenceGate {
     pub fn admit(&self, sequencer: &Sequencer) -> Result<(), Stale> {
         let mut all = lock(&self.marks);
         let mut marks = all.get(sequencer.name()).copied().unwrap_or_default();
-        marks.admit(sequencer.mode(), sequencer.token()).map_err(|reason| Stale::new(sequencer.clone(), reason))?;
+        marks
+            .admit(sequencer.mode(), sequencer.token())
+            .map_err(|reason| Stale::new(sequencer.clone(), reason))?;
         all.insert(sequencer.name().clone(), marks);
         Ok(())
     }
@@ -144,7 +146,9 @@ mod tests {
     /// lock, and not a reader beside it.
     fn passes(passed: &[&Sequencer], s: &Sequencer) -> bool {
         let shut_out = |p: &&Sequencer| {
-            p.name() == s.name() && p.token() > s.token() && [p.mode(), s.mode()].contains(&Mode::Exclusive)
+            p.name() == s.name()
+                && p.token() > s.token()
+                && [p.mode(), s.mode()].contains(&Mode::Exclusive)
         };
         !matches!(s.mode(), Mode::Permits(_)) && !passed.iter().any(shut_out)
     }
@@ -213,9 +217,9 @@ mod tests {
     fn a_token_of_another_lock_neither_passes_nor_counts() {
         let gate = FenceGate::new("a".parse().unwrap());
         let stale = gate.admit(&sequencer("lk1.x.99.b")).unwrap_err();
-        assert!(
-            stale.to_string().starts_with("lk1.x.99.b belongs to another lock: this resource is protected by \"a\"")
-        );
+        assert!(stale.to_string().starts_with(
+            "lk1.x.99.b belongs to another lock: this resource is protected by \"a\""
+        ));
         assert_eq!(gate.marks(), Marks::default());
     }
 

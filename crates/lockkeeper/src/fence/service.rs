@@ -198,7 +198,8 @@ type LockOf = dyn Fn(&Parts) -> Option<LockName> + Send + Sync;
 impl Gate {
     fn pass(&self, request: &Parts) -> Result<Sequencer, Refusal> {
         let lock = self.lock_of(request);
-        let sequencer = read(&request.headers).map_err(|problem| Refusal::unread(&problem, lock.as_ref()))?;
+        let sequencer =
+            read(&request.headers).map_err(|problem| Refusal::unread(&problem, lock.as_ref()))?;
         let lock = lock.ok_or_else(|| Refusal::unprotected(&sequencer))?;
         let verdict = match self {
             Self::One(gate) => gate.admit(&sequencer),
@@ -232,7 +233,9 @@ fn read(headers: &HeaderMap) -> Result<Sequencer, String> {
     let mut values = headers.get_all(LOCK_SEQUENCER).iter();
     let value = match (values.next(), values.next()) {
         (None, _) => return Err("the header Lock-Sequencer is missing".to_owned()),
-        (Some(_), Some(_)) => return Err("the header Lock-Sequencer is there more than once".to_owned()),
+        (Some(_), Some(_)) => {
+            return Err("the header Lock-Sequencer is there more than once".to_owned());
+        }
         (Some(value), None) => value,
     };
     let sequencer = value.to_str().ok().and_then(|text| text.parse().ok());
@@ -246,7 +249,10 @@ struct Refusal {
 
 impl Refusal {
     fn unread(problem: &str, lock: Option<&LockName>) -> Self {
-        let lock = lock.map_or_else(|| "the lock of this resource".to_owned(), |lock| format!("the lock {lock:?}"));
+        let lock = lock.map_or_else(
+            || "the lock of this resource".to_owned(),
+            |lock| format!("the lock {lock:?}"),
+        );
         let line = format!(
             "{problem}. Try: acquire {lock}, and send its sequencer as it was printed \
              (like lk1.x.1763705000000123.stock%2F42) with every request, reads too"
@@ -268,7 +274,9 @@ impl Refusal {
     fn answer<B: From<String>>(self) -> Response<B> {
         let mut answer = Response::new(B::from(self.line + "\n"));
         *answer.status_mut() = self.status;
-        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        answer
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         answer
     }
 }
@@ -289,7 +297,10 @@ mod tests {
 
     async fn send(layer: &FenceLayer, request: Request<()>) -> (u16, String) {
         let answer = layer.layer(tower::service_fn(serve)).oneshot(request).await.unwrap();
-        let plain = answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/plain; charset=utf-8");
+        let plain = answer
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| kind == "text/plain; charset=utf-8");
         assert_eq!(plain, !answer.status().is_success());
         (answer.status().as_u16(), answer.into_body())
     }
@@ -308,14 +319,20 @@ mod tests {
     }
 
     fn keyed() -> FenceLayer {
-        FenceLayer::keyed(KeyedFenceGate::new(), |request| request.uri.path().strip_prefix('/')?.parse().ok())
+        FenceLayer::keyed(KeyedFenceGate::new(), |request| {
+            request.uri.path().strip_prefix('/')?.parse().ok()
+        })
     }
 
     #[tokio::test]
     async fn every_method_is_checked_and_a_read_shuts_out_older_holders() {
-        for method in [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE, Method::TRACE] {
+        for method in
+            [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE, Method::TRACE]
+        {
             let (_, layer) = one();
-            for (sequencer, status) in [(&b"lk1.x.7.a"[..], 200), (b"lk1.x.6.a", 412), (b"lk1.x.7.a", 200)] {
+            for (sequencer, status) in
+                [(&b"lk1.x.7.a"[..], 200), (b"lk1.x.6.a", 412), (b"lk1.x.7.a", 200)]
+            {
                 let mut request = request("/", &[sequencer]);
                 *request.method_mut() = method.clone();
                 let (got, text) = send(&layer, request).await;
@@ -331,17 +348,26 @@ mod tests {
     async fn what_is_missing_unreadable_or_ambiguous_is_required() {
         let (gate, layer) = one();
         let cases: [(&[&[u8]], &str); 6] = [
-            (&[], "the header Lock-Sequencer is missing. Try: acquire the lock \"a\", and send its sequencer"),
+            (
+                &[],
+                "the header Lock-Sequencer is missing. Try: acquire the lock \"a\", and send its sequencer",
+            ),
             (&[b""], "the header Lock-Sequencer cannot be read. Try: "),
             (&[b"7"], "the header Lock-Sequencer cannot be read. Try: "),
             (&[b"lk1.x.7.a, lk1.x.8.a"], "the header Lock-Sequencer cannot be read. Try: "),
             (&[b"lk1.x.7.\xff"], "the header Lock-Sequencer cannot be read. Try: "),
-            (&[b"lk1.x.7.a", b"lk1.x.7.a"], "the header Lock-Sequencer is there more than once. Try: "),
+            (
+                &[b"lk1.x.7.a", b"lk1.x.7.a"],
+                "the header Lock-Sequencer is there more than once. Try: ",
+            ),
         ];
         for (headers, begin) in cases {
             let (status, text) = send(&layer, request("/", headers)).await;
             assert_eq!(status, 428, "{text}");
-            assert!(text.starts_with(begin) && text.ends_with(" too\n") && text.lines().count() == 1, "{text}");
+            assert!(
+                text.starts_with(begin) && text.ends_with(" too\n") && text.lines().count() == 1,
+                "{text}"
+            );
         }
         assert_eq!(gate.marks(), super::super::Marks::default());
     }
@@ -353,14 +379,24 @@ mod tests {
         assert_eq!((status, &*text), (200, "lk1.s.7.a"));
         for (sequencer, text) in [
             (&b"lk1.x.6.a"[..], "lk1.x.6.a is stale: the resource has seen token 7. Try: "),
-            (b"lk1.x.8.b", "lk1.x.8.b belongs to another lock: this resource is protected by \"a\". Try: "),
+            (
+                b"lk1.x.8.b",
+                "lk1.x.8.b belongs to another lock: this resource is protected by \"a\". Try: ",
+            ),
             (b"lk1.p2.8.a", "lk1.p2.8.a cannot be checked by a gate: "),
         ] {
             let (status, answer) = send(&layer, request("/", &[sequencer])).await;
             assert_eq!(status, 412);
-            assert!(answer.starts_with(text) && answer.ends_with('\n') && answer.lines().count() == 1, "{answer}");
+            assert!(
+                answer.starts_with(text) && answer.ends_with('\n') && answer.lines().count() == 1,
+                "{answer}"
+            );
         }
-        assert_eq!(send(&layer, request("/", &[b"lk1.s.6.a"])).await.0, 200, "a reader beside a younger one");
+        assert_eq!(
+            send(&layer, request("/", &[b"lk1.s.6.a"])).await.0,
+            200,
+            "a reader beside a younger one"
+        );
     }
 
     #[tokio::test]

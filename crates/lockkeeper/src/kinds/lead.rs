@@ -73,7 +73,12 @@ impl Lead {
         let engine = &self.election.lock.engine;
         let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
         loop {
-            let mut leadership = match self.election.campaign(self.value.clone()).wait(Duration::MAX).await {
+            let mut leadership = match self
+                .election
+                .campaign(self.value.clone())
+                .wait(Duration::MAX)
+                .await
+            {
                 Ok(leadership) => leadership,
                 Err(error) if error.is_retryable() => {
                     tracing::warn!(target: "lockkeeper", %error, "a candidacy failed, and is repeated");

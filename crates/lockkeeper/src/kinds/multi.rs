@@ -131,9 +131,11 @@ impl MultiBuilder {
         if let Some(problem) = problem {
             return Err(problem);
         }
-        let mut parts = parts.into_iter().map(|(name, (weight, capacity))| Part { name, weight, capacity });
+        let mut parts =
+            parts.into_iter().map(|(name, (weight, capacity))| Part { name, weight, capacity });
         let Part { name, weight, capacity } = parts.next().ok_or_else(|| {
-            Error::invalid("a multi-lock of no names would lock nothing").with_remedy("at least one name")
+            Error::invalid("a multi-lock of no names would lock nothing")
+                .with_remedy("at least one name")
         })?;
         Ok(MultiLock { lock: Named::new(&engine, name), weight, capacity, also: parts.collect() })
     }
@@ -144,7 +146,11 @@ impl MultiBuilder {
         N: TryInto<LockName>,
         Error: From<N::Error>,
     {
-        let added = self.engine.settings.checked_name(name).and_then(|name| self.add(name, weight, capacity));
+        let added = self
+            .engine
+            .settings
+            .checked_name(name)
+            .and_then(|name| self.add(name, weight, capacity));
         self.unless(added)
     }
 
@@ -158,7 +164,8 @@ impl MultiBuilder {
     fn add(&mut self, name: LockName, weight: u32, capacity: u32) -> Result<()> {
         let (strongest, of) = *self.parts.get(&name).unwrap_or(&(weight, capacity));
         if of != capacity {
-            let problem = Error::invalid("it is given as two kinds of locks, or as semaphores of two sizes");
+            let problem =
+                Error::invalid("it is given as two kinds of locks, or as semaphores of two sizes");
             return Err(problem.with_remedy("each name as one kind").about(name));
         }
         self.parts.insert(name, (strongest.max(weight), capacity));

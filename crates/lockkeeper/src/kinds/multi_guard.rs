@@ -78,7 +78,10 @@ impl MultiGuard {
     ///
     /// # Cancel safety
     /// Dropping the future drops `f`; the locks stay held.
-    pub async fn scope<T, E: From<Error>>(&self, f: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    pub async fn scope<T, E: From<Error>>(
+        &self,
+        f: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
         scoped(|| self.check(), self.lost(), f).await
     }
 

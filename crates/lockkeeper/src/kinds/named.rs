@@ -24,7 +24,12 @@ impl Named {
     }
 
     pub(super) fn request(&self, weight: u32, capacity: u32) -> Request {
-        Request::new(self.name.clone(), weight, capacity, SessionSpec::new(self.ttl, self.lock_delay))
+        Request::new(
+            self.name.clone(),
+            weight,
+            capacity,
+            SessionSpec::new(self.ttl, self.lock_delay),
+        )
     }
 
     /// An attempt that waits for as long as it takes.

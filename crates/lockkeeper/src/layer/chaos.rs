@@ -13,8 +13,8 @@ use tokio::sync::{MutexGuard, watch};
 use super::faults::{Drawn, Fault, Faults, Operation, Streaks};
 use crate::seeded::Seeded;
 use crate::store::{
-    Amend, Amended, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId, SessionSpec, Store,
-    StoreId, Verdict, Wake, Withdrawal, forward_store,
+    Amend, Amended, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId,
+    SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal, forward_store,
 };
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -66,7 +66,13 @@ impl Chaos {
             streaks: Streaks::default(),
         };
         let under_way = Arc::new(watch::Sender::new(0));
-        Self { inner, clock, fault_profile: Mutex::new(fault_profile), turn: tokio::sync::Mutex::default(), under_way }
+        Self {
+            inner,
+            clock,
+            fault_profile: Mutex::new(fault_profile),
+            turn: tokio::sync::Mutex::default(),
+            under_way,
+        }
     }
 
     /// Starts the random sequence of this seed. The same requests in the same order then meet the same faults.
@@ -119,7 +125,8 @@ impl Chaos {
     fn draw(&self, operation: Operation, about: Option<&LockName>) -> Drawn {
         let mut fault_profile = self.fault_profile();
         let FaultProfile { faults, seed, planned, streaks } = &mut *fault_profile;
-        let mut drawn = streaks.limit(faults, (operation, about.cloned()), faults.draw(operation, seed));
+        let mut drawn =
+            streaks.limit(faults, (operation, about.cloned()), faults.draw(operation, seed));
         if let Some(next) = planned.iter().position(|(planned, _)| *planned == operation) {
             drawn.fault = Some(planned.remove(next).1);
         }
@@ -146,9 +153,13 @@ impl Chaos {
         let turn = self.turn.lock().await;
         self.hold_up(drawn.before).await;
         match drawn.fault {
-            Some(Fault::Answered(kind)) => return Err(Error::new(kind, "the test planned this failure")),
+            Some(Fault::Answered(kind)) => {
+                return Err(Error::new(kind, "the test planned this failure"));
+            }
             Some(Fault::Refused) => return Err(unavailable("the request was not sent")),
-            Some(Fault::LostRequest) => return Err(unavailable("no answer came").with_unknown_effect()),
+            Some(Fault::LostRequest) => {
+                return Err(unavailable("no answer came").with_unknown_effect());
+            }
             Some(Fault::Overdue) => {
                 self.process_later(copy, drawn.late);
                 return Err(unavailable("no answer came in time").with_unknown_effect());
@@ -272,7 +283,8 @@ impl Store for Chaos {
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
-        self.send(Operation::Claim, Some(Request::Claim(claim.clone())), || self.inner.claim(claim)).await
+        self.send(Operation::Claim, Some(Request::Claim(claim.clone())), || self.inner.claim(claim))
+            .await
     }
 
     async fn amend(&self, key: &ClaimKey, number: u64, change: &Amend) -> Result<Amended> {
@@ -293,7 +305,12 @@ impl Store for Chaos {
                 self.clock.sleep(within).await;
                 Ok(Wake::Elapsed)
             }
-            _ => self.send_drawn(Operation::Wait, drawn, None, || self.inner.wait(interest, seen, within)).await,
+            _ => {
+                self.send_drawn(Operation::Wait, drawn, None, || {
+                    self.inner.wait(interest, seen, within)
+                })
+                .await
+            }
         }
     }
 
@@ -315,6 +332,9 @@ impl fmt::Display for Chaos {
 impl fmt::Debug for Chaos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FaultProfile { faults, .. } = &*self.fault_profile();
-        f.debug_struct("Chaos").field("inner", &self.inner).field("faults", faults).finish_non_exhaustive()
+        f.debug_struct("Chaos")
+            .field("inner", &self.inner)
+            .field("faults", faults)
+            .finish_non_exhaustive()
     }
 }

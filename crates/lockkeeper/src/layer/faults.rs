@@ -157,7 +157,8 @@ impl Faults {
         // Everything is drawn each time, so that one rate does not shift what the others draw.
         let lot = seed.below(1000);
         let before = self.draw_delay(seed);
-        let (after, always) = (self.draw_delay(seed), self.delays.get(&operation).copied().unwrap_or_default());
+        let (after, always) =
+            (self.draw_delay(seed), self.delays.get(&operation).copied().unwrap_or_default());
         let late = Duration::from_nanos(seed.below(nanos(self.late_max)));
         if self.only.as_ref().is_some_and(|only| !only.contains(&operation)) {
             return Drawn { after: always, late, ..Drawn::default() };
@@ -190,7 +191,12 @@ pub(super) struct Streaks(HashMap<(Operation, Option<LockName>), u32>);
 
 impl Streaks {
     /// What is drawn, if the answers to these requests have not been missing for too long.
-    pub(super) fn limit(&mut self, faults: &Faults, of: (Operation, Option<LockName>), mut drawn: Drawn) -> Drawn {
+    pub(super) fn limit(
+        &mut self,
+        faults: &Faults,
+        of: (Operation, Option<LockName>),
+        mut drawn: Drawn,
+    ) -> Drawn {
         let streak = self.0.entry(of).or_default();
         let missing = drawn.fault.is_some_and(Fault::answers_nothing);
         if missing && *streak >= faults.in_a_row {

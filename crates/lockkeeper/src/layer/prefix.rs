@@ -7,8 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::store::{
-    Admin, Amend, Amended, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewal, Renewed, Revision,
-    SessionId, SessionSpec, Store, StoreId, Target, Verdict, Wake, Withdrawal, forward_store,
+    Admin, Amend, Amended, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewal,
+    Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Target, Verdict, Wake, Withdrawal,
+    forward_store,
 };
 use crate::{Error, ErrorKind, LockName, Result, name};
 
@@ -81,15 +82,17 @@ impl<S: Store> Prefix<S> {
 
     /// Of those claims whose names fit: no other can ever have reached the store.
     fn live(&self, live: &[Live]) -> Vec<Live> {
-        let fits = live.iter().filter_map(|live| Some(Live { key: self.key(&live.key).ok()?, state: live.state }));
+        let fits = live
+            .iter()
+            .filter_map(|live| Some(Live { key: self.key(&live.key).ok()?, state: live.state }));
         fits.collect()
     }
 
     fn admin_below(&self) -> Result<&dyn Admin> {
         // This is asked only as somebody's `admin()`, which is there when the one below is.
-        self.inner
-            .admin()
-            .ok_or_else(|| Error::new(ErrorKind::Internal, "the store no longer has its administrator operations"))
+        self.inner.admin().ok_or_else(|| {
+            Error::new(ErrorKind::Internal, "the store no longer has its administrator operations")
+        })
     }
 }
 
@@ -110,7 +113,8 @@ impl<S: Store> Store for Prefix<S> {
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let below = self.live(live);
         let mut renewed = self.shown(self.inner.renew(session, &below).await)?;
-        renewed.claims = renewed.claims.into_iter().map(|renewal| self.shown_renewal(renewal)).collect();
+        renewed.claims =
+            renewed.claims.into_iter().map(|renewal| self.shown_renewal(renewal)).collect();
         if below.len() == live.len() {
             return Ok(renewed);
         }
@@ -145,8 +149,12 @@ impl<S: Store> Store for Prefix<S> {
 
     async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
         self.shown(match interest {
-            Interest::Claim(key) => self.inner.wait(Interest::Claim(&self.key(key)?), seen, within).await,
-            Interest::Name(name) => self.inner.wait(Interest::Name(&self.full(name)?), seen, within).await,
+            Interest::Claim(key) => {
+                self.inner.wait(Interest::Claim(&self.key(key)?), seen, within).await
+            }
+            Interest::Name(name) => {
+                self.inner.wait(Interest::Name(&self.full(name)?), seen, within).await
+            }
         })
     }
 
@@ -181,11 +189,20 @@ impl<S: Store> Admin for Prefix<S> {
         let after = after.map(|after| self.full(after)).transpose()?;
         let full = format!("{}{prefix}", self.prefix);
         let lines = self.shown(self.admin_below()?.lines(&full, after.as_ref(), room).await)?;
-        let own = lines.into_iter().filter_map(|(name, line)| Some((name.within(&self.prefix)?, self.shown(line))));
+        let own = lines
+            .into_iter()
+            .filter_map(|(name, line)| Some((name.within(&self.prefix)?, self.shown(line))));
         Ok(own.take(limit).collect())
     }
 
-    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+    async fn evict(
+        &self,
+        name: &LockName,
+        target: &Target,
+        how: Evict,
+        by: &str,
+        reason: &str,
+    ) -> Result<Evicted> {
         self.shown(self.admin_below()?.evict(&self.full(name)?, target, how, by, reason).await)
     }
 
@@ -217,7 +234,11 @@ mod tests {
     }
 
     fn claim(session: &SessionId, name: &str) -> Claim {
-        let key = ClaimKey { name: name.parse().unwrap(), session: session.clone(), id: ClaimId::random() };
+        let key = ClaimKey {
+            name: name.parse().unwrap(),
+            session: session.clone(),
+            id: ClaimId::random(),
+        };
         let spec = SessionSpec::new(Duration::from_secs(30), Duration::ZERO);
         Claim { queue: false, ..Claim::exclusive(key, &spec) }
     }
@@ -247,9 +268,12 @@ mod tests {
     async fn a_name_that_does_not_fit_keeps_no_other_from_being_renewed() {
         let (_, inside, session) = below(&"p".repeat(100)).await;
         let (good, bad) = (claim(&session, "n"), claim(&session, &"n".repeat(200)));
-        let Verdict::Granted { token, .. } = inside.claim(&good).await.unwrap() else { panic!("it is free") };
+        let Verdict::Granted { token, .. } = inside.claim(&good).await.unwrap() else {
+            panic!("it is free")
+        };
         inside.claim(&bad).await.unwrap_err();
-        let live = [&bad, &good, &bad].map(|c| Live { key: c.key.clone(), state: LiveState::Granted });
+        let live =
+            [&bad, &good, &bad].map(|c| Live { key: c.key.clone(), state: LiveState::Granted });
         let answers = inside.renew(&session, &live).await.unwrap().claims;
         let held = Renewal::Held { token, ttl: good.ttl };
         assert_eq!(answers, [Renewal::Lost(None), held, Renewal::Lost(None)]);
@@ -272,15 +296,26 @@ mod tests {
             admin.lines(prefix, None, limit).await.unwrap().into_iter().map(|(n, _)| n.to_string())
         };
         assert!(list("", 10).await.eq(["a", "b"]));
-        assert!(list("", 1).await.eq(["a"]), "the lock that is named as the prefix takes nobody's place");
+        assert!(
+            list("", 1).await.eq(["a"]),
+            "the lock that is named as the prefix takes nobody's place"
+        );
         assert!(list("", 0).await.eq([""; 0]));
         assert!(list("b", 10).await.eq(["b"]));
         assert!(list("green", 10).await.eq([""; 0]));
         let a = "a".parse().unwrap();
-        let after = admin.lines("", Some(&a), 10).await.unwrap().into_iter().map(|(name, _)| name.to_string());
+        let after = admin
+            .lines("", Some(&a), 10)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|(name, _)| name.to_string());
         assert!(after.eq(["b"]));
         let held = store.line(&"a".parse().unwrap()).await.unwrap().entries[0].id;
-        let gone = admin.evict(&"a".parse().unwrap(), &Target::Id(held), Evict::Now, "me", "test").await.unwrap();
+        let gone = admin
+            .evict(&"a".parse().unwrap(), &Target::Id(held), Evict::Now, "me", "test")
+            .await
+            .unwrap();
         assert_eq!(gone, Evicted::Absent, "the lock outside has the same name");
     }
 }

@@ -8,8 +8,9 @@ use tracing::field::{Empty, display};
 use tracing::{Instrument, Span};
 
 use crate::store::{
-    Admin, Amend, Amended, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewal, Renewed, Revision,
-    SessionId, SessionSpec, Store, StoreId, Target, Verdict, Wake, Withdrawal, forward_store,
+    Admin, Amend, Amended, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Opened, Renewal,
+    Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Target, Verdict, Wake, Withdrawal,
+    forward_store,
 };
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -74,16 +75,18 @@ impl<S: Store> Traced<S> {
         span.record("elapsed", tracing::field::debug(self.clock.now().saturating_since(start)));
         match &answer {
             Ok(answer) => span.record("outcome", display(answer.in_short())),
-            Err(error) => span.record("outcome", display(failure(error))).record("error", display(error)),
+            Err(error) => {
+                span.record("outcome", display(failure(error))).record("error", display(error))
+            }
         };
         answer
     }
 
     fn admin_below(&self) -> Result<&dyn Admin> {
         // This is asked only as somebody's `admin()`, which is there when the one below is.
-        self.inner
-            .admin()
-            .ok_or_else(|| Error::new(ErrorKind::Internal, "the store no longer has its administrator operations"))
+        self.inner.admin().ok_or_else(|| {
+            Error::new(ErrorKind::Internal, "the store no longer has its administrator operations")
+        })
     }
 }
 
@@ -119,14 +122,19 @@ impl<S: Store> Store for Traced<S> {
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let span = span!(self, "store.renew", claims = live.len());
         let renewed = self.show(span.clone(), self.inner.renew(session, live)).await?;
-        for (live, _) in live.iter().zip(&renewed.claims).filter(|(_, answer)| matches!(answer, Renewal::Lost(_))) {
+        for (live, _) in live
+            .iter()
+            .zip(&renewed.claims)
+            .filter(|(_, answer)| matches!(answer, Renewal::Lost(_)))
+        {
             tracing::debug!(target: "lockkeeper::store", parent: &span, lock = %live.key.name, "lost");
         }
         Ok(renewed)
     }
 
     async fn close(&self, session: &SessionId, live: &[Live]) -> Result<()> {
-        self.show(span!(self, "store.close", claims = live.len()), self.inner.close(session, live)).await
+        self.show(span!(self, "store.close", claims = live.len()), self.inner.close(session, live))
+            .await
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Verdict> {
@@ -182,7 +190,14 @@ impl<S: Store> Admin for Traced<S> {
         self.show(span, self.admin_below()?.lines(prefix, after, limit)).await
     }
 
-    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+    async fn evict(
+        &self,
+        name: &LockName,
+        target: &Target,
+        how: Evict,
+        by: &str,
+        reason: &str,
+    ) -> Result<Evicted> {
         let span = span!(self, "store.evict", lock = %name);
         self.show(span, self.admin_below()?.evict(name, target, how, by, reason)).await
     }
@@ -232,7 +247,10 @@ impl Outcome for Renewed {
         let held = count(|claim| matches!(claim, Renewal::Held { .. }));
         let queued = count(|claim| matches!(claim, Renewal::Queued));
         let lost = count(|claim| matches!(claim, Renewal::Lost(_)));
-        format!("held {held}, queued {queued}, lost {lost}, unknown {}", self.claims.len() - held - queued - lost)
+        format!(
+            "held {held}, queued {queued}, lost {lost}, unknown {}",
+            self.claims.len() - held - queued - lost
+        )
     }
 }
 

@@ -60,6 +60,6 @@ pub use crate::backend::memory::MemoryRegister;
 #[cfg(feature = "redis")]
 pub use crate::backend::redis::RedisRegister;
 pub use crate::registers::{
-    Fate, MAX_VALUE, Outcome, Policy, REMEMBERED, Register, Swap, Version, Versioned, Write, WriterId, check_key,
-    check_write, retry, settle, swap, try_update, update,
+    Fate, MAX_VALUE, Outcome, Policy, REMEMBERED, Register, Swap, Version, Versioned, Write,
+    WriterId, check_key, check_write, retry, settle, swap, try_update, update,
 };

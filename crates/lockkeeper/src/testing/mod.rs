@@ -16,7 +16,12 @@
 //! ```
 //!
 //! The contract suite for authors of a *store* is the crate `lockkeeper-testing`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "a failing test panics")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "a failing test panics"
+)]
 
 mod test_store;
 

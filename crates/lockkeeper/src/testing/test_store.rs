@@ -13,7 +13,8 @@ use tokio::sync::watch;
 use super::Op;
 use crate::layer::{Chaos, Fault};
 use crate::store::{
-    Broken, ClaimKey, Evict, Live, Losses, Renewed, SessionId, Store, TOMBSTONE_MIN, Target, forward_store,
+    Broken, ClaimKey, Evict, Live, Losses, Renewed, SessionId, Store, TOMBSTONE_MIN, Target,
+    forward_store,
 };
 use crate::time::Clock;
 use crate::{ErrorKind, MemoryStore, Result};
@@ -96,7 +97,12 @@ impl TestStore {
     pub fn with_clock(clock: Clock) -> Self {
         let memory = MemoryStore::with_clock(clock.clone());
         let way = Chaos::new(Arc::new(memory.clone()), clock);
-        Self(Arc::new(Inner { memory, way, keepers: Mutex::default(), pauses: watch::Sender::new(0) }))
+        Self(Arc::new(Inner {
+            memory,
+            way,
+            keepers: Mutex::default(),
+            pauses: watch::Sender::new(0),
+        }))
     }
 
     /// Ends the lock as if its lease and its lock-delay had expired. Its holders have [`Expired`] before this method
@@ -192,7 +198,8 @@ impl TestStore {
     fn report_loss(&self, key: &ClaimKey, broken: Option<&Broken>) {
         // The mutex is free during the callbacks: a callback may call this store again.
         let keepers = self.keepers().clone();
-        let closed: Vec<_> = keepers.into_iter().filter(|keeper| !keeper.lost(key.id, broken.cloned())).collect();
+        let closed: Vec<_> =
+            keepers.into_iter().filter(|keeper| !keeper.lost(key.id, broken.cloned())).collect();
         self.keepers().retain(|keeper| !closed.contains(keeper));
     }
 
@@ -228,7 +235,9 @@ fn nobody_holds(name: &str, held: &[ClaimKey]) -> String {
     let mut held: Vec<_> = held.iter().map(|key| key.name.as_str()).collect();
     held.sort_unstable();
     held.dedup();
-    format!("TestStore: nobody holds {name:?}; held are {held:?}. Try: the full name, with its prefix, once it is held")
+    format!(
+        "TestStore: nobody holds {name:?}; held are {held:?}. Try: the full name, with its prefix, once it is held"
+    )
 }
 
 /// The memory store never waits: each of its calls ends with the first poll.
@@ -281,7 +290,8 @@ mod tests {
     #[tokio::test]
     async fn keepers_that_are_gone_are_forgotten() {
         let store = TestStore::new();
-        let [gone, here] = [store.clone(), store.clone()].map(Keeper::builder).map(|builder| builder.connect());
+        let [gone, here] =
+            [store.clone(), store.clone()].map(Keeper::builder).map(|builder| builder.connect());
         drop(gone.await.unwrap());
         let here = here.await.unwrap();
         let guard = here.mutex("n").unwrap().lock().await.unwrap();

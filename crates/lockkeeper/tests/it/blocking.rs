@@ -22,8 +22,10 @@ use crate::engine::spy::{TestClient, World, millis, secs};
 /// A client whose engine has a thread of its own, and a keeper for threads on the same store.
 fn test_client() -> (World, TestClient, Keeper) {
     let world = World::real();
-    let test_client =
-        Builder::new_current_thread().build().unwrap().block_on(world.test_client_with(|b| b.dedicated_thread()));
+    let test_client = Builder::new_current_thread()
+        .build()
+        .unwrap()
+        .block_on(world.test_client_with(|b| b.dedicated_thread()));
     let keeper = Keeper::builder(Arc::clone(&test_client.spy)).connect().unwrap();
     (world, test_client, keeper)
 }
@@ -41,7 +43,11 @@ fn until(mut done: impl FnMut() -> bool) {
 fn tour() {
     let folder = TempDir::new().unwrap();
     let url = format!("file:{}", folder.path().join("locks.db").display());
-    for keeper in [Keeper::memory(), Keeper::builder(MemoryStore::new()).connect().unwrap(), connect(&url).unwrap()] {
+    for keeper in [
+        Keeper::memory(),
+        Keeper::builder(MemoryStore::new()).connect().unwrap(),
+        connect(&url).unwrap(),
+    ] {
         hold_and_wait(&keeper);
         hand_over(&keeper);
         read_and_write(&keeper);
@@ -162,10 +168,13 @@ fn look(keeper: &Keeper) {
     let requested = guard.release_requested();
     assert!(requested.wait_timeout(millis(20)).unwrap().is_none());
     assert!(admin.request_release("looked-at", "a test").unwrap());
-    let request = requested.wait_timeout(secs(20)).unwrap().expect("the memory store tells at once");
+    let request =
+        requested.wait_timeout(secs(20)).unwrap().expect("the memory store tells at once");
     assert_eq!((request.name.as_str(), &*request.reason), ("looked-at", "a test"));
     assert!(!admin.request_release("nobody's", "a test").unwrap());
-    assert!(admin.break_lock("looked-at", Target::Token(guard.token()), "test", Break::Now).unwrap());
+    assert!(
+        admin.break_lock("looked-at", Target::Token(guard.token()), "test", Break::Now).unwrap()
+    );
     assert!(!watch.changed().unwrap().is_held());
 }
 

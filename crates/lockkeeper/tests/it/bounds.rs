@@ -5,9 +5,10 @@ use std::future::IntoFuture;
 use lockkeeper::blocking;
 use lockkeeper::fence::FenceGate;
 use lockkeeper::{
-    Acquire, Acquiring, Admin, Election, Error, FencingToken, Guard, Handle, Keeper, KeeperBuilder, Leadership,
-    LockName, LockWatch, Lost, MultiBuilder, MultiGuard, MultiLock, Mutex, NotConverted, Observer, Owner,
-    ReentrantMutex, Result, RwLock, Secret, Semaphore, Sequencer, SessionWatch,
+    Acquire, Acquiring, Admin, Election, Error, FencingToken, Guard, Handle, Keeper, KeeperBuilder,
+    Leadership, LockName, LockWatch, Lost, MultiBuilder, MultiGuard, MultiLock, Mutex,
+    NotConverted, Observer, Owner, ReentrantMutex, Result, RwLock, Secret, Semaphore, Sequencer,
+    SessionWatch,
 };
 
 fn send_sync_static<T: Send + Sync + 'static>() {}

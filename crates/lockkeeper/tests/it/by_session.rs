@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockkeeper::store::{
-    Capabilities, Claim, ClaimKey, Expiry, Live, LiveState, Opened, Renewed, SessionId, SessionSpec, Store, Verdict,
-    refusal,
+    Capabilities, Claim, ClaimKey, Expiry, Live, LiveState, Opened, Renewed, SessionId,
+    SessionSpec, Store, Verdict, refusal,
 };
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{Error, ErrorKind, Result};
@@ -57,7 +57,8 @@ impl Mutant for BySession {
         let (opened, now) = (right.open(id, spec).await?, self.clock.now());
         let live = {
             let mut sessions = self.sessions.lock().unwrap();
-            let new = || Session { spec: spec.clone(), expires: now + spec.ttl, claims: HashMap::new() };
+            let new =
+                || Session { spec: spec.clone(), expires: now + spec.ttl, claims: HashMap::new() };
             let session = sessions.entry(id.clone()).or_insert_with(new);
             if session.expires <= now {
                 return Err(refusal::session_ended());
@@ -74,7 +75,12 @@ impl Mutant for BySession {
         Ok(opened)
     }
 
-    async fn renew(&self, right: &dyn Store, session: &SessionId, live: &[Live]) -> Result<Renewed> {
+    async fn renew(
+        &self,
+        right: &dyn Store,
+        session: &SessionId,
+        live: &[Live],
+    ) -> Result<Renewed> {
         let now = self.clock.now();
         let leftovers = self.with(session, |session| {
             session.expires = now + session.spec.ttl;
@@ -108,7 +114,9 @@ impl Mutant for BySession {
             session.spec.ttl
         })?;
         let line = right.line(&claim.key.name).await?;
-        let Some(ahead) = line.entries.iter().position(|entry| entry.id == claim.key.id.hash() && !entry.kept) else {
+        let Some(ahead) =
+            line.entries.iter().position(|entry| entry.id == claim.key.id.hash() && !entry.kept)
+        else {
             return right.claim(claim).await;
         };
         let entry = &line.entries[ahead];

@@ -49,7 +49,9 @@ async fn storms(case: &Case) {
 
 #[test]
 fn a_storm_finds_a_resend_without_a_new_ttl() {
-    assert!(wrong::complaint::<MemoryHarness, wrong::ResendWithoutNewTtl>("storm", storms).is_some());
+    assert!(
+        wrong::complaint::<MemoryHarness, wrong::ResendWithoutNewTtl>("storm", storms).is_some()
+    );
 }
 
 #[test]
@@ -72,8 +74,17 @@ fn a_change_comes_late_too() {
             let (chaos, behind, beside) = two_clients(case).await;
             behind.granted().await;
             chaos.plan(Operation::Amend, fault);
-            let error = behind.client.store.amend(&behind.claim.key, 1, &Amend::Lower(1)).await.unwrap_err();
-            assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{fault:?}");
+            let error = behind
+                .client
+                .store
+                .amend(&behind.claim.key, 1, &Amend::Lower(1))
+                .await
+                .unwrap_err();
+            assert_eq!(
+                (error.kind(), error.effect()),
+                (ErrorKind::Unavailable, Effect::Unknown),
+                "{fault:?}"
+            );
             let weight = async || beside.line().await.entries[0].weight;
             assert_eq!(weight().await, before, "{fault:?}");
             chaos.settled().await;
@@ -94,7 +105,11 @@ fn a_lost_request_did_not_happen_and_a_lost_reply_did() {
         ] {
             chaos.plan(Operation::Claim, fault);
             let error = behind.send().await.unwrap_err();
-            assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, effect), "{fault:?}");
+            assert_eq!(
+                (error.kind(), error.effect()),
+                (ErrorKind::Unavailable, effect),
+                "{fault:?}"
+            );
             assert_eq!(beside.line().await.entries.len(), usize::from(happened), "{fault:?}");
         }
         behind.granted().await;
@@ -133,7 +148,11 @@ fn a_request_processed_twice_is_one() {
         let token = behind.granted().await;
         assert_eq!(behind.held().await, token);
         beside.sees(&[&behind], 1).await;
-        assert_eq!(behind.withdraw().await, Withdrawal::Removed, "the first answer is the one that is heard");
+        assert_eq!(
+            behind.withdraw().await,
+            Withdrawal::Removed,
+            "the first answer is the one that is heard"
+        );
         beside.granted().await;
     });
 }
@@ -149,9 +168,13 @@ fn requests_of_one_client_keep_their_order_when_held_up() {
             let holder = client.mutex(&case.name("lock"));
             let next: Claim = holder.with_new_id().trying().claim;
             holder.granted().await;
-            let (released, granted) = tokio::join!(chaos.withdraw(&holder.claim.key, None), chaos.claim(&next));
+            let (released, granted) =
+                tokio::join!(chaos.withdraw(&holder.claim.key, None), chaos.claim(&next));
             assert_eq!(released.unwrap(), Withdrawal::Removed);
-            assert!(matches!(granted.unwrap(), Verdict::Granted { .. }), "seed {seed}: it met its own release");
+            assert!(
+                matches!(granted.unwrap(), Verdict::Granted { .. }),
+                "seed {seed}: it met its own release"
+            );
             chaos.quiet();
             chaos.withdraw(&next.key, None).await.unwrap();
         }

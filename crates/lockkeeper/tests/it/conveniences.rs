@@ -41,7 +41,8 @@ async fn work_under_several_locks_and_under_a_leadership_ends_with_their_release
         Ok::<_, Error>(election.leader().await?.map(|leader| leader.value))
     });
     assert_eq!(term.await.unwrap().as_deref(), Some(&b"ready"[..]));
-    let own = both.lock().with(async |_| Err::<(), _>(Error::new(ErrorKind::Conflict, "mine"))).await;
+    let own =
+        both.lock().with(async |_| Err::<(), _>(Error::new(ErrorKind::Conflict, "mine"))).await;
     assert_eq!(own.unwrap_err().kind(), ErrorKind::Conflict);
     for name in ["a", "b", "e"] {
         assert!(keeper.mutex(name).unwrap().try_lock().await.unwrap().is_some(), "{name}");
@@ -60,7 +61,11 @@ async fn who_does_not_say_how_long_waits_for_the_keepers_time() {
     assert_eq!(mutex.lock().await.unwrap_err().kind(), ErrorKind::Timeout);
     held.release().await.unwrap();
     patient.await.unwrap().unwrap().release().await.unwrap();
-    let refused = Keeper::builder(MemoryStore::new()).default_wait(Duration::ZERO).connect().await.unwrap_err();
+    let refused = Keeper::builder(MemoryStore::new())
+        .default_wait(Duration::ZERO)
+        .connect()
+        .await
+        .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     assert_eq!(KeeperBuilder::DEFAULT_TTL, Duration::from_secs(30));
 }

@@ -111,7 +111,8 @@ fn a_guard_that_is_dropped_is_released_while_the_runtime_is_blocked() {
 fn a_release_that_was_begun_goes_on_while_the_runtime_is_blocked() {
     program(async {
         let world = World::real();
-        let test_client = world.test_client_with(|builder| builder.ttl(TTL).dedicated_thread()).await;
+        let test_client =
+            world.test_client_with(|builder| builder.ttl(TTL).dedicated_thread()).await;
         let guard = test_client.mutex("n").lock().await.unwrap();
         for _ in 0..2 {
             test_client.spy.once(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
@@ -130,7 +131,8 @@ fn a_release_that_was_begun_goes_on_while_the_runtime_is_blocked() {
 fn a_call_whose_caller_is_blocked_holds_up_no_renewal() {
     program(async {
         let line = Arc::new(Chaos::new(Arc::new(MemoryStore::new()), Clock::boot()));
-        let keeper = Keeper::builder(Arc::clone(&line)).ttl(TTL).dedicated_thread().connect().await.unwrap();
+        let keeper =
+            Keeper::builder(Arc::clone(&line)).ttl(TTL).dedicated_thread().connect().await.unwrap();
         let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
         line.set(Faults::none().slow(1000, millis(50)).only(&[Operation::Line]));
         let mut looking = Box::pin(keeper.inspect("n"));
@@ -150,11 +152,19 @@ fn a_loss_is_known_after_the_runtime_was_blocked() {
         let keeper = keeper(&store).await;
         let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
         let token = Target::Token(guard.token().get());
-        store.admin().unwrap().evict(guard.name(), &token, Evict::Mark, "op", "stuck").await.unwrap();
+        store
+            .admin()
+            .unwrap()
+            .evict(guard.name(), &token, Evict::Mark, "op", "stuck")
+            .await
+            .unwrap();
         block();
         let mut lost = guard.lost();
         assert!(matches!(poll_once(&mut lost).await, Some(LostReason::Broken { .. })));
-        assert!(matches!(guard.check().unwrap_err().lost_reason(), Some(LostReason::Broken { .. })));
+        assert!(matches!(
+            guard.check().unwrap_err().lost_reason(),
+            Some(LostReason::Broken { .. })
+        ));
         let never = guard.while_held(async { panic!("nothing runs under a lock that is lost") });
         assert_eq!(never.await.map(|(): ()| ()).unwrap_err().kind(), ErrorKind::Lost);
         assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
@@ -166,7 +176,8 @@ fn a_loss_is_known_after_the_runtime_was_blocked() {
 fn the_end_of_a_session_is_sent_although_the_keeper_is_gone() {
     program(async {
         let world = World::real();
-        let test_client = world.test_client_with(|builder| builder.ttl(secs(60)).dedicated_thread()).await;
+        let test_client =
+            world.test_client_with(|builder| builder.ttl(secs(60)).dedicated_thread()).await;
         let guard = test_client.mutex("n").lock().await.unwrap();
         // Only the end of the session frees the lock.
         test_client.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Closed));

@@ -9,9 +9,11 @@ use lockkeeper::url::{Scheme, StoreUrl, UrlForm, UrlSyntax};
 use lockkeeper::{Keeper, MemoryStore, drivers};
 
 static URLS: UrlSyntax =
-    UrlSyntax::new(&[Scheme::new("shelf", UrlForm::Hosts, "shelf://HOST").tls("shelfs")]).checks(&["dust"]);
-static DRIVER: Driver =
-    Driver::new("Shelf", &URLS, |_| Box::pin(async { Ok(Arc::new(MemoryStore::new()) as Arc<dyn Store>) }));
+    UrlSyntax::new(&[Scheme::new("shelf", UrlForm::Hosts, "shelf://HOST").tls("shelfs")])
+        .checks(&["dust"]);
+static DRIVER: Driver = Driver::new("Shelf", &URLS, |_| {
+    Box::pin(async { Ok(Arc::new(MemoryStore::new()) as Arc<dyn Store>) })
+});
 static OTHER: Driver = Driver::new("Other", &URLS, |_| Box::pin(async { unreachable!() }));
 
 #[tokio::test]
@@ -24,7 +26,10 @@ async fn a_registered_store_has_its_url_and_takes_no_other_scheme() {
     assert_eq!(refused.message(), "Other cannot have the scheme shelf:, which another store has");
     let near = "shlef://h".parse::<StoreUrl>().unwrap_err();
     assert_eq!(near.remedy(), Some("shelf://"));
-    assert_eq!(lockkeeper::connect("shelfs://h?unsafe=dsut").await.unwrap_err().remedy(), Some("unsafe=dust"));
+    assert_eq!(
+        lockkeeper::connect("shelfs://h?unsafe=dsut").await.unwrap_err().remedy(),
+        Some("unsafe=dust")
+    );
     let keeper = lockkeeper::connect("shelf://h?unsafe=dust&prefix=p/").await.unwrap();
     assert_eq!(keeper.mutex("x").unwrap().lock().await.unwrap().full_name().as_str(), "p/x");
     // The driver has no checks of its own. So the examination opens the store, which fails for this

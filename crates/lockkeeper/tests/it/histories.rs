@@ -24,7 +24,11 @@ fn passes<H: Harness>(name: &str, plan: &Plan, seeds: usize) -> Summary {
     for seed in Seed::several(seeds) {
         let (sender, receiver) = std::sync::mpsc::channel();
         run::<H>(name, &[], async |case| {
-            sender.send(plan.check(case, seed).await.unwrap_or_else(|wrong| panic!("{name}: {wrong}"))).unwrap();
+            sender
+                .send(
+                    plan.check(case, seed).await.unwrap_or_else(|wrong| panic!("{name}: {wrong}")),
+                )
+                .unwrap();
         });
         let one = receiver.recv().unwrap();
         sum.operations += one.operations;
@@ -121,7 +125,10 @@ fn caught<F: Mutant>(plan: &Plan, broken: &str) {
         if complaints.iter().any(|complaint| complaint.contains(broken)) {
             let last = complaints.pop().unwrap();
             eprintln!("caught: {last}");
-            return assert!(last.contains("(operation ") && last.contains("LOCKKEEPER_SEED="), "{last}");
+            return assert!(
+                last.contains("(operation ") && last.contains("LOCKKEEPER_SEED="),
+                "{last}"
+            );
         }
     }
     panic!("not caught: {complaints:#?}");
@@ -171,10 +178,15 @@ fn an_engine_is_caught(habit: Habit) {
         run::<Memory>("right", &[], async |case| {
             walk_of_an_engine(case, Habit::Right, seed).await.unwrap();
         });
-        run::<Memory>("wrong", &[], async |case| sender.send(walk_of_an_engine(case, habit, seed).await).unwrap());
+        run::<Memory>("wrong", &[], async |case| {
+            sender.send(walk_of_an_engine(case, habit, seed).await).unwrap()
+        });
         if let Err(complaint) = receiver.recv().unwrap() {
             eprintln!("caught: {complaint}");
-            assert!(complaint.contains("Exclusion: acquire of") && complaint.contains("(operation "), "{complaint}");
+            assert!(
+                complaint.contains("Exclusion: acquire of") && complaint.contains("(operation "),
+                "{complaint}"
+            );
             return;
         }
     }

@@ -56,7 +56,12 @@ async fn a_leader_that_was_broken_campaigns_again() {
         run.await
     });
     let first = receiver.recv().await.unwrap();
-    keeper.admin().unwrap().break_lock("jobs", Target::Token(first), "stuck", Break::Now).await.unwrap();
+    keeper
+        .admin()
+        .unwrap()
+        .break_lock("jobs", Target::Token(first), "stuck", Break::Now)
+        .await
+        .unwrap();
     let second = timeout(LONG, receiver.recv()).await.unwrap().unwrap();
     assert!(second > first);
     assert_eq!(candidate.await.unwrap().unwrap(), 2);
@@ -103,7 +108,8 @@ async fn a_candidacy_that_fails_is_repeated_unless_it_never_can_succeed() {
     store.fail_next(Op::Claim, ErrorKind::Denied);
     let refused = jobs.lead("me").run(async |_| Ok::<_, lockkeeper::Error>(())).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Denied);
-    let too_long = jobs.lead(vec![0; 65_537]).run(async |_| Ok::<_, lockkeeper::Error>(())).await.unwrap_err();
+    let too_long =
+        jobs.lead(vec![0; 65_537]).run(async |_| Ok::<_, lockkeeper::Error>(())).await.unwrap_err();
     assert_eq!(too_long.kind(), ErrorKind::Invalid);
 }
 

@@ -38,16 +38,23 @@ impl Recorded {
     fn look(&mut self) -> &Metrics {
         for (key, _, _, value) in self.snapshotter.snapshot().into_vec() {
             let (kind, key) = key.into_parts();
-            let mut labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+            let mut labels: Vec<_> =
+                key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
             labels.sort();
             let name = format!("{}{{{}}}", key.name(), labels.join(","));
             assert!(!name.contains("unmistakable"), "a label names the lock: {name}");
             match value {
-                DebugValue::Counter(n) => *self.exported.counted.entry(name).or_default() += n as f64,
+                DebugValue::Counter(n) => {
+                    *self.exported.counted.entry(name).or_default() += n as f64
+                }
                 DebugValue::Gauge(n) => *self.exported.counted.entry(name).or_default() += *n,
                 DebugValue::Histogram(values) => {
                     assert_eq!(kind, MetricKind::Histogram);
-                    self.exported.given.entry(name).or_default().extend(values.into_iter().map(|v| *v));
+                    self.exported
+                        .given
+                        .entry(name)
+                        .or_default()
+                        .extend(values.into_iter().map(|v| *v));
                 }
             }
         }
@@ -66,8 +73,10 @@ impl Recorded {
     fn only(&mut self, names: &[&str]) {
         let exported = self.look();
         let counted = exported.counted.iter().filter(|(_, n)| **n != 0.0).map(|(name, _)| name);
-        let moved: Vec<_> =
-            counted.chain(exported.given.keys()).filter(|name| !names.contains(&name.as_str())).collect();
+        let moved: Vec<_> = counted
+            .chain(exported.given.keys())
+            .filter(|name| !names.contains(&name.as_str()))
+            .collect();
         assert!(moved.is_empty(), "moved too: {moved:?}");
     }
 }
@@ -93,8 +102,13 @@ fn lost(reason: &str) -> String {
 /// Runs a test with a recorder of its own, on virtual time and one thread.
 fn recorded(test: impl AsyncFnOnce(&mut Recorded)) {
     let recorder = DebuggingRecorder::new();
-    let mut recorded = Recorded { snapshotter: recorder.snapshotter(), exported: Metrics::default() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let mut recorded =
+        Recorded { snapshotter: recorder.snapshotter(), exported: Metrics::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
     metrics::with_local_recorder(&recorder, || runtime.block_on(test(&mut recorded)));
 }
 
@@ -103,8 +117,10 @@ async fn keepers() -> (MemoryStore, Keeper, Keeper, Arc<Chaos>) {
     let clock = Clock::tokio();
     let store = MemoryStore::with_clock(clock.clone());
     let chaos = Arc::new(Chaos::new(Arc::new(store.clone()), clock.clone()));
-    let good = Keeper::builder(store.clone()).clock(clock.clone()).ttl(secs(9)).connect().await.unwrap();
-    let behind = Keeper::builder(Arc::clone(&chaos)).clock(clock).ttl(secs(9)).connect().await.unwrap();
+    let good =
+        Keeper::builder(store.clone()).clock(clock.clone()).ttl(secs(9)).connect().await.unwrap();
+    let behind =
+        Keeper::builder(Arc::clone(&chaos)).clock(clock).ttl(secs(9)).connect().await.unwrap();
     (store, good, behind, chaos)
 }
 
@@ -145,10 +161,15 @@ fn who_waits_is_counted_until_the_wait_ends_in_whatever_way() {
         assert!(other.mutex(NAME).unwrap().try_lock().await.unwrap().is_none());
         exported.only(&[WAIT, HELD, &attempts("acquired"), &attempts("busy")]);
         let here = tokio::spawn(keeper.mutex(NAME).unwrap().lock().into_future());
-        let [a, b] = [(); 2].map(|()| tokio::spawn(other.mutex(NAME).unwrap().lock().into_future()));
+        let [a, b] =
+            [(); 2].map(|()| tokio::spawn(other.mutex(NAME).unwrap().lock().into_future()));
         let short = tokio::spawn(other.mutex(NAME).unwrap().lock().wait(secs(2)).into_future());
         sleep(secs(1)).await;
-        assert_eq!(exported.counted(WAITERS), 4.0, "in the store's line, and behind a task of the same process");
+        assert_eq!(
+            exported.counted(WAITERS),
+            4.0,
+            "in the store's line, and behind a task of the same process"
+        );
         b.abort();
         sleep(Duration::from_millis(500)).await;
         assert_eq!(exported.counted(WAITERS), 3.0);
@@ -176,7 +197,10 @@ fn renewals_are_counted_with_what_was_left_of_the_lease() {
         assert_eq!(exported.counted(NOT_RENEWED), 0.0);
         let slack = exported.given(SLACK);
         assert_eq!(slack.len() as f64, renewed);
-        assert!(slack.iter().all(|left| (0.6..0.8).contains(left)), "renewed after a third or a bit less: {slack:?}");
+        assert!(
+            slack.iter().all(|left| (0.6..0.8).contains(left)),
+            "renewed after a third or a bit less: {slack:?}"
+        );
         chaos.set(Faults::none().with(Fault::Refused, 1000).only(&[Operation::Renew]));
         sleep(secs(5)).await;
         assert!(exported.counted(NOT_RENEWED) > 0.0);
@@ -201,7 +225,12 @@ fn losses_are_counted_by_reason() {
         drop(guard);
         let guard = keeper.mutex(NAME).unwrap().lock().await.unwrap();
         let token = Target::Token(guard.token().get());
-        store.admin().unwrap().evict(guard.name(), &token, Evict::Mark, "me", "test").await.unwrap();
+        store
+            .admin()
+            .unwrap()
+            .evict(guard.name(), &token, Evict::Mark, "me", "test")
+            .await
+            .unwrap();
         guard.lost().await;
         sleep(secs(1)).await;
         assert_eq!(exported.counted(&lost("broken")), 1.0);
@@ -252,13 +281,18 @@ fn a_clock_that_runs_away_is_an_event_and_is_counted() {
 
 #[test]
 fn a_recorder_may_come_after_the_keeper() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
     let (_, keeper, other, _) = runtime.block_on(keepers());
     let guard = runtime.block_on(keeper.mutex(NAME).unwrap().lock().into_future()).unwrap();
     let waiting = runtime.spawn(other.mutex(NAME).unwrap().lock().into_future());
     runtime.block_on(async { sleep(secs(1)).await });
     let recorder = DebuggingRecorder::new();
-    let mut exported = Recorded { snapshotter: recorder.snapshotter(), exported: Metrics::default() };
+    let mut exported =
+        Recorded { snapshotter: recorder.snapshotter(), exported: Metrics::default() };
     metrics::with_local_recorder(&recorder, || {
         runtime.block_on(async {
             guard.release().await.unwrap();
@@ -266,7 +300,11 @@ fn a_recorder_may_come_after_the_keeper() {
         });
     });
     assert_eq!(exported.given(HOLD).len(), 2);
-    assert_eq!(exported.counted(WAITERS), 0.0, "who waited before is not taken off a gauge that has never seen it");
+    assert_eq!(
+        exported.counted(WAITERS),
+        0.0,
+        "who waited before is not taken off a gauge that has never seen it"
+    );
 }
 
 /// Two figures that count the same events agree with the events.
@@ -276,7 +314,8 @@ fn figures_and_events_are_the_same_things() {
         let clock = Clock::tokio();
         let renewals = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&renewals);
-        let keeper = Keeper::builder(MemoryStore::with_clock(clock.clone())).clock(clock).ttl(secs(3));
+        let keeper =
+            Keeper::builder(MemoryStore::with_clock(clock.clone())).clock(clock).ttl(secs(3));
         let keeper = keeper.on_event(move |event| {
             if let Event::Renewed { left, ttl, remaining, .. } = event {
                 assert!(left < remaining && remaining < ttl);
@@ -371,13 +410,17 @@ fn groups_of_locks_have_a_label_and_there_are_at_most_a_hundred() {
     recorded(async |exported| {
         let clock = Clock::tokio();
         let keeper = Keeper::builder(MemoryStore::with_clock(clock.clone())).clock(clock);
-        let group = |name: &lockkeeper::LockName| name.as_str().split('/').next().unwrap_or_default().to_owned();
+        let group = |name: &lockkeeper::LockName| {
+            name.as_str().split('/').next().unwrap_or_default().to_owned()
+        };
         let keeper = keeper.metrics_group(group).connect().await.unwrap();
         for i in 0..101 {
             keeper.mutex(format!("g{i}/a")).unwrap().lock().await.unwrap().release().await.unwrap();
         }
         let guard = keeper.mutex("g0/b").unwrap().lock().await.unwrap();
-        let of = |group: &str| format!("lockkeeper_attempts_total{{group={group},outcome=acquired,store=memory}}");
+        let of = |group: &str| {
+            format!("lockkeeper_attempts_total{{group={group},outcome=acquired,store=memory}}")
+        };
         assert_eq!(exported.counted(&of("g0")), 2.0);
         assert_eq!(exported.counted(&of("g99")), 1.0);
         assert_eq!(exported.counted(&of("g100")), 0.0);
@@ -389,19 +432,27 @@ fn groups_of_locks_have_a_label_and_there_are_at_most_a_hundred() {
 
 #[test]
 fn the_counters_are_there_before_anything_is_counted() {
-    let group = |name: &lockkeeper::LockName| name.as_str().split('/').next().unwrap_or_default().to_owned();
+    let group = |name: &lockkeeper::LockName| {
+        name.as_str().split('/').next().unwrap_or_default().to_owned()
+    };
     recorded(async |exported| {
         let _keepers = keepers().await;
         let counted = &exported.look().counted;
-        for name in
-            [&lost("expired"), &lost("broken"), &attempts("unavailable"), NOT_RENEWED, RELEASE_FAILURES, DROPPED]
-        {
+        for name in [
+            &lost("expired"),
+            &lost("broken"),
+            &attempts("unavailable"),
+            NOT_RENEWED,
+            RELEASE_FAILURES,
+            DROPPED,
+        ] {
             assert_eq!(counted.get(name), Some(&0.0), "{name}: {counted:?}");
         }
     });
     // The figures of a group exist when the group is used.
     recorded(async |exported| {
-        let keeper = Keeper::builder(MemoryStore::new()).metrics_group(group).connect().await.unwrap();
+        let keeper =
+            Keeper::builder(MemoryStore::new()).metrics_group(group).connect().await.unwrap();
         assert!(exported.look().counted.is_empty());
         let guard = keeper.mutex("nightly/a").unwrap().lock().await.unwrap();
         let lost = "lockkeeper_losses_total{group=nightly,reason=expired,store=memory}";

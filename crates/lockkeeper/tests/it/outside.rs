@@ -58,7 +58,8 @@ fn a_guard_may_outlive_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (keeper, guard) = runtime.block_on(async {
         let keeper = Keeper::memory();
-        let guard = keeper.mutex("n").unwrap().ttl(Duration::from_millis(100)).lock().await.unwrap();
+        let guard =
+            keeper.mutex("n").unwrap().ttl(Duration::from_millis(100)).lock().await.unwrap();
         (keeper, guard)
     });
     drop(runtime);

@@ -6,7 +6,8 @@ mod testing;
 
 /// Each block of Rust in the page is in the program, letter by letter.
 fn is_compiled(page: &str, program: &str) {
-    let blocks: Vec<&str> = page.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let blocks: Vec<&str> =
+        page.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(!blocks.is_empty());
     for block in blocks {
         assert!(program.contains(block), "not compiled:\n{block}");

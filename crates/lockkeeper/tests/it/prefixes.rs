@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use lockkeeper::layer::Prefix;
-use lockkeeper::{Break, ErrorKind, Handle, Keeper, KeeperBuilder, LockName, LostReason, MemoryStore, Result, Target};
+use lockkeeper::{
+    Break, ErrorKind, Handle, Keeper, KeeperBuilder, LockName, LostReason, MemoryStore, Result,
+    Target,
+};
 
 /// All ways to set a prefix, and the full name of `n` in their sequencers.
 fn keepers(store: &MemoryStore) -> [(KeeperBuilder, &'static str); 4] {
@@ -27,7 +30,9 @@ fn recording(builder: KeeperBuilder, names: &Names) -> KeeperBuilder {
     let names = Arc::clone(names);
     builder.on_event(move |event| {
         // The names in an event are quoted.
-        names.lock().unwrap().extend(format!("{event:?}").split("name: \"").skip(1).map(|rest| rest[..2].to_owned()));
+        names.lock().unwrap().extend(
+            format!("{event:?}").split("name: \"").skip(1).map(|rest| rest[..2].to_owned()),
+        );
     })
 }
 
@@ -35,7 +40,12 @@ fn recording(builder: KeeperBuilder, names: &Names) -> KeeperBuilder {
 /// the prefix.
 async fn others(store: &MemoryStore) -> Result<impl Sized> {
     let all = Keeper::builder(store.clone()).connect().await?;
-    Ok((all.mutex("p/")?.lock().await?, all.mutex("p/q/")?.lock().await?, all.mutex("pn")?.lock().await?, all))
+    Ok((
+        all.mutex("p/")?.lock().await?,
+        all.mutex("p/q/")?.lock().await?,
+        all.mutex("pn")?.lock().await?,
+        all,
+    ))
 }
 
 #[tokio::test]
@@ -66,7 +76,11 @@ async fn what_is_shown_can_be_given_to_the_same_keeper() {
         assert!(busy.try_lock().await.unwrap().is_none());
         // The store refuses this attempt.
         let error = keeper.semaphore(&info.name, 2).unwrap().acquire().await.unwrap_err();
-        assert_eq!((error.kind(), error.name()), (ErrorKind::Mismatch, Some(&info.name)), "{error}");
+        assert_eq!(
+            (error.kind(), error.name()),
+            (ErrorKind::Mismatch, Some(&info.name)),
+            "{error}"
+        );
 
         let token = Target::Token(guard.token());
         assert!(admin.break_lock(error.name().unwrap(), token, "stuck", Break::Now).await.unwrap());
@@ -105,7 +119,13 @@ async fn handles_and_sequencers_have_the_full_name() {
     let keeper = Keeper::builder(store.clone()).prefix("p/").connect().await.unwrap();
     let all = Keeper::builder(store.clone()).connect().await.unwrap();
     let other = Keeper::builder(store.clone()).prefix("q/").connect().await.unwrap();
-    let handle = keeper.mutex("n").unwrap().lock().detached(std::time::Duration::from_secs(60)).await.unwrap();
+    let handle = keeper
+        .mutex("n")
+        .unwrap()
+        .lock()
+        .detached(std::time::Duration::from_secs(60))
+        .await
+        .unwrap();
     let handle = || handle.expose().parse::<Handle>().unwrap();
     assert_eq!(handle().full_name().as_str(), "p/n");
     for (keeper, name) in [(&keeper, "n"), (&all, "p/n")] {
@@ -116,7 +136,10 @@ async fn handles_and_sequencers_have_the_full_name() {
     }
     let error = other.adopt(handle()).unwrap_err();
     assert_eq!((error.kind(), error.name()), (ErrorKind::Mismatch, None));
-    assert!(error.to_string().contains("\"p/n\"") && error.to_string().contains("\"q/\""), "{error}");
+    assert!(
+        error.to_string().contains("\"p/n\"") && error.to_string().contains("\"q/\""),
+        "{error}"
+    );
     let sequencer = keeper.adopt(handle()).unwrap().sequencer();
     for keeper in [&keeper, &all, &other] {
         assert!(keeper.check_sequencer(&sequencer).await.unwrap());
@@ -129,7 +152,8 @@ async fn handles_and_sequencers_have_the_full_name() {
 
 #[tokio::test]
 async fn a_name_too_long_with_the_prefix_is_refused_at_once() {
-    let keeper = Keeper::builder(MemoryStore::new()).prefix("p".repeat(100)).connect().await.unwrap();
+    let keeper =
+        Keeper::builder(MemoryStore::new()).prefix("p".repeat(100)).connect().await.unwrap();
     let error = keeper.mutex("n".repeat(156)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     let name = "n".repeat(155);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use lockkeeper::ErrorKind;
-use lockkeeper::optimistic::{Outcome, Policy, Register, Swap, Version, Write, retry, swap, update};
+use lockkeeper::optimistic::{
+    Outcome, Policy, Register, Swap, Version, Write, retry, swap, update,
+};
 use lockkeeper_testing::register::{ChaosRegister, MemoryRegisterHarness, RegisterHarness};
 
 lockkeeper_testing::register_suite! {
@@ -33,10 +35,9 @@ impl RegisterHarness for AtRest {
 fn outside_a_runtime_there_is_an_error_and_no_panic() {
     let register = lockkeeper::optimistic::MemoryRegister::new();
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    let mut poll = |mut future: std::pin::Pin<Box<dyn Future<Output = lockkeeper::Result<()>> + '_>>| match future
-        .as_mut()
-        .poll(&mut cx)
-    {
+    let mut poll = |mut future: std::pin::Pin<
+        Box<dyn Future<Output = lockkeeper::Result<()>> + '_>,
+    >| match future.as_mut().poll(&mut cx) {
         std::task::Poll::Ready(result) => result.unwrap_err(),
         std::task::Poll::Pending => panic!("it waits"),
     };
@@ -54,5 +55,8 @@ fn outside_a_runtime_there_is_an_error_and_no_panic() {
     let loaded = register.load("n");
     assert!(matches!(std::pin::pin!(loaded).poll(&mut cx), std::task::Poll::Ready(Ok(None))));
     let swapped = register.compare_and_swap("n", &write);
-    assert!(matches!(std::pin::pin!(swapped).poll(&mut cx), std::task::Poll::Ready(Ok(Swap::Done))));
+    assert!(matches!(
+        std::pin::pin!(swapped).poll(&mut cx),
+        std::task::Poll::Ready(Ok(Swap::Done))
+    ));
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use lockkeeper::layer::{Chaos, Fault, Operation, Traced};
 use lockkeeper::store::{
-    Amend, Claim, ClaimId, ClaimKey, Evict, Interest, Live, LiveState, SessionId, SessionSpec, Store, Target,
+    Amend, Claim, ClaimId, ClaimKey, Evict, Interest, Live, LiveState, SessionId, SessionSpec,
+    Store, Target,
 };
 use lockkeeper::time::Clock;
 use lockkeeper::{Keeper, MemoryStore};
@@ -121,7 +122,8 @@ pub(crate) fn watch() {
 }
 
 fn claim(session: &SessionId, name: &str) -> Claim {
-    let key = ClaimKey { name: name.parse().unwrap(), session: session.clone(), id: ClaimId::random() };
+    let key =
+        ClaimKey { name: name.parse().unwrap(), session: session.clone(), id: ClaimId::random() };
     Claim::exclusive(key, &SessionSpec::new(Duration::from_secs(9), Duration::ZERO))
 }
 
@@ -130,8 +132,12 @@ async fn a_traced_store_shows_what_it_was_asked_and_what_it_answered() {
     let (notes, _looking) = Notes::here();
     let clock = Clock::tokio();
     let store = Traced::new(MemoryStore::with_clock(clock.clone()));
-    let keeper =
-        Keeper::builder(store.clone()).clock(clock.clone()).ttl(Duration::from_secs(9)).connect().await.unwrap();
+    let keeper = Keeper::builder(store.clone())
+        .clock(clock.clone())
+        .ttl(Duration::from_secs(9))
+        .connect()
+        .await
+        .unwrap();
     let guard = keeper.mutex("stock/42").unwrap().lock().await.unwrap();
     sleep(Duration::from_secs(4)).await;
     let other = Keeper::builder(store).clock(clock).connect().await.unwrap();
@@ -164,7 +170,9 @@ async fn a_traced_store_shows_what_it_was_asked_and_what_it_answered() {
     notes.named("store.close")[0].says("outcome", "done");
     for span in notes.0.lock().unwrap().iter().filter(|span| span.name.starts_with("store.")) {
         assert!(
-            span.closed && span.fields.0.contains_key("elapsed") && !span.fields.0.contains_key("error"),
+            span.closed
+                && span.fields.0.contains_key("elapsed")
+                && !span.fields.0.contains_key("error"),
             "{span:?}"
         );
     }
@@ -210,7 +218,10 @@ async fn no_span_shows_what_authorises_a_release() {
     let live = claims.clone().map(|claim| Live { key: claim.key, state: LiveState::Granted });
     let name = &claims[0].key.name;
     let admin = store.admin().unwrap();
-    admin.evict(name, &Target::Id(claims[1].key.id.hash()), Evict::Now, "me", "a secret reason").await.unwrap();
+    admin
+        .evict(name, &Target::Id(claims[1].key.id.hash()), Evict::Now, "me", "a secret reason")
+        .await
+        .unwrap();
     admin.request_release(name, "me", "a secret reason").await.unwrap();
     store.renew(&session, &live).await.unwrap();
     store.line(name).await.unwrap();
@@ -219,12 +230,17 @@ async fn no_span_shows_what_authorises_a_release() {
     store.close(&session, &live).await.unwrap();
     assert_eq!(notes.one("store.renew").events, ["lost"]);
     let shown = format!("{:?}", notes.0.lock().unwrap()).to_lowercase();
-    let bytes = |id: &ClaimId| id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let bytes =
+        |id: &ClaimId| id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let [a, b] = claims.map(|claim| bytes(&claim.key.id));
     for secret in [&a, &b, session.as_str(), "secret"] {
         assert!(!shown.contains(secret), "{secret} in {shown}");
     }
-    assert!(shown.contains("store.withdraw") && shown.contains("store.amend") && shown.contains("store.evict"));
+    assert!(
+        shown.contains("store.withdraw")
+            && shown.contains("store.amend")
+            && shown.contains("store.evict")
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -172,9 +172,11 @@ async fn a_name_that_nobody_holds_is_a_panic_that_lists_the_others() {
 async fn every_broken_holder_learns_who_and_why_and_waiters_wait_for_the_guard() {
     let store = TestStore::new();
     let keepers = [keeper(store.clone()).await, keeper(store.clone()).await];
-    let guards = [held(&keepers[0], "a").await, held(&keepers[0], "b").await, held(&keepers[1], "c").await];
+    let guards =
+        [held(&keepers[0], "a").await, held(&keepers[0], "b").await, held(&keepers[1], "c").await];
     store.break_all();
-    let broken = LostReason::Broken { by: "TestStore".to_owned(), reason: "break_all()".to_owned() };
+    let broken =
+        LostReason::Broken { by: "TestStore".to_owned(), reason: "break_all()".to_owned() };
     for guard in &guards {
         assert_eq!(loss(guard), Some(broken.clone()));
     }
@@ -204,7 +206,11 @@ async fn four_failed_claims_fail_an_attempt_and_three_do_not() {
         assert_eq!(mutex.lock().await.err().map(|error| error.kind()), ends, "{failures}");
     }
     store.fail_next(Op::Claim, ErrorKind::Denied);
-    assert_eq!(mutex.lock().await.unwrap_err().kind(), ErrorKind::Denied, "which no second try would change");
+    assert_eq!(
+        mutex.lock().await.unwrap_err().kind(),
+        ErrorKind::Denied,
+        "which no second try would change"
+    );
     mutex.lock().await.unwrap().check().unwrap();
 }
 
@@ -291,7 +297,8 @@ async fn a_long_pause_of_the_renewals_ends_the_lease_on_both_sides() {
 #[tokio::test]
 async fn a_pause_works_on_real_time_with_a_short_ttl() {
     let store = TestStore::new();
-    let keeper = Keeper::builder(store.clone()).ttl(Duration::from_millis(300)).connect().await.unwrap();
+    let keeper =
+        Keeper::builder(store.clone()).ttl(Duration::from_millis(300)).connect().await.unwrap();
     let guard = held(&keeper, "n").await;
     let _paused = store.pause_renewals();
     let lost = tokio::time::timeout(Duration::from_secs(20), guard.lost()).await.unwrap();

@@ -39,7 +39,8 @@ async fn answer(mut connection: TcpStream) -> (u16, String) {
 #[test]
 fn the_handlers_of_the_documentation_are_those_of_these_tests() {
     let documentation = include_str!("../../../../docs/web.md");
-    let blocks: Vec<&str> = documentation.split("```rust\n").skip(1).filter_map(|b| b.split("```").next()).collect();
+    let blocks: Vec<&str> =
+        documentation.split("```rust\n").skip(1).filter_map(|b| b.split("```").next()).collect();
     assert_eq!(blocks.len(), 6);
     for block in blocks {
         assert!(include_str!("web/handlers.rs").contains(block), "not tested:\n{block}");

@@ -70,8 +70,12 @@ mod tests {
         let deadline = Deadline::new(130 * S, reading(118, 27));
         assert_eq!(deadline.left(reading(118, 27)), 12 * S);
         // A pause between the readings is taken off.
-        let deadline = Deadline::new(130 * S, Reading { before: 7 * S, shared: 103 * S, after: 10 * S });
-        assert_eq!(deadline.left(Reading { before: 8 * S, shared: 104 * S, after: 12 * S }), 22 * S);
+        let deadline =
+            Deadline::new(130 * S, Reading { before: 7 * S, shared: 103 * S, after: 10 * S });
+        assert_eq!(
+            deadline.left(Reading { before: 8 * S, shared: 104 * S, after: 12 * S }),
+            22 * S
+        );
         // This deadline had passed before the order was read.
         let deadline = Deadline::new(99 * S, reading(100, 7));
         assert_eq!(deadline.left(reading(100, 7)), Duration::ZERO);

@@ -74,21 +74,38 @@ pub(crate) struct Guardian {
 
 impl Guardian {
     /// Starts a guard. The guard waits for a command, or for the end of `run`.
-    pub(super) fn start(liveness: Option<File>, starts_nobody_else: bool, mark: u64) -> io::Result<Self> {
+    pub(super) fn start(
+        liveness: Option<File>,
+        starts_nobody_else: bool,
+        mark: u64,
+    ) -> io::Result<Self> {
         let (line, far) = Line::pair()?;
         line.set_nonblocking(true)?;
         let line = UnixStream::from_std(line)?;
         let mut command = ThisProgram::new().command(NAME, ROLE);
-        let of_loader =
-            std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(OF_LOADER.as_bytes()));
+        let of_loader = std::env::vars_os()
+            .filter(|(name, _)| name.as_encoded_bytes().starts_with(OF_LOADER.as_bytes()));
         command.env_clear().envs(of_loader).process_group(0);
         let sign = liveness.as_ref().map(File::try_clone).transpose()?;
-        command.stdin(OwnedFd::from(far)).stdout(sign.map_or_else(Stdio::null, Stdio::from)).stderr(Stdio::null());
+        command
+            .stdin(OwnedFd::from(far))
+            .stdout(sign.map_or_else(Stdio::null, Stdio::from))
+            .stderr(Stdio::null());
         // The guard inherits the signal mask, so that no signal comes between its start and its
         // first line.
         let process = signals::with_all_blocked(|| command.spawn())?;
         let (kill_at, owed, silent, is_full) = (None, 0, 1, false);
-        let mut guard = Self { process, line, liveness, starts_nobody_else, mark, kill_at, owed, silent, is_full };
+        let mut guard = Self {
+            process,
+            line,
+            liveness,
+            starts_nobody_else,
+            mark,
+            kill_at,
+            owed,
+            silent,
+            is_full,
+        };
         guard.send(&Order::Mark(mark));
         if starts_nobody_else {
             guard.send(&Order::Adopted);
@@ -148,7 +165,9 @@ impl Guardian {
                     self.owed = self.owed.saturating_sub(1);
                     self.silent = 0;
                 }
-                Err(error) => return error.kind() != io::ErrorKind::WouldBlock || self.has_hung_up(),
+                Err(error) => {
+                    return error.kind() != io::ErrorKind::WouldBlock || self.has_hung_up();
+                }
             }
         }
     }
@@ -190,7 +209,10 @@ impl Guardian {
     /// Sends the new guard the known facts about the command, also whether the command is being
     /// ended.
     fn pass_on(&mut self, command: Option<Pid>, known: &KillSet) {
-        known.living().filter(|pid| Some(*pid) != command).for_each(|pid| self.send(&Order::Know(pid)));
+        known
+            .living()
+            .filter(|pid| Some(*pid) != command)
+            .for_each(|pid| self.send(&Order::Know(pid)));
         known.groups().for_each(|group| self.send(&Order::KnowGroup(group)));
         known.own().into_iter().for_each(|group| self.send(&Order::Own(group)));
         // A command that has ended by itself is being ended too.

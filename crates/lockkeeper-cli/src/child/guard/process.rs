@@ -11,7 +11,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, getppid};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
 };
 
 use super::HAS_KILLED;
@@ -87,11 +88,13 @@ impl Post {
 
     fn stand(&mut self) -> Ending {
         loop {
-            let mut events = [PollFd::new(&self.orders, PollFlags::IN), PollFd::new(&self.alarm, PollFlags::IN)];
+            let mut events =
+                [PollFd::new(&self.orders, PollFlags::IN), PollFd::new(&self.alarm, PollFlags::IN)];
             // Without a command there is nothing to kill, however late it is: an order may still
             // name a command that is about to begin.
             let has_command = self.command.is_some();
-            let (awaited, limit) = if has_command { (2, Timespec::try_from(LOOK_AROUND).ok()) } else { (1, None) };
+            let (awaited, limit) =
+                if has_command { (2, Timespec::try_from(LOOK_AROUND).ok()) } else { (1, None) };
             if let Err(error) = poll(&mut events[..awaited], limit.as_ref())
                 && error != Errno::INTR
             {
@@ -133,7 +136,9 @@ impl Post {
                     command.know_group(group);
                     self.command = Some(command);
                 }
-                Order::Own(group) => self.command.iter_mut().for_each(|command| command.set_own(group)),
+                Order::Own(group) => {
+                    self.command.iter_mut().for_each(|command| command.set_own(group))
+                }
                 Order::KillAt(time) => {
                     self.deadline = Some(Deadline::new(time, self.clocks.read()));
                     self.set_alarm();
@@ -177,7 +182,8 @@ impl Post {
 
     /// Looks who belongs to the command, if a look is due, whatever else happens.
     fn look_around(&mut self) {
-        let left = self.deadline.map_or(Duration::MAX, |deadline| deadline.left(self.clocks.read()));
+        let left =
+            self.deadline.map_or(Duration::MAX, |deadline| deadline.left(self.clocks.read()));
         if let Some(command) = &mut self.command
             && now().saturating_sub(self.looked) >= LOOK_AROUND
         {

@@ -61,7 +61,12 @@ fn a_group_without_members_is_nobodys() {
 #[test]
 fn a_group_whose_leader_has_ended_keeps_its_members() {
     let script = "sleep 1000 >/dev/null & echo $!";
-    let command = Command::new("sh").args(["-c", script]).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+    let command = Command::new("sh")
+        .args(["-c", script])
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut kill_set = KillSet::of(Pid::from_child(&command));
     let member = String::from_utf8(command.wait_with_output().unwrap().stdout).unwrap();
     kill_set.look_around(Duration::MAX);
@@ -99,7 +104,12 @@ fn who_is_started_by_a_member_that_lost_its_parent_unseen_dies_with_the_command(
 /// A shell that leads a group, with its input and output.
 fn shell(script: &str) -> (Child, ChildStdin, BufReader<ChildStdout>) {
     let mut command = Command::new("sh");
-    command.args(["-c", script]).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .args(["-c", script])
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut command = command.spawn().unwrap();
     let (stdin, stdout) = (command.stdin.take().unwrap(), command.stdout.take().unwrap());
     (command, stdin, BufReader::new(stdout))
@@ -138,7 +148,10 @@ fn a_daemon_that_was_seen_beside_its_starter_is_left_alone_when_that_has_left() 
     let starter = Process::of(daemon.as_raw_nonzero().get()).unwrap().parent;
     let mut kill_set = KillSet::of(Pid::from_child(&command));
     kill_set.look_around(Duration::MAX);
-    assert!(kill_set.seen.contains_key(&daemon), "while its starter lives it belongs to the command");
+    assert!(
+        kill_set.seen.contains_key(&daemon),
+        "while its starter lives it belongs to the command"
+    );
     drop(stdin);
     until(daemon, |it| it.parent != starter);
     assert!(outlives(daemon, kill_set, command));
@@ -181,7 +194,11 @@ fn a_group_is_taken_for_a_strangers_after_a_long_pause_if_nobody_known_is_in_it(
     let mut kill_set = KillSet::of(leader);
     kill_set.know_group(theirs);
     kill_set.forget_strangers();
-    assert_eq!(groups(&kill_set), HashSet::from([leader, theirs]), "between two looks it is the same group");
+    assert_eq!(
+        groups(&kill_set),
+        HashSet::from([leader, theirs]),
+        "between two looks it is the same group"
+    );
     kill_set.trusted = now().saturating_sub(TRUSTED);
     assert!(kill_set.kill());
     assert_eq!(command.wait().unwrap().signal(), Some(9));
@@ -234,7 +251,11 @@ fn only_what_has_the_number_of_this_start_is_the_commands() {
     let (mut command, leader) = sleeper();
     let mut kill_set = KillSet::of(leader).marked(7);
     let mut ours = run_by(&[environment::mark(7)]);
-    let mut strangers = [run_by(&[environment::mark(8)]), run_by(&[("OTHER", environment::mark(7).1)]), run_by(&[])];
+    let mut strangers = [
+        run_by(&[environment::mark(8)]),
+        run_by(&[("OTHER", environment::mark(7).1)]),
+        run_by(&[]),
+    ];
     // True once the child executes sleep(1) with its environment.
     let is_ready = |child: &Child| {
         let name = format!("/proc/{}/comm", child.id());

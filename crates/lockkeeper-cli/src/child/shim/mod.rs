@@ -46,13 +46,19 @@ pub(super) struct Shim {
 impl Shim {
     /// Starts a shim in a process group that the shim does not lead. `environment` gives the shim
     /// the command's environment.
-    pub(super) fn start(path: &Path, argv: &[OsString], environment: impl Fn(&mut Command)) -> io::Result<Self> {
+    pub(super) fn start(
+        path: &Path,
+        argv: &[OsString],
+        environment: impl Fn(&mut Command),
+    ) -> io::Result<Self> {
         let (line, far) = Line::pair()?;
         line.set_nonblocking(true)?;
         let line = UnixStream::from_std(line)?;
         let this = ThisProgram::new();
-        let (dir, name) = (this.exe.parent().map(Path::to_owned), this.exe.file_name().map(OsStr::to_owned));
-        let mut command = ThisProgram { exe: name.map(Into::into).unwrap_or_default(), ..this }.command(NAME, ROLE);
+        let (dir, name) =
+            (this.exe.parent().map(Path::to_owned), this.exe.file_name().map(OsStr::to_owned));
+        let mut command = ThisProgram { exe: name.map(Into::into).unwrap_or_default(), ..this }
+            .command(NAME, ROLE);
         environment(&mut command);
         command.arg(sign(std::env::var_os("PATH"))).arg(path).args(argv);
         // With this PATH, the standard library forks. Otherwise it spawns; a spawned process
@@ -140,7 +146,12 @@ struct Group(Child);
 impl Group {
     fn new() -> io::Result<Self> {
         let mut leader = ThisProgram::new().command(NAME, ROLE);
-        leader.env_clear().process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        leader
+            .env_clear()
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         leader.spawn().map(Self)
     }
 

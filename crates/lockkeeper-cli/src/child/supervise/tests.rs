@@ -81,15 +81,28 @@ fn policy(on_lost: OnLost, kill_after: Duration) -> Policy {
 
 /// Runs a script under a lease that begins when the script was started. Returns the end, and the
 /// remaining lease at the end.
-async fn run<L: Lease>(script: &str, lease: impl FnOnce() -> L, policy: Policy) -> (Ended, Duration) {
+async fn run<L: Lease>(
+    script: &str,
+    lease: impl FnOnce() -> L,
+    policy: Policy,
+) -> (Ended, Duration) {
     let argv = ["/bin/sh", "-c", script].map(Into::into);
-    let reporter = Arc::new(Reporter::new(&["a".into()], Sinks::stderr(false).unwrap(), Verbosity::Errors));
+    let reporter =
+        Arc::new(Reporter::new(&["a".into()], Sinks::stderr(false).unwrap(), Verbosity::Errors));
     let mut signals = Signals::catch(signals::END_A_RUN).unwrap();
     let (liveness, of_run) = (None, Arc::clone(&reporter));
     // Other tests of this program start other processes.
-    let launch = Launch { set: &[], stripped: &[], policy, liveness, reporter: of_run, starts_nobody_else: false };
+    let launch = Launch {
+        set: &[],
+        stripped: &[],
+        policy,
+        liveness,
+        reporter: of_run,
+        starts_nobody_else: false,
+    };
     let program = find(&argv, None).unwrap();
-    let Started::Yes(running) = program.start(launch, &Broken(None), &mut signals).await.unwrap() else {
+    let Started::Yes(running) = program.start(launch, &Broken(None), &mut signals).await.unwrap()
+    else {
         panic!("no start")
     };
     let group = getpgid(Pid::from_raw(running.pid().cast_signed())).unwrap();
@@ -97,8 +110,10 @@ async fn run<L: Lease>(script: &str, lease: impl FnOnce() -> L, policy: Policy) 
     let ended = supervise(*running, &lease, &mut signals, policy, &reporter).await.unwrap();
     let remaining = lease.remaining();
     // A zombie counts as dead: it may not have been reaped yet.
-    let mut left =
-        crate::child::processes::all().unwrap().into_iter().filter(|it| it.group == Some(group) && !it.has_ended);
+    let mut left = crate::child::processes::all()
+        .unwrap()
+        .into_iter()
+        .filter(|it| it.group == Some(group) && !it.has_ended);
     assert!(!ended.lost || policy.ignores_losses() || left.next().is_none());
     (ended, remaining)
 }
@@ -116,7 +131,8 @@ async fn r6_silence_terminates_before_the_deadline() {
 async fn r6_silence_kills_the_whole_group_before_the_deadline() {
     // The shell ends at TERM, and its child ignores TERM.
     let script = "(trap '' TERM; sleep 60) & trap 'exit 3' TERM; wait";
-    let (ended, remaining) = run(script, || silent(9000 * MS), policy(OnLost::Term, 4500 * MS)).await;
+    let (ended, remaining) =
+        run(script, || silent(9000 * MS), policy(OnLost::Term, 4500 * MS)).await;
     assert_eq!((ended.lost, ended.status.code()), (true, Some(3)));
     assert!(!remaining.is_zero() && remaining <= MARGIN, "{remaining:?}");
 }
@@ -134,7 +150,8 @@ async fn r6_a_definite_loss_terminates_now_and_kills_after_the_grace() {
 #[tokio::test]
 async fn r9_what_the_command_leaves_behind_lives_on() {
     let start = Instant::now();
-    let (ended, _) = run("sleep 10 & exit 7", || Broken(None), policy(OnLost::Term, 300 * MS)).await;
+    let (ended, _) =
+        run("sleep 10 & exit 7", || Broken(None), policy(OnLost::Term, 300 * MS)).await;
     assert_eq!((ended.lost, ended.status.code()), (false, Some(7)));
     let took = start.elapsed();
     assert!(took < 10_000 * MS, "{took:?}");
@@ -161,7 +178,8 @@ async fn r6_kill_comes_when_term_would_be_due() {
 #[tokio::test]
 async fn r6_a_loss_that_is_ignored_changes_nothing() {
     let start = Instant::now();
-    let (ended, _) = run("sleep 1; exit 7", || silent(200 * MS), policy(OnLost::Ignore, 100 * MS)).await;
+    let (ended, _) =
+        run("sleep 1; exit 7", || silent(200 * MS), policy(OnLost::Ignore, 100 * MS)).await;
     assert_eq!((ended.lost, ended.status.code()), (true, Some(7)));
     let took = start.elapsed();
     assert!(took >= 990 * MS, "{took:?}");
@@ -197,13 +215,17 @@ impl Lease for Overtaken {
 
 /// Kills the shim of this script, as its guard would.
 fn kill_shim(script: &str) {
-    let command = |pid: Pid| std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    let command = |pid: Pid| {
+        std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default()
+    };
     let line = |pid: Pid| String::from_utf8_lossy(&command(pid)).into_owned();
     let is_it = |pid: Pid| line(pid).contains("__start") && line(pid).contains(script);
     let all = processes::all().unwrap();
     let shim = all.iter().map(|process| process.pid).find(|pid| is_it(*pid)).unwrap();
     kill_process(shim, Signal::KILL).unwrap();
-    while processes::Process::of(shim.as_raw_nonzero().get()).is_some_and(|process| !process.has_ended) {
+    while processes::Process::of(shim.as_raw_nonzero().get())
+        .is_some_and(|process| !process.has_ended)
+    {
         thread::yield_now();
     }
 }
@@ -211,10 +233,18 @@ fn kill_shim(script: &str) {
 #[tokio::test]
 async fn r8_a_command_that_its_guard_has_killed_before_it_began_was_lost() {
     let argv = ["/bin/sh", "-c", "sleep 0.4711"].map(Into::into);
-    let reporter = Arc::new(Reporter::new(&["a".into()], Sinks::stderr(false).unwrap(), Verbosity::Errors));
+    let reporter =
+        Arc::new(Reporter::new(&["a".into()], Sinks::stderr(false).unwrap(), Verbosity::Errors));
     let mut signals = Signals::catch(signals::END_A_RUN).unwrap();
     let policy = policy(OnLost::Term, Duration::ZERO);
-    let launch = Launch { set: &[], stripped: &[], policy, liveness: None, reporter, starts_nobody_else: false };
+    let launch = Launch {
+        set: &[],
+        stripped: &[],
+        policy,
+        liveness: None,
+        reporter,
+        starts_nobody_else: false,
+    };
     let lease = Overtaken { looks: Cell::new(0) };
     let started = find(&argv, None).unwrap().start(launch, &lease, &mut signals).await;
     assert!(matches!(started, Ok(Started::Lost(LostReason::Expired))), "{started:?}");

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockkeeper::store::{
-    Amend, Amended, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId, SessionSpec, Store,
-    StoreId, Verdict, Wake, Withdrawal, forward_store,
+    Amend, Amended, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId,
+    SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal, forward_store,
 };
 use lockkeeper::{LockName, Result};
 

@@ -29,8 +29,9 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// Measures, and prints the results.
 pub(crate) async fn bench(args: &BenchArgs, settings: &Settings) -> Result<Exit, Failure> {
-    let mut signals = Signals::catch_only(&[Signal::INT, Signal::TERM])
-        .map_err(|error| Failure::new(Exit::Internal, format!("signals cannot be caught: {error}")))?;
+    let mut signals = Signals::catch_only(&[Signal::INT, Signal::TERM]).map_err(|error| {
+        Failure::new(Exit::Internal, format!("signals cannot be caught: {error}"))
+    })?;
     let counts = Arc::new(Counts::default());
     let connecting = lock::open_with(settings, Terms::default(), |builder| {
         let counts = Arc::clone(&counts);
@@ -49,7 +50,12 @@ pub(crate) async fn bench(args: &BenchArgs, settings: &Settings) -> Result<Exit,
     Ok(Exit::Ok)
 }
 
-async fn measure(args: &BenchArgs, keeper: &Keeper, counts: &Counts, signals: &mut Signals) -> Result<Report, Failure> {
+async fn measure(
+    args: &BenchArgs,
+    keeper: &Keeper,
+    counts: &Counts,
+    signals: &mut Signals,
+) -> Result<Report, Failure> {
     let names = names(args.names)?;
     warm_up(keeper, &names[0]).await?;
     let (stop, stopping) = watch::channel(false);

@@ -81,7 +81,13 @@ impl Commands {
 }
 
 impl Report {
-    pub(super) fn new(args: &BenchArgs, measured: &Measured, calls: Calls, took: Duration, interrupted: bool) -> Self {
+    pub(super) fn new(
+        args: &BenchArgs,
+        measured: &Measured,
+        calls: Calls,
+        took: Duration,
+        interrupted: bool,
+    ) -> Self {
         let pairs = measured.total();
         let fairness = measured.fairness().map(|jain| Fairness {
             jain: rounded(jain, 3),
@@ -113,15 +119,26 @@ impl Report {
         let locks = if self.names == 1 { "lock" } else { "locks" };
         let early = if self.interrupted { ", interrupted" } else { "" };
         let mut rows = vec![
-            row("measured", format!("{:.1} s{early}: {} tasks, {} {locks}", self.seconds, self.tasks, self.names)),
+            row(
+                "measured",
+                format!(
+                    "{:.1} s{early}: {} tasks, {} {locks}",
+                    self.seconds, self.tasks, self.names
+                ),
+            ),
             row("pairs", format!("{}, {:.0} per second", self.pairs, self.pairs_per_second)),
         ];
-        for (what, times) in
-            [("acquire", &self.acquire_us), ("release", &self.release_us), ("hand-off", &self.handoff_us)]
-        {
+        for (what, times) in [
+            ("acquire", &self.acquire_us),
+            ("release", &self.release_us),
+            ("hand-off", &self.handoff_us),
+        ] {
             rows.push(row(what, times.as_ref().map_or_else(none, quantiles)));
         }
-        rows.push(row("commands", self.store_commands_per_pair.as_ref().map_or_else(none, per_pair)));
+        rows.push(row(
+            "commands",
+            self.store_commands_per_pair.as_ref().map_or_else(none, per_pair),
+        ));
         rows.push(row("fairness", self.fairness.as_ref().map_or_else(none, shares)));
         table(&rows)
     }
@@ -170,7 +187,9 @@ mod tests {
 
     #[test]
     fn times_are_shown_with_their_unit() {
-        for (micros, text) in [(0.4, "0.4 µs"), (999.0, "999.0 µs"), (1_234.0, "1.23 ms"), (2_500_000.0, "2.50 s")] {
+        for (micros, text) in
+            [(0.4, "0.4 µs"), (999.0, "999.0 µs"), (1_234.0, "1.23 ms"), (2_500_000.0, "2.50 s")]
+        {
             assert_eq!(shown(micros), text);
         }
     }
@@ -181,7 +200,10 @@ mod tests {
         let none = Calls { claims: 0, withdrawals: 0, renewals: 0, others: 0, waits: 0 };
         let report = Report::new(&args, &Measured::of(2), none, Duration::ZERO, true);
         let json = report.json().unwrap();
-        assert!(json.contains("\"pairs\":0,\"pairs_per_second\":0.0,\"acquire_us\":null"), "{json}");
+        assert!(
+            json.contains("\"pairs\":0,\"pairs_per_second\":0.0,\"acquire_us\":null"),
+            "{json}"
+        );
         assert!(report.text().contains("interrupted"), "{}", report.text());
     }
 }

@@ -51,7 +51,8 @@ impl LetGo {
 impl Task {
     /// Takes the lock and releases it until the stop. A waiter then leaves the queue.
     pub(super) async fn run(self, mut stop: watch::Receiver<bool>) -> Result<Own, Error> {
-        let mut own = Own { number: self.number, acquire: times(), release: times(), handoff: times() };
+        let mut own =
+            Own { number: self.number, acquire: times(), release: times(), handoff: times() };
         while !*stop.borrow_and_update() {
             let asked = Instant::now();
             let guard = tokio::select! {
@@ -102,9 +103,11 @@ impl Measured {
         if let Some(pairs) = self.pairs.get_mut(own.number) {
             *pairs = own.release.len();
         }
-        for (sum, part) in
-            [(&mut self.acquire, own.acquire), (&mut self.release, own.release), (&mut self.handoff, own.handoff)]
-        {
+        for (sum, part) in [
+            (&mut self.acquire, own.acquire),
+            (&mut self.release, own.release),
+            (&mut self.handoff, own.handoff),
+        ] {
             // All have the same bounds, so that one always fits into the other.
             let _ = sum.get_or_insert_with(times).add(part);
         }
@@ -118,13 +121,15 @@ impl Measured {
     /// Jain's index of the pairs of each task: 1 when all had the same, 1/n when one had all.
     pub(super) fn fairness(&self) -> Option<f64> {
         let squares: f64 = self.pairs.iter().map(|&pairs| float(pairs).powi(2)).sum();
-        (squares > 0.0).then(|| float(self.total()).powi(2) / (float(self.pairs.len() as u64) * squares))
+        (squares > 0.0)
+            .then(|| float(self.total()).powi(2) / (float(self.pairs.len() as u64) * squares))
     }
 }
 
 fn times() -> Times {
     #[allow(clippy::expect_used, reason = "the bounds are constants that it takes")]
-    Histogram::new_with_bounds(1, 600_000_000_000, 3).expect("1 is at least 1, and less than half of the other")
+    Histogram::new_with_bounds(1, 600_000_000_000, 3)
+        .expect("1 is at least 1, and less than half of the other")
 }
 
 fn nanos(d: Duration) -> u64 {

@@ -33,7 +33,8 @@ pub(super) struct Ran {
 impl Run<'_> {
     /// Runs the command under the lock, until no further round is due.
     pub(super) async fn until_done(&mut self, connection: &Connection) -> Result<Exit, Failure> {
-        let locks = Locks::of(&connection.keeper, self.task.names, self.task.wanted, &self.settings.owner)?;
+        let locks =
+            Locks::of(&connection.keeper, self.task.names, self.task.wanted, &self.settings.owner)?;
         self.reporter.know(locks.names().to_vec());
         if let Some(signal) = self.refuse_own(&connection.keeper, &locks).await? {
             return Ok(Exit::Signal(signal.as_raw()));
@@ -43,12 +44,16 @@ impl Run<'_> {
             self.signals.forget();
             let (exit, lasted, why) = match self.round(connection, &locks).await {
                 Ok(Round::Stopped(exit)) => return Ok(exit),
-                Ok(Round::Ran(ran)) if ran.is_last || !self.task.restart.follows(ran.exit) => return Ok(ran.exit),
+                Ok(Round::Ran(ran)) if ran.is_last || !self.task.restart.follows(ran.exit) => {
+                    return Ok(ran.exit);
+                }
                 Ok(Round::Ran(ran)) => (ran.exit, ran.lasted, why(ran.exit)),
                 // A failure at the start may be permanent. A later failure may pass, like an outage
                 // of a store or a deployment that replaces the command, and a candidate that went
                 // away could not lead afterwards.
-                Err(failure) if is_first || self.task.restart == Restart::Never => return Err(failure),
+                Err(failure) if is_first || self.task.restart == Restart::Never => {
+                    return Err(failure);
+                }
                 Err(failure) => (failure.exit, Duration::ZERO, failure.message),
             };
             is_first = false;
@@ -61,7 +66,11 @@ impl Run<'_> {
     }
 
     /// Fails if the runs around this one keep it from its locks. Returns the first signal.
-    async fn refuse_own(&mut self, keeper: &Keeper, locks: &Locks) -> Result<Option<Signal>, Failure> {
+    async fn refuse_own(
+        &mut self,
+        keeper: &Keeper,
+        locks: &Locks,
+    ) -> Result<Option<Signal>, Failure> {
         let refused = self.around.refuse(keeper, locks.names(), self.task.mode(), self.task.wait);
         tokio::select! {
             biased;
@@ -79,7 +88,13 @@ impl Run<'_> {
                 self.reporter.away().refuse_timeout(&name, began.elapsed())?;
                 let line = lock::line(keeper, &name).await;
                 let code = self.task.conflict_exit_code();
-                self.reporter.busy(&name, self.task.wait, began.elapsed(), line.as_ref(), code == 0);
+                self.reporter.busy(
+                    &name,
+                    self.task.wait,
+                    began.elapsed(),
+                    line.as_ref(),
+                    code == 0,
+                );
                 Round::Stopped(Exit::Busy(code))
             }
             Waited::Lost(holding, reason) => Round::Ran(self.lost_before(*holding, &reason).await),

@@ -62,14 +62,29 @@ impl<'a> From<&'a RunArgs> for Task<'a> {
             args.under.wait
         };
         let (wanted, restart) = (Wanted::Locks(args.mode), Restart::Never);
-        Self { names: &args.names, wanted, wait, restart, once_per: args.once_per, under: &args.under }
+        Self {
+            names: &args.names,
+            wanted,
+            wait,
+            restart,
+            once_per: args.once_per,
+            under: &args.under,
+        }
     }
 }
 
 impl<'a> From<&'a ElectArgs> for Task<'a> {
     fn from(args: &'a ElectArgs) -> Self {
-        let (names, wanted) = (std::slice::from_ref(&args.name), Wanted::Leadership(args.value.as_deref()));
-        Self { names, wanted, wait: args.under.wait, restart: args.restart, once_per: None, under: &args.under }
+        let (names, wanted) =
+            (std::slice::from_ref(&args.name), Wanted::Leadership(args.value.as_deref()));
+        Self {
+            names,
+            wanted,
+            wait: args.under.wait,
+            restart: args.restart,
+            once_per: None,
+            under: &args.under,
+        }
     }
 }
 
@@ -117,7 +132,11 @@ impl Task<'_> {
 }
 
 /// Runs the command under its lock.
-pub(crate) async fn run(task: Task<'_>, settings: &Settings, sinks: Sinks) -> Result<Exit, Failure> {
+pub(crate) async fn run(
+    task: Task<'_>,
+    settings: &Settings,
+    sinks: Sinks,
+) -> Result<Exit, Failure> {
     let reporter = Arc::new(Reporter::new(task.names, sinks, settings.verbosity));
     Run::prepare(task, settings, reporter)?.connect_and_run().await
 }
@@ -153,7 +172,11 @@ enum Waited {
 impl<'a> Run<'a> {
     /// All steps that can fail without a store: none of these failures may come after the run has a
     /// place in the queue.
-    fn prepare(task: Task<'a>, settings: &'a Settings, reporter: Arc<Reporter>) -> Result<Self, Failure> {
+    fn prepare(
+        task: Task<'a>,
+        settings: &'a Settings,
+        reporter: Arc<Reporter>,
+    ) -> Result<Self, Failure> {
         for name in task.names {
             LockName::new(name).map_err(Failure::usage)?;
         }
@@ -161,9 +184,10 @@ impl<'a> Run<'a> {
         let policy = policy(&task, settings)?;
         check_holds(args)?;
         let program = spawn::find(&args.command, std::env::var_os("PATH"))?;
-        let signals =
-            Signals::catch(task.ended_by()).map_err(|error| runtime::refused("signals cannot be caught", &error))?;
-        let orphans = Orphans::new().map_err(|error| runtime::refused("signals cannot be caught", &error))?;
+        let signals = Signals::catch(task.ended_by())
+            .map_err(|error| runtime::refused("signals cannot be caught", &error))?;
+        let orphans =
+            Orphans::new().map_err(|error| runtime::refused("signals cannot be caught", &error))?;
         let around = Around::of_this_process();
         space::check(task.names, &args.command, around.lines(), settings)?;
         let ((position, positions), backoff) = (unbounded_channel(), Backoff::new());
@@ -187,8 +211,10 @@ impl<'a> Run<'a> {
 
     async fn connect_and_run(&mut self) -> Result<Exit, Failure> {
         let (reporter, position) = (Arc::clone(&self.reporter), self.position.clone());
-        let terms = Terms { ttl: self.args.ttl, lock_delay: self.args.lock_delay, whole_names: false };
-        let connecting = lock::open(self.settings, terms, move |event| reporter.observe(event, &position));
+        let terms =
+            Terms { ttl: self.args.ttl, lock_delay: self.args.lock_delay, whole_names: false };
+        let connecting =
+            lock::open(self.settings, terms, move |event| reporter.observe(event, &position));
         let connection = tokio::select! {
             biased;
             signal = self.signals.next_ending() => return Ok(Exit::Signal(signal.as_raw())),
@@ -236,9 +262,9 @@ fn policy(task: &Task<'_>, settings: &Settings) -> Result<Policy, Failure> {
 
 fn check_holds(args: &CommandArgs) -> Result<(), Failure> {
     match args.max_hold {
-        Some(Duration::ZERO) => {
-            Err(Failure::usage("--max-hold 0 would lose the lock at once. Try: the longest time that CMD may take"))
-        }
+        Some(Duration::ZERO) => Err(Failure::usage(
+            "--max-hold 0 would lose the lock at once. Try: the longest time that CMD may take",
+        )),
         Some(max) if args.min_hold > max => Err(Failure::usage(format!(
             "--min-hold {} is more than --max-hold {}. Try: a longer --max-hold",
             human(args.min_hold),

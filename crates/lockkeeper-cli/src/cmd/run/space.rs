@@ -23,7 +23,12 @@ const POINTER: usize = size_of::<usize>();
 const START: usize = 1024;
 
 /// Checks that CMD fits with the longest tokens that its locks can have.
-pub(super) fn check(names: &[String], argv: &[OsString], outer: &[String], settings: &Settings) -> Result<(), Failure> {
+pub(super) fn check(
+    names: &[String],
+    argv: &[OsString],
+    outer: &[String],
+    settings: &Settings,
+) -> Result<(), Failure> {
     // The store refuses a name that is too long with its prefix.
     let held: Vec<_> = names.iter().filter_map(|name| longest(name, settings)).collect();
     let set = environment::set(&held, outer);
@@ -37,9 +42,11 @@ pub(super) fn check(names: &[String], argv: &[OsString], outer: &[String], setti
             )));
         }
     }
-    let given = std::env::vars_os().filter(|(name, _)| set.iter().all(|(variable, _)| name != variable));
+    let given =
+        std::env::vars_os().filter(|(name, _)| set.iter().all(|(variable, _)| name != variable));
     let given = given.map(|(name, value)| name.len() + 1 + value.len());
-    let set = set.iter().chain(&settings.handed_down).map(|(name, value)| name.len() + 1 + value.len());
+    let set =
+        set.iter().chain(&settings.handed_down).map(|(name, value)| name.len() + 1 + value.len());
     let path = std::env::var_os("PATH").map_or(0, |path| path.len());
     let strings = argv.iter().map(|argument| argument.len()).chain(given).chain(set);
     let need = START + path + strings.map(|length| length + 1 + POINTER).sum::<usize>();

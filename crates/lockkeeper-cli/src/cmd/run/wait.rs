@@ -20,7 +20,12 @@ const FIRM_LOOK: Duration = Duration::from_millis(5);
 impl Run<'_> {
     /// Waits in the queue until the lock is held for long enough to end a command. If the lock is
     /// lost before, the run waits again, unless the store keeps the lock.
-    pub(super) async fn acquire(&mut self, keeper: &Keeper, locks: &Locks, began: Instant) -> Result<Waited, Failure> {
+    pub(super) async fn acquire(
+        &mut self,
+        keeper: &Keeper,
+        locks: &Locks,
+        began: Instant,
+    ) -> Result<Waited, Failure> {
         let lead = self.policy.lead();
         loop {
             let waited = self.wait_in_line(keeper, locks, began).await?;
@@ -49,7 +54,12 @@ impl Run<'_> {
         }
     }
 
-    async fn wait_in_line(&mut self, keeper: &Keeper, locks: &Locks, began: Instant) -> Result<Waited, Failure> {
+    async fn wait_in_line(
+        &mut self,
+        keeper: &Keeper,
+        locks: &Locks,
+        began: Instant,
+    ) -> Result<Waited, Failure> {
         let attempt = Attempt {
             wait: self.wait_limit().map(|limit| limit.saturating_sub(began.elapsed())),
             reason: self.args.reason.as_deref(),
@@ -61,7 +71,8 @@ impl Run<'_> {
         let mut acquiring = pin!(locks.acquire(attempt));
         let (owner, first) = (self.settings.owner.as_str(), locks.names()[0].1.as_str());
         let manner = self.task.manner();
-        let wait_reporter = WaitReporter::new(keeper, &self.reporter, &mut self.positions, owner, first, manner);
+        let wait_reporter =
+            WaitReporter::new(keeper, &self.reporter, &mut self.positions, owner, first, manner);
         let mut wait_reporter = wait_reporter.since(began);
         let waited = tokio::select! {
             biased;
@@ -123,7 +134,8 @@ async fn firm(holding: &Holding, lead: Duration) -> Firm {
 
 fn over(max_hold: Duration) -> Failure {
     let max_hold = human(max_hold);
-    let message =
-        format!("--max-hold {max_hold} was over before the store confirmed the lock. Try: a longer --max-hold");
+    let message = format!(
+        "--max-hold {max_hold} was over before the store confirmed the lock. Try: a longer --max-hold"
+    );
     Failure::new(Exit::Lost, message)
 }

@@ -44,7 +44,11 @@ enum Under {
 impl Run<'_> {
     /// Runs the command and releases the lock. The lock is not released before the command is
     /// reaped.
-    pub(super) async fn work(&mut self, connection: &Connection, holding: Holding) -> Result<Ran, Failure> {
+    pub(super) async fn work(
+        &mut self,
+        connection: &Connection,
+        holding: Holding,
+    ) -> Result<Ran, Failure> {
         // A signal that came since the last look must not start a command only to end it.
         if let Some(signal) = self.signals.pending().await {
             return Ok(self.interrupted(holding, signal).await);
@@ -59,10 +63,12 @@ impl Run<'_> {
                 return Err(failure);
             }
         };
-        let (lasted, had_terminal, in_order) = (since.elapsed(), ended.had_terminal, ended.in_order);
+        let (lasted, had_terminal, in_order) =
+            (since.elapsed(), ended.had_terminal, ended.in_order);
         let exit = self.let_go(connection, holding, ended).await;
         let was_pending = self.signals.pending().await.is_some();
-        let was_asked = self.leaving.is_some() || was_pending || self.signals.explain(exit, had_terminal);
+        let was_asked =
+            self.leaving.is_some() || was_pending || self.signals.explain(exit, had_terminal);
         Ok(Ran { exit, is_last: was_asked || in_order, lasted })
     }
 
@@ -75,7 +81,8 @@ impl Run<'_> {
     pub(super) async fn lost_before(&mut self, holding: Holding, reason: &LostReason) -> Ran {
         self.reporter.lost(holding.weakest(), reason, None);
         let kept = Some(holding.kept()).filter(|kept| !kept.is_zero());
-        let kept = kept.map(|kept| format!("; the store may keep the lock for another {}", human(kept)));
+        let kept =
+            kept.map(|kept| format!("; the store may keep the lock for another {}", human(kept)));
         self.reporter.warn(&format!("the command was not started{}", kept.unwrap_or_default()));
         self.release(holding, LEAVE, true).await;
         Ran { exit: Exit::Lost, is_last: false, lasted: Duration::ZERO }
@@ -101,10 +108,18 @@ impl Run<'_> {
         }
     }
 
-    async fn run_command(&mut self, connection: &Connection, holding: &Holding) -> Result<Under, Failure> {
-        let stripped =
-            if self.args.pass_credentials { Vec::new() } else { environment::stripped(|name| std::env::var_os(name)) };
-        let liveness = connection.liveness().map_err(|error| runtime::refused("no sign of life", &error))?;
+    async fn run_command(
+        &mut self,
+        connection: &Connection,
+        holding: &Holding,
+    ) -> Result<Under, Failure> {
+        let stripped = if self.args.pass_credentials {
+            Vec::new()
+        } else {
+            environment::stripped(|name| std::env::var_os(name))
+        };
+        let liveness =
+            connection.liveness().map_err(|error| runtime::refused("no sign of life", &error))?;
         let mut set = environment::set(&holding.each(), self.around.lines());
         set.extend(environment::in_place_of(&stripped));
         set.extend(self.settings.handed_down.iter().cloned());
@@ -123,7 +138,8 @@ impl Run<'_> {
             Started::Interrupted(signal) => return Ok(Under::Interrupted(signal)),
         };
         self.reporter.started(running.pid());
-        let ended = supervise(*running, holding, &mut self.signals, self.policy, &self.reporter).await?;
+        let ended =
+            supervise(*running, holding, &mut self.signals, self.policy, &self.reporter).await?;
         match &ended.refusal {
             Some(error) => Err(self.program.refused(error)),
             None => Ok(Under::Ended(ended)),

@@ -18,7 +18,8 @@ pub(super) struct Block {
 /// All blocks of a page, in their order.
 pub(super) fn blocks(page: &str) -> Vec<Block> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let (mut blocks, mut section, mut marker) = (Vec::new(), 0, String::new());
     let mut open: Option<Block> = None;
     for (number, line) in text.lines().enumerate() {
@@ -78,14 +79,17 @@ impl Block {
 fn command(line: &str) -> Option<String> {
     let line = line.trim_start();
     if let Some(list) = line.strip_prefix("command: ").filter(|list| list.starts_with('[')) {
-        let words: Vec<String> = serde_json::from_str(list).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let words: Vec<String> =
+            serde_json::from_str(list).unwrap_or_else(|error| panic!("{line}: {error}"));
         return words.first()?.ends_with("lockkeeper").then(|| {
-            let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+            let quoted: Vec<String> =
+                words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
             quoted.join(" ")
         });
     }
     let line = line.trim_start_matches("- ");
-    let line = ["run: ", "ExecStart="].iter().find_map(|key| line.strip_prefix(key)).unwrap_or(line);
+    let line =
+        ["run: ", "ExecStart="].iter().find_map(|key| line.strip_prefix(key)).unwrap_or(line);
     let line = line.strip_prefix("/usr/local/bin/").unwrap_or(line);
     let is_command = line.split(' ').next().is_some_and(|word| !word.ends_with(':') && word != "#");
     (is_command && line.contains("lockkeeper ")).then(|| line.to_owned())

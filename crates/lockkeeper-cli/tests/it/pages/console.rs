@@ -32,9 +32,11 @@ impl Console {
         let typed = typed(stage, block);
         let script = script(&typed);
         // Enter, when the input ends.
-        let script = if block.goes_on() { format!("{{ cat; echo; }} | {{\n{script}}}") } else { script };
+        let script =
+            if block.goes_on() { format!("{{ cat; echo; }} | {{\n{script}}}") } else { script };
         let mut shell = stage.shell(&script);
-        let owner = format!("{OWNER}{}", if block.goes_on() { stage.terminal() } else { 0 } + FIRST);
+        let owner =
+            format!("{OWNER}{}", if block.goes_on() { stage.terminal() } else { 0 } + FIRST);
         let shell = Process::start(shell.env("LOCKKEEPER_OWNER", owner));
         let console = Self { location: block.location.clone(), typed, shell };
         if block.goes_on() {
@@ -44,7 +46,8 @@ impl Console {
     }
 
     fn first_line(&self) {
-        let last = self.typed.last().unwrap_or_else(|| panic!("{}: nothing is typed", self.location));
+        let last =
+            self.typed.last().unwrap_or_else(|| panic!("{}: nothing is typed", self.location));
         let Some(expected) = last.expected.lines().next() else { return };
         let mut printed = String::new();
         eventually(&format!("{}: {}", self.location, last.command), || {
@@ -66,7 +69,11 @@ impl Console {
                 typed.expected
             );
             let asked = self.typed.get(at + 1).is_some_and(|next| next.command.trim() == "echo $?");
-            assert!(asked || code == "0\n", "{location}: $ {}\nends with {code}{printed}", typed.command);
+            assert!(
+                asked || code == "0\n",
+                "{location}: $ {}\nends with {code}{printed}",
+                typed.command
+            );
         }
     }
 }
@@ -77,9 +84,16 @@ fn typed(stage: &Stage, block: &Block) -> Vec<Typed> {
     for line in block.code.lines() {
         if let Some(command) = line.strip_prefix("$ ") {
             let (printed, code) = (stage.record(), stage.record());
-            typed.push(Typed { command: command.to_owned(), expected: String::new(), printed, code });
+            typed.push(Typed {
+                command: command.to_owned(),
+                expected: String::new(),
+                printed,
+                code,
+            });
         } else {
-            let last = typed.last_mut().unwrap_or_else(|| panic!("{}: begins with no command", block.location));
+            let last = typed
+                .last_mut()
+                .unwrap_or_else(|| panic!("{}: begins with no command", block.location));
             let of_command = last.expected.is_empty() && last.command.ends_with('\\');
             let text = if of_command { &mut last.command } else { &mut last.expected };
             text.push_str(if of_command { "\n" } else { "" });
@@ -96,7 +110,9 @@ fn script(typed: &[Typed]) -> String {
     let mut script = "result=0\n".to_owned();
     for Typed { command, printed, code, .. } in typed {
         let (printed, code) = (printed.display(), code.display());
-        script += &format!("{{ (exit $result)\n{command}\n}} > '{printed}' 2>&1\nresult=$?; echo $result > '{code}'\n");
+        script += &format!(
+            "{{ (exit $result)\n{command}\n}} > '{printed}' 2>&1\nresult=$?; echo $result > '{code}'\n"
+        );
     }
     script
 }
@@ -105,7 +121,9 @@ fn script(typed: &[Typed]) -> String {
 pub(super) fn same(expected: &str, printed: &str) -> bool {
     let (expected, printed) = (plain(expected), plain(printed));
     let mut parts = expected.split('…');
-    let Some(mut rest) = parts.next().and_then(|first| printed.strip_prefix(first)) else { return false };
+    let Some(mut rest) = parts.next().and_then(|first| printed.strip_prefix(first)) else {
+        return false;
+    };
     let mut parts = parts.peekable();
     if parts.peek().is_none() {
         return rest.is_empty();
@@ -121,7 +139,10 @@ pub(super) fn same(expected: &str, printed: &str) -> bool {
 }
 
 fn plain(text: &str) -> String {
-    let lines = text.trim_end().lines().map(|line| line.split_whitespace().map(example).collect::<Vec<_>>().join(" "));
+    let lines = text
+        .trim_end()
+        .lines()
+        .map(|line| line.split_whitespace().map(example).collect::<Vec<_>>().join(" "));
     lines.collect::<Vec<_>>().join("\n")
 }
 

@@ -7,8 +7,16 @@ use std::process::{Command, Stdio};
 use crate::support::{Store, binary, script, stderr, stdout};
 
 /// The programs of the reader: each ends at once, and has succeeded.
-const PROGRAMS: &[&str] =
-    &["deploy.sh", "backup.sh", "migrate", "nightly.sh", "report.sh", "scheduler", "step1", "step2"];
+const PROGRAMS: &[&str] = &[
+    "deploy.sh",
+    "backup.sh",
+    "migrate",
+    "nightly.sh",
+    "report.sh",
+    "scheduler",
+    "step1",
+    "step2",
+];
 
 /// The store that a page names for several hosts.
 const SERVER: &str = "redis://10.0.0.5";
@@ -31,26 +39,37 @@ impl Stage {
 
     /// A shell that runs this.
     pub(super) fn shell(&self, text: &str) -> Command {
-        let text = text.replace(SERVER, &self.store.url()).replace("/opt/", "./").replace("/app/", "./");
+        let text =
+            text.replace(SERVER, &self.store.url()).replace("/opt/", "./").replace("/app/", "./");
         let programs = binary().parent().unwrap().display();
         let database = self.store.database();
         let folder = database.parent().unwrap();
         let mut command = Command::new("sh");
         command.arg("-c").arg(text).current_dir(folder).stdin(Stdio::null()).env_clear();
-        command.env("PATH", format!("{}:{programs}:/usr/local/bin:/usr/bin:/bin", folder.display()));
+        command
+            .env("PATH", format!("{}:{programs}:/usr/local/bin:/usr/bin:/bin", folder.display()));
         command
             .env("HOME", folder)
             .env("TMPDIR", folder)
             .env("LOCKKEEPER_CONFIG", "/dev/null")
             .env("LOCKKEEPER_STORE", self.store.url());
-        command.env("CI_JOB_URL", "https://ci/jobs/4711").env("GITHUB_RUN_ID", "4711").env("RUNNER_TEMP", folder);
+        command
+            .env("CI_JOB_URL", "https://ci/jobs/4711")
+            .env("GITHUB_RUN_ID", "4711")
+            .env("RUNNER_TEMP", folder);
         command
     }
 
     /// Runs a script, of which each line has to succeed.
     pub(super) fn run(&self, text: &str, location: &str) {
         let output = self.shell(&format!("set -ex\n{text}")).output().unwrap();
-        assert!(output.status.success(), "{location}: {}\n{}{}", output.status, stdout(&output), stderr(&output));
+        assert!(
+            output.status.success(),
+            "{location}: {}\n{}{}",
+            output.status,
+            stdout(&output),
+            stderr(&output)
+        );
     }
 
     /// The path of a new file, for the test's own use.

@@ -20,7 +20,8 @@ use crate::time::Clock;
 pub const UNKNOWN_SIGNER: &str = "no trusted authority has signed its certificate";
 pub const OTHER_NAME: &str = "its certificate is for another name";
 pub const WANTS_CERTIFICATE: &str = "it asks for a certificate";
-pub const OF_AUTHORITY: &str = "its certificate is one of an authority (CA), and not one of a server";
+pub const OF_AUTHORITY: &str =
+    "its certificate is one of an authority (CA), and not one of a server";
 pub const UNFIT: &str = "its certificate cannot be used";
 
 /// Where a server listens.
@@ -48,9 +49,14 @@ pub enum Stream {
 }
 
 /// Connects. The caller limits the time for everything to `within`.
-pub async fn connect(endpoint: &Endpoint, tls: Option<&TlsSettings>, within: Duration) -> Result<Stream, String> {
+pub async fn connect(
+    endpoint: &Endpoint,
+    tls: Option<&TlsSettings>,
+    within: Duration,
+) -> Result<Stream, String> {
     let found = lookup_host((endpoint.host.as_str(), endpoint.port)).await;
-    let addresses: Vec<SocketAddr> = found.map_err(|e| format!("its name was not found: {e}"))?.collect();
+    let addresses: Vec<SocketAddr> =
+        found.map_err(|e| format!("its name was not found: {e}"))?.collect();
     let socket = any(&addresses, within).await.map_err(|e| e.to_string())?;
     // A request is one write, and nothing follows it.
     socket.set_nodelay(true).map_err(|e| e.to_string())?;
@@ -68,16 +74,22 @@ pub async fn connect(endpoint: &Endpoint, tls: Option<&TlsSettings>, within: Dur
 
 /// The problem, by rustls's types and not by its texts, which may change.
 pub fn said(error: &io::Error) -> String {
-    use CertificateError::{BadSignature, NotValidForName, NotValidForNameContext, Other, UnknownIssuer};
+    use CertificateError::{
+        BadSignature, NotValidForName, NotValidForNameContext, Other, UnknownIssuer,
+    };
     let why = match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature)) => UNKNOWN_SIGNER,
-        Some(rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => OTHER_NAME,
+        Some(rustls::Error::InvalidCertificate(
+            NotValidForName | NotValidForNameContext { .. },
+        )) => OTHER_NAME,
         // The words of rustls about this are no words.
         Some(rustls::Error::InvalidCertificate(Other(why))) if is_of_authority(why) => {
             return format!("{OF_AUTHORITY} (invalid peer certificate)");
         }
         Some(rustls::Error::InvalidCertificate(_)) => UNFIT,
-        Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) => WANTS_CERTIFICATE,
+        Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) => {
+            WANTS_CERTIFICATE
+        }
         _ => return error.to_string(),
     };
     format!("{why}: {error}")

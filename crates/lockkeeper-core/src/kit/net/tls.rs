@@ -31,7 +31,11 @@ impl TlsSettings {
         Self::with(files, server_name, provider()?)
     }
 
-    fn with(files: &Tls, server_name: Option<ServerName<'static>>, provider: Arc<CryptoProvider>) -> Result<Self> {
+    fn with(
+        files: &Tls,
+        server_name: Option<ServerName<'static>>,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self> {
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|e| Error::new(ErrorKind::Internal, format!("TLS cannot be set up: {e}")))?
@@ -40,9 +44,14 @@ impl TlsSettings {
             None => builder.with_no_client_auth(),
             Some((cert, key)) => {
                 let chain = certificates(cert)?;
-                let private = PrivateKeyDer::from_pem_file(key).map_err(|e| unreadable(key, "a private key", e))?;
+                let private = PrivateKeyDer::from_pem_file(key)
+                    .map_err(|e| unreadable(key, "a private key", e))?;
                 builder.with_client_auth_cert(chain, private).map_err(|e| {
-                    let what = format!("{} and {} do not belong together: {e}", cert.display(), key.display());
+                    let what = format!(
+                        "{} and {} do not belong together: {e}",
+                        cert.display(),
+                        key.display()
+                    );
                     Error::invalid(what).with_remedy("the key that the certificate was made for")
                 })?
             }
@@ -68,7 +77,9 @@ impl TlsSettings {
 
 impl fmt::Debug for TlsSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsSettings").field("server_name", &self.server_name).finish_non_exhaustive()
+        f.debug_struct("TlsSettings")
+            .field("server_name", &self.server_name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -104,9 +115,11 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore> {
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let found = CertificateDer::pem_file_iter(file).map_err(|e| unreadable(file, "certificates", e))?;
-    let found: Vec<_> =
-        found.collect::<std::result::Result<_, _>>().map_err(|e| unreadable(file, "certificates", e))?;
+    let found =
+        CertificateDer::pem_file_iter(file).map_err(|e| unreadable(file, "certificates", e))?;
+    let found: Vec<_> = found
+        .collect::<std::result::Result<_, _>>()
+        .map_err(|e| unreadable(file, "certificates", e))?;
     match found.is_empty() {
         true => Err(unreadable(file, "certificates", "there is none in it")),
         false => Ok(found),
@@ -114,11 +127,13 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
 }
 
 fn unreadable(file: &Path, what: &str, why: impl fmt::Display) -> Error {
-    Error::invalid(format!("{} cannot be read for {what}: {why}", file.display())).with_remedy("a PEM file")
+    Error::invalid(format!("{} cannot be read for {what}: {why}", file.display()))
+        .with_remedy("a PEM file")
 }
 
 fn bad_name(name: &str) -> Error {
-    Error::invalid(format!("a certificate cannot have the name in server-name={name:?}")).with_remedy("a host name")
+    Error::invalid(format!("a certificate cannot have the name in server-name={name:?}"))
+        .with_remedy("a host name")
 }
 
 #[cfg(all(test, feature = "tls-aws-lc-rs", feature = "tls-ring"))]

@@ -187,7 +187,13 @@ impl<L> WaitingClaims<L> {
 
     /// What is known of this claim once it is known that it does not wait in this `place` any more; `None` when `until`
     /// comes before. A claim that was put in line again has another place, and `place` is not notified any more.
-    pub async fn news(&self, clock: &Clock, until: Instant, id: ClaimId, place: &Arc<Notify>) -> Option<Option<Known>> {
+    pub async fn news(
+        &self,
+        clock: &Clock,
+        until: Instant,
+        id: ClaimId,
+        place: &Arc<Notify>,
+    ) -> Option<Option<Known>> {
         let news = || match self.known(id) {
             Some(Known::Waiting(current)) if Arc::ptr_eq(&current, place) => ready(None),
             known => ready(Some(known)),
@@ -258,7 +264,13 @@ impl<L> WaitingState<L> {
     /// subscription has begun since decides whether a push can have been missed; a push that came before is of another
     /// time, when the server knew more, or another server had the line.
     /// Returns what the claim does not need: another `L` listens for it, and none is dropped under the mutex.
-    fn queued(&mut self, key: &ClaimKey, before: Before, again: Option<u64>, listens: Option<L>) -> Option<L> {
+    fn queued(
+        &mut self,
+        key: &ClaimKey,
+        before: Before,
+        again: Option<u64>,
+        listens: Option<L>,
+    ) -> Option<L> {
         let now = self.subscriptions;
         let missed = now != before.subscriptions;
         let granted = self.early.remove(&key.id).filter(|(_, push)| *push > before.pushes);
@@ -296,8 +308,11 @@ impl<L> WaitingState<L> {
             return Vec::new();
         }
         let is_awaited = |claim: &WaitingClaim<L>| Arc::strong_count(&claim.notify) > 1;
-        let is_idle = |claim: &mut WaitingClaim<L>| !is_awaited(claim) && std::mem::replace(&mut claim.is_idle, true);
-        let idle = self.claims.extract_if(|_, claim| is_idle(claim)).map(|(_, claim)| claim).collect();
+        let is_idle = |claim: &mut WaitingClaim<L>| {
+            !is_awaited(claim) && std::mem::replace(&mut claim.is_idle, true)
+        };
+        let idle =
+            self.claims.extract_if(|_, claim| is_idle(claim)).map(|(_, claim)| claim).collect();
         self.look_at = MIN_BEFORE_SWEEP.max(self.claims.len() * 2);
         idle
     }
@@ -315,7 +330,11 @@ mod tests {
     use crate::store::SessionId;
 
     fn key() -> ClaimKey {
-        ClaimKey { name: "stock".parse().unwrap(), session: SessionId::random(), id: ClaimId::random() }
+        ClaimKey {
+            name: "stock".parse().unwrap(),
+            session: SessionId::random(),
+            id: ClaimId::random(),
+        }
     }
 
     #[test]
@@ -342,7 +361,9 @@ mod tests {
         let before = claims.before();
         claims.subscribed(|_| true);
         claims.queued(&key, before, None);
-        let Some(Known::Look(subscription)) = claims.known(key.id) else { panic!("it need not look") };
+        let Some(Known::Look(subscription)) = claims.known(key.id) else {
+            panic!("it need not look")
+        };
         // Who looked and was not answered looks again.
         assert!(matches!(claims.known(key.id), Some(Known::Look(_))));
         claims.looked(key.id, subscription);
@@ -442,7 +463,8 @@ mod tests {
         let Some(Known::Waiting(place)) = claims.known(key.id) else { panic!("it waits") };
         claims.left(key.id);
         claims.queued(&key, claims.before(), None);
-        let news = pin!(claims.news(&clock, clock.now() + Duration::from_secs(3600), key.id, &place));
+        let news =
+            pin!(claims.news(&clock, clock.now() + Duration::from_secs(3600), key.id, &place));
         let polled = news.poll(&mut Context::from_waker(Waker::noop()));
         assert!(matches!(polled, Poll::Ready(Some(Some(Known::Waiting(_))))), "{polled:?}");
     }
@@ -460,7 +482,8 @@ mod tests {
 
     #[test]
     fn what_listens_for_a_claim_is_dropped_when_nothing_is_locked() {
-        let (claims, unlocked) = (Arc::new(WaitingClaims::default()), Arc::new(AtomicUsize::new(0)));
+        let (claims, unlocked) =
+            (Arc::new(WaitingClaims::default()), Arc::new(AtomicUsize::new(0)));
         let listens = || Some(Looks(Arc::downgrade(&claims), Arc::clone(&unlocked)));
         let (left, settled, withdrawn) = (key(), key(), key());
         for key in [&left, &settled, &left] {
@@ -496,7 +519,11 @@ mod tests {
             claims.queued(&key(), claims.before(), None);
             claims.queued(&asked_for, claims.before(), None);
         }
-        assert!(claims.lock().claims.len() <= 2 * MIN_BEFORE_SWEEP + 1, "{}", claims.lock().claims.len());
+        assert!(
+            claims.lock().claims.len() <= 2 * MIN_BEFORE_SWEEP + 1,
+            "{}",
+            claims.lock().claims.len()
+        );
         assert!([awaited, asked_for].iter().all(|key| claims.lock().claims.contains_key(&key.id)));
     }
 

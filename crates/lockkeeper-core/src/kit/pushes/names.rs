@@ -113,7 +113,8 @@ mod tests {
         let names = WatchedNames::default();
         {
             let (a, b) = (names.watch(&"a".parse().unwrap()), names.watch(&"b".parse().unwrap()));
-            let (mut woken, mut not_woken) = (pin!(a.notify().notified()), pin!(b.notify().notified()));
+            let (mut woken, mut not_woken) =
+                (pin!(a.notify().notified()), pin!(b.notify().notified()));
             woken.as_mut().enable();
             not_woken.as_mut().enable();
             names.changed("a");

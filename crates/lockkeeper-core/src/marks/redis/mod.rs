@@ -87,8 +87,10 @@ impl Answer {
         match (first, second) {
             (1, _) => Ok(Self::Passed),
             (0, Some(seen)) => Ok(Self::Stale { seen: seen.parse()? }),
-            _ => Err(Error::invalid(format!("the script of a fenced key does not answer {first}, {second:?}"))
-                .with_remedy("the first two parts of its answer")),
+            _ => Err(Error::invalid(format!(
+                "the script of a fenced key does not answer {first}, {second:?}"
+            ))
+            .with_remedy("the first two parts of its answer")),
         }
     }
 }
@@ -108,11 +110,14 @@ impl FencedKey {
     /// [`Invalid`](ErrorKind::Invalid) for an empty key, and for a key with braces that are no hash tag: in a cluster
     /// its marks would be in another slot.
     pub fn new(key: &str) -> Result<Self> {
-        let tag =
-            key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).is_some_and(|(tag, _)| !tag.is_empty());
+        let tag = key
+            .split_once('{')
+            .and_then(|(_, rest)| rest.split_once('}'))
+            .is_some_and(|(tag, _)| !tag.is_empty());
         if key.is_empty() || (key.contains(['{', '}']) && !tag) {
-            return Err(Error::invalid(format!("{key:?} cannot be a fenced key"))
-                .with_remedy("a key that is not empty, whose braces, if any, are a hash tag: {tag}"));
+            return Err(Error::invalid(format!("{key:?} cannot be a fenced key")).with_remedy(
+                "a key that is not empty, whose braces, if any, are a hash tag: {tag}",
+            ));
         }
         let marks = if tag { format!("{key}:fence") } else { format!("{{{key}}}:fence") };
         Ok(Self { marks, key: key.to_owned() })
@@ -149,7 +154,10 @@ impl FencedKey {
             Mode::Exclusive => "x",
             Mode::Shared => "s",
             Mode::Permits(_) => {
-                return Err(Error::new(ErrorKind::Unsupported, format!("{holder} {}", StaleReason::NoGate)));
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!("{holder} {}", StaleReason::NoGate),
+                ));
             }
         };
         let mut args = vec![mode.as_bytes().to_vec(), holder.token().to_string().into_bytes()];
@@ -165,7 +173,8 @@ impl FencedKey {
     /// lock at the same time.
     pub fn write<A: AsRef<[u8]>>(&self, holder: &Sequencer, command: &[A]) -> Result<Call> {
         if holder.mode() == Mode::Shared {
-            let problem = Error::invalid("the holder of a read lock may not write").about(holder.name().clone());
+            let problem = Error::invalid("the holder of a read lock may not write")
+                .about(holder.name().clone());
             return Err(problem.with_remedy("the write lock, or read() where nothing is written"));
         }
         self.read(holder, command)

@@ -85,8 +85,12 @@ impl World {
                     self.arrive(stream);
                 }
             }
-            Step::Cancel(which) => self.say(which, |id| WatchResponse { watch_id: id, canceled: true, ..none() }, true),
-            Step::Progress(which) => self.say(which, |id| WatchResponse { watch_id: id, ..none() }, false),
+            Step::Cancel(which) => {
+                self.say(which, |id| WatchResponse { watch_id: id, canceled: true, ..none() }, true)
+            }
+            Step::Progress(which) => {
+                self.say(which, |id| WatchResponse { watch_id: id, ..none() }, false)
+            }
             Step::Refuse => self.refuses = true,
             Step::Cut => {
                 let Some(stream) = self.streams.last_mut() else { return };
@@ -112,7 +116,15 @@ impl World {
         }
         let (id, events) = self.state.watch(what.clone());
         let (expected, received) = (Vec::new(), Vec::new());
-        self.mine.push(Mine { id, what, events, expected, received, has_begun: false, is_over: false });
+        self.mine.push(Mine {
+            id,
+            what,
+            events,
+            expected,
+            received,
+            has_begun: false,
+            is_over: false,
+        });
     }
 
     fn change(&mut self, key: &'static str) {
@@ -120,10 +132,14 @@ impl World {
         let (key, revision) = (Bytes::from_static(key.as_bytes()), self.revision);
         for stream in &mut self.streams {
             for (id, _) in stream.watches.iter().filter(|(_, what)| what.has(&key)) {
-                let kv = KeyValue { key: key.clone(), mod_revision: revision, ..KeyValue::default() };
+                let kv =
+                    KeyValue { key: key.clone(), mod_revision: revision, ..KeyValue::default() };
                 let events = vec![Event { kv: Some(kv), ..Event::default() }];
                 stream.answers.push_back(WatchResponse { watch_id: *id, events, ..none() });
-                self.mine.iter_mut().filter(|mine| mine.id == *id).for_each(|mine| mine.expected.push(revision));
+                self.mine
+                    .iter_mut()
+                    .filter(|mine| mine.id == *id)
+                    .for_each(|mine| mine.expected.push(revision));
             }
         }
     }
@@ -133,12 +149,21 @@ impl World {
         let Ok(request) = stream.requests.0.try_recv() else { return false };
         match request.request_union {
             Some(RequestUnion::CreateRequest(_)) if std::mem::take(&mut self.refuses) => {
-                stream.answers.push_back(WatchResponse { watch_id: REFUSED, created: true, canceled: true, ..none() });
+                stream.answers.push_back(WatchResponse {
+                    watch_id: REFUSED,
+                    created: true,
+                    canceled: true,
+                    ..none()
+                });
             }
             Some(RequestUnion::CreateRequest(create)) => {
                 let what = What { key: create.key, end: create.range_end, only_deletions: false };
                 stream.watches.push((create.watch_id, what));
-                stream.answers.push_back(WatchResponse { watch_id: create.watch_id, created: true, ..none() });
+                stream.answers.push_back(WatchResponse {
+                    watch_id: create.watch_id,
+                    created: true,
+                    ..none()
+                });
             }
             Some(RequestUnion::CancelRequest(WatchCancelRequest { watch_id })) => {
                 stream.watches.retain(|(id, _)| *id != watch_id);
@@ -176,12 +201,17 @@ impl World {
             loop {
                 match mine.events.try_recv() {
                     Ok(Report::Begun) => {
-                        assert!(!mine.has_begun && mine.received.is_empty(), "it begins once, before anything else");
+                        assert!(
+                            !mine.has_begun && mine.received.is_empty(),
+                            "it begins once, before anything else"
+                        );
                         mine.has_begun = true;
                     }
                     Ok(Report::Events(events)) => {
                         let keys = events.iter().filter_map(|event| event.kv.as_ref());
-                        keys.clone().for_each(|kv| assert!(mine.what.has(&kv.key), "{kv:?} is another one's"));
+                        keys.clone().for_each(|kv| {
+                            assert!(mine.what.has(&kv.key), "{kv:?} is another one's")
+                        });
                         mine.received.extend(keys.map(|kv| kv.mod_revision));
                     }
                     Err(Empty) => break,
@@ -192,7 +222,12 @@ impl World {
                 }
             }
             assert!(mine.has_begun || mine.received.is_empty());
-            assert!(mine.expected.starts_with(&mine.received), "{:?} of {:?}", mine.received, mine.expected);
+            assert!(
+                mine.expected.starts_with(&mine.received),
+                "{:?} of {:?}",
+                mine.received,
+                mine.expected
+            );
         }
     }
 
@@ -288,10 +323,17 @@ fn a_watch_whose_reader_is_too_late_ends_and_what_it_has_received_has_no_gap() {
     assert_eq!(world.streams[0].watches.len(), 1);
     world.receive();
     let late = &world.mine[0];
-    assert!(late.is_over && late.received.len() <= UNREAD, "{} answers waited", late.received.len());
+    assert!(
+        late.is_over && late.received.len() <= UNREAD,
+        "{} answers waited",
+        late.received.len()
+    );
     world.change("b");
     world.settle();
-    assert!(!world.mine[1].is_over && world.mine[1].received == world.mine[1].expected, "the others hear on");
+    assert!(
+        !world.mine[1].is_over && world.mine[1].received == world.mine[1].expected,
+        "the others hear on"
+    );
 }
 
 #[test]
@@ -301,12 +343,15 @@ fn a_stream_that_says_nothing_is_ended_with_all_watches_in_it_and_one_that_speak
     let mut begin = || {
         let mut state = lock(&shared);
         opened.extend(state.open(0));
-        let (id, events) = state.watch(What { key: "a".into(), end: Bytes::new(), only_deletions: false });
+        let (id, events) =
+            state.watch(What { key: "a".into(), end: Bytes::new(), only_deletions: false });
         Watch { id, events, received_before: state.received, shared: Arc::downgrade(&shared) }
     };
     let first = begin();
     let mut other = begin();
-    assert!(lock(&shared).on_response(1, WatchResponse { watch_id: other.id, created: true, ..none() }));
+    assert!(
+        lock(&shared).on_response(1, WatchResponse { watch_id: other.id, created: true, ..none() })
+    );
     first.end_if_silent();
     assert!(matches!(other.events.try_recv(), Ok(Report::Begun)));
     assert!(
@@ -322,8 +367,16 @@ fn a_stream_that_says_nothing_is_ended_with_all_watches_in_it_and_one_that_speak
     );
     let last = begin();
     last.end_if_silent();
-    assert!(other.events.try_recv().is_err_and(|error| error == mpsc::error::TryRecvError::Disconnected));
-    assert!(!lock(&shared).on_response(1, WatchResponse { watch_id: other.id, ..none() }), "its answers are nobody's");
+    assert!(
+        other
+            .events
+            .try_recv()
+            .is_err_and(|error| error == mpsc::error::TryRecvError::Disconnected)
+    );
+    assert!(
+        !lock(&shared).on_response(1, WatchResponse { watch_id: other.id, ..none() }),
+        "its answers are nobody's"
+    );
     drop((first, last));
     assert_eq!(opened.len(), 1);
 }
@@ -332,7 +385,8 @@ fn a_stream_that_says_nothing_is_ended_with_all_watches_in_it_and_one_that_speak
 fn what_a_reader_has_not_read_is_known_and_so_is_the_end_of_its_watch() {
     let shared: Arc<Mutex<State>> = Arc::default();
     lock(&shared).open(0);
-    let (id, events) = lock(&shared).watch(What { key: "a".into(), end: Bytes::new(), only_deletions: false });
+    let (id, events) =
+        lock(&shared).watch(What { key: "a".into(), end: Bytes::new(), only_deletions: false });
     let mut watch = Watch { id, events, received_before: 0, shared: Arc::downgrade(&shared) };
     let reader = watch.reader();
     assert!(reader.is_up_to_date());

@@ -8,7 +8,8 @@ use super::server::Server;
 use super::{Agreement, the_rule_holds};
 use crate::layout::{self, Channel, ClientId, Victim};
 use crate::store::{
-    Amend, Claim, ClaimId, ClaimKey, Evict, Line, Live, LiveState, MAX, Meta, SessionId, TOMBSTONE_MIN, Verdict,
+    Amend, Claim, ClaimId, ClaimKey, Evict, Line, Live, LiveState, MAX, Meta, SessionId,
+    TOMBSTONE_MIN, Verdict,
 };
 use crate::{LockName, random};
 use lockkeeper_core::kit::seeded::Seeded;
@@ -43,7 +44,10 @@ pub(super) fn run(address: &str, seed: u64, steps: u32) -> Agreement {
     // Nothing is left behind, however often the clock went back.
     back.now += HOLD + LEASE + TOMBSTONE_MIN;
     back.server.set_clock(back.now);
-    assert!((0..LINES).all(|line| back.look(line).entries.is_empty()), "something lives for too long");
+    assert!(
+        (0..LINES).all(|line| back.look(line).entries.is_empty()),
+        "something lives for too long"
+    );
     back.agreement
 }
 
@@ -73,7 +77,9 @@ impl Back {
         match self.pick(100) {
             0..35 => self.now += Duration::from_millis(self.seed.below(1500)),
             35..37 => self.now += Duration::from_millis(self.seed.below(100_000)),
-            37..40 => self.now -= Duration::from_millis(self.seed.below(600_000)).min(self.now - BACK),
+            37..40 => {
+                self.now -= Duration::from_millis(self.seed.below(600_000)).min(self.now - BACK)
+            }
             _ => {}
         }
         self.server.set_clock(self.now);
@@ -81,8 +87,12 @@ impl Back {
 
     fn step(&mut self, line: usize) {
         self.agreement.steps += 1;
-        let known: Vec<Claim> =
-            self.tried.iter().filter(|(of, _)| *of == line).map(|(_, claim)| claim.clone()).collect();
+        let known: Vec<Claim> = self
+            .tried
+            .iter()
+            .filter(|(of, _)| *of == line)
+            .map(|(_, claim)| claim.clone())
+            .collect();
         let known = &known[known.len().saturating_sub(8)..];
         if known.is_empty() {
             return self.send_new_claim(line);
@@ -107,7 +117,8 @@ impl Back {
             }
             _ => {
                 let how = if self.seed.happens(500) { Evict::Mark } else { Evict::Now };
-                let request = layout::evict(&claim.key.name, &Victim::Id(claim.key.id), how, "op", "stuck");
+                let request =
+                    layout::evict(&claim.key.name, &Victim::Id(claim.key.id), how, "op", "stuck");
                 layout::evict_answer(&self.server.ask(&request)).unwrap();
             }
         }
@@ -121,7 +132,11 @@ impl Back {
             permits => 1 + u32::try_from(self.pick(permits as usize)).unwrap(),
         };
         let claim = Claim {
-            key: ClaimKey { name: self.names[line].clone(), session: SessionId::new("s"), id: ClaimId::random() },
+            key: ClaimKey {
+                name: self.names[line].clone(),
+                session: SessionId::new("s"),
+                id: ClaimId::random(),
+            },
             ttl: Duration::from_millis(500 + self.seed.below(11_500)),
             wait_ttl: Duration::from_millis(500 + self.seed.below(4000)),
             lock_delay: Duration::ZERO,
@@ -150,7 +165,8 @@ impl Back {
 
     fn look(&mut self, line: usize) -> Line {
         let name = self.names[line].clone();
-        let there = layout::line_answer(&name, &self.server.ask(&layout::line(&name, None))).unwrap().value;
+        let there =
+            layout::line_answer(&name, &self.server.ask(&layout::line(&name, None))).unwrap().value;
         the_rule_holds(&there);
         for entry in &there.entries {
             self.agreement.kept += u32::from(entry.kept);

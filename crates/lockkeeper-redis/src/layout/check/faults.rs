@@ -35,7 +35,8 @@ enum Fault {
 
 impl Admin {
     pub(super) fn connect(address: &str) -> Self {
-        let stream = TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+        let stream =
+            TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
         stream.set_nodelay(true).unwrap();
         let mut admin = Self { stream, parser: Parser::new(), published: Vec::new() };
         admin.command(&[b"HELLO", b"3"]);
@@ -48,8 +49,12 @@ impl Admin {
         loop {
             match self.parser.parse_value(&mut self.stream).unwrap() {
                 Value::Push { kind: PushKind::PMessage, data } => {
-                    let [_, Value::BulkString(channel), Value::BulkString(payload)] = &data[..] else { panic!() };
-                    self.published.push((String::from_utf8(channel.clone()).unwrap(), payload.clone()));
+                    let [_, Value::BulkString(channel), Value::BulkString(payload)] = &data[..]
+                    else {
+                        panic!()
+                    };
+                    self.published
+                        .push((String::from_utf8(channel.clone()).unwrap(), payload.clone()));
                 }
                 Value::Push { .. } => {}
                 value => return value,
@@ -71,7 +76,8 @@ impl Server {
                 assert_eq!(self.pushes.len(), pushes, "{fault:?}, and somebody was told");
             }
             // Of several renewals each is refused by itself.
-            Value::Array(parts) if parts.iter().any(|part| matches!(part, Value::ServerError(_))) => {}
+            Value::Array(parts)
+                if parts.iter().any(|part| matches!(part, Value::ServerError(_))) => {}
             _ => {
                 self.passed += 1;
                 self.loses_pushes |= !matches!(fault, Fault::Memory | Fault::Kind(_));
@@ -119,7 +125,8 @@ impl Server {
             Fault::Channels => self.rights("allchannels"),
             Fault::Memory => self.memory(b"0"),
             Fault::Kind(key) => {
-                let stays = self.admin.command(&[b"GET", key]) == Value::BulkString(b"a text".to_vec());
+                let stays =
+                    self.admin.command(&[b"GET", key]) == Value::BulkString(b"a text".to_vec());
                 if stays {
                     self.admin.command(&[b"DEL", key]);
                     self.admin.command(&[b"RENAME", &aside(key), key]);
@@ -131,7 +138,10 @@ impl Server {
 
     fn rights(&mut self, rule: &str) {
         let user = self.user.clone();
-        assert_eq!(self.admin.command(&[b"ACL", b"SETUSER", user.as_bytes(), rule.as_bytes()]), Value::Okay);
+        assert_eq!(
+            self.admin.command(&[b"ACL", b"SETUSER", user.as_bytes(), rule.as_bytes()]),
+            Value::Okay
+        );
     }
 
     fn memory(&mut self, most: &[u8]) {
@@ -171,8 +181,12 @@ impl World {
             // The memory store grants when it is looked at; so let both.
             self.server.ask_once(&layout::line(&self.names[line], None));
             let there = self.memory.line(&self.names[line]).await.unwrap();
-            let holders: BTreeSet<_> = there.entries.iter().filter(|e| e.granted).map(|e| e.id.to_string()).collect();
-            for tried in self.tried.iter_mut().filter(|tried| holders.contains(&tried.claim.key.id.hash().to_string()))
+            let holders: BTreeSet<_> =
+                there.entries.iter().filter(|e| e.granted).map(|e| e.id.to_string()).collect();
+            for tried in self
+                .tried
+                .iter_mut()
+                .filter(|tried| holders.contains(&tried.claim.key.id.hash().to_string()))
             {
                 tried.notified = true;
             }
@@ -190,7 +204,11 @@ fn aside(key: &[u8]) -> Vec<u8> {
 fn commands() -> BTreeSet<String> {
     let lines = SCRIPTS.iter().flat_map(|script| script.text().lines());
     let text: String = lines.filter(|line| !line.trim_start().starts_with("--")).collect();
-    let is_command = |word: &&str| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+    let is_command =
+        |word: &&str| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase());
     let words = text.split('\'').skip(1).step_by(2).filter(is_command);
-    words.filter(|word| !["KEEPTTL", "SPUBLISH", "TIME"].contains(word)).map(str::to_lowercase).collect()
+    words
+        .filter(|word| !["KEEPTTL", "SPUBLISH", "TIME"].contains(word))
+        .map(str::to_lowercase)
+        .collect()
 }

@@ -61,7 +61,13 @@ pub fn against_memory(address: &str, seed: u64, steps: u32, memory: Memory) -> A
 ///
 /// # Panics
 /// When they differ, or the server cannot be reached.
-pub fn against_memory_with_faults(address: &str, seed: u64, steps: u32, faults: u16, memory: Memory) -> Agreement {
+pub fn against_memory_with_faults(
+    address: &str,
+    seed: u64,
+    steps: u32,
+    faults: u16,
+    memory: Memory,
+) -> Agreement {
     run(address, seed, steps, faults, memory)
 }
 
@@ -75,7 +81,11 @@ pub fn with_a_clock_that_goes_back(address: &str, seed: u64, steps: u32) -> Agre
 }
 
 fn run(address: &str, seed: u64, steps: u32, faults: u16, memory: Memory) -> Agreement {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let mut world = World::new(address, seed, memory);
         world.server.faults = faults;
@@ -144,10 +154,14 @@ impl World {
         let run = format!("{seed}-{:x}", random::below(1 << 40));
         let clock = Clock::tokio();
         let long = format!("{run}{}", "/".repeat(100));
-        let names = [format!("{run}/0"), long, format!("{run}/2")].map(|name| LockName::new(&name).unwrap());
+        let names = [format!("{run}/0"), long, format!("{run}/2")]
+            .map(|name| LockName::new(&name).unwrap());
         let clients: Vec<_> = (0..CLIENTS).map(|_| ClientId::random()).collect();
-        let changes = |name: &LockName| String::from_utf8(super::changes_channel(name.encoded().as_bytes())).unwrap();
-        let channels = clients.iter().map(ClientId::channel).chain(names.iter().map(changes)).collect();
+        let changes = |name: &LockName| {
+            String::from_utf8(super::changes_channel(name.encoded().as_bytes())).unwrap()
+        };
+        let channels =
+            clients.iter().map(ClientId::channel).chain(names.iter().map(changes)).collect();
         Self {
             seed: Seeded::new(seed),
             server: Server::connect(address, &run, channels, seed, &names),
@@ -222,7 +236,10 @@ impl World {
         assert_eq!(known, ours, "the token of a claim changed");
         let before = self.tokens[line].range(..theirs).next_back();
         let after = self.tokens[line].range(theirs + 1..).next();
-        assert!(before.is_none_or(|(_, token)| *token < ours) && after.is_none_or(|(_, token)| *token > ours));
+        assert!(
+            before.is_none_or(|(_, token)| *token < ours)
+                && after.is_none_or(|(_, token)| *token > ours)
+        );
     }
 
     async fn take_pushes(&mut self, line: usize) {
@@ -231,7 +248,10 @@ impl World {
             if let Push::Granted { id, .. } = &push {
                 assert!(self.clients.iter().any(|client| client.channel() == channel), "{channel}");
                 let tried = self.tried.iter().find(|tried| tried.claim.key.id == *id);
-                assert!(tried.is_none_or(|tried| self.clients[tried.waits_at].channel() == channel), "somebody else");
+                assert!(
+                    tried.is_none_or(|tried| self.clients[tried.waits_at].channel() == channel),
+                    "somebody else"
+                );
             }
             self.take(line, push).await;
         }
@@ -242,7 +262,9 @@ impl World {
         match push {
             Push::Granted { id, token } => {
                 self.agreement.pushes += 1;
-                let Some(which) = self.tried.iter().position(|t| t.claim.key.id == id) else { return };
+                let Some(which) = self.tried.iter().position(|t| t.claim.key.id == id) else {
+                    return;
+                };
                 let line = self.tried[which].line;
                 let there = self.memory.line(&self.names[line]).await.unwrap();
                 if let Some(entry) = there.entries.iter().find(|entry| entry.id == id.hash()) {
@@ -258,14 +280,18 @@ impl World {
                 let watched = self.watched.get_mut(&line);
                 watched.expect("nobody watches, and somebody was told").notified = true;
             }
-            Push::Again { .. } | Push::Taken { .. } | Push::Lost { .. } | Push::Requested { .. } => {}
+            Push::Again { .. }
+            | Push::Taken { .. }
+            | Push::Lost { .. }
+            | Push::Requested { .. } => {}
         }
     }
 
     async fn compare(&mut self, line: usize) {
         let name = self.names[line].clone();
         let theirs = self.memory.line(&name).await.unwrap();
-        let ours = super::line_answer(&name, &self.server.ask(&super::line(&name, None))).unwrap().value;
+        let ours =
+            super::line_answer(&name, &self.server.ask(&super::line(&name, None))).unwrap().value;
         self.take_pushes(line).await;
         assert_eq!(ours.entries.len(), theirs.entries.len(), "{ours:#?}\nnot\n{theirs:#?}");
         for (ours, theirs) in ours.entries.iter().zip(&theirs.entries) {
@@ -273,16 +299,20 @@ impl World {
             let ours = Entry { token: theirs.token, ..ours.clone() };
             assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
         }
-        self.agreement.kept += u32::try_from(ours.entries.iter().filter(|entry| entry.kept).count()).unwrap();
+        self.agreement.kept +=
+            u32::try_from(ours.entries.iter().filter(|entry| entry.kept).count()).unwrap();
         self.all_grantees_were_notified(&theirs);
         the_rule_holds(&ours);
         self.observers_were_notified(line, &theirs, ours.revision);
     }
 
     fn all_grantees_were_notified(&self, theirs: &Line) {
-        let holders: HashSet<_> = theirs.entries.iter().filter(|e| e.granted).map(|e| e.id.to_string()).collect();
-        let unnotified =
-            self.tried.iter().find(|t| !t.notified && holders.contains(&t.claim.key.id.hash().to_string()));
+        let holders: HashSet<_> =
+            theirs.entries.iter().filter(|e| e.granted).map(|e| e.id.to_string()).collect();
+        let unnotified = self
+            .tried
+            .iter()
+            .find(|t| !t.notified && holders.contains(&t.claim.key.id.hash().to_string()));
         assert!(unnotified.is_none(), "nobody told {:?}", unnotified.map(|t| &t.claim));
     }
 
@@ -304,7 +334,8 @@ impl World {
 
 /// Those whom the rule admits hold, and nobody else.
 fn the_rule_holds(ours: &Line) {
-    let demand = |e: &Entry| admit::Demand { weight: e.weight, capacity: e.capacity, granted: e.granted };
+    let demand =
+        |e: &Entry| admit::Demand { weight: e.weight, capacity: e.capacity, granted: e.granted };
     let weights = ours.entries.iter().map(demand);
     assert_eq!(admitted(weights), ours.entries.iter().filter(|e| e.granted).count(), "{ours:?}");
 }

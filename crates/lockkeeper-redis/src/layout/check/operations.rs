@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{CLIENTS, LINES, Tried, Watched, World};
 use crate::layout::{self, Channel, ClaimStatus, Keys, Push, Victim};
 use crate::store::{
-    Amend, Amended, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Live, LiveState, MAX, Meta, Renewal, Store,
-    Target, Verdict,
+    Amend, Amended, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Live, LiveState, MAX, Meta,
+    Renewal, Store, Target, Verdict,
 };
 
 impl World {
@@ -20,7 +20,11 @@ impl World {
             MAX => [1, 1, MAX][self.pick(3)],
             permits => 1 + u32::try_from(self.pick(permits as usize)).unwrap(),
         };
-        let key = ClaimKey { name: self.names[line].clone(), session: self.session.clone(), id: ClaimId::random() };
+        let key = ClaimKey {
+            name: self.names[line].clone(),
+            session: self.session.clone(),
+            id: ClaimId::random(),
+        };
         let client = self.pick(CLIENTS);
         let replaces = match self.pick(10) {
             0 => self.tried.iter().rev().find(|t| t.line == line).map(|t| t.claim.key.id),
@@ -40,7 +44,15 @@ impl World {
             meta: self.meta(if self.seed.clone().happens(30) { 1 } else { 0 }),
         };
         let waits_at = client;
-        self.tried.push(Tried { claim, client, sender: client, waits_at, line, notified: false, pushed: false });
+        self.tried.push(Tried {
+            claim,
+            client,
+            sender: client,
+            waits_at,
+            line,
+            notified: false,
+            pushed: false,
+        });
         self.claim(self.tried.len() - 1, false).await;
         line
     }
@@ -63,7 +75,8 @@ impl World {
         let there = self.entry(which).await;
         let is_known = there.is_some();
         // An id that is kept is retired: a client that sends it again is mistaken about it.
-        self.tried[which].claim.resend = self.seed.happens(300) || there.is_some_and(|entry| entry.kept);
+        self.tried[which].claim.resend =
+            self.seed.happens(300) || there.is_some_and(|entry| entry.kept);
         if self.seed.happens(300) {
             // Through another client, and with another ttl: the first ttl counts while the claim is known.
             self.tried[which].client = self.pick(CLIENTS);
@@ -87,7 +100,10 @@ impl World {
             self.tried[which].sender = sender;
         }
         match (ours, theirs) {
-            (Ok(Verdict::Granted { token, ttl }), Ok(Verdict::Granted { token: theirs, ttl: kept })) => {
+            (
+                Ok(Verdict::Granted { token, ttl }),
+                Ok(Verdict::Granted { token: theirs, ttl: kept }),
+            ) => {
                 assert_eq!(ttl, kept);
                 self.token(line, theirs, token);
                 // The client that waits for a grant gets a message, although another client has the
@@ -103,7 +119,10 @@ impl World {
             ) => {
                 // Those who died in the middle of the line are still counted.
                 assert!(ahead >= theirs && ahead <= theirs + 3, "{ahead} ahead, not {theirs}");
-                assert!(look_again <= then || look_again >= Duration::from_secs(5), "{look_again:?}, not {then:?}");
+                assert!(
+                    look_again <= then || look_again >= Duration::from_secs(5),
+                    "{look_again:?}, not {then:?}"
+                );
                 // It may be a new stay of one that has left.
                 self.tried[which].waits_at = sender;
                 self.tried[which].notified = false;
@@ -113,12 +132,17 @@ impl World {
                 Ok(Verdict::Busy { holder, retry_after, .. }),
                 Ok(Verdict::Busy { holder: first, retry_after: then, .. }),
             ) => {
-                assert!(holder == first || holder.as_deref() == Some(""), "{holder:?}, not {first:?}");
+                assert!(
+                    holder == first || holder.as_deref() == Some(""),
+                    "{holder:?}, not {first:?}"
+                );
                 assert!(retry_after <= then, "{retry_after:?}, not {then:?}");
             }
             (Ok(Verdict::Gone), Ok(Verdict::Gone)) => {}
             (Err(ours), Err(theirs)) => assert_eq!(ours.to_string(), theirs.to_string()),
-            (Err(ours), Ok(Verdict::Queued { .. })) if ours.kind() == crate::ErrorKind::QueueFull => {
+            (Err(ours), Ok(Verdict::Queued { .. }))
+                if ours.kind() == crate::ErrorKind::QueueFull =>
+            {
                 self.agreement.lenient += 1;
                 self.memory.withdraw(&claim.key, None).await.unwrap();
             }
@@ -133,8 +157,11 @@ impl World {
 
     async fn leave(&mut self, which: usize) -> usize {
         let Tried { claim, line, .. } = self.tried[which].clone();
-        let tombstone = self.seed.happens(200).then(|| Duration::from_secs(1 + self.seed.below(90)));
-        let ours = layout::withdraw_answer(&self.server.ask(&layout::withdraw(&claim.key, tombstone))).unwrap();
+        let tombstone =
+            self.seed.happens(200).then(|| Duration::from_secs(1 + self.seed.below(90)));
+        let ours =
+            layout::withdraw_answer(&self.server.ask(&layout::withdraw(&claim.key, tombstone)))
+                .unwrap();
         let theirs = self.memory.withdraw(&claim.key, tombstone).await.unwrap();
         self.note(line, "withdraw", claim.key.id, &(tombstone, ours, theirs));
         assert_eq!(ours, theirs);
@@ -145,8 +172,10 @@ impl World {
         let count = 1 + self.pick(4);
         let states = [LiveState::InFlight, LiveState::Queued, LiveState::Granted];
         let which: Vec<usize> = (0..count).map(|_| self.pick(self.tried.len())).collect();
-        let live: Vec<Live> =
-            which.iter().map(|w| Live { key: self.tried[*w].claim.key.clone(), state: states[self.pick(3)] }).collect();
+        let live: Vec<Live> = which
+            .iter()
+            .map(|w| Live { key: self.tried[*w].claim.key.clone(), state: states[self.pick(3)] })
+            .collect();
         let ours = layout::renew_answer(&live, &self.server.ask(&layout::renew(&live))).unwrap();
         let theirs = self.memory.renew(&self.session, &live).await.unwrap();
         assert_eq!(ours.requests, theirs.requests, "who asks for {live:?}");
@@ -167,7 +196,8 @@ impl World {
 
     /// Half of the time one that was told that it holds: most others are dead, or wait.
     fn pick_of_holders(&mut self) -> usize {
-        let holders: Vec<usize> = (0..self.tried.len()).filter(|which| self.tried[*which].notified).collect();
+        let holders: Vec<usize> =
+            (0..self.tried.len()).filter(|which| self.tried[*which].notified).collect();
         match holders.is_empty() || self.seed.happens(500) {
             true => self.pick(self.tried.len()),
             false => holders[self.pick(holders.len())],
@@ -195,8 +225,11 @@ impl World {
             self.changes
         };
         let number = number.max(1);
-        let ours =
-            layout::amend_answer(&claim.key, &self.server.ask(&layout::amend(&claim.key, number, &change))).unwrap();
+        let ours = layout::amend_answer(
+            &claim.key,
+            &self.server.ask(&layout::amend(&claim.key, number, &change)),
+        )
+        .unwrap();
         let theirs = self.memory.amend(&claim.key, number, &change).await.unwrap();
         self.note(line, &format!("amend {change:?}"), claim.key.id, &(ours, theirs));
         assert_eq!(ours, theirs);
@@ -224,9 +257,18 @@ impl World {
         self.take_pushes(line).await;
         let there = self.memory.line(name).await.unwrap().entries;
         let is_kept = there.iter().any(|entry| entry.kept && is_target(entry, &target));
-        let ours = layout::evict_answer(&self.server.ask(&layout::evict(name, &victim, how, "op", "stuck"))).unwrap();
-        let theirs = self.memory.admin().unwrap().evict(name, &target, how, "op", "stuck").await.unwrap();
-        self.note(line, &format!("evict {how:?} {target:?}"), self.tried[which].claim.key.id, &(ours, theirs));
+        let ours = layout::evict_answer(
+            &self.server.ask(&layout::evict(name, &victim, how, "op", "stuck")),
+        )
+        .unwrap();
+        let theirs =
+            self.memory.admin().unwrap().evict(name, &target, how, "op", "stuck").await.unwrap();
+        self.note(
+            line,
+            &format!("evict {how:?} {target:?}"),
+            self.tried[which].claim.key.id,
+            &(ours, theirs),
+        );
         assert_eq!(ours, theirs);
         let lost: Vec<_> = self.server.pushes().collect();
         let first = lost.iter().find(|(_, push)| matches!(push, Push::Lost { .. }));
@@ -266,7 +308,11 @@ impl World {
         let answer = self.server.ask(&layout::observe(&self.names[line], false, within));
         layout::observe_answer(&answer).unwrap();
         let until = self.clock.now() + within;
-        let watched = self.watched.entry(line).or_insert(Watched { until, notified: true, fingerprint: Vec::new() });
+        let watched = self.watched.entry(line).or_insert(Watched {
+            until,
+            notified: true,
+            fingerprint: Vec::new(),
+        });
         // What it watched until now may have ended in between.
         if watched.until <= self.clock.now() {
             watched.notified = true;
@@ -283,9 +329,13 @@ impl World {
         self.take_pushes(line).await;
         let ours = self.server.ask(&layout::request_release(name, "op", &reason));
         let ours = layout::request_answer(&ours).unwrap();
-        assert_eq!(ours, self.memory.admin().unwrap().request_release(name, "op", &reason).await.unwrap());
+        assert_eq!(
+            ours,
+            self.memory.admin().unwrap().request_release(name, "op", &reason).await.unwrap()
+        );
         let pushes: Vec<_> = self.server.pushes().collect();
-        let asked: Vec<_> = pushes.iter().filter(|(_, push)| matches!(push, Push::Requested { .. })).collect();
+        let asked: Vec<_> =
+            pushes.iter().filter(|(_, push)| matches!(push, Push::Requested { .. })).collect();
         assert!(asked.is_empty() != ours || self.server.loses_pushes, "{pushes:?}");
         for (_, push) in pushes {
             self.take(line, push).await;
@@ -299,7 +349,9 @@ impl World {
         let client = if self.seed.happens(300) { self.pick(CLIENTS) } else { waits_at };
         let channel = self.clients[client].channel();
         let channel = Channel { bytes: channel.as_bytes().into(), sharded: false };
-        let ours = layout::look_answer(&claim.key, &self.server.ask(&layout::look(&claim.key, &channel))).unwrap();
+        let ours =
+            layout::look_answer(&claim.key, &self.server.ask(&layout::look(&claim.key, &channel)))
+                .unwrap();
         // The memory store grants when it is looked at; so let both.
         self.server.ask(&layout::line(&claim.key.name, None));
         let entry = self.entry(which).await.filter(|entry| !entry.kept);
@@ -317,18 +369,22 @@ impl World {
     }
 
     pub(super) async fn names(&mut self) -> usize {
-        let keys: Vec<Keys> = self.names.iter().map(|name| Keys::scanned(Keys::of(name).all()[0]).unwrap()).collect();
-        let ours = layout::lines_answer(&keys, &self.server.ask(&layout::lines(&keys, u32::MAX))).unwrap();
+        let keys: Vec<Keys> =
+            self.names.iter().map(|name| Keys::scanned(Keys::of(name).all()[0]).unwrap()).collect();
+        let ours =
+            layout::lines_answer(&keys, &self.server.ask(&layout::lines(&keys, u32::MAX))).unwrap();
         let (whole, long) = ours;
         assert!(long.is_empty());
-        let mut ours: Vec<_> = whole.into_iter().map(|(name, line)| (name, line.unwrap().entries.len())).collect();
+        let mut ours: Vec<_> =
+            whole.into_iter().map(|(name, line)| (name, line.unwrap().entries.len())).collect();
         ours.sort();
         // Which lets everybody grant.
         for name in &self.names {
             self.memory.line(name).await.unwrap();
         }
         let theirs = self.memory.admin().unwrap().lines("", None, 10).await.unwrap();
-        let theirs: Vec<_> = theirs.into_iter().map(|(name, line)| (name, line.unwrap().entries.len())).collect();
+        let theirs: Vec<_> =
+            theirs.into_iter().map(|(name, line)| (name, line.unwrap().entries.len())).collect();
         assert_eq!(ours, theirs);
         for line in 1..LINES {
             self.take_pushes(line).await;

@@ -41,13 +41,29 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn connect(address: &str, run: &str, channels: Vec<String>, seed: u64, names: &[LockName]) -> Self {
-        let stream = TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+    pub(super) fn connect(
+        address: &str,
+        run: &str,
+        channels: Vec<String>,
+        seed: u64,
+        names: &[LockName],
+    ) -> Self {
+        let stream =
+            TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
         stream.set_nodelay(true).unwrap();
         let clock = format!("lk-clock:{run}");
         let user = format!("check-{run}");
         let mut admin = Admin::connect(address);
-        admin.command(&[b"ACL", b"SETUSER", user.as_bytes(), b"on", b"nopass", b"~*", b"&*", b"+@all"]);
+        admin.command(&[
+            b"ACL",
+            b"SETUSER",
+            user.as_bytes(),
+            b"on",
+            b"nopass",
+            b"~*",
+            b"&*",
+            b"+@all",
+        ]);
         let mut server = Self {
             stream,
             parser: Parser::new(),
@@ -66,8 +82,11 @@ impl Server {
         };
         server.command(&[b"HELLO", b"3", b"AUTH", server.user.clone().as_bytes(), b"any"]);
         for script in *SCRIPTS {
-            let text = script.text().replace("call('TIME')", &format!("call('LRANGE','{}','0','1')", server.clock));
-            let Value::BulkString(digest) = server.command(&[b"SCRIPT", b"LOAD", text.as_bytes()]) else {
+            let text = script
+                .text()
+                .replace("call('TIME')", &format!("call('LRANGE','{}','0','1')", server.clock));
+            let Value::BulkString(digest) = server.command(&[b"SCRIPT", b"LOAD", text.as_bytes()])
+            else {
                 panic!("SCRIPT LOAD")
             };
             server.digests.insert(script.digest().to_owned(), String::from_utf8(digest).unwrap());

@@ -9,7 +9,11 @@ use super::Route;
 use super::slots::{self, Range, Redirect};
 
 impl Route {
-    fn send(&self, slot: u16, request: Request) -> impl Future<Output = Result<Value, WireError>> + Send + use<> {
+    fn send(
+        &self,
+        slot: u16,
+        request: Request,
+    ) -> impl Future<Output = Result<Value, WireError>> + Send + use<> {
         let answer = self.send_by(slot, request);
         async move { Ok(answer.await?.0) }
     }
@@ -35,7 +39,9 @@ fn a_redirection_without_a_host_leads_to_another_port_of_the_same_one() {
     assert_eq!(moved("0 node-1.example:6381"), to(0, "node-1.example", 6381));
     assert_eq!(moved("3999 :6381"), to(3999, "asked", 6381));
     assert_eq!(moved("3999 ?:6381"), to(3999, "asked", 6381));
-    for nonsense in ["", "3999", "3999 host", "16384 host:1", "x host:1", "3999 host:x", "3999 host:99999"] {
+    for nonsense in
+        ["", "3999", "3999 host", "16384 host:1", "x host:1", "3999 host:x", "3999 host:99999"]
+    {
         assert_eq!(moved(nonsense), None, "{nonsense:?}");
     }
 }
@@ -47,7 +53,8 @@ fn bulk(text: &str) -> Value {
 #[test]
 fn a_map_is_read_as_far_as_it_makes_sense() {
     let master = |host| Value::Array(vec![host, Value::Int(7001), bulk("id")]);
-    let range = |first, last, master| Value::Array(vec![Value::Int(first), Value::Int(last), master]);
+    let range =
+        |first, last, master| Value::Array(vec![Value::Int(first), Value::Int(last), master]);
     let answer = Value::Array(vec![
         range(0, 5, master(bulk("10.0.0.1"))),
         range(6, 9, master(Value::Nil)),
@@ -55,9 +62,17 @@ fn a_map_is_read_as_far_as_it_makes_sense() {
         range(-1, 4, master(bulk("before"))),
         Value::Array(vec![Value::Int(1)]),
         Value::Nil,
-        range(10, 16_383, Value::Array(vec![bulk("h"), Value::Int(7001), bulk("id"), Value::Array(vec![])])),
+        range(
+            10,
+            16_383,
+            Value::Array(vec![bulk("h"), Value::Int(7001), bulk("id"), Value::Array(vec![])]),
+        ),
     ]);
-    let at = |first, last, host: &str| Range { first, last, master: Endpoint { host: host.to_owned(), port: 7001 } };
+    let at = |first, last, host: &str| Range {
+        first,
+        last,
+        master: Endpoint { host: host.to_owned(), port: 7001 },
+    };
     let expected = [at(0, 5, "10.0.0.1"), at(6, 9, "asked"), at(10, 16_383, "h")];
     assert_eq!(slots::parse(&answer, &node()), expected);
     assert_eq!(slots::parse(&Value::Okay, &node()), []);

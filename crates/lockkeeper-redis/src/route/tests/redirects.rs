@@ -8,7 +8,9 @@ use redis::Value;
 use super::super::{Route, Topology};
 use crate::ErrorKind;
 use crate::fault;
-use crate::wire::tests::peer::{Peer, PeerConnection, Received, Sound, echo, listener, patient, within};
+use crate::wire::tests::peer::{
+    Peer, PeerConnection, Received, Sound, echo, listener, patient, within,
+};
 use crate::wire::{Request, Script, Settings, WireError};
 
 const HELLO: &str = "%3\r\n+version\r\n+7.0.15\r\n+mode\r\n+cluster\r\n+role\r\n+master\r\n";
@@ -23,7 +25,8 @@ async fn greet(peer: &Peer) -> PeerConnection {
 
 /// Of two nodes, of which the first has the slots to 99 and the second the rest.
 fn map(one: &Peer, two: &Peer) -> String {
-    let node = |peer: &Peer| format!("*3\r\n$9\r\n127.0.0.1\r\n:{}\r\n$1\r\nx\r\n", peer.endpoint.port);
+    let node =
+        |peer: &Peer| format!("*3\r\n$9\r\n127.0.0.1\r\n:{}\r\n$1\r\nx\r\n", peer.endpoint.port);
     format!("*2\r\n*3\r\n:0\r\n:99\r\n{}*3\r\n:100\r\n:16383\r\n{}", node(one), node(two))
 }
 
@@ -155,7 +158,10 @@ async fn a_connection_outlives_the_runtime_of_the_request_that_led_to_it() {
     let answer = tokio::spawn(pair.route.send(5, echo("y")));
     assert_eq!(asked(&mut pair.one.1).await, ["ECHO", "y"]);
     pair.one.1.say(&ask).await;
-    assert_eq!([asked(&mut there).await, asked(&mut there).await], [vec!["ASKING"], vec!["ECHO", "y"]]);
+    assert_eq!(
+        [asked(&mut there).await, asked(&mut there).await],
+        [vec!["ASKING"], vec!["ECHO", "y"]]
+    );
     there.say("+OK\r\n:2\r\n").await;
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(2)));
 }
@@ -173,7 +179,10 @@ async fn a_request_whose_keys_are_in_two_places_is_repeated_until_they_are_in_on
     // All of its keys have left the first node, and some have not reached the second one.
     assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
     pair.one.1.say(&format!("-ASK 5 :{}\r\n", pair.two.0.endpoint.port)).await;
-    assert_eq!([pair.two.1.request().await, pair.two.1.request().await], [vec!["ASKING"], vec!["ECHO", "x"]]);
+    assert_eq!(
+        [pair.two.1.request().await, pair.two.1.request().await],
+        [vec!["ASKING"], vec!["ECHO", "x"]]
+    );
     pair.two.1.say(&format!("+OK\r\n{IN_TWO_PLACES}")).await;
     assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
     pair.one.1.say(&format!("-MOVED 5 127.0.0.1:{}\r\n", pair.two.0.endpoint.port)).await;
@@ -186,7 +195,8 @@ async fn a_request_whose_keys_are_in_two_places_is_repeated_until_they_are_in_on
 #[tokio::test]
 async fn a_request_whose_keys_stay_in_two_places_is_refused_at_its_deadline() {
     let timeout = Duration::from_millis(300);
-    let Pair { route, one: (_peer, mut remote), .. } = cluster(Settings { timeout, ..patient() }).await;
+    let Pair { route, one: (_peer, mut remote), .. } =
+        cluster(Settings { timeout, ..patient() }).await;
     let (began, mut copies) = (std::time::Instant::now(), 0);
     let answer = route.send(5, echo("x"));
     tokio::pin!(answer);
@@ -254,13 +264,19 @@ async fn a_subscription_goes_where_its_slot_goes() {
     assert_eq!(asked(&mut pair.two.1).await, ["ECHO", "x"]);
     pair.two.1.say(":1\r\n").await;
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
-    assert_eq!(pair.received.next().await, Sound::Reconnected, "it may not have all that the other had");
+    assert_eq!(
+        pair.received.next().await,
+        Sound::Reconnected,
+        "it may not have all that the other had"
+    );
     assert_eq!(pair.received.next().await, Sound::Subscribed("c".to_owned()));
 }
 
 #[tokio::test]
 async fn a_cluster_without_shards_tells_through_any_of_its_nodes() {
-    let mut pair = cluster_that_says("-ERR unknown command `SPUBLISH`, with args beginning with: ", patient()).await;
+    let mut pair =
+        cluster_that_says("-ERR unknown command `SPUBLISH`, with args beginning with: ", patient())
+            .await;
     assert!(!pair.route.shards());
     pair.route.subscribe(5, b"c".to_vec());
     assert_eq!(asked(&mut pair.one.1).await, ["SUBSCRIBE", "c"]);
@@ -273,7 +289,11 @@ async fn a_cluster_without_shards_tells_through_any_of_its_nodes() {
 async fn scripts_that_the_server_has_forgotten_are_called_again() {
     static ONE: Script = Script::new("return 1");
     let peer = Peer::new().await;
-    let opening = tokio::spawn(Route::open(Topology::Standalone(peer.endpoint.clone()), patient(), listener().0));
+    let opening = tokio::spawn(Route::open(
+        Topology::Standalone(peer.endpoint.clone()),
+        patient(),
+        listener().0,
+    ));
     let mut remote = peer.connection().await;
     let (route, _) = within(opening).await.unwrap().unwrap();
     let answer = tokio::spawn(route.send(0, Request::eval(&ONE, &[], &[])));
@@ -289,14 +309,19 @@ async fn scripts_that_the_server_has_forgotten_are_called_again() {
 /// A release, and a claim that comes after it. The task of the claim is polled first, and the other one only when both
 /// are answered.
 #[tokio::test]
-async fn requests_whose_scripts_the_server_has_forgotten_keep_their_order_whichever_task_wakes_first() {
+async fn requests_whose_scripts_the_server_has_forgotten_keep_their_order_whichever_task_wakes_first()
+ {
     static RELEASE: Script = Script::new("return 1").loaded_with(both);
     static CLAIM: Script = Script::new("return 2").loaded_with(both);
     fn both() -> Vec<&'static Script> {
         vec![&RELEASE, &CLAIM]
     }
     let peer = Peer::new().await;
-    let opening = tokio::spawn(Route::open(Topology::Standalone(peer.endpoint.clone()), patient(), listener().0));
+    let opening = tokio::spawn(Route::open(
+        Topology::Standalone(peer.endpoint.clone()),
+        patient(),
+        listener().0,
+    ));
     let mut remote = peer.connection().await;
     let (route, _) = within(opening).await.unwrap().unwrap();
     let call = |script| route.send(0, Request::eval(script, &[], &[]));
@@ -307,7 +332,9 @@ async fn requests_whose_scripts_the_server_has_forgotten_keep_their_order_whiche
     }
     assert_eq!(remote.request().await, ["ECHO", "later"]);
     let claim = tokio::spawn(claim);
-    remote.say("-NOSCRIPT No matching script.\r\n-NOSCRIPT No matching script.\r\n+later\r\n").await;
+    remote
+        .say("-NOSCRIPT No matching script.\r\n-NOSCRIPT No matching script.\r\n+later\r\n")
+        .await;
     within(later).await.unwrap();
     for text in ["return 1", "return 2"] {
         assert_eq!(remote.request().await, ["SCRIPT", "LOAD", text]);
@@ -348,7 +375,11 @@ async fn a_script_that_the_server_never_has_is_asked_for_with_pauses_and_not_for
     static ONE: Script = Script::new("return 1");
     let peer = Peer::new().await;
     let settings = Settings { timeout: Duration::from_millis(300), ..patient() };
-    let opening = tokio::spawn(Route::open(Topology::Standalone(peer.endpoint.clone()), settings, listener().0));
+    let opening = tokio::spawn(Route::open(
+        Topology::Standalone(peer.endpoint.clone()),
+        settings,
+        listener().0,
+    ));
     let mut remote = peer.connection().await;
     let (route, _) = within(opening).await.unwrap().unwrap();
     let mut answer = tokio::spawn(route.send(0, Request::eval(&ONE, &[], &[])));
@@ -359,17 +390,23 @@ async fn a_script_that_the_server_never_has_is_asked_for_with_pauses_and_not_for
             request = remote.request() => request,
         };
         calls += u32::from(request[0] == "EVALSHA");
-        remote.say(if request[0] == "EVALSHA" { "-NOSCRIPT none\r\n" } else { "-NOPERM no\r\n" }).await;
+        remote
+            .say(if request[0] == "EVALSHA" { "-NOSCRIPT none\r\n" } else { "-NOPERM no\r\n" })
+            .await;
     };
     assert!(error.is("NOSCRIPT") && (2..60).contains(&calls), "{error} after {calls} calls");
 }
 
 /// It was another request's: whose the next ones are nobody knows.
 #[tokio::test]
-async fn a_redirection_for_another_slot_ends_the_connection_and_nothing_is_known_of_what_was_asked_there() {
+async fn a_redirection_for_another_slot_ends_the_connection_and_nothing_is_known_of_what_was_asked_there()
+ {
     for said in ["-MOVED 6 127.0.0.1:1\r\n", "-ASK 6 127.0.0.1:1\r\n"] {
         let mut pair = cluster(patient()).await;
-        let (x, y) = (tokio::spawn(pair.route.send(5, echo("x"))), tokio::spawn(pair.route.send(5, echo("y"))));
+        let (x, y) = (
+            tokio::spawn(pair.route.send(5, echo("x"))),
+            tokio::spawn(pair.route.send(5, echo("y"))),
+        );
         pair.one.1.request().await;
         pair.one.1.request().await;
         pair.one.1.say(said).await;

@@ -112,7 +112,11 @@ fn what_a_command_said_inside_a_script_is_reported_as_it_said_it() {
             "READONLY",
             "You can't write.",
         ),
-        ("-ERR Error running script (call to f_0a): @user_script:1: @user_script: 1: -MOVED 12 h:1", "MOVED", "12 h:1"),
+        (
+            "-ERR Error running script (call to f_0a): @user_script:1: @user_script: 1: -MOVED 12 h:1",
+            "MOVED",
+            "12 h:1",
+        ),
         ("-ERR Error running script (call to f_0a): @user_script:1: -BUSY", "BUSY", ""),
         // A script that is wrong says nothing of a command.
         (

@@ -49,7 +49,8 @@ fn what_was_posted_before_the_runtime_ends_is_still_written() {
     let peer = other.block_on(Peer::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (listener, _received) = listener();
-    let link = runtime.block_on(async { Link::open(peer.endpoint.clone(), Arc::new(patient()), listener) });
+    let link = runtime
+        .block_on(async { Link::open(peer.endpoint.clone(), Arc::new(patient()), listener) });
     let remote = other.spawn(async move { peer.connection().await });
     runtime.block_on(async { within(link.ready()).await.unwrap() });
     let mut remote = other.block_on(remote).unwrap();
@@ -106,19 +107,29 @@ async fn an_abandoned_link_writes_nothing_any_more() {
     let unwritten = link.send(echo("unwritten"));
     link.abandon("it is a replica now");
     assert_eq!(received.now(), [Sound::Disconnected]);
-    assert!(matches!(within(written).await, Err(WireError::Broken(why)) if why.ends_with("it is a replica now")));
-    assert!(matches!(within(unwritten).await, Err(WireError::NotSent(why)) if why.ends_with("it is a replica now")));
+    assert!(
+        matches!(within(written).await, Err(WireError::Broken(why)) if why.ends_with("it is a replica now"))
+    );
+    assert!(
+        matches!(within(unwritten).await, Err(WireError::NotSent(why)) if why.ends_with("it is a replica now"))
+    );
     assert!(matches!(within(link.send(echo("later"))).await, Err(WireError::NotSent(_))));
     assert_eq!(remote.request().await[1], "written");
     assert_eq!(remote.next().await, [""; 0]);
-    assert!(tokio::time::timeout(std::time::Duration::from_millis(200), peer.accept()).await.is_err());
+    assert!(
+        tokio::time::timeout(std::time::Duration::from_millis(200), peer.accept()).await.is_err()
+    );
     assert_eq!(received.now(), []);
 }
 
 #[tokio::test]
 async fn a_replica_is_no_server_where_only_a_master_is() {
     let peer = Peer::new().await;
-    let link = Link::open(peer.endpoint.clone(), Arc::new(Settings { only_master: true, ..patient() }), listener().0);
+    let link = Link::open(
+        peer.endpoint.clone(),
+        Arc::new(Settings { only_master: true, ..patient() }),
+        listener().0,
+    );
     let mut remote = peer.accept().await;
     remote.request().await;
     remote.say("%1\r\n+role\r\n+replica\r\n").await;
@@ -134,7 +145,8 @@ async fn a_replica_is_no_server_where_only_a_master_is() {
 #[tokio::test]
 async fn a_server_that_was_a_master_is_not_used_when_it_comes_back_as_a_replica() {
     let peer = Peer::new().await;
-    let (link, remote, mut received) = peer.link(Settings { stays_master: true, ..patient() }).await;
+    let (link, remote, mut received) =
+        peer.link(Settings { stays_master: true, ..patient() }).await;
     drop(remote);
     assert_eq!(received.next().await, Sound::Disconnected);
     let answer = link.send(echo("x"));

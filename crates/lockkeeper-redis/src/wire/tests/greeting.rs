@@ -44,7 +44,13 @@ async fn the_first_words_tell_who_we_are_and_load_no_script() {
     assert_eq!(remote.request().await, ["HELLO", "3", "AUTH", "ann", "hunter2"]);
     remote.say("%3\r\n+server\r\n+valkey\r\n+version\r\n+8.1.2\r\n+role\r\n+replica\r\n").await;
     let said = listen(&mut remote, 5).await;
-    let expected = ["PING", "SELECT 3", "INFO server", "CLIENT SETNAME me", "CLIENT SETINFO LIB-NAME lockkeeper"];
+    let expected = [
+        "PING",
+        "SELECT 3",
+        "INFO server",
+        "CLIENT SETNAME me",
+        "CLIENT SETINFO LIB-NAME lockkeeper",
+    ];
     assert_eq!(said, expected);
     remote.say("+PONG\r\n+OK\r\n=34\r\ntxt:redis_version:7.2.4\r\nrun_id:ab\r\n-NOPERM no\r\n-ERR no\r\n").await;
     let server = within(link.ready()).await.unwrap();
@@ -65,7 +71,11 @@ async fn the_first_words_tell_who_we_are_and_load_no_script() {
 
 #[tokio::test]
 async fn a_server_without_hello_is_spoken_to_in_resp2() {
-    for refusal in ["-ERR unknown command `HELLO`, with args\r\n", "-NOPROTO unsupported\r\n", "-NOPERM no\r\n"] {
+    for refusal in [
+        "-ERR unknown command `HELLO`, with args\r\n",
+        "-NOPROTO unsupported\r\n",
+        "-NOPERM no\r\n",
+    ] {
         let peer = Peer::new().await;
         let link = open(&peer, with_all());
         let mut remote = peer.accept().await;
@@ -76,10 +86,16 @@ async fn a_server_without_hello_is_spoken_to_in_resp2() {
         listen(&mut remote, 6).await;
         let info = "redis_version:5.0.14\r\nredis_mode:cluster\r\n";
         remote
-            .say(&format!("+PONG\r\n+OK\r\n${}\r\n{info}\r\n$12\r\nrole:slave\r\n\r\n+OK\r\n+OK\r\n", info.len()))
+            .say(&format!(
+                "+PONG\r\n+OK\r\n${}\r\n{info}\r\n$12\r\nrole:slave\r\n\r\n+OK\r\n+OK\r\n",
+                info.len()
+            ))
             .await;
         let server = within(link.ready()).await.unwrap();
-        assert_eq!((server.version, server.role, server.mode), ((5, 0, 14), Role::Replica, Mode::Cluster));
+        assert_eq!(
+            (server.version, server.role, server.mode),
+            ((5, 0, 14), Role::Replica, Mode::Cluster)
+        );
         assert!(!server.resp3);
     }
 }
@@ -161,7 +177,11 @@ async fn a_wrong_password_that_is_a_common_word_is_reported_as_a_wrong_password(
         remote.say(said).await;
         let error = within(link.ready()).await.unwrap_err();
         assert!(error.is(code), "{error:?}");
-        assert_eq!(error.to_string().contains("AUTH <password> called"), code == "ERR", "{error:?}");
+        assert_eq!(
+            error.to_string().contains("AUTH <password> called"),
+            code == "ERR",
+            "{error:?}"
+        );
     }
 }
 
@@ -171,7 +191,9 @@ async fn what_knows_no_auth_is_reported_without_the_password() {
     let link = open(&peer, Settings { resp2: true, ..with_all() });
     let mut remote = peer.accept().await;
     assert_eq!(remote.request().await, ["AUTH", "ann", "hunter2"]);
-    remote.say("-ERR unknown command `AUTH`, with args beginning with: `ann`, `hunter2`, \r\n").await;
+    remote
+        .say("-ERR unknown command `AUTH`, with args beginning with: `ann`, `hunter2`, \r\n")
+        .await;
     let text = within(link.ready()).await.unwrap_err();
     assert_eq!(text.to_string(), "ERR unknown command `AUTH`");
 }
@@ -223,7 +245,10 @@ async fn who_cannot_be_reached_is_named() {
     drop(peer);
     let link = Link::open(endpoint.clone(), Arc::new(patient()), listener().0);
     let error = within(link.ready()).await.unwrap_err();
-    assert!(matches!(&error, WireError::NotSent(why) if why.contains(&endpoint.to_string())), "{error:?}");
+    assert!(
+        matches!(&error, WireError::NotSent(why) if why.contains(&endpoint.to_string())),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]
@@ -232,7 +257,8 @@ async fn a_user_without_a_password_is_that_user_and_nobody_else() {
         let peer = Peer::new().await;
         let link = open(&peer, Settings { user: Some("app".to_owned()), resp2, ..patient() });
         let mut remote = peer.accept().await;
-        let expected = if resp2 { vec!["AUTH", "app", ""] } else { vec!["HELLO", "3", "AUTH", "app", ""] };
+        let expected =
+            if resp2 { vec!["AUTH", "app", ""] } else { vec!["HELLO", "3", "AUTH", "app", ""] };
         assert_eq!(remote.request().await, expected);
         remote.say("-WRONGPASS invalid username-password pair or user is disabled.\r\n").await;
         assert!(within(link.ready()).await.unwrap_err().is("WRONGPASS"));

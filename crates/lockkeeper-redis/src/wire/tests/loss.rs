@@ -69,7 +69,10 @@ async fn without_a_connection_a_request_is_given_up_after_the_timeout_and_was_ne
     let began = Instant::now();
     let answer = within(link.send(echo("lost"))).await;
     assert!(began.elapsed() >= Duration::from_millis(200));
-    assert!(matches!(&answer, Err(WireError::NotSent(why)) if why.contains(&peer.endpoint.to_string())), "{answer:?}");
+    assert!(
+        matches!(&answer, Err(WireError::NotSent(why)) if why.contains(&peer.endpoint.to_string())),
+        "{answer:?}"
+    );
     // The connection comes up after all: the request does not.
     silent.greet().await;
     within(link.ready()).await.unwrap();
@@ -179,7 +182,9 @@ async fn a_reply_that_is_cut_off_at_any_byte_is_no_reply() {
 async fn nonsense_breaks_what_was_asked_and_a_new_connection_is_made() {
     let deep = "*1\r\n".repeat(100_000);
     let unasked = ">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n";
-    for nonsense in ["HTTP/1.1 400 Bad Request\r\n\r\n", "\0\0\0\0", "$x\r\n", ":\r\n", &deep, unasked] {
+    for nonsense in
+        ["HTTP/1.1 400 Bad Request\r\n\r\n", "\0\0\0\0", "$x\r\n", ":\r\n", &deep, unasked]
+    {
         let peer = Peer::new().await;
         let (link, mut remote, _received) = peer.link(patient()).await;
         let answer = link.send(echo("x"));
@@ -211,7 +216,10 @@ async fn a_reset_breaks_what_was_asked_and_makes_a_new_connection() {
     remote.request().await;
     link.reset("it is a replica now");
     let answer = within(answer).await;
-    assert!(matches!(&answer, Err(WireError::Broken(why)) if why.contains("it is a replica now")), "{answer:?}");
+    assert!(
+        matches!(&answer, Err(WireError::Broken(why)) if why.contains("it is a replica now")),
+        "{answer:?}"
+    );
     let mut remote = peer.connection().await;
     drop(link.send(echo("y")));
     assert_eq!(remote.request().await[1], "y");
@@ -261,7 +269,10 @@ async fn on_a_connection_of_its_own_what_was_not_written_goes_to_no_other() {
     assert!(ends.is_sorted(), "{ends:?}");
     assert!(!alone.is_connected() && link.is_connected());
     let answer = within(alone.send(echo("later"))).await;
-    assert!(matches!(&answer, Err(WireError::NotSent(why)) if why.contains(&peer.endpoint.to_string())), "{answer:?}");
+    assert!(
+        matches!(&answer, Err(WireError::NotSent(why)) if why.contains(&peer.endpoint.to_string())),
+        "{answer:?}"
+    );
     assert!(tokio::time::timeout(Duration::from_millis(200), peer.accept()).await.is_err());
 }
 
@@ -283,7 +294,11 @@ async fn a_connection_of_its_own_that_cannot_be_made_is_not_tried_again() {
 #[tokio::test]
 async fn a_connection_of_its_own_is_one_where_messages_have_another() {
     let peer = Peer::new().await;
-    let link = Link::open(peer.endpoint.clone(), Arc::new(Settings { resp2: true, ..patient() }), listener().0);
+    let link = Link::open(
+        peer.endpoint.clone(),
+        Arc::new(Settings { resp2: true, ..patient() }),
+        listener().0,
+    );
     let mut main = peer.accept().await;
     main.prepare().await;
     within(link.ready()).await.unwrap();

@@ -57,7 +57,10 @@ async fn a_subscription_precedes_the_requests_that_are_sent_after_it() {
     assert_eq!(remote.request().await, ["ECHO", "x"]);
     remote.say(":1\r\n").await;
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
-    assert_eq!(received.now(), [Sound::Subscribed("mine".to_owned()), Sound::Subscribed("shard".to_owned())]);
+    assert_eq!(
+        received.now(),
+        [Sound::Subscribed("mine".to_owned()), Sound::Subscribed("shard".to_owned())]
+    );
 }
 
 #[tokio::test]
@@ -113,7 +116,10 @@ async fn a_subscription_that_the_server_refuses_or_ends_is_reported_and_takes_no
     assert_eq!(within(answer).await, Ok(Value::Int(1)));
     let text = ["secret", "shard", "shard"].map(str::to_owned);
     let [secret, stands, ended] = text;
-    assert_eq!(received.now(), [Sound::Refused(secret), Sound::Subscribed(stands), Sound::Unsubscribed(ended)]);
+    assert_eq!(
+        received.now(),
+        [Sound::Refused(secret), Sound::Subscribed(stands), Sound::Unsubscribed(ended)]
+    );
     link.unsubscribe(b"secret", false);
     assert_eq!(remote.request().await, ["UNSUBSCRIBE", "secret"]);
     remote.say(&confirmed("unsubscribe", "secret")).await;
@@ -162,7 +168,8 @@ async fn an_end_that_was_asked_for_is_not_reported() {
 async fn in_resp2_a_channel_that_the_server_ended_is_asked_for_again() {
     let peer = Peer::new().await;
     let (listener, mut received) = super::peer::listener();
-    let link = super::super::Link::open(peer.endpoint.clone(), std::sync::Arc::new(patient()), listener);
+    let link =
+        super::super::Link::open(peer.endpoint.clone(), std::sync::Arc::new(patient()), listener);
     link.subscribe(b"mine".to_vec(), true);
     let mut main = peer.accept().await;
     main.greet_in_resp2().await;
@@ -197,7 +204,8 @@ async fn a_link_in_a_runtime_that_has_ended_says_so() {
 async fn in_resp2_messages_have_a_connection_of_their_own() {
     let peer = Peer::new().await;
     let (listener, mut received) = super::peer::listener();
-    let link = super::super::Link::open(peer.endpoint.clone(), std::sync::Arc::new(patient()), listener);
+    let link =
+        super::super::Link::open(peer.endpoint.clone(), std::sync::Arc::new(patient()), listener);
     link.subscribe(b"mine".to_vec(), false);
     let mut main = peer.accept().await;
     main.greet_in_resp2().await;
@@ -212,7 +220,10 @@ async fn in_resp2_messages_have_a_connection_of_their_own() {
     let answer = link.send(echo("x"));
     assert_eq!(main.request().await, ["ECHO", "x"]);
     main.say("*1\r\n$7\r\nmessage\r\n").await;
-    assert_eq!(within(answer).await, Ok(Value::Array(vec![Value::BulkString(b"message".to_vec())])));
+    assert_eq!(
+        within(answer).await,
+        Ok(Value::Array(vec![Value::BulkString(b"message".to_vec())]))
+    );
     // Where requests go to another connection, it may be to another server: messages come on a new one, too.
     drop(main);
     let mut main = peer.accept().await;

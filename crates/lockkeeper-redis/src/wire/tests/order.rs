@@ -34,7 +34,10 @@ async fn a_posted_request_and_the_next_one_go_in_one_write() {
     assert_eq!(remote.request().await, ["ECHO", "posted"]);
     assert_eq!(remote.request().await, ["ECHO", "awaited"]);
     remote.say(":1\r\n:2\r\n").await;
-    assert_eq!((within(posted).await, within(awaited).await), (Ok(Value::Int(1)), Ok(Value::Int(2))));
+    assert_eq!(
+        (within(posted).await, within(awaited).await),
+        (Ok(Value::Int(1)), Ok(Value::Int(2)))
+    );
     assert_eq!(link.writes(), before + 1);
 }
 

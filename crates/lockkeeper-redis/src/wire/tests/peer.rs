@@ -227,7 +227,11 @@ pub(crate) fn patient() -> Settings {
 }
 
 pub(crate) fn impatient() -> Settings {
-    Settings { timeout: Duration::from_millis(200), connect_timeout: TIME_LIMIT, ..Settings::default() }
+    Settings {
+        timeout: Duration::from_millis(200),
+        connect_timeout: TIME_LIMIT,
+        ..Settings::default()
+    }
 }
 
 /// Not for long, but for longer than a loaded machine stands still, so that who answers at once answers in time.

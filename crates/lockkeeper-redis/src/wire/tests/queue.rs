@@ -29,7 +29,11 @@ fn whatever_part_was_written_exactly_what_was_not_begun_is_written_again() {
         queue.wrote(written);
         let broken = queue.lose();
         assert_eq!(broken.len(), written.div_ceil(2), "{written} bytes");
-        assert_eq!(waiting(&mut queue, now), &"aabbcc"[2 * written.div_ceil(2)..], "{written} bytes");
+        assert_eq!(
+            waiting(&mut queue, now),
+            &"aabbcc"[2 * written.div_ceil(2)..],
+            "{written} bytes"
+        );
     }
 }
 
@@ -57,7 +61,10 @@ fn the_drivers_own_requests_end_with_their_connection() {
 #[test]
 fn what_goes_before_the_others_keeps_its_own_order() {
     let first = |queue: &mut Queue, texts: [&'static str; 2], now| {
-        queue.push_first(texts.map(|text| (text.as_bytes(), Whose::Request(Answer::new().0, None))).into_iter(), now);
+        queue.push_first(
+            texts.map(|text| (text.as_bytes(), Whose::Request(Answer::new().0, None))).into_iter(),
+            now,
+        );
     };
     let (mut queue, now) = queue(&["later"]);
     first(&mut queue, ["load1 ", "call1 "], now);

@@ -113,7 +113,11 @@ async fn a_question_that_is_refused_moves_no_answer() {
         let (x, y) = (link.send(echo("x")), link.send(echo("y")));
         assert_eq!(remote.request().await, ["SUBSCRIBE", "mine"]);
         remote.say(&format!("{said}-MISCONF the disk is full\r\n:1\r\n:2\r\n")).await;
-        assert_eq!((within(x).await, within(y).await), (Ok(Value::Int(1)), Ok(Value::Int(2))), "{said:?}");
+        assert_eq!(
+            (within(x).await, within(y).await),
+            (Ok(Value::Int(1)), Ok(Value::Int(2))),
+            "{said:?}"
+        );
         assert_eq!(received.next().await, sound);
     }
 }
@@ -211,7 +215,9 @@ impl Dialogue {
                 self.asked.push((self.next, answer));
             }
             Step::Listen { sharded } => self.shared.subscribe(channel(*sharded).into(), *sharded),
-            Step::Leave { sharded } => self.shared.unsubscribe(channel(*sharded).as_bytes(), *sharded),
+            Step::Leave { sharded } => {
+                self.shared.unsubscribe(channel(*sharded).as_bytes(), *sharded)
+            }
             Step::Write => {
                 let mut state = self.shared.lock();
                 let bytes = state.queue.gather(Clock::boot().now()).to_vec();
@@ -221,7 +227,9 @@ impl Dialogue {
             Step::Serve => self.serve(false),
             Step::Refuse => self.serve(true),
             Step::Move => self.shift(),
-            Step::Publish => self.said.extend_from_slice(b">3\r\n$7\r\nmessage\r\n$4\r\nmine\r\n$1\r\nx\r\n"),
+            Step::Publish => {
+                self.said.extend_from_slice(b">3\r\n$7\r\nmessage\r\n$4\r\nmine\r\n$1\r\nx\r\n")
+            }
             Step::Read(count) => {
                 let part = self.said.split_to((*count).min(self.said.len()));
                 self.answers.feed(&part);
@@ -247,19 +255,26 @@ impl Dialogue {
     }
 
     fn push(&mut self, kind: &str, channel: &str) {
-        let push = format!(">3\r\n${}\r\n{kind}\r\n${}\r\n{channel}\r\n:0\r\n", kind.len(), channel.len());
+        let push =
+            format!(">3\r\n${}\r\n{kind}\r\n${}\r\n{channel}\r\n:0\r\n", kind.len(), channel.len());
         self.said.extend_from_slice(push.as_bytes());
     }
 
     /// Does the next request, or refuses it.
     fn serve(&mut self, refuses: bool) {
-        let Some(Incoming::Reply(Value::Array(parts))) = self.requests.next().unwrap() else { return };
+        let Some(Incoming::Reply(Value::Array(parts))) = self.requests.next().unwrap() else {
+            return;
+        };
         let words: Vec<_> = parts.iter().map(text).collect();
         let [command, word] = words.as_slice() else { panic!("{words:?}") };
         let bulk = format!("${}\r\n{word}\r\n", word.len());
         match (command.as_str(), word.as_str()) {
-            ("SSUBSCRIBE" | "SUNSUBSCRIBE", _) if !self.is_ours => self.said.extend_from_slice(MOVED.as_bytes()),
-            ("ECHO", word) if refuses => self.said.extend_from_slice(format!("-BUSY {word}\r\n").as_bytes()),
+            ("SSUBSCRIBE" | "SUNSUBSCRIBE", _) if !self.is_ours => {
+                self.said.extend_from_slice(MOVED.as_bytes())
+            }
+            ("ECHO", word) if refuses => {
+                self.said.extend_from_slice(format!("-BUSY {word}\r\n").as_bytes())
+            }
             _ if refuses => {
                 self.is_unclear |= matches!(command.as_str(), "PING" | "SUNSUBSCRIBE");
                 self.said.extend_from_slice(b"-BUSY not now\r\n");
@@ -306,7 +321,9 @@ fn is_right(number: u64, answer: &Result<Value, WireError>) -> bool {
         Err(WireError::Server { code, message, .. }) if code == "BUSY" => {
             ["good", "fail"].iter().any(|word| *message == format!("{word}{number}"))
         }
-        Err(WireError::Server { code, message, .. }) => code == "MOVED" && *message == format!("fail{number} h:1"),
+        Err(WireError::Server { code, message, .. }) => {
+            code == "MOVED" && *message == format!("fail{number} h:1")
+        }
         Err(WireError::Broken(_)) => true,
         _ => false,
     }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use lockkeeper::{ErrorKind, LostReason};
 use lockkeeper_live::Cluster;
 
-use super::{handed_over, is_still_held, keeper, nobody_else_gets_it, pushes_come, until_replicated, waiter};
+use super::{
+    handed_over, is_still_held, keeper, nobody_else_gets_it, pushes_come, until_replicated, waiter,
+};
 use crate::support::{LONG, TIME_LIMIT, UNRENEWED, renewed, within};
 
 pub(super) fn slot_of(cluster: &Cluster, name: &str) -> u16 {
@@ -27,10 +29,14 @@ pub(super) fn names_on(cluster: &Cluster, node: usize) -> impl Iterator<Item = S
 /// The same once more, back to the first node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_slot_that_moves_takes_its_locks_along() {
-    let (cluster, name) = (Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap(), "moving");
+    let (cluster, name) =
+        (Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap(), "moving");
     let slot = slot_of(&cluster, name);
-    let (holder, other, third) =
-        (keeper(&cluster.url(), LONG).await, keeper(&cluster.url(), LONG).await, keeper(&cluster.url(), LONG).await);
+    let (holder, other, third) = (
+        keeper(&cluster.url(), LONG).await,
+        keeper(&cluster.url(), LONG).await,
+        keeper(&cluster.url(), LONG).await,
+    );
     for _ in 0..2 {
         let from = cluster.owner(slot).unwrap();
         let to = (from + 1) % 3;
@@ -76,18 +82,23 @@ async fn a_slot_that_moves_takes_its_locks_along() {
 /// has arrived, and the waiter gets the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_release_and_a_claim_amid_a_move_come_through_at_its_end() {
-    let (cluster, name) = (Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap(), "moving");
+    let (cluster, name) =
+        (Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap(), "moving");
     let slot = slot_of(&cluster, name);
     let (from, to) = (cluster.owner(slot).unwrap(), (cluster.owner(slot).unwrap() + 1) % 3);
-    let (holder, other, third) =
-        (keeper(&cluster.url(), LONG).await, keeper(&cluster.url(), LONG).await, keeper(&cluster.url(), LONG).await);
+    let (holder, other, third) = (
+        keeper(&cluster.url(), LONG).await,
+        keeper(&cluster.url(), LONG).await,
+        keeper(&cluster.url(), LONG).await,
+    );
     let guard = holder.mutex(name).unwrap().lock().await.unwrap();
     let waiting = waiter(&other, name).await;
     cluster.begin_move(slot, from, to).unwrap();
     cluster.move_keys(slot, from, to).unwrap();
     let token = guard.token();
     let releasing = tokio::spawn(guard.release());
-    let late = tokio::spawn(std::future::IntoFuture::into_future(third.mutex(name).unwrap().lock()));
+    let late =
+        tokio::spawn(std::future::IntoFuture::into_future(third.mutex(name).unwrap().lock()));
     tokio::time::sleep(Duration::from_millis(300)).await;
     cluster.end_move(slot, from, to).unwrap();
     within(TIME_LIMIT, releasing).await.unwrap().unwrap();
@@ -110,12 +121,15 @@ async fn the_death_of_a_master_concerns_its_own_slots_only() {
     let (long_here, short_here) = (here.next().unwrap(), here.next().unwrap());
     drop(here);
     let mut there = names_on(&cluster, 1);
-    let (short_there, waited_there, free_there) = (there.next().unwrap(), there.next().unwrap(), there.next().unwrap());
+    let (short_there, waited_there, free_there) =
+        (there.next().unwrap(), there.next().unwrap(), there.next().unwrap());
     drop(there);
-    let (patient, hasty, other) = (keeper(&url, UNRENEWED).await, keeper(&url, TTL).await, keeper(&url, LONG).await);
+    let (patient, hasty, other) =
+        (keeper(&url, UNRENEWED).await, keeper(&url, TTL).await, keeper(&url, LONG).await);
     let long = patient.mutex(&*long_here).unwrap().lock().await.unwrap();
     let waited = patient.mutex(&*waited_there).unwrap().lock().await.unwrap();
-    let (waits_here, waits_there) = (waiter(&other, &long_here).await, waiter(&other, &waited_there).await);
+    let (waits_here, waits_there) =
+        (waiter(&other, &long_here).await, waiter(&other, &waited_there).await);
     let kept = hasty.mutex(&*short_there).unwrap().lock().await.unwrap();
     let short = hasty.mutex(&*short_here).unwrap().lock().await.unwrap();
     until_replicated(&cluster.nodes()[0], &format!("{{{short_here}}}mark"));

@@ -43,7 +43,9 @@ async fn an_end_that_crosses_the_end_by_the_node_gives_nobody_a_lock_that_is_hel
         None => Act::Pass,
     });
     proxy.on_reply(move |message| {
-        if let Some(ended) = ended.take_if(|_| message.is_push() && message.contains("sunsubscribe")) {
+        if let Some(ended) =
+            ended.take_if(|_| message.is_push() && message.contains("sunsubscribe"))
+        {
             ended.send(()).unwrap();
         }
         Act::Pass
@@ -63,7 +65,9 @@ async fn an_end_that_crosses_the_end_by_the_node_gives_nobody_a_lock_that_is_hel
     cluster.move_keys(slot, 0, 1).unwrap();
     let target: String = cluster.nodes()[1].query(&["CLUSTER", "MYID"]).unwrap();
     for at in [1, 0] {
-        cluster.nodes()[at].run(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &target]).unwrap();
+        cluster.nodes()[at]
+            .run(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &target])
+            .unwrap();
     }
     within(TIME_LIMIT, is_ended).await.unwrap();
     proxy.release();

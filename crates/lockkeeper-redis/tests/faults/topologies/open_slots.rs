@@ -87,7 +87,8 @@ async fn a_lock_in_a_slot_that_stays_open_for_longer_than_its_ttl_is_lost_and_ne
     let url = format!("{}?timeout=1s", open.cluster.url());
     let (holder, other) = (keeper(&url, TTL).await, keeper(&url, TTL).await);
     let [stays, moves, lined, used, unused, _] = NAMES;
-    let guards = [lock(&holder, stays).await, lock(&holder, moves).await, lock(&holder, lined).await];
+    let guards =
+        [lock(&holder, stays).await, lock(&holder, moves).await, lock(&holder, lined).await];
     let waiting = waiter(&other, lined).await;
     let before = guards[0].token();
     works(&holder, used, before).await;
@@ -103,7 +104,12 @@ async fn a_lock_in_a_slot_that_stays_open_for_longer_than_its_ttl_is_lost_and_ne
         .map(|name| tokio::spawn(is_refused(other.clone(), name, Arc::clone(&stops))));
     sleep_until(deadline).await;
     for guard in &guards {
-        assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Expired), "{}", guard.name());
+        assert_eq!(
+            guard.check().unwrap_err().lost_reason(),
+            Some(&LostReason::Expired),
+            "{}",
+            guard.name()
+        );
     }
     sleep(STAY - TTL).await;
     assert!(!waiting.is_finished(), "two have it");
@@ -142,7 +148,10 @@ impl Turns {
             let guard = lock(&keeper, name).await;
             assert!(!self.is_held.swap(true, Ordering::SeqCst), "{name} is held twice");
             let token = guard.token().get();
-            assert!(self.last_token.swap(token, Ordering::SeqCst) < token, "{token} is no higher token");
+            assert!(
+                self.last_token.swap(token, Ordering::SeqCst) < token,
+                "{token} is no higher token"
+            );
             self.is_held.store(false, Ordering::SeqCst);
             within(TIME_LIMIT, guard.release()).await.unwrap();
             self.turns.fetch_add(1, Ordering::SeqCst);
@@ -209,7 +218,8 @@ async fn a_slot_that_moves_under_load_within_the_ttl_loses_no_lock_and_no_reques
 /// old node sends clients to the new one (`ASK`) for as long as the slot is open. Each renewal counts
 /// only when a replica has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn with_min_replicas_a_lock_with_all_of_its_keys_at_the_new_node_lives_on_while_the_slot_is_open() {
+async fn with_min_replicas_a_lock_with_all_of_its_keys_at_the_new_node_lives_on_while_the_slot_is_open()
+ {
     let open = Open::start(1);
     let url = format!("{}?timeout=1s&min-replicas=1", open.cluster.url());
     let (holder, other) = (keeper(&url, TTL).await, keeper(&open.cluster.url(), TTL).await);

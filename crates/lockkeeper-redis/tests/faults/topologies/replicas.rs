@@ -23,7 +23,8 @@ async fn without_its_replica_no_lock_is_handed_out_and_none_is_left() {
     let held = patient.mutex("held").unwrap().lock().await.unwrap();
     sentinel.server(1).pause().unwrap();
     let began = Instant::now();
-    let error = within(2 * TIME_LIMIT, careful.mutex("a-lock").unwrap().try_lock()).await.unwrap_err();
+    let error =
+        within(2 * TIME_LIMIT, careful.mutex("a-lock").unwrap().try_lock()).await.unwrap_err();
     eprintln!("after {:?}: {error}", began.elapsed());
     assert!(began.elapsed() < TIME_LIMIT, "{:?}", began.elapsed());
     assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -55,11 +56,15 @@ async fn in_a_cluster_the_replica_of_the_slots_own_master_is_needed() {
     let mut cluster = Cluster::builder().node_timeout(4 * LONG).start().unwrap();
     let careful = keeper(&format!("{}?min-replicas=1&timeout=1s", cluster.url()), LONG).await;
     let other = keeper(&cluster.url(), LONG).await;
-    let owner =
-        |cluster: &Cluster, name: &str| cluster.owner(cluster.slot_of(&format!("lk:{{{name}}}")).unwrap()).unwrap();
+    let owner = |cluster: &Cluster, name: &str| {
+        cluster.owner(cluster.slot_of(&format!("lk:{{{name}}}")).unwrap()).unwrap()
+    };
     let here = "a-lock";
     let master = owner(&cluster, here);
-    let there = (0..).map(|number| format!("name-{number}")).find(|name| owner(&cluster, name) != master).unwrap();
+    let there = (0..)
+        .map(|number| format!("name-{number}"))
+        .find(|name| owner(&cluster, name) != master)
+        .unwrap();
     let patient = keeper(&format!("{}?min-replicas=1&timeout=1s", cluster.url()), UNRENEWED).await;
     let held = patient.mutex(here).unwrap().lock().await.unwrap();
     // Each of them has a slot of its own.
@@ -146,7 +151,11 @@ async fn min_replicas_a_minimum_hold_counts_only_on_a_replica() {
     claimant.granted().await;
     replica.pause().unwrap();
     let error = within(TIME_LIMIT, claimant.keep(LONG)).await.expect_err("no replica has it");
-    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+    assert_eq!(
+        (error.kind(), error.effect()),
+        (ErrorKind::Unavailable, Effect::Unknown),
+        "{error}"
+    );
     assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
     replica.resume().unwrap();
     let kept = async { while claimant.keep(LONG).await.is_err() {} };
@@ -167,9 +176,16 @@ async fn the_end_of_a_session_and_the_id_of_the_store_count_only_on_a_replica() 
     let id = async { while store.id().await.is_err() {} };
     within(TIME_LIMIT, id).await;
     replica.pause().unwrap();
-    let errors = within(TIME_LIMIT, async { tokio::join!(store.close(&session, &[]), store.id()) }).await;
-    for error in [errors.0.expect_err("no replica has it"), errors.1.expect_err("no replica has it")] {
-        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+    let errors =
+        within(TIME_LIMIT, async { tokio::join!(store.close(&session, &[]), store.id()) }).await;
+    for error in
+        [errors.0.expect_err("no replica has it"), errors.1.expect_err("no replica has it")]
+    {
+        assert_eq!(
+            (error.kind(), error.effect()),
+            (ErrorKind::Unavailable, Effect::Unknown),
+            "{error}"
+        );
         assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
     }
     replica.resume().unwrap();
@@ -182,7 +198,9 @@ async fn the_end_of_a_session_and_the_id_of_the_store_count_only_on_a_replica() 
 /// The outcome of a granted claim whose answer is read only after `change`: the replicas of the
 /// present master have not got the grant from the master that made it.
 async fn granted_before(url: &str, change: impl AsyncFnOnce(&RedisStore)) {
-    let connect = async |url: &str| RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap();
+    let connect = async |url: &str| {
+        RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap()
+    };
     let careful = connect(&format!("{url}?min-replicas=1&timeout=200s")).await;
     // The server has the scripts before the claim is the next thing asked.
     let warm = Claimant::new(&careful, "another", LONG).await;
@@ -195,7 +213,11 @@ async fn granted_before(url: &str, change: impl AsyncFnOnce(&RedisStore)) {
     warm.release().await;
     change(&careful).await;
     let error = within(TIME_LIMIT, sent).await.expect_err("another server has confirmed it");
-    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+    assert_eq!(
+        (error.kind(), error.effect()),
+        (ErrorKind::Unavailable, Effect::Unknown),
+        "{error}"
+    );
     assert!(error.to_string().contains("before replicas had the lock"), "{error}");
 }
 

@@ -33,13 +33,19 @@ impl After {
         if held {
             guard.check().unwrap();
             let holders = third.inspect(name).await.unwrap().holders;
-            assert_eq!(holders.iter().map(|holder| holder.token).collect::<Vec<_>>(), [Some(token)]);
+            assert_eq!(
+                holders.iter().map(|holder| holder.token).collect::<Vec<_>>(),
+                [Some(token)]
+            );
             nobody_else_gets_it(&third, name).await;
             assert!(!waiting.is_finished(), "two have it");
             within(TIME_LIMIT, guard.release()).await.unwrap();
         } else {
             guard.check().unwrap_err();
-            assert_eq!(within(TIME_LIMIT, guard.release()).await.unwrap_err().kind(), ErrorKind::Lost);
+            assert_eq!(
+                within(TIME_LIMIT, guard.release()).await.unwrap_err().kind(),
+                ErrorKind::Lost
+            );
         }
         let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
         assert!(next.token() > token, "{} after {token}", next.token());
@@ -59,13 +65,17 @@ async fn a_failover_by_command_keeps_the_lock_and_the_line() {
     let (holder, other) = (keeper(&url, LEASE).await, keeper(&url, LEASE).await);
     let mut last: Option<FencingToken> = None;
     for round in 0..2 {
-        let guard = within(TIME_LIMIT, holder.mutex(name).unwrap().lock().into_future()).await.unwrap();
+        let guard =
+            within(TIME_LIMIT, holder.mutex(name).unwrap().lock().into_future()).await.unwrap();
         assert!(last.is_none_or(|last| guard.token() > last), "tokens rise");
         last = Some(guard.token());
         let waiting = waiter(&other, name).await;
         until_replicated(&sentinel.servers()[round], "mark");
         assert_eq!(sentinel.fail_over().unwrap(), 1 - round);
-        assert!(After { url: url.clone(), guard, waiting, name }.it_goes_on().await, "the replica had it");
+        assert!(
+            After { url: url.clone(), guard, waiting, name }.it_goes_on().await,
+            "the replica had it"
+        );
         sentinel.wait_until_settled().unwrap();
     }
 }
@@ -125,7 +135,10 @@ async fn a_master_that_forgets_keys_is_not_used_before_that_is_set_right() {
         }
     };
     let error = within(TIME_LIMIT, refused).await;
-    assert!(error.remedy().unwrap().starts_with("maxmemory-policy noeviction (by CONFIG SET"), "{error}");
+    assert!(
+        error.remedy().unwrap().starts_with("maxmemory-policy noeviction (by CONFIG SET"),
+        "{error}"
+    );
     let waiting = keeper.mutex("a-lock").unwrap().lock();
     sentinel.servers()[1].set("maxmemory-policy", "noeviction").unwrap();
     within(TIME_LIMIT, waiting).await.unwrap().release().await.unwrap();

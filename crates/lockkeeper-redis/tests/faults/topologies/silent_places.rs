@@ -19,7 +19,8 @@ const TTL: Duration = Duration::from_secs(12);
 async fn with_min_replicas_a_silent_node_costs_no_lock_of_the_others() {
     let mut cluster = Cluster::builder().node_timeout(20 * TTL).start().unwrap();
     let careful = keeper(&format!("{}?min-replicas=1&timeout=15s", cluster.url()), TTL).await;
-    let owner = |name: &str| cluster.owner(cluster.slot_of(&format!("lk:{{{name}}}")).unwrap()).unwrap();
+    let owner =
+        |name: &str| cluster.owner(cluster.slot_of(&format!("lk:{{{name}}}")).unwrap()).unwrap();
     let names: Vec<_> = (0..40).map(|number| format!("name-{number}")).collect();
     // Slots are handled in their order, with the slots of the first node before all others.
     let (silent, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| owner(name) == 0);
@@ -43,12 +44,17 @@ async fn a_silent_node_costs_nobody_a_place_in_a_line_of_another_one() {
     let mut cluster = Cluster::builder().node_timeout(20 * TTL).start().unwrap();
     let connect = async || keeper(&format!("{}?timeout=15s", cluster.url()), 3 * TTL).await;
     let (holder, waiter, next) = (connect().await, connect().await, connect().await);
-    let owner = |name: &str| cluster.owner(cluster.slot_of(&format!("lk:{{{name}}}")).unwrap()).unwrap();
-    let name = |silent: bool| (0..).map(|n| format!("n/{n}")).find(|name| (owner(name) == 0) == silent).unwrap();
+    let owner =
+        |name: &str| cluster.owner(cluster.slot_of(&format!("lk:{{{name}}}")).unwrap()).unwrap();
+    let name = |silent: bool| {
+        (0..).map(|n| format!("n/{n}")).find(|name| (owner(name) == 0) == silent).unwrap()
+    };
     let (silent, line) = (name(true), name(false));
     let held = holder.mutex(line.as_str()).unwrap().lock().await.unwrap();
     let _of_the_silent = waiter.mutex(silent.as_str()).unwrap().lock().await.unwrap();
-    let wait = |keeper: &lockkeeper::Keeper| tokio::spawn(keeper.mutex(line.as_str()).unwrap().lock().into_future());
+    let wait = |keeper: &lockkeeper::Keeper| {
+        tokio::spawn(keeper.mutex(line.as_str()).unwrap().lock().into_future())
+    };
     let first = wait(&waiter);
     until_waiting(&holder, &line, 1).await;
     let second = wait(&next);

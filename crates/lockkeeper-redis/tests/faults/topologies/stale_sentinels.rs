@@ -13,8 +13,10 @@ const NAME: &str = "a-lock";
 
 /// A Sentinel for which this is the master, by the switch of this number.
 fn sentinel(master: &Redis, epoch: u8) -> Redis {
-    let say = |sentinel: lockkeeper_live::RedisBuilder, line: String| sentinel.config("sentinel", &line);
-    let sentinel = say(Redis::builder().sentinel(), format!("monitor lk 127.0.0.1 {} 2", master.port()));
+    let say =
+        |sentinel: lockkeeper_live::RedisBuilder, line: String| sentinel.config("sentinel", &line);
+    let sentinel =
+        say(Redis::builder().sentinel(), format!("monitor lk 127.0.0.1 {} 2", master.port()));
     let sentinel = say(sentinel, "down-after-milliseconds lk 60000".to_owned());
     say(sentinel, format!("config-epoch lk {epoch}")).start().unwrap()
 }
@@ -38,7 +40,8 @@ impl Parted {
     }
 
     fn url(&self) -> String {
-        let [near, second, third] = [self.sentinels[0].port(), self.proxies[0].port(), self.proxies[1].port()];
+        let [near, second, third] =
+            [self.sentinels[0].port(), self.proxies[0].port(), self.proxies[1].port()];
         format!("redis+sentinel://127.0.0.1:{near},127.0.0.1:{second},127.0.0.1:{third}/lk")
     }
 
@@ -54,15 +57,19 @@ impl Parted {
 }
 
 async fn refused(url: &str) -> Error {
-    within(TIME_LIMIT, Keeper::from_url(url).unwrap().connect().into_future()).await.expect_err("too few know a master")
+    within(TIME_LIMIT, Keeper::from_url(url).unwrap().connect().into_future())
+        .await
+        .expect_err("too few know a master")
 }
 
 /// The other Sentinels are slow. A lock is held at the master that they name: a client that opens a
 /// store gets that lock nowhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_client_that_opens_a_store_does_not_believe_one_sentinel_that_answers_before_the_others() {
+async fn a_client_that_opens_a_store_does_not_believe_one_sentinel_that_answers_before_the_others()
+{
     let parted = Parted::start();
-    let held = keeper(&parted.well_informed(), LONG).await.mutex(NAME).unwrap().lock().await.unwrap();
+    let held =
+        keeper(&parted.well_informed(), LONG).await.mutex(NAME).unwrap().lock().await.unwrap();
     parted.delay(Duration::from_millis(150));
     let late = within(TIME_LIMIT, keeper(&parted.url(), LONG)).await;
     assert!(late.mutex(NAME).unwrap().try_lock().await.unwrap().is_none(), "there are two holders");
@@ -74,7 +81,8 @@ async fn a_client_that_opens_a_store_does_not_believe_one_sentinel_that_answers_
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_client_hears_of_a_switch_from_sentinels_that_answer_later_than_one_that_missed_it() {
     let parted = Parted::start();
-    let held = keeper(&parted.well_informed(), LONG).await.mutex(NAME).unwrap().lock().await.unwrap();
+    let held =
+        keeper(&parted.well_informed(), LONG).await.mutex(NAME).unwrap().lock().await.unwrap();
     // Before the switch all name the same one.
     parted.proxies.iter().for_each(|proxy| proxy.set_target(parted.sentinels[0].address()));
     let client = keeper(&parted.url(), LONG).await;
@@ -84,7 +92,8 @@ async fn a_client_hears_of_a_switch_from_sentinels_that_answer_later_than_one_th
         proxy.set_target(sentinel.address());
         proxy.cut();
     }
-    let goes_over = async { while !matches!(client.mutex(NAME).unwrap().try_lock().await, Ok(None)) {} };
+    let goes_over =
+        async { while !matches!(client.mutex(NAME).unwrap().try_lock().await, Ok(None)) {} };
     within(TIME_LIMIT, goes_over).await;
     held.release().await.unwrap();
 }
@@ -105,6 +114,7 @@ async fn a_store_is_not_opened_by_the_word_of_a_minority_of_the_sentinels() {
     parted.proxies[0].accept().unwrap();
     let keeper = keeper(&parted.url(), LONG).await;
     keeper.mutex(NAME).unwrap().lock().await.unwrap().release().await.unwrap();
-    let there = |server: &Redis| server.query::<u32>(&["EXISTS", &format!("lk:{{{NAME}}}")]).unwrap();
+    let there =
+        |server: &Redis| server.query::<u32>(&["EXISTS", &format!("lk:{{{NAME}}}")]).unwrap();
     assert_eq!((there(&parted.deposed), there(&parted.master)), (0, 1));
 }

@@ -59,7 +59,9 @@ async fn the_end_of_one_watcher_does_not_end_another_of_its_client_in_a_cluster(
 /// How many scripts the nodes have run.
 fn scripts_run(cluster: &Cluster) -> u64 {
     let calls = |info: String| -> u64 {
-        let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=").map(str::to_owned));
+        let line = info
+            .lines()
+            .find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=").map(str::to_owned));
         line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
     };
     cluster.nodes().iter().map(|node| calls(node.query(&["INFO", "commandstats"]).unwrap())).sum()
@@ -117,7 +119,11 @@ fn listeners(server: &Redis, name: &LockName) -> u64 {
 
 /// Watches a line five times, and looks at it after each watch. Returns how often a subscription
 /// began, how many there are then, and whether each watch ended soon.
-async fn watched_again_and_again(server: &Redis, store: &RedisStore, name: &LockName) -> ([u64; 2], bool) {
+async fn watched_again_and_again(
+    server: &Redis,
+    store: &RedisStore,
+    name: &LockName,
+) -> ([u64; 2], bool) {
     let (seen, before) = (revision(store, name).await, calls(server, "subscribe"));
     let (mut began, mut longest) = (Instant::now(), Duration::ZERO);
     for _ in 0..5 {
@@ -226,7 +232,9 @@ async fn followers_of_an_election_ask_for_nothing_and_a_change_is_one_message() 
     let (asked, began) = (calls(&server, "evalsha"), cpu(&server));
     tokio::time::sleep(CALM).await;
     let (asked, cpu) = (calls(&server, "evalsha") - asked, cpu(&server) - began);
-    eprintln!("{FOLLOWERS} followers, {CALM:?}: {asked} scripts, {cpu:.3} s of the server's processor");
+    eprintln!(
+        "{FOLLOWERS} followers, {CALM:?}: {asked} scripts, {cpu:.3} s of the server's processor"
+    );
     assert!(asked < FOLLOWERS as u64, "{asked} scripts in {CALM:?}");
     let published = calls(&server, "publish");
     leadership.proclaim("two").await.unwrap();

@@ -25,12 +25,20 @@ async fn in_a_cluster_a_transaction_has_one_slot_and_others_are_refused() {
         elsewhere.push(a.clone());
         let both = transactions.watch([&a, &b]).run(async |watched: Watched| {
             assert!(
-                watched.read(&["MGET", &a, &b]).await?.list().iter().all(lockkeeper::optimistic::redis::Reply::is_nil)
+                watched
+                    .read(&["MGET", &a, &b])
+                    .await?
+                    .list()
+                    .iter()
+                    .all(lockkeeper::optimistic::redis::Reply::is_nil)
             );
             Ok::<_, Error>(Changes::none().and(&["SET", &a, "1"]).and(&["SET", &b, "2"]))
         });
         assert_eq!(within(TIME_LIMIT, both).await.unwrap().len(), 2);
-        assert_eq!((value(&cluster.nodes()[owner], &a), value(&cluster.nodes()[owner], &b)), (Some(1), Some(2)));
+        assert_eq!(
+            (value(&cluster.nodes()[owner], &a), value(&cluster.nodes()[owner], &b)),
+            (Some(1), Some(2))
+        );
         if owners == [true; 3] {
             break;
         }
@@ -38,7 +46,8 @@ async fn in_a_cluster_a_transaction_has_one_slot_and_others_are_refused() {
     let is_refused = |error: Error| {
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         assert!(
-            error.to_string().contains("slot") && error.to_string().contains("Try: keys with the same hash tag"),
+            error.to_string().contains("slot")
+                && error.to_string().contains("Try: keys with the same hash tag"),
             "{error}"
         );
     };
@@ -108,19 +117,23 @@ async fn a_failover_between_the_look_and_exec_begins_it_anew_on_the_new_master()
     for round in 0..2 {
         let calls = Calls::default();
         crate::topologies::until_replicated(&sentinel.servers()[round], "mark");
-        let taken = transactions.watch(["stock"]).policy(patient()).run(async |watched: Watched| {
-            let changes = less(watched, "stock".to_owned()).await;
-            if calls.next() == 1 {
-                tokio::task::block_in_place(|| {
-                    sentinel.fail_over().unwrap();
-                    // Until the old master knows, it takes writes that are lost.
-                    sentinel.wait_until_settled().unwrap();
-                });
-            }
-            changes
-        });
+        let taken =
+            transactions.watch(["stock"]).policy(patient()).run(async |watched: Watched| {
+                let changes = less(watched, "stock".to_owned()).await;
+                if calls.next() == 1 {
+                    tokio::task::block_in_place(|| {
+                        sentinel.fail_over().unwrap();
+                        // Until the old master knows, it takes writes that are lost.
+                        sentinel.wait_until_settled().unwrap();
+                    });
+                }
+                changes
+            });
         within(2 * TIME_LIMIT, taken).await.unwrap();
         assert!(calls.so_far() >= 2);
-        assert_eq!(value(&sentinel.servers()[1 - round], "stock"), Some(6 - i64::try_from(round).unwrap()));
+        assert_eq!(
+            value(&sentinel.servers()[1 - round], "stock"),
+            Some(6 - i64::try_from(round).unwrap())
+        );
     }
 }

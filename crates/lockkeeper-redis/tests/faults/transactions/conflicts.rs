@@ -13,7 +13,9 @@ use crate::support::{TIME_LIMIT, name, store, within};
 /// same in both protocols.
 #[tokio::test]
 async fn a_transaction_is_done_as_a_whole_wherever_the_store_is() {
-    for url in [Standalone::url(), ByResp2::url(), BehindTls::url(), BySentinels::url(), Clustered::url()] {
+    for url in
+        [Standalone::url(), ByResp2::url(), BehindTls::url(), BySentinels::url(), Clustered::url()]
+    {
         let (transactions, tag) = (super::store(&url).await.transactions(), name());
         let (stock, orders) = (format!("{{{tag}}}:stock"), format!("{{{tag}}}:orders"));
         let put = |value: &'static str| {
@@ -25,24 +27,31 @@ async fn a_transaction_is_done_as_a_whole_wherever_the_store_is() {
         };
         put("7").await.unwrap();
         let calls = Calls::default();
-        let sell = transactions.watch([&stock, &orders]).policy(patient()).run(async |watched: Watched| {
-            let there = watched.read(&["HGETALL", &stock]).await?;
-            if calls.next() == 1 {
-                put("5").await?;
-            }
-            assert_eq!(there.list()[0].text(), Some("left"));
-            let left = (there.list()[1].number().unwrap() - 1).to_string();
-            Ok::<_, lockkeeper::Error>(
-                Changes::none()
-                    .and(&["HSET", &stock, "left", &left])
-                    .and(&["RPUSH", &orders, "42"])
-                    .and(&["HGETALL", &stock])
-                    .and(&["GET", &format!("{{{tag}}}:none")]),
-            )
-        });
+        let sell = transactions.watch([&stock, &orders]).policy(patient()).run(
+            async |watched: Watched| {
+                let there = watched.read(&["HGETALL", &stock]).await?;
+                if calls.next() == 1 {
+                    put("5").await?;
+                }
+                assert_eq!(there.list()[0].text(), Some("left"));
+                let left = (there.list()[1].number().unwrap() - 1).to_string();
+                Ok::<_, lockkeeper::Error>(
+                    Changes::none()
+                        .and(&["HSET", &stock, "left", &left])
+                        .and(&["RPUSH", &orders, "42"])
+                        .and(&["HGETALL", &stock])
+                        .and(&["GET", &format!("{{{tag}}}:none")]),
+                )
+            },
+        );
         let replies = within(TIME_LIMIT, sell).await.unwrap();
         let bytes = |text: &str| Reply::Bytes(text.into());
-        let expected = [Reply::Int(0), Reply::Int(1), Reply::List(vec![bytes("left"), bytes("4")]), Reply::Nil];
+        let expected = [
+            Reply::Int(0),
+            Reply::Int(1),
+            Reply::List(vec![bytes("left"), bytes("4")]),
+            Reply::Nil,
+        ];
         assert_eq!((replies, calls.so_far()), (expected.to_vec(), 2), "{url}");
     }
 }
@@ -74,16 +83,22 @@ async fn many_at_once_lose_no_update() {
 async fn a_conflict_each_time_is_reported_and_changes_nothing() {
     let (server, key) = shared_with(7);
     let (transactions, calls) = (store(server.address()).await.transactions(), Calls::default());
-    let beaten = transactions.watch([&key]).policy(patient().attempts(3)).run(async |watched: Watched| {
-        let changes = less(watched, key.clone()).await;
-        put(server, &key, 100 + i64::try_from(calls.next()).unwrap());
-        changes
-    });
+    let beaten =
+        transactions.watch([&key]).policy(patient().attempts(3)).run(async |watched: Watched| {
+            let changes = less(watched, key.clone()).await;
+            put(server, &key, 100 + i64::try_from(calls.next()).unwrap());
+            changes
+        });
     let error = beaten.await.unwrap_err();
-    assert_eq!((error.kind(), error.effect(), calls.so_far()), (ErrorKind::Conflict, Effect::None, 3));
+    assert_eq!(
+        (error.kind(), error.effect(), calls.so_far()),
+        (ErrorKind::Conflict, Effect::None, 3)
+    );
     let printed = error.to_string();
     assert!(
-        printed.contains(&key) && printed.contains(&server.address().to_string()) && printed.contains("Try: "),
+        printed.contains(&key)
+            && printed.contains(&server.address().to_string())
+            && printed.contains("Try: "),
         "{printed}"
     );
     assert_eq!(value(server, &key), Some(103));
@@ -161,7 +176,10 @@ async fn transactions_at_the_same_time_do_not_see_what_the_others_watch() {
         less(watched, key.clone()).await
     });
     outer.await.unwrap();
-    assert_eq!((value(server, &key), value(server, &other), calls.so_far()), (Some(6), Some(-2), 1));
+    assert_eq!(
+        (value(server, &key), value(server, &other), calls.so_far()),
+        (Some(6), Some(-2), 1)
+    );
     drop(transactions);
     take_one(store.transactions().watch([&other]), &other).await.unwrap();
     assert_eq!(proxy.seen().connections, 3, "the store has kept them");

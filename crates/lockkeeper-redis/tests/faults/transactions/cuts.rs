@@ -35,7 +35,9 @@ impl RequestLog {
                 match word.as_str() {
                     "WATCH" => watched = true,
                     "MULTI" => assert!(watched, "connection {connection}: {words:?}"),
-                    "EXEC" => assert!(std::mem::take(&mut watched), "connection {connection}: {words:?}"),
+                    "EXEC" => {
+                        assert!(std::mem::take(&mut watched), "connection {connection}: {words:?}")
+                    }
                     "UNWATCH" => watched = false,
                     _ => {}
                 }
@@ -49,7 +51,8 @@ impl RequestLog {
 #[tokio::test]
 async fn a_connection_that_is_lost_between_watch_and_exec_writes_nothing_that_was_decided_on_it() {
     let (server, key) = shared_with(7);
-    let (proxy, request_log, calls) = (Proxy::resp(server.address()).unwrap(), RequestLog::default(), Calls::default());
+    let (proxy, request_log, calls) =
+        (Proxy::resp(server.address()).unwrap(), RequestLog::default(), Calls::default());
     let log = request_log.clone();
     proxy.on_request(move |request| {
         log.note(request);
@@ -95,14 +98,21 @@ async fn a_transaction_that_is_cut_at_any_step_is_done_once_or_reported_as_unkno
 }
 
 /// Returns whether the cut happened.
-async fn cut_at(number: u64, requests: bool, manner: fn(&Message<'_>) -> Act, unknown: &mut usize) -> bool {
+async fn cut_at(
+    number: u64,
+    requests: bool,
+    manner: fn(&Message<'_>) -> Act,
+    unknown: &mut usize,
+) -> bool {
     let (server, key) = shared_with(7);
     let (proxy, request_log) = (Proxy::resp(server.address()).unwrap(), RequestLog::default());
     let transactions = store(proxy.address()).await.transactions();
     let (log, came) = (request_log.clone(), Calls::default());
     let count = came.clone();
     // The first connection is the store's.
-    let decide = move |message: &Message<'_>| match message.connection > 1 && count.next() as u64 == number {
+    let decide = move |message: &Message<'_>| match message.connection > 1
+        && count.next() as u64 == number
+    {
         true => manner(message),
         false => Act::Pass,
     };
@@ -119,14 +129,22 @@ async fn cut_at(number: u64, requests: bool, manner: fn(&Message<'_>) -> Act, un
             proxy.on_reply(decide);
         }
     }
-    let taken = within(TIME_LIMIT, take_one(transactions.watch([&key]).policy(patient()), &key)).await;
+    let taken =
+        within(TIME_LIMIT, take_one(transactions.watch([&key]).policy(patient()), &key)).await;
     let happened = came.so_far() as u64 >= number;
     proxy.on_nothing();
     match taken {
         Ok(_) => assert_eq!(value(server, &key), Some(6), "message {number}"),
         Err(error) => {
-            assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
-            assert!(error.to_string().contains("whether the transaction was done is not known"), "{error}");
+            assert_eq!(
+                (error.kind(), error.effect()),
+                (ErrorKind::Unavailable, Effect::Unknown),
+                "{error}"
+            );
+            assert!(
+                error.to_string().contains("whether the transaction was done is not known"),
+                "{error}"
+            );
             *unknown += 1;
         }
     }
@@ -157,7 +175,11 @@ async fn a_lost_answer_to_exec_is_unknown_and_nothing_is_repeated() {
             less(watched, key.clone()).await
         });
         let error = within(TIME_LIMIT, taken).await.unwrap_err();
-        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+        assert_eq!(
+            (error.kind(), error.effect()),
+            (ErrorKind::Unavailable, Effect::Unknown),
+            "{error}"
+        );
         let printed = error.to_string();
         assert!(printed.contains(&key) && printed.contains("Try: a look at the data"), "{printed}");
         assert_eq!(value(server, &key), Some(if act == Act::Hold { 7 } else { 6 }), "{act:?}");
@@ -185,7 +207,9 @@ async fn time_that_is_over_before_the_answer_to_exec_is_unknown_too() {
     assert_eq!(error.effect(), Effect::Unknown, "{error}");
     assert_eq!(value(server, &key), Some(6));
     proxy.on_request(|request| if request.is("WATCH") { Act::HoldReply } else { Act::Pass });
-    let error = take_one(transactions.watch([&key]).policy(patient().within(HASTE)), &key).await.unwrap_err();
+    let error = take_one(transactions.watch([&key]).policy(patient().within(HASTE)), &key)
+        .await
+        .unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
     assert_eq!(value(server, &key), Some(6));
 }

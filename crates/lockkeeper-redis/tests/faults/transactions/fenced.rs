@@ -26,7 +26,10 @@ fn is_refused(outcome: Result<()>, older: &Sequencer, newer: &Sequencer) {
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Lost, Effect::None), "{error}");
     assert_eq!(error.name(), Some(older.name()));
     let printed = error.to_string();
-    assert!(printed.contains(&newer.token().to_string()) && printed.contains("Try: stop working"), "{printed}");
+    assert!(
+        printed.contains(&newer.token().to_string()) && printed.contains("Try: stop working"),
+        "{printed}"
+    );
 }
 
 /// An older holder is refused from the first transaction of a newer holder on, even if that
@@ -36,7 +39,8 @@ fn is_refused(outcome: Result<()>, older: &Sequencer, newer: &Sequencer) {
 async fn an_older_holder_is_refused_in_a_transaction_and_the_marks_are_those_of_the_script() {
     let (server, key) = (redis().unwrap(), name());
     let (keeper, fenced) = (keeper(server.address(), LONG).await, FencedKey::new(&key).unwrap());
-    let (transactions, mut connection) = (store(server.address()).await.transactions(), server.connect().unwrap());
+    let (transactions, mut connection) =
+        (store(server.address()).await.transactions(), server.connect().unwrap());
     let mutex = keeper.mutex(&*key).unwrap();
     let mut holders = Vec::new();
     for _ in 0..3 {
@@ -55,7 +59,10 @@ async fn an_older_holder_is_refused_in_a_transaction_and_the_marks_are_those_of_
         Answer::Stale { seen: second.token() }
     );
     take(&transactions, &key, second).await.unwrap();
-    assert_eq!(send(&mut connection, &fenced.read(third, &["GET"]).unwrap()), (Answer::Passed, Some("5".to_owned())));
+    assert_eq!(
+        send(&mut connection, &fenced.read(third, &["GET"]).unwrap()),
+        (Answer::Passed, Some("5".to_owned()))
+    );
     is_refused(take(&transactions, &key, second).await, second, third);
     take(&transactions, &key, third).await.unwrap();
     assert_eq!(value(server, &key), Some(4));
@@ -74,12 +81,13 @@ async fn a_holder_that_is_overtaken_while_it_decides_changes_nothing() {
     let guard = keeper.mutex(&*key).unwrap().lock().await.unwrap();
     let newer = guard.sequencer();
     put(server, &key, 7);
-    let overtaken = transactions.fenced(&fenced, &older).policy(patient()).run(async |watched: Watched| {
-        let changes = less(watched, key.clone()).await;
-        calls.next();
-        look(&transactions, &key, &newer).await?;
-        changes
-    });
+    let overtaken =
+        transactions.fenced(&fenced, &older).policy(patient()).run(async |watched: Watched| {
+            let changes = less(watched, key.clone()).await;
+            calls.next();
+            look(&transactions, &key, &newer).await?;
+            changes
+        });
     is_refused(overtaken.await.map(drop), &older, &newer);
     assert_eq!((value(server, &key), calls.so_far()), (Some(7), 1));
     guard.release().await.unwrap();
@@ -95,7 +103,10 @@ async fn who_may_not_write_changes_nothing() {
         ("lk1.s.34.stock".parse().unwrap(), "lk1.p1.35.stock".parse().unwrap());
     look(&transactions, &key, &reader).await.unwrap();
     assert_eq!(take(&transactions, &key, &reader).await.unwrap_err().kind(), ErrorKind::Invalid);
-    assert_eq!(look(&transactions, &key, &permit).await.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        look(&transactions, &key, &permit).await.unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
     // A client with other data under this key gets an error.
     let marks = format!("{{{key}}}:fence");
     server.run(&["HSET", &marks, "any", "yes"]).unwrap();

@@ -30,8 +30,15 @@ async fn a_user_without_one_of_the_rights_changes_nothing_and_learns_them() {
             continue;
         }
         let error = taken.unwrap_err();
-        assert_eq!((error.kind(), error.effect()), (ErrorKind::Denied, Effect::None), "without {missing}: {error}");
-        assert!(error.to_string().contains("Try: a user with +watch +unwatch +multi +exec"), "{error}");
+        assert_eq!(
+            (error.kind(), error.effect()),
+            (ErrorKind::Denied, Effect::None),
+            "without {missing}: {error}"
+        );
+        assert!(
+            error.to_string().contains("Try: a user with +watch +unwatch +multi +exec"),
+            "{error}"
+        );
         assert_eq!(value(&server, "stock"), Some(7), "without {missing}");
     }
     let rule = ["ACL", "SETUSER", "app", "reset", "on", ">pw", "+info", "+ping"];
@@ -54,16 +61,24 @@ async fn a_command_that_is_refused_is_reported_and_what_was_done_as_well() {
             async move { Ok::<_, Error>(changes) }
         })
     };
-    for bad in [&["NO-SUCH-COMMAND", "KEY"][..], &["SET", "KEY"], &["SELECT", "1"], &["EXEC"], &[""], &[]] {
+    for bad in
+        [&["NO-SUCH-COMMAND", "KEY"][..], &["SET", "KEY"], &["SELECT", "1"], &["EXEC"], &[""], &[]]
+    {
         let error = run(bad).await.unwrap_err();
-        assert_eq!((error.kind(), error.effect()), (ErrorKind::Invalid, Effect::None), "{bad:?}: {error}");
+        assert_eq!(
+            (error.kind(), error.effect()),
+            (ErrorKind::Invalid, Effect::None),
+            "{bad:?}: {error}"
+        );
         assert!(error.remedy().is_some() && error.to_string().contains(&key), "{error}");
         assert_eq!(value(server, &key), Some(7), "{bad:?}");
     }
     let error = run(&["RPUSH", "KEY", "x"]).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Invalid, Effect::Unknown), "{error}");
     assert!(
-        error.to_string().contains("command 2 failed while the others were done: the server says WRONGTYPE"),
+        error
+            .to_string()
+            .contains("command 2 failed while the others were done: the server says WRONGTYPE"),
         "{error}"
     );
     assert_eq!(value(server, &key), Some(1));
@@ -77,9 +92,11 @@ async fn what_cannot_be_read_is_reported_to_who_reads() {
     let transactions = store(server.address()).await.transactions();
     let kept = std::sync::Mutex::new(None);
     let taken = transactions.watch([&key]).run(async |watched: Watched| {
-        for (bad, word) in
-            [(["LLEN", &*key], "WRONGTYPE"), (["NO-SUCH-COMMAND", &*key], "unknown command"), (["MULTI", ""], "MULTI")]
-        {
+        for (bad, word) in [
+            (["LLEN", &*key], "WRONGTYPE"),
+            (["NO-SUCH-COMMAND", &*key], "unknown command"),
+            (["MULTI", ""], "MULTI"),
+        ] {
             let error = watched.read(&bad).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
             assert!(error.to_string().contains(word) && error.remedy().is_some(), "{error}");
@@ -90,7 +107,10 @@ async fn what_cannot_be_read_is_reported_to_who_reads() {
     taken.await.unwrap();
     let kept = kept.into_inner().unwrap().unwrap();
     let error = kept.read(&["GET", &key]).await.unwrap_err();
-    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("the transaction is over"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Invalid && error.to_string().contains("the transaction is over"),
+        "{error}"
+    );
     assert_eq!(value(server, &key), Some(6));
 }
 
@@ -100,7 +120,10 @@ async fn a_transaction_that_watches_nothing_is_refused() {
     let (server, key) = shared_with(7);
     let transactions = store(server.address()).await.transactions();
     let error = take_one(transactions.watch([] as [&str; 0]), &key).await.unwrap_err();
-    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("Try: watch()"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Invalid && error.to_string().contains("Try: watch()"),
+        "{error}"
+    );
     assert_eq!(value(server, &key), Some(7));
 }
 
@@ -113,8 +136,13 @@ async fn a_transaction_that_is_fenced_twice_by_one_key_is_refused() {
     let (older, newer) = ("lk1.x.34.l".parse().unwrap(), "lk1.x.35.l".parse().unwrap());
     for other in [key.clone(), format!("{{{key}}}")] {
         let [one, other] = [&*key, &*other].map(|key| FencedKey::new(key).unwrap());
-        let error = take_one(transactions.fenced(&one, &newer).fenced(&other, &older), &key).await.unwrap_err();
-        assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("Try: one fenced()"), "{error}");
+        let error = take_one(transactions.fenced(&one, &newer).fenced(&other, &older), &key)
+            .await
+            .unwrap_err();
+        assert!(
+            error.kind() == ErrorKind::Invalid && error.to_string().contains("Try: one fenced()"),
+            "{error}"
+        );
     }
     assert_eq!(value(server, &key), Some(7));
 }

@@ -30,7 +30,8 @@ fn effects() -> impl Strategy<Value = Effect> {
 
 /// Steps as histories have them: each hold begins and ends once, and is shared before its end.
 fn is_of_a_history(steps: &[Step]) -> bool {
-    let count = |pick: &dyn Fn(&Effect) -> bool| steps.iter().filter(|step| pick(&step.effect)).count();
+    let count =
+        |pick: &dyn Fn(&Effect) -> bool| steps.iter().filter(|step| pick(&step.effect)).count();
     let once = (0..6).all(|id| {
         let got = |e: &Effect| matches!(e, Effect::Grant { hold, .. } | Effect::Swap { hold, .. } if *hold == id);
         let ended = |e: &Effect| matches!(e, Effect::Free { hold } | Effect::Swap { old: hold, .. } if *hold == id);
@@ -50,29 +51,38 @@ fn is_of_a_history(steps: &[Step]) -> bool {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0..12_u64, 0..6_u64, prop::bool::weighted(0.8), effects())
-        .prop_map(|(began, takes, ends, effect)| Step { began, ended: ends.then_some(began + takes), effect, op: 0 });
-    prop::collection::vec(step, 1..8).prop_filter("no history has such steps", |steps| is_of_a_history(steps))
+    let step = (0..12_u64, 0..6_u64, prop::bool::weighted(0.8), effects()).prop_map(
+        |(began, takes, ends, effect)| Step {
+            began,
+            ended: ends.then_some(began + takes),
+            effect,
+            op: 0,
+        },
+    );
+    prop::collection::vec(step, 1..8)
+        .prop_filter("no history has such steps", |steps| is_of_a_history(steps))
 }
 
 /// Steps of a history that did happen, with their times blurred, so that many have an order.
 fn possible_steps() -> impl Strategy<Value = Vec<Step>> {
-    (prop::collection::vec((effects(), 0..4_u64, 0..4_u64, prop::bool::weighted(0.85)), 8..40)).prop_map(|drawn| {
-        let (mut lock, mut steps) = (Lock::new(3), Vec::new());
-        for (at, (effect, before, after, ends)) in drawn.into_iter().enumerate() {
-            let at = 10 + at as u64;
-            let step = Step { began: at - before, ended: ends.then_some(at + after), effect, op: 0 };
-            let mut with = steps.clone();
-            with.push(step);
-            if steps.len() < 9
-                && is_of_a_history(&with)
-                && let Some(next) = lock.after(&effect)
-            {
-                (lock, steps) = (next, with);
+    (prop::collection::vec((effects(), 0..4_u64, 0..4_u64, prop::bool::weighted(0.85)), 8..40))
+        .prop_map(|drawn| {
+            let (mut lock, mut steps) = (Lock::new(3), Vec::new());
+            for (at, (effect, before, after, ends)) in drawn.into_iter().enumerate() {
+                let at = 10 + at as u64;
+                let step =
+                    Step { began: at - before, ended: ends.then_some(at + after), effect, op: 0 };
+                let mut with = steps.clone();
+                with.push(step);
+                if steps.len() < 9
+                    && is_of_a_history(&with)
+                    && let Some(next) = lock.after(&effect)
+                {
+                    (lock, steps) = (next, with);
+                }
             }
-        }
-        steps
-    })
+            steps
+        })
 }
 
 fn expected(steps: &[Step]) -> Answer {

@@ -215,7 +215,8 @@ fn who_was_killed_may_hold_for_ever_or_no_more() {
     let b = script.got((220, 230), ALL, 2);
     script.holds(b, 240, 250);
     good(&script, mutex());
-    let violation = script.history().check("m", &mutex().delayed(Duration::from_nanos(300))).unwrap_err();
+    let violation =
+        script.history().check("m", &mutex().delayed(Duration::from_nanos(300))).unwrap_err();
     assert_eq!(violation.broken, Broken::Order, "its delay was not kept: {violation}");
 }
 

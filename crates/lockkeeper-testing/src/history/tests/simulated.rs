@@ -22,7 +22,8 @@ enum Next {
 fn play(seed: u64, clients: usize, operations: u64) -> Script {
     let (mut seed, mut script) = (Seeded::new(seed), Script::default());
     let mut next = vec![Next::Ask; clients];
-    let (mut held, mut tokens, mut weights, mut at) = (0_u64, 0, std::collections::HashMap::new(), 0);
+    let (mut held, mut tokens, mut weights, mut at) =
+        (0_u64, 0, std::collections::HashMap::new(), 0);
     while script.operations < operations || next.iter().any(|next| !matches!(next, Next::Ask)) {
         at += 1;
         let who = usize::try_from(seed.below(clients as u64)).unwrap();
@@ -43,7 +44,9 @@ fn play(seed: u64, clients: usize, operations: u64) -> Script {
                 script.entry(at, op, What::Return(granted(token)));
                 Next::GiveBack { of: op }
             }
-            Next::GiveBack { of } => Next::Free { op: script.op((at, 0), Call::Release { of }, None), of },
+            Next::GiveBack { of } => {
+                Next::Free { op: script.op((at, 0), Call::Release { of }, None), of }
+            }
             Next::Free { op, of } => {
                 held -= u64::from(weights[&of]);
                 Next::Learn { op }
@@ -81,7 +84,10 @@ fn a_grant_that_came_too_early_is_named() {
         let violation = script.history().check("m", &Rules::exclusive()).unwrap_err();
         assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
         assert_ne!(violation.broken, Broken::Undecided, "{violation}");
-        assert!(violation.broken == Broken::Token || violation.operation.contains(&format!("operation {last} ")));
+        assert!(
+            violation.broken == Broken::Token
+                || violation.operation.contains(&format!("operation {last} "))
+        );
     }
 }
 
@@ -89,8 +95,13 @@ fn a_grant_that_came_too_early_is_named() {
 fn two_tokens_that_changed_places_are_found() {
     for seed in 0..20 {
         let mut script = play(seed, 8, 2_000);
-        let writers: Vec<usize> =
-            script.entries.iter().enumerate().filter(|(_, e)| is_grant(&e.what)).map(|(i, _)| i).collect();
+        let writers: Vec<usize> = script
+            .entries
+            .iter()
+            .enumerate()
+            .filter(|(_, e)| is_grant(&e.what))
+            .map(|(i, _)| i)
+            .collect();
         let (a, b) = (writers[writers.len() / 2], writers[writers.len() / 2 + 20]);
         let what = script.entries[a].what.clone();
         script.entries[a].what = std::mem::replace(&mut script.entries[b].what, what);

@@ -42,16 +42,25 @@ pub async fn a_key_is_made_once(harness: &impl RegisterHarness) {
     let [ours, theirs] = two_clients(harness).await;
     let [first, second] = ["first", "second"].map(|value| Write::new(Version::ABSENT, value));
     assert_eq!(answer(&*ours, &first).await, Swap::Done);
-    assert!(matches!(answer(&*theirs, &second).await, Swap::Conflict(Some(found)) if found.value == b"first"));
+    assert!(
+        matches!(answer(&*theirs, &second).await, Swap::Conflict(Some(found)) if found.value == b"first")
+    );
 }
 
 pub async fn keys_are_distinguished(harness: &impl RegisterHarness) {
     let register = harness.client().await;
     let longest = "ä".repeat(127);
-    let keys = ["a", "A", "a ", " a", "a/", "a/b", "a%2Fb", "a*", "ä", "a\u{308}", "1", "01", "1.0", "'", &longest];
+    let keys = [
+        "a", "A", "a ", " a", "a/", "a/b", "a%2Fb", "a*", "ä", "a\u{308}", "1", "01", "1.0", "'",
+        &longest,
+    ];
     for key in keys {
         let write = Write::new(Version::ABSENT, key);
-        assert_eq!(register.compare_and_swap(key, &write).await.unwrap(), Swap::Done, "{key:?} is another key");
+        assert_eq!(
+            register.compare_and_swap(key, &write).await.unwrap(),
+            Swap::Done,
+            "{key:?} is another key"
+        );
     }
     for key in keys {
         assert_eq!(register.load(key).await.unwrap().unwrap().value, key.as_bytes());
@@ -102,7 +111,9 @@ pub async fn a_copy_of_a_write_does_nothing(harness: &impl RegisterHarness) {
     let write = another_writes(&*ours, "7").await;
     let done = present(&*ours).await;
     for client in [&ours, &theirs] {
-        let Swap::Conflict(found) = answer(&**client, &write).await else { panic!("it was done twice") };
+        let Swap::Conflict(found) = answer(&**client, &write).await else {
+            panic!("it was done twice")
+        };
         assert_eq!(Fate::of(&write, found.as_ref()), Fate::Done);
         assert_eq!(present(&**client).await, done);
     }
@@ -112,7 +123,9 @@ pub async fn a_late_copy_does_nothing_to_what_others_wrote(harness: &impl Regist
     let [ours, theirs] = two_clients(harness).await;
     let late = Write::new(Version::ABSENT, "ours");
     let write = another_writes(&*theirs, "theirs").await;
-    let Swap::Conflict(found) = answer(&*ours, &late).await else { panic!("what others wrote was overwritten") };
+    let Swap::Conflict(found) = answer(&*ours, &late).await else {
+        panic!("what others wrote was overwritten")
+    };
     assert_eq!(Fate::of(&late, found.as_ref()), Fate::Never);
     // The same is true when the register has the same value again.
     another_writes(&*theirs, "").await;

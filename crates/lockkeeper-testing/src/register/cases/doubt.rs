@@ -58,7 +58,9 @@ pub async fn a_late_request_does_not_count_twice(harness: &impl RegisterHarness)
 async fn in_doubt(register: &ChaosRegister, fault: Fault) -> Write {
     register.plan(fault);
     let write = Write::new(version(register).await, "ours");
-    let Ok(Outcome::Unknown(error)) = swap(&once(), register, KEY, &write).await else { panic!("an answer came") };
+    let Ok(Outcome::Unknown(error)) = swap(&once(), register, KEY, &write).await else {
+        panic!("an answer came")
+    };
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
     assert!(error.to_string().contains(KEY) && error.remedy().is_some(), "{error}");
     write
@@ -77,7 +79,9 @@ pub async fn what_stays_open_is_settled_later(harness: &impl RegisterHarness) {
             let processed = matches!(fault, Fault::LostReply | Fault::LateCopy);
             let outcome = settle(&policy(), &register, KEY, &write).await.unwrap();
             match outcome {
-                Outcome::Done(version) => assert!((processed || others == 0) && version == before.next()),
+                Outcome::Done(version) => {
+                    assert!((processed || others == 0) && version == before.next())
+                }
                 Outcome::Conflict => assert!(!processed && others > 0),
                 Outcome::Unknown(error) => panic!("{error}"),
             }
@@ -105,7 +109,11 @@ pub async fn what_was_forgotten_stays_unknown(harness: &impl RegisterHarness) {
         let before = present(&*theirs).await;
         let outcome = settle(&policy(), &register, KEY, &write).await.unwrap();
         let Outcome::Unknown(error) = outcome else { panic!("{outcome:?}: nobody can know") };
-        assert_eq!((error.kind(), error.effect()), (ErrorKind::Conflict, Effect::Unknown), "{error}");
+        assert_eq!(
+            (error.kind(), error.effect()),
+            (ErrorKind::Conflict, Effect::Unknown),
+            "{error}"
+        );
         assert_eq!(present(&*theirs).await, before, "it was sent once more");
     }
     // A client with an answer is in no doubt, even with an old version.

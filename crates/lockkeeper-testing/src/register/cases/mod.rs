@@ -43,7 +43,9 @@ fn number(value: Option<&[u8]>) -> u64 {
 }
 
 async fn increment(policy: &Policy, register: &dyn Register) -> Result<Versioned> {
-    let plus_one = async |old: Option<Vec<u8>>| Ok::<_, Error>((number(old.as_deref()) + 1).to_string().into_bytes());
+    let plus_one = async |old: Option<Vec<u8>>| {
+        Ok::<_, Error>((number(old.as_deref()) + 1).to_string().into_bytes())
+    };
     try_update(policy, register, KEY, plus_one).await
 }
 

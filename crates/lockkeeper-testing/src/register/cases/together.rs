@@ -62,7 +62,10 @@ pub async fn no_increment_is_lost(harness: &impl RegisterHarness) {
     }
     tasks.join_all().await;
     assert_eq!(counted(harness).await, TASKS * EACH);
-    assert!(computed.load(Ordering::Relaxed) > TASKS * EACH, "they never met, so that nothing was shown");
+    assert!(
+        computed.load(Ordering::Relaxed) > TASKS * EACH,
+        "they never met, so that nothing was shown"
+    );
 }
 
 pub async fn a_conflict_learns_when_the_tries_are_used_up(harness: &impl RegisterHarness) {
@@ -77,7 +80,11 @@ pub async fn a_conflict_learns_when_the_tries_are_used_up(harness: &impl Registe
     };
     let error = try_update(&policy, &*register, KEY, overtaken).await.unwrap_err();
     let tries = tries.into_inner();
-    assert_eq!((error.kind(), error.effect(), tries), (ErrorKind::Conflict, Effect::None, 3), "{error}");
+    assert_eq!(
+        (error.kind(), error.effect(), tries),
+        (ErrorKind::Conflict, Effect::None, 3),
+        "{error}"
+    );
     assert!(error.to_string().contains(KEY), "{error}");
     assert_eq!(present(&*register).await.value, b"theirs");
 }
@@ -152,7 +159,9 @@ pub async fn nothing_is_done_twice_in_a_storm(harness: &impl RegisterHarness) {
         let times = found.get(&**tag).copied().unwrap_or(0);
         match done {
             Ok(()) => assert_eq!(times, 1, "{tag} was done"),
-            Err(error) if error.effect() == Effect::Unknown => assert!(times <= 1, "{tag} was not known to be done"),
+            Err(error) if error.effect() == Effect::Unknown => {
+                assert!(times <= 1, "{tag} was not known to be done")
+            }
             Err(error) => assert_eq!(times, 0, "{tag} was not done: {error}"),
         }
     }
@@ -160,5 +169,8 @@ pub async fn nothing_is_done_twice_in_a_storm(harness: &impl RegisterHarness) {
     assert!(faults > 10, "only {faults} faults");
     let done = ended.iter().flat_map(|(tags, _)| tags).filter(|(_, done)| done.is_ok()).count();
     // The other writes were forgotten: a register without delays takes that many writes meanwhile.
-    assert!(done * 2 > ended.len() * usize::try_from(EACH).unwrap(), "only {done} came to their end");
+    assert!(
+        done * 2 > ended.len() * usize::try_from(EACH).unwrap(),
+        "only {done} came to their end"
+    );
 }

@@ -88,12 +88,19 @@ impl Guard {
     /// Dropping the future drops the guard, which releases the lock in the background.
     pub async fn downgrade(mut self) -> Result<Self, NotConverted> {
         let name = self.name();
-        let reads = || self.engine.capabilities.admits(1, MAX).map_err(|error| self.engine.describe(error, name));
+        let reads = || {
+            self.engine
+                .capabilities
+                .admits(1, MAX)
+                .map_err(|error| self.engine.describe(error, name))
+        };
         if let Err(error) = self.can_become(Mode::Exclusive).and_then(|()| reads()) {
             return Err(NotConverted::new(Some(self), error));
         }
         let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
-        let amended = Finish::new(&self.engine, async move { engine.amend(&hold, &Amend::Lower(1)).await }).await;
+        let amended =
+            Finish::new(&self.engine, async move { engine.amend(&hold, &Amend::Lower(1)).await })
+                .await;
         match amended {
             Ok(()) => {
                 self.become_reader();
@@ -138,7 +145,12 @@ impl Guard {
         let left = self.left_without(permits)?;
         let (engine, hold, all) = (Arc::clone(&self.engine), Arc::clone(&self.hold), self.mode);
         self.mode = Mode::Permits(left);
-        let amended = Finish::new(&self.engine, async move { engine.amend(&hold, &Amend::Lower(left)).await }).await;
+        let amended =
+            Finish::new(
+                &self.engine,
+                async move { engine.amend(&hold, &Amend::Lower(left)).await },
+            )
+            .await;
         if amended.as_ref().is_err_and(|error| error.effect() == Effect::None) {
             self.mode = all;
         }
@@ -146,18 +158,23 @@ impl Guard {
     }
 
     fn left_without(&self, permits: u32) -> Result<u32> {
-        let invalid =
-            |problem: String, remedy: &str| Err(Error::invalid(problem).with_remedy(remedy).about(self.name().clone()));
+        let invalid = |problem: String, remedy: &str| {
+            Err(Error::invalid(problem).with_remedy(remedy).about(self.name().clone()))
+        };
         match self.mode {
             // The next one to adopt the handle believes in as many as that says.
             Mode::Permits(_) if self.is_adopted() => {
                 let problem = "it was adopted, and its handle says how many permits it has";
-                invalid(problem.to_owned(), "release() for all of them, and a handle for each permit")
+                invalid(
+                    problem.to_owned(),
+                    "release() for all of them, and a handle for each permit",
+                )
             }
             Mode::Permits(held) if permits > 0 && permits < held => Ok(held - permits),
-            Mode::Permits(held) => {
-                invalid(format!("{permits} of {held} permits cannot be given back"), "release() for all of them")
-            }
+            Mode::Permits(held) => invalid(
+                format!("{permits} of {held} permits cannot be given back"),
+                "release() for all of them",
+            ),
             _ => invalid("it holds no permits".to_owned(), "a guard of Semaphore::acquire_many"),
         }
     }
@@ -208,10 +225,15 @@ impl Guard {
             reason: self.reason.clone(),
             ..Request::new(self.name().clone(), MAX, MAX, self.hold.session.spec.clone())
         };
-        let (engine, hold, asked) = (Arc::clone(&self.engine), Arc::clone(&self.hold), self.engine.now());
+        let (engine, hold, asked) =
+            (Arc::clone(&self.engine), Arc::clone(&self.hold), self.engine.now());
         match Finish::new(&self.engine, async move { engine.replace(&hold, request).await }).await {
             Ok(granted) => {
-                let writer = Self::new(granted, self.owner.clone(), self.engine.now().saturating_since(asked));
+                let writer = Self::new(
+                    granted,
+                    self.owner.clone(),
+                    self.engine.now().saturating_since(asked),
+                );
                 self.forget_owner();
                 self.released = true;
                 self.hold.count_no_more();
@@ -241,27 +263,36 @@ impl Guard {
     /// Lets others see another value of a candidate.
     pub(crate) async fn show(&self, value: Arc<[u8]>) -> Result<()> {
         let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
-        Finish::new(&self.engine, async move { engine.amend(&hold, &Amend::Value(value)).await }).await
+        Finish::new(&self.engine, async move { engine.amend(&hold, &Amend::Value(value)).await })
+            .await
     }
 
     /// Whether it is held in the mode that the conversion begins with, by itself.
     fn can_become(&self, from: Mode) -> Result<()> {
-        let invalid =
-            |problem: &str, remedy: &str| Err(Error::invalid(problem).with_remedy(remedy).about(self.name().clone()));
+        let invalid = |problem: &str, remedy: &str| {
+            Err(Error::invalid(problem).with_remedy(remedy).about(self.name().clone()))
+        };
         self.engine.usable().map_err(|error| error.about(self.name().clone()))?;
         if self.reentrant.is_some() {
-            return invalid("the guard of a reentrant mutex cannot be converted", "a guard of RwLock::write");
+            return invalid(
+                "the guard of a reentrant mutex cannot be converted",
+                "a guard of RwLock::write",
+            );
         }
         match (from, self.mode) {
             // The next one to adopt the handle holds the lock as that says.
-            (Mode::Exclusive, Mode::Exclusive) if self.is_adopted() => {
-                invalid("it was adopted, and its handle is for a writer only", "release it, and detach a reader")
-            }
-            (Mode::Shared, Mode::Shared) if self.is_adopted() => {
-                invalid("it was adopted, and its handle is for a reader only", "release it, and detach a writer")
-            }
+            (Mode::Exclusive, Mode::Exclusive) if self.is_adopted() => invalid(
+                "it was adopted, and its handle is for a writer only",
+                "release it, and detach a reader",
+            ),
+            (Mode::Shared, Mode::Shared) if self.is_adopted() => invalid(
+                "it was adopted, and its handle is for a reader only",
+                "release it, and detach a writer",
+            ),
             (Mode::Exclusive, Mode::Exclusive) | (Mode::Shared, Mode::Shared) => Ok(()),
-            (Mode::Exclusive, _) => invalid("only a writer can be downgraded", "a guard of RwLock::write"),
+            (Mode::Exclusive, _) => {
+                invalid("only a writer can be downgraded", "a guard of RwLock::write")
+            }
             _ => invalid("only a reader can be upgraded", "a guard of RwLock::read"),
         }
     }

@@ -20,8 +20,9 @@ pub use self::driver::DRIVER;
 use self::layout::Lines;
 pub use self::register::MemoryRegister;
 use crate::store::{
-    Admin, Amend, Amended, Asked, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line, Live, Losses, Opened,
-    Renewal, Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Target, Verdict, Wake, Withdrawal,
+    Admin, Amend, Amended, Asked, Capabilities, Claim, ClaimKey, Evict, Evicted, Interest, Line,
+    Live, Losses, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, StoreId,
+    Target, Verdict, Wake, Withdrawal,
 };
 use crate::time::Clock;
 use crate::{LockName, Result};
@@ -101,7 +102,8 @@ impl Store for MemoryStore {
         let now = self.clock.now();
         let mut lines = self.lines();
         let claims: Vec<_> = live.iter().map(|l| lines.renew(l, now)).collect();
-        let held = live.iter().zip(&claims).filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
+        let held =
+            live.iter().zip(&claims).filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
         let requests = held.filter_map(|(l, _)| Some((l.key.id, lines.asked(&l.key)?))).collect();
         Ok(Renewed { claims, server_time: None, requests })
     }
@@ -153,7 +155,14 @@ impl Admin for MemoryStore {
         Ok(names.map(|name| (name.clone(), Ok(lines.line(&name, now)))).collect())
     }
 
-    async fn evict(&self, name: &LockName, target: &Target, how: Evict, by: &str, reason: &str) -> Result<Evicted> {
+    async fn evict(
+        &self,
+        name: &LockName,
+        target: &Target,
+        how: Evict,
+        by: &str,
+        reason: &str,
+    ) -> Result<Evicted> {
         Ok(self.lines().evict(name, target, how, by, reason, self.clock.now()))
     }
 
@@ -203,7 +212,12 @@ mod tests {
     }
 
     async fn keeper(store: &MemoryStore) -> Keeper {
-        Keeper::builder(store.clone()).clock(store.clock.clone()).ttl(Duration::from_secs(30)).connect().await.unwrap()
+        Keeper::builder(store.clone())
+            .clock(store.clock.clone())
+            .ttl(Duration::from_secs(30))
+            .connect()
+            .await
+            .unwrap()
     }
 
     #[tokio::test(start_paused = true)]
@@ -211,13 +225,17 @@ mod tests {
         let store = MemoryStore::with_clock(Clock::tokio());
         let (holder, waiter) = (keeper(&store).await, keeper(&store).await);
         let start = store.clock.now();
-        let held = holder.mutex("n").unwrap().lock().min_hold(Duration::from_millis(300)).await.unwrap();
+        let held =
+            holder.mutex("n").unwrap().lock().min_hold(Duration::from_millis(300)).await.unwrap();
         let waiting = tokio::spawn(waiter.mutex("n").unwrap().lock().into_future());
         store.clock.sleep(Duration::from_millis(100)).await;
         held.release().await.unwrap();
         waiting.await.unwrap().unwrap().release().await.unwrap();
         let took = store.clock.now().saturating_since(start);
-        assert!(took >= Duration::from_millis(300) && took < Duration::from_millis(310), "{took:?}");
+        assert!(
+            took >= Duration::from_millis(300) && took < Duration::from_millis(310),
+            "{took:?}"
+        );
     }
 
     /// Nobody claims these names again.
@@ -226,8 +244,13 @@ mod tests {
         let store = MemoryStore::with_clock(Clock::tokio());
         let keeper = keeper(&store).await;
         for i in 0..10_000 {
-            let guard =
-                keeper.mutex(format!("n/{i}")).unwrap().lock().min_hold(Duration::from_millis(10)).await.unwrap();
+            let guard = keeper
+                .mutex(format!("n/{i}"))
+                .unwrap()
+                .lock()
+                .min_hold(Duration::from_millis(10))
+                .await
+                .unwrap();
             guard.release().await.unwrap();
             store.clock.sleep(Duration::from_millis(1)).await;
         }

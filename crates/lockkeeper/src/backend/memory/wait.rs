@@ -11,7 +11,12 @@ use super::MemoryStore;
 use super::layout::Look;
 use crate::store::{Interest, Revision, Wake};
 
-pub(super) async fn wait(store: &MemoryStore, interest: Interest<'_>, seen: Revision, within: Duration) -> Wake {
+pub(super) async fn wait(
+    store: &MemoryStore,
+    interest: Interest<'_>,
+    seen: Revision,
+    within: Duration,
+) -> Wake {
     let notify: Arc<Notify> = match look(store, interest, seen) {
         Look::Wake(wake) => return wake,
         Look::Wait(notify) => notify,

@@ -44,16 +44,25 @@ const OF_ALL: &[(&str, &[&str])] = &[
     ),
     (
         "Readers share, writers are alone, and neither starves.",
-        &["rw_lock::readers_hold_it_together_and_writers_alone", "rw_lock::neither_readers_nor_writers_starve"],
+        &[
+            "rw_lock::readers_hold_it_together_and_writers_alone",
+            "rw_lock::neither_readers_nor_writers_starve",
+        ],
     ),
-    ("No more permits are held than there are.", &["semaphore::there_are_so_many_permits_and_no_more"]),
+    (
+        "No more permits are held than there are.",
+        &["semaphore::there_are_so_many_permits_and_no_more"],
+    ),
     (
         "A leader that vanishes is followed by the next candidate.",
         &["election::a_vanished_leader_is_followed_by_the_next"],
     ),
     (
         "A holder whose lock is broken hears who broke it and why, before another holder has the lock.",
-        &["loss::a_broken_lock_reports_who_and_why", "breaking::a_mark_is_reported_before_the_next_has_the_lock"],
+        &[
+            "loss::a_broken_lock_reports_who_and_why",
+            "breaking::a_mark_is_reported_before_the_next_has_the_lock",
+        ],
     ),
     (
         "An attempt that is dropped at any await leaves nothing behind.",
@@ -72,14 +81,28 @@ fn root() -> PathBuf {
 fn every_promise_is_shown_by_a_test_that_runs_on_its_store() {
     for page in Page::all() {
         for row in page.rows() {
-            let [of, says, by] = row[..] else { panic!("{}: {row:?} has no three cells", page.file) };
-            assert!(PLAIN.contains(&of) || !by.is_empty(), "{}: {says:?} is shown by nothing", page.file);
+            let [of, says, by] = row[..] else {
+                panic!("{}: {row:?} has no three cells", page.file)
+            };
+            assert!(
+                PLAIN.contains(&of) || !by.is_empty(),
+                "{}: {says:?} is shown by nothing",
+                page.file
+            );
         }
-        let own = page.rows().into_iter().flat_map(|row| page::cases(row[2]).map(str::to_owned).collect::<Vec<_>>());
+        let own = page
+            .rows()
+            .into_iter()
+            .flat_map(|row| page::cases(row[2]).map(str::to_owned).collect::<Vec<_>>());
         let capable = words::rows(page.can()).into_iter().flat_map(|(_, _, by)| by);
         let capable = capable.flat_map(|by| page::cases(by).map(str::to_owned).collect::<Vec<_>>());
         for case in own.chain(capable) {
-            assert_eq!(suite::missing(&case, page.can()), None, "{case} is not run on {}", page.file);
+            assert_eq!(
+                suite::missing(&case, page.can()),
+                None,
+                "{case} is not run on {}",
+                page.file
+            );
         }
     }
 }
@@ -92,7 +115,11 @@ fn every_layout_of_every_driver_has_a_page() {
         let of = |page: &&Page| std::ptr::eq(page.driver, *driver) && page.layout == *layout;
         assert_eq!(pages.iter().filter(of).count(), 1, "{} {layout}", driver.name);
     }
-    assert_eq!(fs::read_dir(root().join(page::FOLDER)).unwrap().count(), layouts.len(), "a page of no store");
+    assert_eq!(
+        fs::read_dir(root().join(page::FOLDER)).unwrap().count(),
+        layouts.len(),
+        "a page of no store"
+    );
 }
 
 #[test]
@@ -108,7 +135,10 @@ fn every_suite_that_is_named_is_where_it_is_said_to_be() {
         for (file, module) in page.suites() {
             let harness = fs::read_to_string(root().join(file)).unwrap();
             let declared = [format!("mod {module};"), format!("    {module}: ")];
-            assert!(declared.iter().any(|line| harness.contains(line)), "{file} has no suite {module}");
+            assert!(
+                declared.iter().any(|line| harness.contains(line)),
+                "{file} has no suite {module}"
+            );
         }
     }
 }
@@ -118,7 +148,8 @@ fn every_suite_that_is_named_is_where_it_is_said_to_be() {
 fn the_pages_of_the_stores_are_up_to_date() {
     let pages = Page::all();
     let each = pages.iter().map(|page| (page.file.clone(), page.generated()));
-    for (file, generated) in each.chain([("docs/stores.md".to_owned(), stores::generated(&pages))]) {
+    for (file, generated) in each.chain([("docs/stores.md".to_owned(), stores::generated(&pages))])
+    {
         let path = root().join(&file);
         let old = fs::read_to_string(&path).unwrap();
         let new = page::put_into(&old, &generated);

@@ -21,7 +21,9 @@ pub(super) struct Page {
 pub(super) fn layouts() -> Vec<(&'static Driver, &'static str)> {
     // A test of the drivers registers this one.
     let drivers = crate::drivers().into_iter().filter(|driver| driver.name != "Shelf");
-    drivers.flat_map(|driver| driver.layouts.iter().map(move |layout| (driver, layout.name))).collect()
+    drivers
+        .flat_map(|driver| driver.layouts.iter().map(move |layout| (driver, layout.name)))
+        .collect()
 }
 
 impl Page {
@@ -31,7 +33,9 @@ impl Page {
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         let mut pages: Vec<_> = names.map(|name| Self::read(format!("{FOLDER}/{name}"))).collect();
         let order = layouts();
-        pages.sort_by_key(|page| order.iter().position(|(driver, layout)| page.is_of(driver, layout)));
+        pages.sort_by_key(|page| {
+            order.iter().position(|(driver, layout)| page.is_of(driver, layout))
+        });
         pages
     }
 
@@ -54,7 +58,8 @@ impl Page {
 
     /// The file and the module of each suite.
     pub(super) fn suites(&self) -> impl Iterator<Item = (&str, &str)> {
-        let files = front(&self.text).filter_map(|(key, modules)| Some((key.strip_prefix("suites in ")?, modules)));
+        let files = front(&self.text)
+            .filter_map(|(key, modules)| Some((key.strip_prefix("suites in ")?, modules)));
         files.flat_map(|(file, modules)| modules.split(' ').map(move |module| (file, module)))
     }
 
@@ -68,16 +73,27 @@ impl Page {
     pub(super) fn rows(&self) -> Vec<Vec<&str>> {
         let (by_hand, _) = split(&self.text);
         let lines: Vec<_> = by_hand.lines().collect();
-        let rows = lines.split(|line| !line.starts_with('|')).flat_map(|table| table.iter().skip(2));
+        let rows =
+            lines.split(|line| !line.starts_with('|')).flat_map(|table| table.iter().skip(2));
         rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
     }
 
     pub(super) fn generated(&self) -> String {
         let can = self.can();
-        let mut rows: Vec<_> =
-            words::rows(can).into_iter().map(|(of, says, by)| vec![of.to_owned(), says, by.join(", ")]).collect();
-        rows.push(vec!["Tokens".to_owned(), format!("Rise {}.", words::tokens(can)), String::new()]);
-        rows.push(vec!["Waiters".to_owned(), format!("{}.", capital(words::waiting(can))), String::new()]);
+        let mut rows: Vec<_> = words::rows(can)
+            .into_iter()
+            .map(|(of, says, by)| vec![of.to_owned(), says, by.join(", ")])
+            .collect();
+        rows.push(vec![
+            "Tokens".to_owned(),
+            format!("Rise {}.", words::tokens(can)),
+            String::new(),
+        ]);
+        rows.push(vec![
+            "Waiters".to_owned(),
+            format!("{}.", capital(words::waiting(can))),
+            String::new(),
+        ]);
         let suites: Vec<_> = self.suites().map(|(file, module)| suite(file, module)).collect();
         format!("\n{}\nIts suites: {}.\n", table(&["", "", "shown by"], rows), suites.join(", "))
     }
@@ -85,7 +101,10 @@ impl Page {
 
 /// The pairs of the front matter.
 fn front(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let front = text.strip_prefix("---\n").and_then(|text| text.split_once("\n---\n")).map(|(front, _)| front);
+    let front = text
+        .strip_prefix("---\n")
+        .and_then(|text| text.split_once("\n---\n"))
+        .map(|(front, _)| front);
     front.unwrap_or_default().lines().filter_map(|line| line.split_once(": "))
 }
 
@@ -124,7 +143,9 @@ pub(super) fn put_into(page: &str, generated: &str) -> String {
 pub(super) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut lines = vec![head.join(" | "), vec!["---"; head.len()].join("|")];
     lines.extend(rows.into_iter().map(|cells| cells.join(" | ")));
-    let edge = |(at, line): (usize, &String)| if at == 1 { format!("|{line}|\n") } else { format!("| {line} |\n") };
+    let edge = |(at, line): (usize, &String)| {
+        if at == 1 { format!("|{line}|\n") } else { format!("| {line} |\n") }
+    };
     lines.iter().enumerate().map(edge).collect()
 }
 
@@ -146,5 +167,8 @@ fn a_page_is_read() {
     let found: Vec<_> = cases("suite `a::one_case`, `own::test`, suite `b::c`").collect();
     assert_eq!(found, ["a::one_case", "b::c"]);
     assert_eq!(suite("crates/x/tests/contract/main.rs", "tls"), "`x contract tls::*`");
-    assert_eq!(suite("crates/live/tests/matrix/redis.rs", "tls"), "`lockkeeper-live matrix redis::tls::*`");
+    assert_eq!(
+        suite("crates/live/tests/matrix/redis.rs", "tls"),
+        "`lockkeeper-live matrix redis::tls::*`"
+    );
 }

@@ -9,8 +9,16 @@ pub(super) fn generated(pages: &[Page]) -> String {
 }
 
 fn in_short(pages: &[Page]) -> String {
-    let head =
-        ["store", "shared by", "locks", "forgets locks", "lock is free after a crash", "waiters", "tokens rise", "ttl"];
+    let head = [
+        "store",
+        "shared by",
+        "locks",
+        "forgets locks",
+        "lock is free after a crash",
+        "waiters",
+        "tokens rise",
+        "ttl",
+    ];
     let rows = pages.iter().map(|page| {
         let (can, link) = (page.can(), page.file.trim_start_matches("docs/"));
         vec![
@@ -39,15 +47,22 @@ fn urls(pages: &[Page]) -> String {
             None => code(scheme.shown),
         });
         let checks = driver.urls.checks.iter().map(|check| code(check));
-        let cells =
-            [driver.name.to_owned(), schemes.collect::<Vec<_>>().join("; "), checks.collect::<Vec<_>>().join(", ")];
+        let cells = [
+            driver.name.to_owned(),
+            schemes.collect::<Vec<_>>().join("; "),
+            checks.collect::<Vec<_>>().join(", "),
+        ];
         cells.into()
     });
     let all = table(&["store", "URL", "`unsafe=` may name"], rows);
     let params = drivers.iter().flat_map(|driver| {
         driver.urls.params.iter().map(|param| {
             let only = param.only.map_or(String::new(), |end| format!(", `{end}` only"));
-            vec![format!("{}{only}", driver.name), code(&format!("{}=", param.name)), capital(param.says) + "."]
+            vec![
+                format!("{}{only}", driver.name),
+                code(&format!("{}=", param.name)),
+                capital(param.says) + ".",
+            ]
         })
     });
     let params = table(&["store", "parameter", "value"], params);
@@ -58,13 +73,21 @@ fn urls(pages: &[Page]) -> String {
 
 fn of_all(pages: &[Page]) -> String {
     let rows = OF_ALL.iter().map(|(says, cases)| {
-        let left_out = |page: &&Page| cases.iter().any(|case| suite::missing(case, page.can()).is_some());
-        let without: Vec<_> = pages.iter().filter(left_out).map(|page| page.field("name")).collect();
-        let but = if without.is_empty() { String::new() } else { format!(" Not on {}.", without.join(", ")) };
+        let left_out =
+            |page: &&Page| cases.iter().any(|case| suite::missing(case, page.can()).is_some());
+        let without: Vec<_> =
+            pages.iter().filter(left_out).map(|page| page.field("name")).collect();
+        let but = if without.is_empty() {
+            String::new()
+        } else {
+            format!(" Not on {}.", without.join(", "))
+        };
         let cases: Vec<_> = cases.iter().map(|case| format!("suite `{case}`")).collect();
         vec![format!("{says}{but}"), cases.join(", ")]
     });
-    let condition =
-        "While the store keeps its state, and clocks run at rates that differ by less than the drift allowance:";
-    format!("## What all of them promise\n\n{condition}\n\n{}", table(&["promise", "shown by"], rows))
+    let condition = "While the store keeps its state, and clocks run at rates that differ by less than the drift allowance:";
+    format!(
+        "## What all of them promise\n\n{condition}\n\n{}",
+        table(&["promise", "shown by"], rows)
+    )
 }

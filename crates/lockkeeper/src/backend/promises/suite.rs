@@ -16,7 +16,8 @@ pub(super) fn needs(case: &str) -> &'static str {
 /// In lines `group {`, `case [needs]`, `}`.
 fn listed(list: &'static str, case: &str) -> Option<&'static str> {
     let (group, name) = case.split_once("::")?;
-    let mut lines = list.lines().map(str::trim).skip_while(|line| line.strip_suffix(" {") != Some(group));
+    let mut lines =
+        list.lines().map(str::trim).skip_while(|line| line.strip_suffix(" {") != Some(group));
     let inside = lines.by_ref().skip(1).take_while(|line| *line != "}");
     let of = inside.filter_map(|line| line.strip_suffix(']')?.split_once(" ["));
     of.filter(|(listed, _)| *listed == name).map(|(_, needs)| needs).next()
@@ -55,7 +56,8 @@ fn a_case_is_found_with_its_needs() {
 
 #[test]
 fn a_case_that_needs_more_than_a_store_has_is_missing_there() {
-    let mutexes = Capabilities { admission: Admission::Exclusive, amend: false, ..Capabilities::full() };
+    let mutexes =
+        Capabilities { admission: Admission::Exclusive, amend: false, ..Capabilities::full() };
     assert_eq!(missing("weights::permits_are_counted", &mutexes), Some("Weighted"));
     assert_eq!(missing("weights::readers_share", &mutexes), Some("ReadWrite"));
     assert_eq!(missing("amend::a_dead_claim_is_not_changed", &mutexes), Some("Amend"));

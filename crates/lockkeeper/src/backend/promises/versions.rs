@@ -54,7 +54,9 @@ pub(super) fn generated() -> String {
         [
             "etcd".into(),
             format!("etcd {etcd} or newer on every member"),
-            format!("etcd {current} and {etcd}; and the etcd of Debian 12 (3.4) with `unsafe=version`"),
+            format!(
+                "etcd {current} and {etcd}; and the etcd of Debian 12 (3.4) with `unsafe=version`"
+            ),
         ],
         ["the library".into(), format!("Rust {rust} or newer, Unix"), "Linux".into()],
         ["the command line".into(), "Linux".into(), "Linux".into()],

@@ -22,19 +22,29 @@ fn locks(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
         ),
         Admission::Exclusive => (
             "Mutex, reentrant mutex, several at once, election; no read-write lock and no semaphore",
-            vec!["suite `claim::a_free_lock_is_granted`", "suite `multi::a_try_takes_all_or_nothing`"],
+            vec![
+                "suite `claim::a_free_lock_is_granted`",
+                "suite `multi::a_try_takes_all_or_nothing`",
+            ],
         ),
     };
-    let changed = if can.amend { "" } else { " A held lock cannot be changed: no downgrade, no proclaimed value." };
+    let changed = if can.amend {
+        ""
+    } else {
+        " A held lock cannot be changed: no downgrade, no proclaimed value."
+    };
     ("Locks", format!("{says}.{changed}"), shown)
 }
 
 fn expiry(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
     let (lease, shown) = match can.expiry {
-        Expiry::PerClaim => ("Each lock has its own lease.", "suite `renew::only_what_is_listed_is_renewed`"),
-        Expiry::Session { .. } => {
-            ("The locks of a client live and end with its session.", "suite `session::an_expired_session_is_lost`")
+        Expiry::PerClaim => {
+            ("Each lock has its own lease.", "suite `renew::only_what_is_listed_is_renewed`")
         }
+        Expiry::Session { .. } => (
+            "The locks of a client live and end with its session.",
+            "suite `session::an_expired_session_is_lost`",
+        ),
     };
     let (detached, shown_too) = if can.resumable {
         let outlives = "A `detached` lock outlives the client that acquired it.";
@@ -52,11 +62,18 @@ fn ttl(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
 
 fn delay(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
     if can.lock_delay_max.is_zero() {
-        return ("Lock-delay", "None.".to_owned(), vec!["suite `session::what_is_out_of_range_is_refused`"]);
+        return (
+            "Lock-delay",
+            "None.".to_owned(),
+            vec!["suite `session::what_is_out_of_range_is_refused`"],
+        );
     }
     // The first two cases have a waiter.
     let shown = match can.queue {
-        true => vec!["suite `expiry::the_lock_delay_is_kept`", "suite `delay::a_crash_lets_the_delay_run_out`"],
+        true => vec![
+            "suite `expiry::the_lock_delay_is_kept`",
+            "suite `delay::a_crash_lets_the_delay_run_out`",
+        ],
         false => vec!["suite `expiry::a_release_ends_the_lock_delay`"],
     };
     ("Lock-delay", format!("Up to {}.", duration(can.lock_delay_max)), shown)
@@ -68,8 +85,11 @@ fn minimum(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
         let none = "None: `min_hold` and `run --once-per` are refused. `run --min-hold` then holds the lock itself.";
         return ("Minimum hold", none.to_owned(), vec![refused]);
     }
-    let shown =
-        vec!["suite `hold::what_was_released_is_kept`", "suite `hold::a_crashed_holders_lock_is_kept`", refused];
+    let shown = vec![
+        "suite `hold::what_was_released_is_kept`",
+        "suite `hold::a_crashed_holders_lock_is_kept`",
+        refused,
+    ];
     let says = "The store keeps the lock without a process, whatever happens to the holder.";
     ("Minimum hold", format!("Up to {}. {says}", duration(can.min_hold_max)), shown)
 }
@@ -77,10 +97,16 @@ fn minimum(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
 fn line(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
     if !can.queue {
         let shown = vec!["`engine::unfair::where_the_store_keeps_no_line_lock_waits_all_the_same`"];
-        return ("Queue", "None: the first attempt after a release gets the lock.".to_owned(), shown);
+        return (
+            "Queue",
+            "None: the first attempt after a release gets the lock.".to_owned(),
+            shown,
+        );
     }
-    let shown =
-        vec!["suite `claim::a_full_line_takes_nobody`", "`engine::waiting::a_line_is_no_longer_than_the_store_bears`"];
+    let shown = vec![
+        "suite `claim::a_full_line_takes_nobody`",
+        "`engine::waiting::a_line_is_no_longer_than_the_store_bears`",
+    ];
     ("Queue", format!("Up to {} waiters, 1000 by default (`max_waiters`).", can.max_waiters), shown)
 }
 
@@ -120,7 +146,9 @@ pub(super) fn waiting(can: &Capabilities) -> &'static str {
 fn duration(d: Duration) -> String {
     const DAY: u64 = 24 * 3600;
     match d.as_secs() {
-        seconds if seconds > DAY && seconds.is_multiple_of(DAY) => format!("{} days", seconds / DAY),
+        seconds if seconds > DAY && seconds.is_multiple_of(DAY) => {
+            format!("{} days", seconds / DAY)
+        }
         _ => format_duration(d),
     }
 }
@@ -140,7 +168,9 @@ fn what_a_store_has_not_is_said() {
         ..Capabilities::full()
     };
     let says: Vec<_> = rows(&weak).into_iter().map(|(_, says, _)| says).collect();
-    assert!(says[0].ends_with("no semaphore. A held lock cannot be changed: no downgrade, no proclaimed value."));
+    assert!(says[0].ends_with(
+        "no semaphore. A held lock cannot be changed: no downgrade, no proclaimed value."
+    ));
     assert!(says[1].ends_with("No lock can be `detached`."));
     assert_eq!(says[2..4], ["100ms to 365 days.", "None."]);
     assert!(says[4].starts_with("None") && says[5].starts_with("None"));

@@ -10,7 +10,8 @@ impl Hold {
     /// before the last request was received of may know only the request before it.
     pub(in crate::engine) fn ask(&self, asked: &Asked, known: Instant) -> bool {
         let mut last = lock(&self.asked);
-        let is_news = last.as_ref().is_none_or(|(before, received)| before != asked && known >= *received);
+        let is_news =
+            last.as_ref().is_none_or(|(before, received)| before != asked && known >= *received);
         if is_news {
             *last = Some((asked.clone(), self.clock.now()));
         }

@@ -71,7 +71,11 @@ impl Belief {
 
     /// Why it ends, when the clock has reached its deadline.
     pub(super) fn end_by_clock(&self, now: Instant) -> LostReason {
-        if now.as_nanos() >= self.ends.load(Ordering::Acquire) { LostReason::MaxHold } else { LostReason::Expired }
+        if now.as_nanos() >= self.ends.load(Ordering::Acquire) {
+            LostReason::MaxHold
+        } else {
+            LostReason::Expired
+        }
     }
 
     pub(super) fn lease_is_over(&self, now: Instant) -> bool {

@@ -21,11 +21,12 @@ impl Hold {
         }
         match self.loss() {
             Some(reason) => Err(Error::lost(self.key.name.clone(), reason.clone())),
-            None if !self.is_proven() => {
-                Err(Error::new(ErrorKind::Unavailable, "the store was not asked for it since it was adopted")
-                    .with_remedy("Guard::renew_once")
-                    .about(self.key.name.clone()))
-            }
+            None if !self.is_proven() => Err(Error::new(
+                ErrorKind::Unavailable,
+                "the store was not asked for it since it was adopted",
+            )
+            .with_remedy("Guard::renew_once")
+            .about(self.key.name.clone())),
             None => Ok(()),
         }
     }

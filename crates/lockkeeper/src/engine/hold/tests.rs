@@ -4,8 +4,10 @@ use crate::store::{ClaimId, SessionId, SessionSpec};
 
 fn hold(clock: &Clock) -> Hold {
     let spec = SessionSpec::new(Duration::from_secs(9), Duration::ZERO);
-    let session = Session::new(spec, SessionId::random(), Duration::from_secs(9), None, clock.now());
-    let key = ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
+    let session =
+        Session::new(spec, SessionId::random(), Duration::from_secs(9), None, clock.now());
+    let key =
+        ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
     Hold::new(key, Arc::new(session), clock.clone())
 }
 
@@ -40,7 +42,11 @@ async fn what_was_collected_is_offered_by_no_late_answer() {
     assert_eq!(hold.offered(), Some(clock.now()));
     tokio::time::advance(Duration::from_secs(1)).await;
     hold.granted(7, clock.now() + Duration::from_secs(9));
-    assert_eq!(hold.offered(), Some(clock.now() - Duration::from_secs(1)), "since the first answer");
+    assert_eq!(
+        hold.offered(),
+        Some(clock.now() - Duration::from_secs(1)),
+        "since the first answer"
+    );
     hold.collect();
     hold.granted(7, clock.now() + Duration::from_secs(10));
     assert!(hold.offered().is_none());
@@ -50,9 +56,11 @@ async fn what_was_collected_is_offered_by_no_late_answer() {
 async fn a_forked_child_learns_that_it_holds_nothing() {
     let clock = Clock::tokio();
     let spec = SessionSpec::new(Duration::from_secs(9), Duration::ZERO);
-    let mut session = Session::new(spec, SessionId::random(), Duration::from_secs(9), None, clock.now());
+    let mut session =
+        Session::new(spec, SessionId::random(), Duration::from_secs(9), None, clock.now());
     session.process = lockkeeper_core::kit::Process::of(std::process::id() + 1);
-    let key = ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
+    let key =
+        ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
     let hold = Hold::new(key, Arc::new(session), clock.clone());
     let received = clock.timeout(Duration::from_secs(60), hold.lost()).await;
     assert_eq!(received, Some(LostReason::Forked));
@@ -78,7 +86,10 @@ async fn what_the_clock_has_ended_is_lost_for_no_other_reason() {
     for hold in [&early, &late] {
         hold.lose(LostReason::SessionExpired);
     }
-    assert_eq!((early.loss(), late.loss()), (Some(&LostReason::SessionExpired), Some(&LostReason::Expired)));
+    assert_eq!(
+        (early.loss(), late.loss()),
+        (Some(&LostReason::SessionExpired), Some(&LostReason::Expired))
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,7 +28,11 @@ struct Claims {
 
 impl SessionClaims {
     pub(super) fn new(now: Instant) -> Self {
-        Self { over: AtomicBool::new(false), used: AtomicU64::new(now.as_nanos()), claims: Mutex::default() }
+        Self {
+            over: AtomicBool::new(false),
+            used: AtomicU64::new(now.as_nanos()),
+            claims: Mutex::default(),
+        }
     }
 
     /// The session is in use at this moment.
@@ -48,7 +52,12 @@ impl SessionClaims {
     }
 
     /// Removes a live claim, or keeps it in its lock-delay until an instant. Whether it was live.
-    pub(in crate::engine) fn take(&self, hold: &Arc<Hold>, now: Instant, delay_ends: Option<Instant>) -> bool {
+    pub(in crate::engine) fn take(
+        &self,
+        hold: &Arc<Hold>,
+        now: Instant,
+        delay_ends: Option<Instant>,
+    ) -> bool {
         self.use_now(now);
         let mut claims = lock(&self.claims);
         let found = claims.live.remove(hold.key.id);
@@ -86,7 +95,13 @@ impl SessionClaims {
     pub(in crate::engine) fn list(&self, all: &mut Vec<Arc<Hold>>) -> impl Drop + '_ {
         let claims = lock(&self.claims);
         all.clear();
-        all.extend(claims.live.all().chain(claims.in_lock_delay.iter().map(|(hold, _)| hold)).map(Arc::clone));
+        all.extend(
+            claims
+                .live
+                .all()
+                .chain(claims.in_lock_delay.iter().map(|(hold, _)| hold))
+                .map(Arc::clone),
+        );
         claims
     }
 
@@ -95,7 +110,11 @@ impl SessionClaims {
     }
 
     /// So many of the live claims that come after this one.
-    pub(in crate::engine) fn live_after(&self, id: Option<ClaimId>, count: usize) -> Vec<Arc<Hold>> {
+    pub(in crate::engine) fn live_after(
+        &self,
+        id: Option<ClaimId>,
+        count: usize,
+    ) -> Vec<Arc<Hold>> {
         lock(&self.claims).live.after(id, count)
     }
 
@@ -116,7 +135,11 @@ impl SessionClaims {
     }
 
     /// The same with a time that is found out under the lock: a claim that is brought forward meanwhile stays so.
-    pub(in crate::engine) fn set_due_to(&self, hold: &Hold, at: impl FnOnce() -> Instant) -> Instant {
+    pub(in crate::engine) fn set_due_to(
+        &self,
+        hold: &Hold,
+        at: impl FnOnce() -> Instant,
+    ) -> Instant {
         let mut claims = lock(&self.claims);
         let at = at();
         claims.live.set_due(hold.key.id, Some(at));
@@ -140,7 +163,10 @@ impl SessionClaims {
 
     /// Takes those whose lock-delay is over.
     pub(in crate::engine) fn take_over_delay(&self, now: Instant) -> Vec<Arc<Hold>> {
-        let over = lock(&self.claims).in_lock_delay.extract_if(.., |(_, until)| *until <= now).collect::<Vec<_>>();
+        let over = lock(&self.claims)
+            .in_lock_delay
+            .extract_if(.., |(_, until)| *until <= now)
+            .collect::<Vec<_>>();
         over.into_iter().map(|(hold, _)| hold).collect()
     }
 
@@ -151,7 +177,10 @@ impl SessionClaims {
     /// When the lock-delay of a claim ends, if it is in one.
     pub(in crate::engine) fn lock_delay_of(&self, hold: &Hold) -> Option<Instant> {
         let claims = lock(&self.claims);
-        let found = claims.in_lock_delay.iter().find(|(in_lock_delay, _)| in_lock_delay.key.id == hold.key.id);
+        let found = claims
+            .in_lock_delay
+            .iter()
+            .find(|(in_lock_delay, _)| in_lock_delay.key.id == hold.key.id);
         found.map(|(_, until)| *until)
     }
 
@@ -174,7 +203,8 @@ impl SessionClaims {
     pub(super) fn end_if_unused(&self, now: Instant, long: Duration) -> bool {
         let claims = lock(&self.claims);
         let used = Instant::from_nanos(self.used.load(Ordering::Acquire));
-        let unused = claims.live.is_empty() && claims.in_lock_delay.is_empty() && now >= used + long;
+        let unused =
+            claims.live.is_empty() && claims.in_lock_delay.is_empty() && now >= used + long;
         // One that is over is somebody else's business: it may have been given away.
         let ends = unused && !self.is_over();
         if ends {
@@ -192,12 +222,17 @@ mod tests {
     use crate::time::Clock;
 
     fn session(clock: &Clock) -> Arc<Session> {
-        let (spec, ttl) = (SessionSpec::new(Duration::from_secs(30), Duration::ZERO), Duration::from_secs(30));
+        let (spec, ttl) =
+            (SessionSpec::new(Duration::from_secs(30), Duration::ZERO), Duration::from_secs(30));
         Arc::new(Session::new(spec, SessionId::random(), ttl, None, clock.now()))
     }
 
     fn hold(session: &Arc<Session>, clock: &Clock) -> Arc<Hold> {
-        let key = ClaimKey { name: "n".parse().unwrap(), session: session.id.clone(), id: ClaimId::random() };
+        let key = ClaimKey {
+            name: "n".parse().unwrap(),
+            session: session.id.clone(),
+            id: ClaimId::random(),
+        };
         Arc::new(Hold::new(key, Arc::clone(session), clock.clone()))
     }
 

@@ -12,7 +12,12 @@ pub(in crate::engine) struct ServerClock(Mutex<Option<(Duration, Instant)>>);
 
 impl ServerClock {
     /// Whether it has advanced against ours by more than two clocks may drift apart.
-    pub(in crate::engine) fn ran_away(&self, server: Duration, sent: Instant, received: Instant) -> bool {
+    pub(in crate::engine) fn ran_away(
+        &self,
+        server: Duration,
+        sent: Instant,
+        received: Instant,
+    ) -> bool {
         let mut last = lock(&self.0);
         let ran_away = last.is_some_and(|(before, at)| {
             // The reply was made somewhere between sending and receiving.

@@ -22,10 +22,19 @@ const DROPPED: &str = "lockkeeper_dropped_guards_total";
 const CLOCK_ANOMALIES: &str = "lockkeeper_clock_anomalies_total";
 
 const MODES: [&str; 3] = ["exclusive", "shared", "permits"];
-const REASONS: [&str; 8] =
-    ["expired", "broken", "max_hold", "session_expired", "shutdown", "forked", "forgotten", "uncollected"];
+const REASONS: [&str; 8] = [
+    "expired",
+    "broken",
+    "max_hold",
+    "session_expired",
+    "shutdown",
+    "forked",
+    "forgotten",
+    "uncollected",
+];
 
-const OUTCOMES: [&str; 7] = ["acquired", "busy", "timed_out", "queue_full", "unavailable", "cancelled", "refused"];
+const OUTCOMES: [&str; 7] =
+    ["acquired", "busy", "timed_out", "queue_full", "unavailable", "cancelled", "refused"];
 #[derive(Debug)]
 pub(super) struct Keys {
     pub(super) store: Arc<str>,
@@ -77,7 +86,12 @@ impl Keys {
 pub(super) fn scheme(address: &str) -> &str {
     let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'+');
     let plain = |scheme: &&str| scheme.bytes().all(is_plain);
-    address.split_once(':').map(|(scheme, _)| scheme).filter(plain).filter(|s| !s.is_empty()).unwrap_or("other")
+    address
+        .split_once(':')
+        .map(|(scheme, _)| scheme)
+        .filter(plain)
+        .filter(|s| !s.is_empty())
+        .unwrap_or("other")
 }
 
 /// The index in [`MODES`].
@@ -112,7 +126,13 @@ pub(super) fn reason_of(reason: &LostReason) -> usize {
 
 impl Keys {
     fn counters(&self) -> impl Iterator<Item = &Key> {
-        let others = [&self.renewed, &self.not_renewed, &self.release_failures, &self.dropped, &self.clock_anomalies];
+        let others = [
+            &self.renewed,
+            &self.not_renewed,
+            &self.release_failures,
+            &self.dropped,
+            &self.clock_anomalies,
+        ];
         self.attempts.iter().chain(&self.losses).chain(others)
     }
 
@@ -143,12 +163,19 @@ pub(super) fn describe(recorder: &dyn Recorder) {
     );
     recorder.describe_gauge(HELD.into(), Some(Unit::Count), "Locks that are held now".into());
     count(ATTEMPTS, "Attempts to acquire a lock, by outcome");
-    recorder.describe_gauge(WAITERS.into(), Some(Unit::Count), "Attempts that wait for other holders".into());
+    recorder.describe_gauge(
+        WAITERS.into(),
+        Some(Unit::Count),
+        "Attempts that wait for other holders".into(),
+    );
     count(RENEWALS, "Renewals of held locks, by result");
     count(LOSSES, "Locks that were lost while they were held, by reason");
     count(RELEASE_FAILURES, "Release requests that the store did not acknowledge");
     count(DROPPED, "Guards that were dropped without a release");
-    count(CLOCK_ANOMALIES, "Times that the store's clock ran ahead of the keeper's, or the wall clock was set");
+    count(
+        CLOCK_ANOMALIES,
+        "Times that the store's clock ran ahead of the keeper's, or the wall clock was set",
+    );
 }
 
 #[cfg(test)]
@@ -179,7 +206,10 @@ mod tests {
         drop(recorder.register_counter(&Key::from_name(CLOCK_ANOMALIES), &metadata));
         let all = recorder.snapshotter().snapshot().into_vec();
         let [(_, _, Some(text), _)] = all.as_slice() else { panic!("{all:?}") };
-        assert!(text.contains("the store's clock ran ahead") && text.contains("wall clock was set"), "{text}");
+        assert!(
+            text.contains("the store's clock ran ahead") && text.contains("wall clock was set"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -187,7 +217,8 @@ mod tests {
         let page = include_str!("../../../../../docs/metrics.md");
         let tables: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
         // Those of the command line are its own.
-        let is_ours = |name: &String| name.starts_with("lockkeeper_") && !name.starts_with("lockkeeper_run_");
+        let is_ours =
+            |name: &String| name.starts_with("lockkeeper_") && !name.starts_with("lockkeeper_run_");
         let first = |line: &str| line.split('`').nth(1).unwrap().to_owned();
         let listed: Vec<String> = tables.iter().map(|line| first(line)).filter(is_ours).collect();
         let mut known = vec![
@@ -207,7 +238,8 @@ mod tests {
         known.sort_unstable();
         sorted.sort_unstable();
         assert_eq!(sorted, known);
-        for (label, values) in [("mode", &MODES[..]), ("outcome", &OUTCOMES), ("reason", &REASONS)] {
+        for (label, values) in [("mode", &MODES[..]), ("outcome", &OUTCOMES), ("reason", &REASONS)]
+        {
             let line = tables.iter().find(|line| first(line) == label).unwrap();
             let listed: Vec<&str> = line.split('`').skip(3).step_by(2).collect();
             assert_eq!(listed, values, "{label}");

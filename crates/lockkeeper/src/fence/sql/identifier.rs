@@ -21,23 +21,31 @@ pub(super) fn column(name: &str) -> Result<String> {
 
 /// Refuses one column for two purposes. The databases do not tell `Id` and `id` apart, or do so only when quoted.
 pub(super) fn distinct(columns: &[&str]) -> Result<()> {
-    let twice = columns.iter().enumerate().find(|(i, name)| columns[..*i].iter().any(|c| c.eq_ignore_ascii_case(name)));
+    let twice = columns
+        .iter()
+        .enumerate()
+        .find(|(i, name)| columns[..*i].iter().any(|c| c.eq_ignore_ascii_case(name)));
     match twice {
         None => Ok(()),
-        Some((_, name)) => Err(Error::invalid(format!("the column {name:?} is used for two purposes"))
-            .with_remedy("a column of its own for the key, for each mark, and for each value")),
+        Some((_, name)) => {
+            Err(Error::invalid(format!("the column {name:?} is used for two purposes"))
+                .with_remedy("a column of its own for the key, for each mark, and for each value"))
+        }
     }
 }
 
 fn is_plain(name: &str) -> bool {
     let begins_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    begins_well && name.len() <= LONGEST && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    begins_well
+        && name.len() <= LONGEST
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 fn refused(name: &str, what: &str) -> Error {
     let shown: String = name.chars().take(40).collect();
-    Error::invalid(format!("{shown:?} cannot be used as the name of a {what}"))
-        .with_remedy("a name of ASCII letters, digits and _ that begins with no digit, of at most 63 bytes")
+    Error::invalid(format!("{shown:?} cannot be used as the name of a {what}")).with_remedy(
+        "a name of ASCII letters, digits and _ that begins with no digit, of at most 63 bytes",
+    )
 }
 
 impl Dialect {

@@ -106,8 +106,13 @@ impl FencedTable {
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) for a name that is not plain, or for one column with two purposes.
     pub fn new(dialect: Dialect, table_name: &str, key: &str, fence: &str) -> Result<Self> {
-        let fenced =
-            Self { dialect, table: table(table_name)?, key: column(key)?, any: column(fence)?, exclusive: None };
+        let fenced = Self {
+            dialect,
+            table: table(table_name)?,
+            key: column(key)?,
+            any: column(fence)?,
+            exclusive: None,
+        };
         distinct(&fenced.columns())?;
         Ok(fenced)
     }
@@ -130,7 +135,10 @@ impl FencedTable {
         let integer = if self.dialect == Dialect::Sqlite { "INTEGER" } else { "BIGINT" };
         let table = self.dialect.quoted(&self.table);
         let add = |column| {
-            format!("ALTER TABLE {table} ADD COLUMN {} {integer} NOT NULL DEFAULT 0", self.dialect.quoted(column))
+            format!(
+                "ALTER TABLE {table} ADD COLUMN {} {integer} NOT NULL DEFAULT 0",
+                self.dialect.quoted(column)
+            )
         };
         self.marks().map(add).collect()
     }
@@ -144,7 +152,11 @@ impl FencedTable {
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for permits, which no order of tokens can check, and for a shared holder
     /// without [the column for that](Self::with_exclusive).
-    pub fn open<V: Clone + From<i64>>(&self, key: V, holder: &Sequencer) -> Result<Vec<Statement<V>>> {
+    pub fn open<V: Clone + From<i64>>(
+        &self,
+        key: V,
+        holder: &Sequencer,
+    ) -> Result<Vec<Statement<V>>> {
         self.write(key, holder, &[])
     }
 
@@ -155,12 +167,18 @@ impl FencedTable {
     /// As [`open`](Self::open); [`Invalid`](ErrorKind::Invalid) for the holder of a read lock, since other readers hold
     /// the lock at the same time, and for a column whose name is not plain, occurs twice, or is that of the key or of a
     /// mark.
-    pub fn write<V>(&self, key: V, holder: &Sequencer, values: &[(&str, V)]) -> Result<Vec<Statement<V>>>
+    pub fn write<V>(
+        &self,
+        key: V,
+        holder: &Sequencer,
+        values: &[(&str, V)],
+    ) -> Result<Vec<Statement<V>>>
     where
         V: Clone + From<i64>,
     {
         if holder.mode() == Mode::Shared && !values.is_empty() {
-            let problem = Error::invalid("the holder of a read lock may not write").about(holder.name().clone());
+            let problem = Error::invalid("the holder of a read lock may not write")
+                .about(holder.name().clone());
             return Err(problem.with_remedy("the write lock, or open() where nothing is written"));
         }
         let columns = values.iter().map(|(name, _)| column(name)).collect::<Result<Vec<_>>>()?;
@@ -216,7 +234,8 @@ impl FencedTable {
             (Mode::Exclusive, _) => Ok(&self.any),
             (Mode::Shared, Some(exclusive)) => Ok(exclusive),
             (Mode::Shared, None) => {
-                let problem = format!("{holder} is shared, and the table {:?} has a single mark", self.table);
+                let problem =
+                    format!("{holder} is shared, and the table {:?} has a single mark", self.table);
                 Err(Error::new(ErrorKind::Unsupported, problem)
                     .with_remedy("a second column (FencedTable::with_exclusive)"))
             }

@@ -16,10 +16,14 @@ impl Shop {
     /// Seven of number 42.
     fn new() -> Self {
         let stock = FencedTable::new(Dialect::Sqlite, "stock", "id", "fence").unwrap();
-        let shop = Self { folder: tempfile::tempdir().unwrap(), stock: stock.with_exclusive("fence_x").unwrap() };
+        let shop = Self {
+            folder: tempfile::tempdir().unwrap(),
+            stock: stock.with_exclusive("fence_x").unwrap(),
+        };
         let db = shop.connect();
         // The strictest kind of table.
-        db.execute_batch("CREATE TABLE stock (id INTEGER PRIMARY KEY, count INTEGER) STRICT").unwrap();
+        db.execute_batch("CREATE TABLE stock (id INTEGER PRIMARY KEY, count INTEGER) STRICT")
+            .unwrap();
         db.execute_batch("INSERT INTO stock VALUES (42, 7)").unwrap();
         shop.stock.add_columns().iter().for_each(|ddl| db.execute_batch(ddl).unwrap());
         shop
@@ -34,7 +38,8 @@ fn admitted(db: &Connection, access: Vec<Statement<i64>>) -> bool {
     let mut admitted = false;
     for statement in access {
         let mut query = db.prepare(&statement.sql).unwrap();
-        admitted = query.query(params_from_iter(statement.params)).unwrap().next().unwrap().is_some();
+        admitted =
+            query.query(params_from_iter(statement.params)).unwrap().next().unwrap().is_some();
     }
     admitted
 }
@@ -49,7 +54,8 @@ fn count(db: &Connection) -> i64 {
 
 fn marks(db: &Connection, shop: &Shop) -> (i64, i64) {
     let look = shop.stock.look(42_i64);
-    db.query_row(&look.sql, params_from_iter(look.params), |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+    db.query_row(&look.sql, params_from_iter(look.params), |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
 }
 
 /// A sequencer of this mode and token.
@@ -83,7 +89,10 @@ fn what_a_stopped_holder_does_late_is_refused_and_hinders_nobody() {
 
     // B's write is the second access with one token.
     assert!(admitted(&b, shop.stock.write(42, &newer, &[("count", seen_by_b - 1)]).unwrap()));
-    assert!(admitted(&b, shop.stock.write(42, &newer, &[("count", seen_by_b - 1)]).unwrap()), "the same values again");
+    assert!(
+        admitted(&b, shop.stock.write(42, &newer, &[("count", seen_by_b - 1)]).unwrap()),
+        "the same values again"
+    );
     assert_eq!(count(&b), 6);
 }
 
@@ -93,8 +102,14 @@ fn without_the_check_of_reads_an_update_is_lost() {
     let shop = Shop::new();
     let (a, b) = (shop.connect(), shop.connect());
     let (seen_by_a, seen_by_b) = (count(&a), count(&b));
-    assert!(admitted(&a, shop.stock.write(42, &grant(Mode::Exclusive, 33), &[("count", seen_by_a - 1)]).unwrap()));
-    assert!(admitted(&b, shop.stock.write(42, &grant(Mode::Exclusive, 34), &[("count", seen_by_b - 1)]).unwrap()));
+    assert!(admitted(
+        &a,
+        shop.stock.write(42, &grant(Mode::Exclusive, 33), &[("count", seen_by_a - 1)]).unwrap()
+    ));
+    assert!(admitted(
+        &b,
+        shop.stock.write(42, &grant(Mode::Exclusive, 34), &[("count", seen_by_b - 1)]).unwrap()
+    ));
     assert_eq!(count(&a), 6, "two were sold, and one is missing");
 }
 

@@ -22,7 +22,8 @@ fn hold(keeper: &Keeper) -> Guard {
 /// Marks the lock. The holder learns of the mark with the next renewal.
 fn break_it(keeper: &Keeper, guard: &Guard) {
     let how = Break::Mark;
-    let broken = keeper.admin().unwrap().break_lock("n", Target::Token(guard.token()), "stuck", how);
+    let broken =
+        keeper.admin().unwrap().break_lock("n", Target::Token(guard.token()), "stuck", how);
     assert!(broken.unwrap());
 }
 
@@ -68,7 +69,8 @@ fn a_panic_leaves_the_lock_to_its_delay() {
     let keeper = keeper();
     let mutex = keeper.mutex("n").unwrap().ttl(secs(3)).lock_delay(secs(3));
     let guard = mutex.lock().unwrap();
-    let panicked = catch_unwind(AssertUnwindSafe(|| guard.with::<(), Error>(|_| panic!("on purpose"))));
+    let panicked =
+        catch_unwind(AssertUnwindSafe(|| guard.with::<(), Error>(|_| panic!("on purpose"))));
     panicked.unwrap_err();
     assert!(keeper.inspect("n").unwrap().is_held(), "it is not given up at once");
     let start = std::time::Instant::now();
@@ -83,7 +85,10 @@ fn a_loss_is_seen_although_the_callers_runtime_is_blocked() {
         let guard = keeper.mutex("n").unwrap().ttl(secs(5)).lock().unwrap();
         break_it(&keeper, &guard);
         until(|| guard.check().is_err());
-        assert!(matches!(guard.check().unwrap_err().lost_reason(), Some(LostReason::Broken { .. })));
+        assert!(matches!(
+            guard.check().unwrap_err().lost_reason(),
+            Some(LostReason::Broken { .. })
+        ));
         assert!(guard.remaining().is_zero());
         assert_eq!(guard.release().unwrap_err().kind(), ErrorKind::Lost);
     });

@@ -175,7 +175,10 @@ fn locks_and_registers_are_opened_by_one_builder() {
     let guard = keeper.mutex("n").unwrap().lock().unwrap();
     let now = register.update("n", |_| b"7".to_vec()).unwrap();
     let other = Keeper::from_url("memory:?prefix=app/").unwrap().store(file).connect().unwrap();
-    assert!(other.mutex("n").unwrap().try_lock().unwrap().is_none(), "it is the same lock in the same file");
+    assert!(
+        other.mutex("n").unwrap().try_lock().unwrap().is_none(),
+        "it is the same lock in the same file"
+    );
     guard.release().unwrap();
     assert_eq!(register.load("n").unwrap().unwrap().version, now.version);
     assert!(register.to_string().starts_with("file:/"), "{register}");
@@ -189,6 +192,9 @@ fn what_cannot_be_opened_says_why() {
     let also = Register::open(FileStore::new(&path)).unwrap_err();
     for error in [refused, also] {
         assert_eq!(error.kind(), ErrorKind::Invalid);
-        assert!(error.to_string().contains("no/such/folder") && error.to_string().contains("Try: "), "{error}");
+        assert!(
+            error.to_string().contains("no/such/folder") && error.to_string().contains("Try: "),
+            "{error}"
+        );
     }
 }

@@ -99,10 +99,15 @@ fn the_owner_is_the_thread_whatever_is_set() {
 fn the_guards_of_a_thread_are_lost_together() {
     let keeper = Keeper::memory();
     let mutex = keeper.reentrant_mutex("n").unwrap();
-    let (outer, inner) = (mutex.attempt().max_hold(millis(50)).lock().unwrap(), mutex.lock().unwrap());
+    let (outer, inner) =
+        (mutex.attempt().max_hold(millis(50)).lock().unwrap(), mutex.lock().unwrap());
     assert_eq!(outer.lost().wait().unwrap(), Some(LostReason::MaxHold));
     assert_eq!(inner.with(|_| Ok::<_, Error>(())).unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!(mutex.lock().unwrap_err().kind(), ErrorKind::Lost, "the work of the outer guard is not over");
+    assert_eq!(
+        mutex.lock().unwrap_err().kind(),
+        ErrorKind::Lost,
+        "the work of the outer guard is not over"
+    );
     assert_eq!(outer.release().unwrap_err().kind(), ErrorKind::Lost);
     mutex.lock().unwrap().release().unwrap();
 }

@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use lockkeeper::blocking::Keeper;
 use lockkeeper::blocking::optimistic::{Register, retry};
 use lockkeeper::layer::Fault;
-use lockkeeper::optimistic::{self, MemoryRegister, Outcome, Policy, Swap, Version, Versioned, Write};
+use lockkeeper::optimistic::{
+    self, MemoryRegister, Outcome, Policy, Swap, Version, Versioned, Write,
+};
 use lockkeeper::{Effect, Error, ErrorKind, FileStore, Result};
 use lockkeeper_testing::register::ChaosRegister;
 use tempfile::TempDir;
@@ -34,11 +36,16 @@ pub(super) fn tour(register: &Register) {
     let policy = Policy::default();
     assert_eq!(register.load("n").unwrap(), None);
     assert_eq!(register.update("n", one_more).unwrap().version, Version::new(1));
-    let refused = register.try_update(&policy, "n", |_| Err::<_, Box<dyn std::error::Error>>("sold out".into()));
+    let refused = register
+        .try_update(&policy, "n", |_| Err::<_, Box<dyn std::error::Error>>("sold out".into()));
     assert_eq!(refused.unwrap_err().to_string(), "sold out");
     let write = Write::new(Version::new(1), "7");
-    assert!(matches!(register.swap(&policy, "n", &write), Ok(Outcome::Done(version)) if version == Version::new(2)));
-    assert!(matches!(register.settle(&policy, "n", &write), Ok(Outcome::Done(version)) if version == Version::new(2)));
+    assert!(
+        matches!(register.swap(&policy, "n", &write), Ok(Outcome::Done(version)) if version == Version::new(2))
+    );
+    assert!(
+        matches!(register.settle(&policy, "n", &write), Ok(Outcome::Done(version)) if version == Version::new(2))
+    );
     let late = Write::new(Version::new(1), "8");
     assert!(matches!(register.swap(&policy, "n", &late), Ok(Outcome::Conflict)));
     let mut attempts = 0;
@@ -77,7 +84,9 @@ fn no_update_of_many_threads_is_lost_in_memory() {
 #[test]
 fn no_update_of_many_threads_is_lost_in_a_file() {
     let folder = TempDir::new().unwrap();
-    count_with_many_threads(|| Register::open(FileStore::new(folder.path().join("locks.db"))).unwrap());
+    count_with_many_threads(|| {
+        Register::open(FileStore::new(folder.path().join("locks.db"))).unwrap()
+    });
 }
 
 /// The updates block the threads of the runtime. The register's own thread times the pauses.
@@ -107,7 +116,9 @@ fn under_faults() -> (Arc<ChaosRegister>, Register) {
 #[test]
 fn a_lost_answer_is_read_back() {
     let (chaos, register) = under_faults();
-    for fault in [Fault::LostReply, Fault::LostRequest, Fault::Refused, Fault::Twice, Fault::Overdue] {
+    for fault in
+        [Fault::LostReply, Fault::LostRequest, Fault::Refused, Fault::Twice, Fault::Overdue]
+    {
         chaos.plan(fault);
         register.update("n", one_more).unwrap();
     }
@@ -124,10 +135,14 @@ fn what_stays_unknown_is_settled_later() {
         let unknown = register.swap(&once, "n", &write).unwrap();
         assert!(matches!(unknown, Outcome::Unknown(error) if error.effect() == Effect::Unknown));
         let settled = register.settle(&Policy::default(), "n", &write).unwrap();
-        assert!(matches!(settled, Outcome::Done(done) if done == Version::new(version + 1)), "{settled:?}");
+        assert!(
+            matches!(settled, Outcome::Done(done) if done == Version::new(version + 1)),
+            "{settled:?}"
+        );
     }
     chaos.plan(Fault::LostReply);
-    let error = register.try_update(&once, "n", |_| Ok::<_, Error>(b"theirs".to_vec())).unwrap_err();
+    let error =
+        register.try_update(&once, "n", |_| Ok::<_, Error>(b"theirs".to_vec())).unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
     assert!(error.to_string().contains("Try: call settle() later"), "{error}");
     assert_eq!(register.load("n").unwrap().unwrap().version, Version::new(3));
@@ -141,14 +156,24 @@ fn nothing_is_done_twice_in_a_storm() {
         for seed in 0..4 {
             let (memory, done, unknown) = (Arc::clone(&memory), &done, &unknown);
             threads.spawn(move || {
-                let rates = [Fault::LostReply, Fault::LostRequest, Fault::Twice, Fault::LateCopy, Fault::Overdue];
-                let chaos = rates.into_iter().fold(ChaosRegister::new(memory).seed(seed), |c, fault| c.with(fault, 80));
+                let rates = [
+                    Fault::LostReply,
+                    Fault::LostRequest,
+                    Fault::Twice,
+                    Fault::LateCopy,
+                    Fault::Overdue,
+                ];
+                let chaos = rates
+                    .into_iter()
+                    .fold(ChaosRegister::new(memory).seed(seed), |c, fault| c.with(fault, 80));
                 let (chaos, attempts) = (Arc::new(chaos), Policy::default().attempts(4));
                 let register = Register::open(Arc::clone(&chaos)).unwrap();
                 for _ in 0..40 {
                     match register.try_update(&attempts, "n", |old| Ok::<_, Error>(one_more(old))) {
                         Ok(_) => done.fetch_add(1, Ordering::Relaxed),
-                        Err(error) if error.effect() == Effect::Unknown => unknown.fetch_add(1, Ordering::Relaxed),
+                        Err(error) if error.effect() == Effect::Unknown => {
+                            unknown.fetch_add(1, Ordering::Relaxed)
+                        }
                         Err(error) => {
                             assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
                             0
@@ -162,7 +187,10 @@ fn nothing_is_done_twice_in_a_storm() {
     let (value, version) = counted(&Register::open(memory).unwrap());
     let (done, unknown) = (done.into_inner(), unknown.into_inner());
     assert_eq!(version, Version::new(value));
-    assert!((done..=done + unknown).contains(&value), "{done} done, {unknown} unknown, {value} counted");
+    assert!(
+        (done..=done + unknown).contains(&value),
+        "{done} done, {unknown} unknown, {value} counted"
+    );
 }
 
 /// A register that never answers a write.
@@ -195,7 +223,8 @@ async fn a_register_that_does_not_answer_is_not_waited_for_for_ever() {
     let error = register.try_update(&policy, "n", |old| Ok::<_, Error>(one_more(old))).unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
     assert!(error.to_string().contains("silent: no answer came within 100ms"), "{error}");
-    let conflict = retry(&policy.first(millis(20)), || Ok::<_, Error>(Outcome::<()>::Conflict)).unwrap_err();
+    let conflict =
+        retry(&policy.first(millis(20)), || Ok::<_, Error>(Outcome::<()>::Conflict)).unwrap_err();
     assert_eq!(conflict.kind(), ErrorKind::Conflict);
     assert!(start.elapsed() >= millis(90) && start.elapsed() < secs(60));
 }
@@ -226,12 +255,19 @@ fn a_callback_on_an_engines_thread_is_refused() {
             Register::open(MemoryRegister::new()).map(drop),
             retry(&Policy::default(), || Ok(Outcome::Done(()))),
         ];
-        message.lock().unwrap().extend(refused.map(|refused| refused.map_err(|error| error.kind())));
+        message
+            .lock()
+            .unwrap()
+            .extend(refused.map(|refused| refused.map_err(|error| error.kind())));
     };
-    let keeper = Keeper::builder(lockkeeper::MemoryStore::new()).on_event(on_event).connect().unwrap();
+    let keeper =
+        Keeper::builder(lockkeeper::MemoryStore::new()).on_event(on_event).connect().unwrap();
     let guard = keeper.mutex("n").unwrap().ttl(millis(300)).lock().unwrap();
     super::until(|| !refusals.lock().unwrap().is_empty());
     drop(guard);
-    assert!(refusals.lock().unwrap().iter().all(|refused| *refused == Err(ErrorKind::WouldDeadlock)), "{refusals:?}");
+    assert!(
+        refusals.lock().unwrap().iter().all(|refused| *refused == Err(ErrorKind::WouldDeadlock)),
+        "{refusals:?}"
+    );
     assert_eq!(register.load("n").unwrap(), None);
 }

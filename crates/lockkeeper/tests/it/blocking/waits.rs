@@ -36,7 +36,10 @@ fn a_shutdown_from_another_thread_ends_every_wait() {
         // The watch may report that the others left the line before it reports that the keeper is
         // gone.
         let watched = watching.join().unwrap();
-        assert!(matches!(&watched, Err(e) if e.kind() == ErrorKind::Closed) || watched.unwrap().waiters.is_empty());
+        assert!(
+            matches!(&watched, Err(e) if e.kind() == ErrorKind::Closed)
+                || watched.unwrap().waiters.is_empty()
+        );
     });
     assert_eq!(mutex.try_lock().unwrap_err().kind(), ErrorKind::Closed);
     drop((mutex, watch));
@@ -59,7 +62,8 @@ fn a_limit_ends_a_wait_and_leaves_the_line() {
 fn an_attempt_has_settings_of_its_own() {
     let keeper = Keeper::memory();
     let (mutex, me) = (keeper.mutex("n").unwrap(), Owner::new());
-    let guard = mutex.attempt().reason("build 4711").owner(&me).max_hold(secs(3)).unfair().lock().unwrap();
+    let guard =
+        mutex.attempt().reason("build 4711").owner(&me).max_hold(secs(3)).unfair().lock().unwrap();
     assert_eq!(keeper.inspect("n").unwrap().holders[0].reason.as_deref(), Some("build 4711"));
     let again = mutex.attempt().owner(&me).lock().unwrap_err();
     assert_eq!(again.kind(), ErrorKind::WouldDeadlock);

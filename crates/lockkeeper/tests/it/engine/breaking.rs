@@ -25,7 +25,10 @@ async fn marked(test_client: &TestClient) -> Guard {
 async fn a_holder_learns_of_its_removal_even_after_a_mark() {
     let test_client = World::new().test_client(secs(30)).await;
     let guard = marked(&test_client).await;
-    test_client.spy.report_broken(test_client.spy.last(Operation::Claim).ids[0], Broken { removed: true, ..mark() });
+    test_client.spy.report_broken(
+        test_client.spy.last(Operation::Claim).ids[0],
+        Broken { removed: true, ..mark() },
+    );
     timeout(millis(1), guard.given_away()).await.expect("it is told at once");
     assert!(matches!(guard.lost().await, LostReason::Broken { .. }), "the first reason stands");
 }
@@ -81,14 +84,21 @@ async fn remove(test_client: &TestClient, guard: &Guard) {
 #[tokio::test(start_paused = true)]
 async fn a_release_that_finds_nothing_says_who_removed_the_lock() {
     let test_client = World::new().test_client(secs(30)).await;
-    let attempts: [fn(Acquire<Guard>) -> Acquire<Guard>; 2] = [|lock| lock, |lock| lock.lease(secs(60))];
+    let attempts: [fn(Acquire<Guard>) -> Acquire<Guard>; 2] =
+        [|lock| lock, |lock| lock.lease(secs(60))];
     for (n, attempt) in attempts.into_iter().enumerate() {
         let guard = attempt(test_client.mutex("n").lock()).await.unwrap();
         remove(&test_client, &guard).await;
         let error = guard.release().await.unwrap_err();
-        assert!(error.kind() == ErrorKind::Lost && names_the_breaker(&error), "attempt {n}: {error}");
+        assert!(
+            error.kind() == ErrorKind::Lost && names_the_breaker(&error),
+            "attempt {n}: {error}"
+        );
         assert_eq!(test_client.count("lost: Removed"), n + 1, "it is told once");
-        assert!(error.remedy().is_some() && error.name().is_some_and(|name| name.as_str() == "n"), "{error}");
+        assert!(
+            error.remedy().is_some() && error.name().is_some_and(|name| name.as_str() == "n"),
+            "{error}"
+        );
     }
     assert_eq!(test_client.keeper.leftovers(), 0);
 }
@@ -96,8 +106,10 @@ async fn a_release_that_finds_nothing_says_who_removed_the_lock() {
 #[tokio::test(start_paused = true)]
 async fn where_the_session_lives_too_a_release_says_who_removed_the_lock() {
     let test_client = World::new().test_client_by_session(secs(30), 0).await;
-    let (guard, other) =
-        (test_client.mutex("n").lock().await.unwrap(), test_client.mutex("other").lock().await.unwrap());
+    let (guard, other) = (
+        test_client.mutex("n").lock().await.unwrap(),
+        test_client.mutex("other").lock().await.unwrap(),
+    );
     remove(&test_client, &guard).await;
     assert!(names_the_breaker(&guard.release().await.unwrap_err()));
     other.release().await.unwrap();
@@ -108,8 +120,10 @@ async fn where_the_session_lives_too_a_release_says_who_removed_the_lock() {
 #[tokio::test(start_paused = true)]
 async fn a_late_report_of_a_removal_counts_for_the_rest_of_the_session() {
     let test_client = World::new().test_client_by_session(secs(30), 0).await;
-    let (guard, other) =
-        (test_client.mutex("n").lock().await.unwrap(), test_client.mutex("other").lock().await.unwrap());
+    let (guard, other) = (
+        test_client.mutex("n").lock().await.unwrap(),
+        test_client.mutex("other").lock().await.unwrap(),
+    );
     remove(&test_client, &guard).await;
     remove(&test_client, &other).await;
     test_client.spy.once(Operation::Renew, Do::Late(secs(2)));

@@ -29,7 +29,8 @@ async fn a_downgrade_whose_answer_is_lost_is_asked_for_again() {
 #[tokio::test(start_paused = true)]
 async fn after_a_downgrade_of_unknown_outcome_the_guard_is_a_reader() {
     let world = World::new();
-    let (test_client, other) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (test_client, other) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let guard = writer(&test_client).await;
     test_client.spy.always(Operation::Amend, Do::LoseReply);
     let (guard, error) = guard.downgrade().await.unwrap_err().into_parts();
@@ -96,7 +97,8 @@ async fn a_renewal_during_the_upgrade_is_no_loss() {
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_that_came_too_late_ends_both() {
     let world = World::new();
-    let (test_client, other) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (test_client, other) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let reader = reader(&test_client).await;
     // A claim that has no answer for the lifetime of a waiter is no longer used.
     test_client.spy.once(Operation::Claim, Do::Late(secs(6)));
@@ -114,7 +116,8 @@ async fn an_upgrade_that_came_too_late_ends_both() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_stays_one_is_looked_after_at_once() {
     let world = World::new();
-    let (test_client, other) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (test_client, other) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let (guard, beside) = (reader(&test_client).await, reader(&other).await);
     let guard = guard.try_upgrade().await.unwrap_err().into_guard().unwrap();
     sleep(millis(10)).await;
@@ -133,7 +136,11 @@ async fn a_fixed_lease_starts_again_with_the_upgrade() {
     sleep(secs(6)).await;
     let writer = reader.try_upgrade().await.unwrap();
     sleep(secs(6)).await;
-    assert_eq!(test_client.spy.asked(Operation::Close).len(), 1, "the session of the reader's lease");
+    assert_eq!(
+        test_client.spy.asked(Operation::Close).len(),
+        1,
+        "the session of the reader's lease"
+    );
     writer.check().unwrap();
     sleep(secs(6)).await;
     assert!(writer.check().is_err());
@@ -158,7 +165,8 @@ async fn a_store_without_readers_makes_none() {
 #[tokio::test(start_paused = true)]
 async fn what_was_adopted_is_not_downgraded() {
     let world = World::new();
-    let (test_client, other) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (test_client, other) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let handle = test_client.keeper.rw_lock("n").unwrap().write().detached(secs(60)).await.unwrap();
     let guard = test_client.keeper.adopt(handle).unwrap();
     guard.renew_once().await.unwrap();
@@ -205,7 +213,11 @@ async fn an_upgrade_ends_one_token_and_begins_another_for_watchers_too() {
     let test_client = world.test_client(secs(30)).await;
     let writer = reader(&test_client).await.try_upgrade().await.unwrap();
     assert_eq!(
-        (test_client.count("acquired"), test_client.count("Upgraded"), test_client.count("released")),
+        (
+            test_client.count("acquired"),
+            test_client.count("Upgraded"),
+            test_client.count("released")
+        ),
         (1, 1, 0)
     );
     writer.release().await.unwrap();
@@ -215,7 +227,8 @@ async fn an_upgrade_ends_one_token_and_begins_another_for_watchers_too() {
 #[tokio::test(start_paused = true)]
 async fn a_late_copy_of_an_upgrade_that_was_refused_takes_nobodys_place() {
     let world = World::new();
-    let (test_client, other) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (test_client, other) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let (guard, beside) = (reader(&test_client).await, reader(&other).await);
     let guard = guard.try_upgrade().await.unwrap_err().into_guard().unwrap();
     let asked = test_client.spy.last(Operation::Claim).ids;
@@ -246,11 +259,16 @@ async fn a_change_goes_on_above_the_numbers_of_others() {
     let test_client = world.test_client(secs(30)).await;
     let writer = writer(&test_client).await;
     let claimed = test_client.spy.last(Operation::Claim);
-    let key = ClaimKey { name: "n".parse().unwrap(), session: SessionId::random(), id: claimed.ids[0] };
-    assert_eq!(world.store.amend(&key, 1 << 40, &Amend::Value((*b"theirs").into())).await.unwrap(), Amended::Done);
+    let key =
+        ClaimKey { name: "n".parse().unwrap(), session: SessionId::random(), id: claimed.ids[0] };
+    assert_eq!(
+        world.store.amend(&key, 1 << 40, &Amend::Value((*b"theirs").into())).await.unwrap(),
+        Amended::Done
+    );
     let reader = writer.downgrade().await.unwrap();
     // The other process has learned the same last number, and must not take our change for its own.
-    let theirs = world.store.amend(&key, (1 << 40) + 1, &Amend::Value((*b"later").into())).await.unwrap();
+    let theirs =
+        world.store.amend(&key, (1 << 40) + 1, &Amend::Value((*b"later").into())).await.unwrap();
     assert!(matches!(theirs, Amended::Older { last } if last > (1 << 40) + 1), "{theirs:?}");
     let line = world.store.line(&key.name).await.unwrap();
     assert_eq!(line.entries[0].weight, 1);

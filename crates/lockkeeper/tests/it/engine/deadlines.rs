@@ -19,7 +19,10 @@ fn is_valid_until_at_most(world: &World, guard: &Guard, end: lockkeeper::time::I
 
 /// A guard that holds "n", and an attempt of `test_client` in line for it. All renewals of
 /// `test_client` fail from here on.
-async fn in_line_without_renewals(world: &World, test_client: &TestClient) -> (Guard, tokio::task::JoinHandle<Guard>) {
+async fn in_line_without_renewals(
+    world: &World,
+    test_client: &TestClient,
+) -> (Guard, tokio::task::JoinHandle<Guard>) {
     let holder = world.test_client(secs(60)).await;
     let guard = holder.mutex("n").lock().await.unwrap();
     test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
@@ -35,13 +38,19 @@ async fn a_grants_deadline_counts_from_the_sending_of_its_claim() {
     let test_client = world.test_client(secs(10)).await;
     test_client.spy.once(Operation::Claim, Do::Late(secs(3)));
     let guard = test_client.mutex("n").lock().await.unwrap();
-    is_valid_until_at_most(&world, &guard, test_client.spy.last(Operation::Claim).at + believed(secs(10)));
+    is_valid_until_at_most(
+        &world,
+        &guard,
+        test_client.spy.last(Operation::Claim).at + believed(secs(10)),
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_renewals_deadline_counts_from_its_sending() {
     let world = World::new();
-    for test_client in [world.test_client(secs(10)).await, world.test_client_by_session(secs(10), 0).await] {
+    for test_client in
+        [world.test_client(secs(10)).await, world.test_client_by_session(secs(10), 0).await]
+    {
         test_client.spy.once(Operation::Renew, Do::Late(millis(600)));
         let guard = test_client.mutex("n").lock().await.unwrap();
         while test_client.spy.asked(Operation::Renew).is_empty() {
@@ -67,13 +76,18 @@ async fn a_pushed_grant_has_what_the_waiting_claim_had() {
     let pushed = waiting.await.unwrap();
     // The grant lasts for the lifetime of a waiter, from the sending of its claim. The grant does
     // not last for the whole ttl, and its time counts neither from the reply nor from the push.
-    is_valid_until_at_most(&world, &pushed, test_client.spy.last(Operation::Claim).at + believed(secs(5)));
+    is_valid_until_at_most(
+        &world,
+        &pushed,
+        test_client.spy.last(Operation::Claim).at + believed(secs(5)),
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pushed_grant_is_renewed_soon() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("n").lock().into_future());
     sleep(millis(100)).await;
@@ -86,7 +100,8 @@ async fn a_pushed_grant_is_renewed_soon() {
 #[tokio::test(start_paused = true)]
 async fn a_pushed_grant_that_is_released_at_once_is_not_renewed_before() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("n").lock().into_future());
     sleep(millis(100)).await;
@@ -125,7 +140,8 @@ async fn a_store_that_does_not_know_has_acknowledged_no_delay() {
 #[tokio::test(start_paused = true)]
 async fn a_pushed_fixed_lease_is_not_handed_out_before_it_is_renewed() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("n").lock().lease(secs(40)).into_future());
     while test_client.spy.asked(Operation::Renew).is_empty() {
@@ -189,7 +205,13 @@ async fn a_wait_late_in_its_sessions_lease_is_not_valid_beyond_it() {
     sleep(millis(2500)).await;
     // With a lag of 1, one renewal proves no more than the opening.
     assert!(!test_client.spy.asked(Operation::Renew).is_empty());
-    let proof = test_client.spy.asked(Operation::Renew).iter().rev().nth(1).map_or(opened, |asked| asked.at);
+    let proof = test_client
+        .spy
+        .asked(Operation::Renew)
+        .iter()
+        .rev()
+        .nth(1)
+        .map_or(opened, |asked| asked.at);
     let (guard, waiting) = in_line_without_renewals(&world, &test_client).await;
     guard.release().await.unwrap();
     is_valid_until_at_most(&world, &waiting.await.unwrap(), proof + believed(secs(3)));
@@ -205,16 +227,25 @@ async fn a_session_that_nothing_proves_any_more_takes_no_claim() {
     test_client.spy.no_rules();
     let guard = test_client.mutex("n").lock().await.unwrap();
     assert_eq!(test_client.spy.asked(Operation::Open).len(), 2);
-    assert_eq!(test_client.spy.asked(Operation::Claim).len(), 2, "nothing was tried in the old one");
+    assert_eq!(
+        test_client.spy.asked(Operation::Claim).len(),
+        2,
+        "nothing was tried in the old one"
+    );
     assert!(guard.remaining() > secs(2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_grants_a_shorter_ttl_is_not_believed_for_longer() {
     let world = World::new();
-    let test_client = world.test_client_on(Capabilities::full(), Some(secs(1)), |b| b.ttl(secs(30))).await;
+    let test_client =
+        world.test_client_on(Capabilities::full(), Some(secs(1)), |b| b.ttl(secs(30))).await;
     let guard = test_client.mutex("n").lock().await.unwrap();
-    is_valid_until_at_most(&world, &guard, test_client.spy.last(Operation::Claim).at + believed(secs(1)));
+    is_valid_until_at_most(
+        &world,
+        &guard,
+        test_client.spy.last(Operation::Claim).at + believed(secs(1)),
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,7 +312,8 @@ impl tracing::Subscriber for Panics {
 async fn a_log_that_panics_takes_neither_deadlines_nor_renewals_with_it() {
     let _default = tracing::subscriber::set_default(Panics);
     let test_client = World::new().test_client(secs(9)).await;
-    let [short, long] = [secs(2), secs(20)].map(|hold| test_client.mutex("n").lock().max_hold(hold));
+    let [short, long] =
+        [secs(2), secs(20)].map(|hold| test_client.mutex("n").lock().max_hold(hold));
     let short = short.await.unwrap();
     assert_eq!(tokio::time::timeout(secs(3), short.lost()).await.unwrap(), LostReason::MaxHold);
     drop(short);
@@ -315,13 +347,25 @@ async fn a_deadline_counts_from_the_ttl_that_the_store_keeps() {
     for (answered, kept) in [(secs(6), secs(6)), (secs(90), secs(30))] {
         let world = World::new();
         let test_client = world.test_client(secs(30)).await;
-        test_client.spy.always(Operation::Claim, Do::Say(Verdict::Granted { token: 7, ttl: answered }));
-        test_client.spy.always(Operation::Renew, Do::Answer(vec![Renewal::Held { token: 7, ttl: answered }]));
+        test_client
+            .spy
+            .always(Operation::Claim, Do::Say(Verdict::Granted { token: 7, ttl: answered }));
+        test_client
+            .spy
+            .always(Operation::Renew, Do::Answer(vec![Renewal::Held { token: 7, ttl: answered }]));
         let guard = test_client.mutex("n").lock().await.unwrap();
-        assert!(guard.remaining() <= kept && guard.remaining() > kept - secs(1), "{:?}", guard.remaining());
+        assert!(
+            guard.remaining() <= kept && guard.remaining() > kept - secs(1),
+            "{:?}",
+            guard.remaining()
+        );
         sleep(secs(120)).await;
         guard.check().unwrap();
-        assert!(guard.remaining() <= kept && guard.remaining() > kept / 2, "{:?}", guard.remaining());
+        assert!(
+            guard.remaining() <= kept && guard.remaining() > kept / 2,
+            "{:?}",
+            guard.remaining()
+        );
         test_client.spy.no_rules();
         test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
         let left = guard.remaining();

@@ -64,7 +64,11 @@ async fn a_slow_renewal_gives_less_time() {
     let guard = test_client.keeper.adopt(handle).unwrap();
     test_client.spy.once(Operation::Renew, Do::Late(secs(10)));
     guard.renew_once().await.unwrap();
-    assert!(guard.remaining() < secs(50) && guard.remaining() > secs(48), "{:?}", guard.remaining());
+    assert!(
+        guard.remaining() < secs(50) && guard.remaining() > secs(48),
+        "{:?}",
+        guard.remaining()
+    );
 }
 
 /// With a lock-delay the keeper withdraws nothing after a loss. The keeper forgets the session all

@@ -26,7 +26,10 @@ async fn a_release_that_is_dropped_is_finished_by_the_engine() {
 async fn a_failed_release_is_repeated_until_the_store_receives_it() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
-    let [one, two] = [test_client.mutex("one").lock().await.unwrap(), test_client.mutex("two").lock().await.unwrap()];
+    let [one, two] = [
+        test_client.mutex("one").lock().await.unwrap(),
+        test_client.mutex("two").lock().await.unwrap(),
+    ];
     test_client.spy.always(Operation::Withdraw, Do::Fail(ErrorKind::Unavailable));
     assert_eq!(one.release().await.unwrap_err().kind(), ErrorKind::Unavailable);
     drop(two);
@@ -48,7 +51,8 @@ async fn the_release_of_a_dropped_guard_is_sent_before_the_drop_returns() {
 
 #[test]
 fn a_guard_that_outlives_its_runtime_can_be_dropped() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (guard, test_client) = runtime.block_on(async {
         let test_client = World::real().test_client(secs(30)).await;
         (test_client.mutex("n").lock().await.unwrap(), test_client)
@@ -63,7 +67,8 @@ fn a_guard_that_outlives_its_runtime_can_be_dropped() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_wakes_waiters_and_loses_held_locks_before_the_store_frees_them() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let _taken = holder.mutex("taken").lock().await.unwrap();
     let guard = test_client.mutex("n").lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("taken").lock().into_future());
@@ -74,7 +79,10 @@ async fn a_shutdown_wakes_waiters_and_loses_held_locks_before_the_store_frees_th
     });
     test_client.spy.once(Operation::Close, Do::Fail(ErrorKind::Unavailable));
     test_client.keeper.clone().shutdown(secs(10)).await.unwrap();
-    assert_eq!(timeout(secs(1), waiting).await.unwrap().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(
+        timeout(secs(1), waiting).await.unwrap().unwrap().unwrap_err().kind(),
+        ErrorKind::Closed
+    );
     assert_eq!(lost.await.unwrap(), (LostReason::Shutdown, 1));
     assert_eq!(test_client.count("lost"), 1);
     assert_eq!(world.line("n").await.len(), 0, "what got lost was sent again");
@@ -83,13 +91,17 @@ async fn a_shutdown_wakes_waiters_and_loses_held_locks_before_the_store_frees_th
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_waits_before_all_releases_are_received() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let _taken = holder.mutex("taken").lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("taken").lock().into_future());
     test_client.spy.once(Operation::Withdraw, Do::Late(secs(5)));
     drop(test_client.mutex("slow").lock().await.unwrap());
     let shutdown = tokio::spawn(test_client.keeper.clone().shutdown(secs(60)));
-    assert_eq!(timeout(secs(1), waiting).await.unwrap().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(
+        timeout(secs(1), waiting).await.unwrap().unwrap().unwrap_err().kind(),
+        ErrorKind::Closed
+    );
     shutdown.await.unwrap().unwrap();
 }
 
@@ -135,7 +147,8 @@ async fn a_keeper_that_was_shut_down_opens_no_session() {
 fn an_engine_with_a_thread_of_its_own_renews_while_nobody_polls() {
     let keeper = Keeper::memory();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let guard = runtime.block_on(keeper.mutex("n").unwrap().ttl(millis(300)).lock().into_future()).unwrap();
+    let guard =
+        runtime.block_on(keeper.mutex("n").unwrap().ttl(millis(300)).lock().into_future()).unwrap();
     std::thread::sleep(millis(900));
     guard.check().unwrap();
     drop(guard);
@@ -148,7 +161,8 @@ fn an_engine_with_a_thread_of_its_own_renews_while_nobody_polls() {
 fn a_shutdown_of_an_engine_with_its_own_thread_ignores_lookers() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let test_client = World::real().test_client_with(|b| b.ttl(secs(30)).dedicated_thread()).await;
+        let test_client =
+            World::real().test_client_with(|b| b.ttl(secs(30)).dedicated_thread()).await;
         let _guard = test_client.mutex("n").lock().await.unwrap();
         test_client.spy.always(Operation::Wait, Do::Hang);
         let looks = [(); 2].map(|()| {
@@ -189,7 +203,8 @@ fn a_keeper_whose_runtime_has_ended_is_closed() {
 fn a_runtime_without_timers_or_sockets_is_refused() {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     for runtime in [builder.build().unwrap(), builder.enable_time().build().unwrap()] {
-        let error = runtime.block_on(async { Keeper::builder(lockkeeper::MemoryStore::new()).connect().await });
+        let error = runtime
+            .block_on(async { Keeper::builder(lockkeeper::MemoryStore::new()).connect().await });
         let error = error.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         assert!(error.remedy().unwrap().contains("enable_all"), "{error}");

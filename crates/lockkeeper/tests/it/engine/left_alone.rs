@@ -21,14 +21,19 @@ async fn poll_once<F: Future>(mut future: Pin<&mut F>) {
 }
 
 async fn test_client(world: &World, by_session: bool) -> TestClient {
-    if by_session { world.test_client_by_session(secs(12), 0).await } else { world.test_client(secs(12)).await }
+    if by_session {
+        world.test_client_by_session(secs(12), 0).await
+    } else {
+        world.test_client(secs(12)).await
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_uncollected_pushed_grant_is_released() {
     for by_session in [false, true] {
         let world = World::new();
-        let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world, by_session).await);
+        let (holder, test_client) =
+            (world.test_client(secs(60)).await, test_client(&world, by_session).await);
         let held = holder.mutex("n").lock().await.unwrap();
         let mut left = pin!(test_client.mutex("n").lock().into_future());
         poll_once(left.as_mut()).await;
@@ -49,7 +54,8 @@ async fn a_grant_that_is_being_confirmed_for_nobody_is_given_back() {
     can.expiry = Expiry::Session { proof_lag: 0 };
     can.resumable = false;
     let holder = world.test_client(secs(60)).await;
-    let test_client = world.test_client_on(can, None, |b| b.ttl(secs(12)).lock_delay(secs(1))).await;
+    let test_client =
+        world.test_client_on(can, None, |b| b.ttl(secs(12)).lock_delay(secs(1))).await;
     let held = holder.mutex("n").lock_delay(secs(1)).lock().await.unwrap();
     let mut left = pin!(test_client.mutex("n").lock().into_future());
     poll_once(left.as_mut()).await;
@@ -64,7 +70,8 @@ async fn a_grant_that_is_being_confirmed_for_nobody_is_given_back() {
 async fn a_multi_locks_parts_are_released_when_it_is_polled_no_more() {
     for by_session in [false, true] {
         let world = World::new();
-        let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world, by_session).await);
+        let (holder, test_client) =
+            (world.test_client(secs(60)).await, test_client(&world, by_session).await);
         let last = holder.mutex("c").lock().await.unwrap();
         let several = test_client.keeper.multi_lock(["a", "b", "c"]).unwrap();
         let mut left = pin!(several.lock().into_future());
@@ -82,9 +89,12 @@ async fn a_multi_locks_parts_are_released_when_it_is_polled_no_more() {
 async fn a_multi_lock_keeps_its_parts_as_long_as_it_waits() {
     for by_session in [false, true] {
         let world = World::new();
-        let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world, by_session).await);
+        let (holder, test_client) =
+            (world.test_client(secs(60)).await, test_client(&world, by_session).await);
         let last = holder.mutex("c").lock().await.unwrap();
-        let waiting = tokio::spawn(test_client.keeper.multi_lock(["a", "b", "c"]).unwrap().lock().into_future());
+        let waiting = tokio::spawn(
+            test_client.keeper.multi_lock(["a", "b", "c"]).unwrap().lock().into_future(),
+        );
         sleep(secs(1)).await;
         let lines = [world.line("a").await, world.line("b").await];
         sleep(secs(3600)).await;
@@ -123,7 +133,8 @@ async fn a_grant_whose_answer_nobody_reads_is_given_back_before_its_ttl() {
 async fn a_fixed_lease_that_nobody_collects_is_given_back_before_its_end() {
     for (by_session, confirming) in [(false, false), (false, true), (true, false), (true, true)] {
         let world = World::new();
-        let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world, by_session).await);
+        let (holder, test_client) =
+            (world.test_client(secs(60)).await, test_client(&world, by_session).await);
         let held = holder.mutex("n").lock().await.unwrap();
         let mut left = pin!(test_client.mutex("n").lock().lease(secs(3600)).into_future());
         poll_once(left.as_mut()).await;
@@ -143,7 +154,8 @@ async fn a_fixed_lease_that_nobody_collects_is_given_back_before_its_end() {
 #[tokio::test(start_paused = true)]
 async fn an_unrenewed_pushed_grant_ends_no_other_lock_of_its_session() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client_by_session(secs(30), 0).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client_by_session(secs(30), 0).await);
     let kept = test_client.mutex("kept").lock().await.unwrap();
     let held = holder.mutex("n").lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("n").lock().into_future());
@@ -167,7 +179,8 @@ async fn a_watcher_for_a_loss_sees_none_after_an_orderly_release() {
     for i in 0..800 {
         guards.push(test_client.mutex(&format!("n/{i}")).lock().await.unwrap());
     }
-    let ids: Vec<_> = test_client.spy.asked(Operation::Claim).iter().map(|asked| asked.ids[0]).collect();
+    let ids: Vec<_> =
+        test_client.spy.asked(Operation::Claim).iter().map(|asked| asked.ids[0]).collect();
     test_client.spy.once(Operation::Renew, Do::Slow(millis(200)));
     while test_client.spy.asked(Operation::Renew).is_empty() {
         sleep(millis(10)).await;
@@ -192,8 +205,11 @@ async fn a_watcher_for_a_loss_sees_none_after_an_orderly_release() {
 async fn a_store_that_opens_sessions_slower_than_their_ttl_causes_no_endless_attempt() {
     for by_session in [false, true] {
         let world = World::new();
-        let test_client =
-            if by_session { world.test_client_by_session(secs(1), 0).await } else { world.test_client(secs(1)).await };
+        let test_client = if by_session {
+            world.test_client_by_session(secs(1), 0).await
+        } else {
+            world.test_client(secs(1)).await
+        };
         test_client.spy.always(Operation::Open, Do::Late(secs(2)));
         let attempt = timeout(secs(600), test_client.mutex("n").lock().into_future()).await;
         match attempt.expect("it has an end") {
@@ -244,7 +260,9 @@ async fn a_loss_reported_by_the_store_reaches_every_guard_of_the_claim() {
 /// The attempt runs on a thread outside the runtime in which the keeper was connected.
 #[test]
 fn an_attempt_learns_that_its_keepers_runtime_has_ended() {
-    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    };
     let first = runtime();
     let world = World::real();
     let (test_client, held) = first.block_on(async {
@@ -253,7 +271,8 @@ fn an_attempt_learns_that_its_keepers_runtime_has_ended() {
         (test_client, held)
     });
     let mutex = test_client.mutex("n");
-    let waiting = std::thread::spawn(move || runtime().block_on(mutex.lock().wait(secs(20)).into_future()));
+    let waiting =
+        std::thread::spawn(move || runtime().block_on(mutex.lock().wait(secs(20)).into_future()));
     while first.block_on(world.line("n")).len() < 2 {
         std::thread::yield_now();
     }
@@ -266,7 +285,9 @@ fn an_attempt_learns_that_its_keepers_runtime_has_ended() {
 /// The release has to be sent again, and the pause before that is a timer of the runtime that ends.
 #[test]
 fn a_release_learns_that_its_keepers_runtime_has_ended() {
-    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    };
     let first = runtime();
     let (test_client, held) = first.block_on(async {
         let test_client = World::real().test_client(secs(30)).await;

@@ -12,7 +12,8 @@ use super::spy::{Do, TestClient, World, millis, secs};
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_is_lost_during_its_upgrade_keeps_its_delay() {
     let world = World::new();
-    let test_client = world.test_client_with(|builder| builder.ttl(secs(3)).lock_delay(secs(10))).await;
+    let test_client =
+        world.test_client_with(|builder| builder.ttl(secs(3)).lock_delay(secs(10))).await;
     let reader = reader(&test_client).await;
     test_client.spy.once(Operation::Claim, Do::Late(secs(4)));
     assert!(reader.try_upgrade().await.is_err());
@@ -38,7 +39,8 @@ async fn reader_with_a_late_upgrade(test_client: &TestClient) -> Guard {
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_is_lost_keeps_its_delay_though_its_upgrade_succeeds() {
     let world = World::new();
-    let test_client = world.test_client_with(|builder| builder.ttl(secs(3)).lock_delay(secs(10))).await;
+    let test_client =
+        world.test_client_with(|builder| builder.ttl(secs(3)).lock_delay(secs(10))).await;
     let reader = reader_with_a_late_upgrade(&test_client).await;
     let lost = reader.lost();
     tokio::select! {
@@ -56,11 +58,15 @@ async fn a_reader_that_is_lost_keeps_its_delay_though_its_upgrade_succeeds() {
 async fn an_upgrade_that_succeeds_after_the_loss_of_its_reader_is_a_loss() {
     for delay in [0, 10] {
         let world = World::new();
-        let test_client = world.test_client_with(|builder| builder.ttl(secs(3)).lock_delay(secs(delay))).await;
+        let test_client =
+            world.test_client_with(|builder| builder.ttl(secs(3)).lock_delay(secs(delay))).await;
         let reader = reader_with_a_late_upgrade(&test_client).await;
         let (guard, error) = reader.try_upgrade().await.unwrap_err().into_parts();
         assert!(guard.is_none());
-        assert_eq!((error.kind(), error.lost_reason()), (ErrorKind::Lost, Some(&LostReason::Expired)));
+        assert_eq!(
+            (error.kind(), error.lost_reason()),
+            (ErrorKind::Lost, Some(&LostReason::Expired))
+        );
         sleep(secs(8)).await;
         assert_eq!(world.line("n").await.len(), usize::from(delay > 0));
         sleep(secs(4)).await;
@@ -74,7 +80,8 @@ async fn an_upgrade_that_succeeds_after_the_loss_of_its_reader_is_a_loss() {
 async fn a_reader_that_panics_during_its_upgrade_keeps_its_delay() {
     for answer in [secs(2), secs(6)] {
         let world = World::new();
-        let test_client = world.test_client_with(|builder| builder.ttl(secs(30)).lock_delay(secs(10))).await;
+        let test_client =
+            world.test_client_with(|builder| builder.ttl(secs(30)).lock_delay(secs(10))).await;
         let reader = reader(&test_client).await;
         test_client.spy.once(Operation::Claim, Do::Late(answer));
         let holder = tokio::spawn(async move {
@@ -97,7 +104,8 @@ async fn a_reader_that_panics_during_its_upgrade_keeps_its_delay() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_is_dropped_during_its_upgrade_has_no_delay() {
     let world = World::new();
-    let test_client = world.test_client_with(|builder| builder.ttl(secs(3)).lock_delay(secs(10))).await;
+    let test_client =
+        world.test_client_with(|builder| builder.ttl(secs(3)).lock_delay(secs(10))).await;
     let reader = reader_with_a_late_upgrade(&test_client).await;
     let dropped = tokio::time::timeout(secs(1), reader.try_upgrade()).await;
     assert!(dropped.is_err());

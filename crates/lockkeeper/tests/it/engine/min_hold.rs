@@ -77,7 +77,11 @@ async fn an_attempt_that_gives_up_before_its_answer_comes_keeps_nothing() {
     let test_client = test_client(&world).await;
     test_client.spy.once(Operation::Claim, Do::Late(secs(4)));
     let error = test_client.mutex("n").lock().wait(secs(3)).min_hold(secs(3600)).await.unwrap_err();
-    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+    assert_eq!(
+        (error.kind(), error.effect()),
+        (ErrorKind::Unavailable, Effect::Unknown),
+        "{error}"
+    );
     sleep(secs(20)).await;
     assert_eq!(world.line("n").await.len(), 0);
     assert_eq!(test_client.spy.asked(Operation::Amend).len(), 0);
@@ -89,11 +93,17 @@ async fn a_wait_that_ends_during_a_keep_request_is_not_reported_as_without_effec
     let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world).await);
     let held = holder.mutex("n").lock().await.unwrap();
     test_client.spy.once(Operation::Amend, Do::Late(secs(10)));
-    let waiting = tokio::spawn(test_client.mutex("n").lock().wait(secs(5)).min_hold(secs(3600)).into_future());
+    let waiting = tokio::spawn(
+        test_client.mutex("n").lock().wait(secs(5)).min_hold(secs(3600)).into_future(),
+    );
     sleep(secs(1)).await;
     held.release().await.unwrap();
     let error = waiting.await.unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+    assert_eq!(
+        (error.kind(), error.effect()),
+        (ErrorKind::Unavailable, Effect::Unknown),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,7 +112,9 @@ async fn a_wait_that_ends_during_a_keep_request_gets_the_lock_with_the_answer() 
     let (holder, test_client) = (world.test_client(secs(60)).await, test_client(&world).await);
     let held = holder.mutex("n").lock().await.unwrap();
     test_client.spy.once(Operation::Amend, Do::Late(secs(5)));
-    let waiting = tokio::spawn(test_client.mutex("n").lock().wait(secs(5)).min_hold(secs(3600)).into_future());
+    let waiting = tokio::spawn(
+        test_client.mutex("n").lock().wait(secs(5)).min_hold(secs(3600)).into_future(),
+    );
     sleep(secs(1)).await;
     held.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
@@ -121,7 +133,11 @@ async fn a_wait_that_ends_between_two_parts_keeps_the_first_and_reports_it() {
     sleep(secs(1)).await;
     held.release().await.unwrap();
     let error = waiting.await.unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown), "{error}");
+    assert_eq!(
+        (error.kind(), error.effect()),
+        (ErrorKind::Unavailable, Effect::Unknown),
+        "{error}"
+    );
     sleep(secs(60)).await;
     assert_eq!(test_client.spy.asked(Operation::Amend).len(), 1, "nobody waits for the second");
     assert_eq!([world.line("a").await.len(), world.line("b").await.len()], [1, 0]);

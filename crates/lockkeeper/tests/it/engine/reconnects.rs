@@ -62,7 +62,11 @@ async fn a_session_is_in_jeopardy_until_its_holds_are_acknowledged_after_a_recon
         assert_eq!(session.changed().await, SessionState::Jeopardy);
         assert_eq!(world.now(), start);
         assert_eq!(session.changed().await, SessionState::Valid);
-        assert_eq!(test_client.spy.asked(Operation::Renew).len(), 3, "the third renewal was answered");
+        assert_eq!(
+            test_client.spy.asked(Operation::Renew).len(),
+            3,
+            "the third renewal was answered"
+        );
         assert_eq!((test_client.count("jeopardy"), test_client.count("recovered")), (1, 1));
         guard.release().await.unwrap();
     }
@@ -85,7 +89,11 @@ async fn a_renewal_sent_before_the_reconnection_ends_no_doubt() {
     let start = world.now();
     assert_eq!(session.changed().await, SessionState::Jeopardy);
     guard.lost().await;
-    assert!(world.now().saturating_since(start) < secs(1), "{:?}", world.now().saturating_since(start));
+    assert!(
+        world.now().saturating_since(start) < secs(1),
+        "{:?}",
+        world.now().saturating_since(start)
+    );
     assert_eq!(test_client.spy.asked(Operation::Renew).len(), 2);
 }
 
@@ -179,7 +187,8 @@ async fn a_keeper_that_ends_during_a_report_of_a_reconnection_does_not_end_insid
 #[tokio::test(start_paused = true)]
 async fn waiters_and_fixed_leases_are_not_renewed_by_a_reconnection() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
     let leased = test_client.mutex("leased").lock().lease(secs(20)).await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("n").lock().into_future());
@@ -187,7 +196,11 @@ async fn waiters_and_fixed_leases_are_not_renewed_by_a_reconnection() {
     test_client.spy.reconnect();
     sleep(millis(500)).await;
     assert_eq!(test_client.spy.asked(Operation::Renew).len(), 0);
-    assert_eq!(test_client.keeper.session().state(), SessionState::Valid, "it holds nothing that is renewed");
+    assert_eq!(
+        test_client.keeper.session().state(),
+        SessionState::Valid,
+        "it holds nothing that is renewed"
+    );
     leased.release().await.unwrap();
     held.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();

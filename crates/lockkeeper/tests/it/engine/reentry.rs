@@ -22,7 +22,8 @@ async fn a_depth_of_eight_is_one_acquire_and_one_release() {
     while let Some(guard) = guards.pop() {
         guard.release().await.unwrap();
     }
-    let asked = [Operation::Claim, Operation::Withdraw].map(|operation| test_client.spy.asked(operation).len());
+    let asked = [Operation::Claim, Operation::Withdraw]
+        .map(|operation| test_client.spy.asked(operation).len());
     assert_eq!(asked, [1, 1]);
     assert_eq!((test_client.count("acquired"), test_client.count("released")), (1, 1));
     assert_eq!(test_client.keeper.leftovers(), 0);
@@ -42,7 +43,11 @@ async fn an_attempt_that_is_dropped_leaves_the_others_their_claim() {
     let guard = second.await.unwrap().unwrap();
     sleep(secs(1)).await;
     guard.check().unwrap();
-    assert_eq!(test_client.spy.asked(Operation::Claim).len() - test_client.spy.asked(Operation::Withdraw).len(), 1);
+    assert_eq!(
+        test_client.spy.asked(Operation::Claim).len()
+            - test_client.spy.asked(Operation::Withdraw).len(),
+        1
+    );
     guard.release().await.unwrap();
     assert_eq!(test_client.keeper.leftovers(), 0);
 }
@@ -72,9 +77,21 @@ async fn a_guard_that_is_dropped_leaves_the_others_the_lock() {
     drop(one);
     sleep(secs(60)).await;
     other.check().unwrap();
-    assert_eq!((test_client.spy.asked(Operation::Withdraw).len(), test_client.count("DroppedWithoutRelease")), (0, 0));
+    assert_eq!(
+        (
+            test_client.spy.asked(Operation::Withdraw).len(),
+            test_client.count("DroppedWithoutRelease")
+        ),
+        (0, 0)
+    );
     drop(other);
-    assert_eq!((test_client.spy.asked(Operation::Withdraw).len(), test_client.count("DroppedWithoutRelease")), (1, 1));
+    assert_eq!(
+        (
+            test_client.spy.asked(Operation::Withdraw).len(),
+            test_client.count("DroppedWithoutRelease")
+        ),
+        (1, 1)
+    );
 }
 
 struct Woken(Notify);
@@ -90,7 +107,8 @@ impl Wake for Woken {
 async fn a_share_that_nobody_collects_does_not_keep_the_lock() {
     let world = World::real();
     let holder = world.test_client(secs(60)).await;
-    let test_client = world.test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
+    let test_client =
+        world.test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
     let (ledger, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
     test_client.spy.once(Operation::Claim, Do::Late(millis(50)));
     let woken = Arc::new(Woken(Notify::new()));
@@ -118,7 +136,8 @@ async fn a_share_that_nobody_collects_does_not_keep_the_lock() {
 /// collected. An event reports its end like the end of a guard.
 #[tokio::test]
 async fn the_last_share_is_reported_though_nobody_took_it() {
-    let test_client = World::real().test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
+    let test_client =
+        World::real().test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
     let (ledger, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
     test_client.spy.once(Operation::Claim, Do::Late(millis(50)));
     let woken = Arc::new(Woken(Notify::new()));

@@ -49,10 +49,14 @@ async fn a_slow_servers_claim_beside_many_of_a_quick_one_is_renewed() {
         quick.push(test_client.mutex(&format!("quick/{i}")).lock().await.unwrap());
         sleep(millis(60)).await;
     }
-    let tokens: HashMap<_, _> = quick.iter().map(|guard| (guard.name().clone(), guard.token().raw())).collect();
+    let tokens: HashMap<_, _> =
+        quick.iter().map(|guard| (guard.name().clone(), guard.token().raw())).collect();
     test_client.spy.rule(move |asked| {
-        let held =
-            |name| tokens.get(name).map_or(Renewal::Unknown, |token| Renewal::Held { token: *token, ttl: secs(30) });
+        let held = |name| {
+            tokens
+                .get(name)
+                .map_or(Renewal::Unknown, |token| Renewal::Held { token: *token, ttl: secs(30) })
+        };
         let answers: Vec<_> = asked.names.iter().map(held).collect();
         match (asked.operation, answers.contains(&Renewal::Unknown), answers.len()) {
             (Operation::Renew, true, 1) => Some(Do::Late(secs(3))),
@@ -71,14 +75,20 @@ async fn a_slow_servers_claim_beside_many_of_a_quick_one_is_renewed() {
 async fn a_renewal_that_failed_for_one_claim_is_reported_for_that_claim() {
     let world = World::new();
     let test_client = world.test_client(secs(9)).await;
-    let (bad, good) = (test_client.mutex("bad").lock().await.unwrap(), test_client.mutex("good").lock().await.unwrap());
+    let (bad, good) = (
+        test_client.mutex("bad").lock().await.unwrap(),
+        test_client.mutex("good").lock().await.unwrap(),
+    );
     let token = good.token().raw();
     test_client.spy.rule(move |asked| {
         let answer = |name: &LockName| match name.as_str() {
-            "bad" => Renewal::Failed(Error::new(ErrorKind::Unsupported, "somebody has written there")),
+            "bad" => {
+                Renewal::Failed(Error::new(ErrorKind::Unsupported, "somebody has written there"))
+            }
             _ => Renewal::Held { token, ttl: secs(9) },
         };
-        (asked.operation == Operation::Renew).then(|| Do::Answer(asked.names.iter().map(answer).collect()))
+        (asked.operation == Operation::Renew)
+            .then(|| Do::Answer(asked.names.iter().map(answer).collect()))
     });
     while test_client.count("RenewalFailed { name: \"bad\"") == 0 {
         sleep(millis(100)).await;
@@ -104,18 +114,22 @@ async fn batches_that_hang_do_not_hold_up_the_last_one() {
     }
     let answered = test_client.mutex("answered").lock().await.unwrap();
     let wanted = "answered".parse().unwrap();
-    test_client
-        .spy
-        .rule(move |asked| (asked.operation == Operation::Renew && !asked.names.contains(&wanted)).then_some(Do::Hang));
+    test_client.spy.rule(move |asked| {
+        (asked.operation == Operation::Renew && !asked.names.contains(&wanted)).then_some(Do::Hang)
+    });
     sleep(secs(12)).await;
-    assert!(others.iter().filter(|guard| guard.check().is_err()).count() > 1000, "most were in batches that hang");
+    assert!(
+        others.iter().filter(|guard| guard.check().is_err()).count() > 1000,
+        "most were in batches that hang"
+    );
     answered.check().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_in_line_survives_a_failed_renewal() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("n").lock().lease(secs(30)).into_future());
     sleep(millis(100)).await;
@@ -171,7 +185,10 @@ async fn a_holder_that_is_said_to_wait_has_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_holder_with_another_token_has_lost() {
-    assert_eq!(reason_of(Renewal::Held { token: 4711, ttl: secs(30) }).await, LostReason::Forgotten);
+    assert_eq!(
+        reason_of(Renewal::Held { token: 4711, ttl: secs(30) }).await,
+        LostReason::Forgotten
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,7 +221,9 @@ async fn a_renewal_of_a_session_lists_all_its_claims() {
     assert!(!test_client.spy.asked(Operation::Renew).is_empty());
     for asked in test_client.spy.asked(Operation::Renew) {
         assert_eq!(asked.ids.len(), 2);
-        assert!(asked.states.contains(&LiveState::Granted) && asked.states.contains(&LiveState::Queued));
+        assert!(
+            asked.states.contains(&LiveState::Granted) && asked.states.contains(&LiveState::Queued)
+        );
     }
     taken.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
@@ -237,7 +256,11 @@ async fn a_claim_is_in_the_list_of_every_renewal_sent_after_it() {
     while overtaken.get().is_none() {
         sleep(millis(20)).await;
     }
-    assert_eq!(overtaken.get(), Some(&false), "a claim was answered before a renewal that does not list it");
+    assert_eq!(
+        overtaken.get(),
+        Some(&false),
+        "a claim was answered before a renewal that does not list it"
+    );
     first.check().unwrap();
 }
 
@@ -258,7 +281,8 @@ async fn a_server_clock_that_runs_away_is_a_danger_until_the_next_renewal() {
 #[tokio::test(start_paused = true)]
 async fn an_event_that_panics_takes_no_renewal_with_it() {
     let world = World::new();
-    let keeper = lockkeeper::Keeper::builder(world.store.clone()).clock(world.clock.clone()).ttl(secs(3));
+    let keeper =
+        lockkeeper::Keeper::builder(world.store.clone()).clock(world.clock.clone()).ttl(secs(3));
     let keeper = keeper.on_event(|_| panic!("in a callback")).connect().await.unwrap();
     let guard = keeper.mutex("n").unwrap().lock().await.unwrap();
     sleep(secs(10)).await;
@@ -270,7 +294,8 @@ async fn an_event_that_panics_takes_no_renewal_with_it() {
 #[tokio::test(start_paused = true)]
 async fn a_waiter_is_renewed_in_thirds_and_a_failure_is_no_event() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("n").lock().into_future());
     sleep(secs(60)).await;
@@ -287,9 +312,12 @@ async fn a_waiter_is_renewed_in_thirds_and_a_failure_is_no_event() {
 /// lock that was granted to a waiter.
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_whose_start_is_refused_for_good_is_given_up_at_once() {
-    for (kind, by_session) in
-        [(ErrorKind::Denied, false), (ErrorKind::Internal, true), (ErrorKind::Closed, false), (ErrorKind::Closed, true)]
-    {
+    for (kind, by_session) in [
+        (ErrorKind::Denied, false),
+        (ErrorKind::Internal, true),
+        (ErrorKind::Closed, false),
+        (ErrorKind::Closed, true),
+    ] {
         let world = World::new();
         let holder = world.test_client(secs(60)).await;
         let test_client = if by_session {
@@ -308,7 +336,8 @@ async fn a_fixed_lease_whose_start_is_refused_for_good_is_given_up_at_once() {
             sleep(millis(1)).await;
             held.release().await.unwrap();
         };
-        let (one, _) = tokio::join!(test_client.mutex("a").lock().lease(secs(3600)).into_future(), hand_over);
+        let (one, _) =
+            tokio::join!(test_client.mutex("a").lock().lease(secs(3600)).into_future(), hand_over);
         assert_eq!(one.unwrap_err().kind(), kind);
         assert!(world.now().saturating_since(start) < secs(60));
         for name in ["a", "b"] {
@@ -349,5 +378,9 @@ async fn a_late_answer_to_a_renewal_counts_from_its_sending() {
         guard.renew_once().await.unwrap_err();
     };
     let (_, ()) = tokio::join!(guard.renew_once(), later);
-    assert!(guard.remaining() > secs(26) && guard.remaining() < secs(27), "{:?}", guard.remaining());
+    assert!(
+        guard.remaining() > secs(26) && guard.remaining() < secs(27),
+        "{:?}",
+        guard.remaining()
+    );
 }

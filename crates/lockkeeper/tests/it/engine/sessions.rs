@@ -16,11 +16,17 @@ async fn a_session_that_the_store_forgot_loses_all_its_locks_at_once() {
         test_client.spy.once(operation, Do::Fail(ErrorKind::SessionLost));
         match operation {
             Operation::Renew => sleep(secs(11)).await,
-            Operation::Claim => test_client.mutex("other").lock().await.unwrap().release().await.map(drop).unwrap(),
+            Operation::Claim => {
+                test_client.mutex("other").lock().await.unwrap().release().await.map(drop).unwrap()
+            }
             _ => assert_eq!(c.release().await.unwrap_err().kind(), ErrorKind::Lost),
         }
         for guard in [&a, &b] {
-            assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::SessionExpired), "{operation:?}");
+            assert_eq!(
+                guard.check().unwrap_err().lost_reason(),
+                Some(&LostReason::SessionExpired),
+                "{operation:?}"
+            );
         }
         // The next attempt gets a new session.
         test_client.mutex("d").lock().await.unwrap().release().await.unwrap();
@@ -46,13 +52,20 @@ async fn a_store_that_reports_its_end_ends_all_holds_at_once() {
 async fn one_deadline_of_a_session_is_the_end_of_it() {
     let world = World::new();
     let test_client = world.test_client_by_session(secs(9), 0).await;
-    let guards = [test_client.mutex("a").lock().await.unwrap(), test_client.mutex("b").lock().await.unwrap()];
+    let guards = [
+        test_client.mutex("a").lock().await.unwrap(),
+        test_client.mutex("b").lock().await.unwrap(),
+    ];
     test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     sleep(secs(10)).await;
     assert_eq!(test_client.keeper.session().state(), SessionState::Expired);
     test_client.spy.no_rules();
     let next = test_client.mutex("c").lock().await.unwrap();
-    assert_eq!(test_client.spy.asked(Operation::Open).len(), 2, "the old session is not gone on with");
+    assert_eq!(
+        test_client.spy.asked(Operation::Open).len(),
+        2,
+        "the old session is not gone on with"
+    );
     sleep(secs(20)).await;
     next.check().unwrap();
     for guard in guards {
@@ -76,7 +89,11 @@ async fn a_loss_is_reported_exactly_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_of_what_is_gone_is_reported_as_a_loss() {
-    released_after_its_removal(false, &LostReason::Removed { by: "me".into(), reason: "stuck".into() }).await;
+    released_after_its_removal(
+        false,
+        &LostReason::Removed { by: "me".into(), reason: "stuck".into() },
+    )
+    .await;
 }
 
 /// A release waits for the reason of a removal for a second, and no longer.
@@ -90,7 +107,9 @@ async fn released_after_its_removal(hangs: bool, because: &LostReason) {
     let test_client = world.test_client(secs(30)).await;
     let guard = test_client.mutex("n").lock().await.unwrap();
     let lost = guard.lost();
-    test_client.spy.rule(move |asked| (hangs && asked.operation == Operation::Renew).then_some(Do::Hang));
+    test_client
+        .spy
+        .rule(move |asked| (hangs && asked.operation == Operation::Renew).then_some(Do::Hang));
     // Another client has removed the lock without a report to its holder.
     let target = lockkeeper::store::Target::Token(guard.token().raw());
     let admin = lockkeeper::store::Store::admin(&world.store).unwrap();
@@ -142,7 +161,8 @@ async fn the_danger_is_over_when_nobody_is_in_it_any_more() {
 #[tokio::test(start_paused = true)]
 async fn a_living_keeper_keeps_a_delay_longer_than_the_ttl() {
     let world = World::new();
-    let (test_client, start) = (world.test_client_with(|b| b.ttl(secs(2)).lock_delay(secs(20))).await, world.now());
+    let (test_client, start) =
+        (world.test_client_with(|b| b.ttl(secs(2)).lock_delay(secs(20))).await, world.now());
     let guard = test_client.mutex("n").lock().await.unwrap();
     test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     guard.lost().await;
@@ -153,7 +173,8 @@ async fn a_living_keeper_keeps_a_delay_longer_than_the_ttl() {
 #[tokio::test(start_paused = true)]
 async fn a_delay_is_kept_by_a_keeper_that_is_shut_down() {
     let world = World::new();
-    let (test_client, start) = (world.test_client_with(|b| b.ttl(secs(9)).lock_delay(secs(5))).await, world.now());
+    let (test_client, start) =
+        (world.test_client_with(|b| b.ttl(secs(9)).lock_delay(secs(5))).await, world.now());
     let guard = test_client.mutex("n").lock().await.unwrap();
     test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     guard.lost().await;
@@ -165,7 +186,8 @@ async fn a_delay_is_kept_by_a_keeper_that_is_shut_down() {
 #[tokio::test(start_paused = true)]
 async fn a_delay_is_kept_by_a_keeper_that_is_dropped() {
     let world = World::new();
-    let (test_client, start) = (world.test_client_with(|b| b.ttl(secs(9)).lock_delay(secs(5))).await, world.now());
+    let (test_client, start) =
+        (world.test_client_with(|b| b.ttl(secs(9)).lock_delay(secs(5))).await, world.now());
     let guard = test_client.mutex("n").lock().await.unwrap();
     test_client.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     guard.lost().await;
@@ -176,7 +198,8 @@ async fn a_delay_is_kept_by_a_keeper_that_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_lets_the_delay_of_what_is_held_run_out() {
     let world = World::new();
-    let (test_client, start) = (world.test_client_with(|b| b.ttl(secs(9)).lock_delay(secs(5))).await, world.now());
+    let (test_client, start) =
+        (world.test_client_with(|b| b.ttl(secs(9)).lock_delay(secs(5))).await, world.now());
     let guard = test_client.mutex("n").lock().await.unwrap();
     test_client.keeper.shutdown(secs(1)).await.unwrap();
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(&LostReason::Shutdown));

@@ -10,8 +10,10 @@ use super::spy::{World, millis, secs};
 async fn a_changed_wall_clock_causes_renewals_at_once() {
     let world = World::new();
     let test_client = world.test_client(secs(30)).await;
-    let [kept, gone] =
-        [test_client.mutex("kept").lock().await.unwrap(), test_client.mutex("gone").lock().await.unwrap()];
+    let [kept, gone] = [
+        test_client.mutex("kept").lock().await.unwrap(),
+        test_client.mutex("gone").lock().await.unwrap(),
+    ];
     sleep(secs(1)).await;
     // The store has lost the claim while the machine was paused.
     world.forget("gone", test_client.spy.last(Operation::Claim).ids[0]).await;
@@ -34,6 +36,9 @@ async fn a_wall_clock_change_within_the_drift_causes_no_request() {
     sleep(secs(1)).await;
     world.clock.set_wall_clock_ahead(millis(9));
     sleep(secs(1)).await;
-    assert_eq!((test_client.spy.asked(Operation::Renew).len(), test_client.count("ClockAnomaly")), (0, 0));
+    assert_eq!(
+        (test_client.spy.asked(Operation::Renew).len(), test_client.count("ClockAnomaly")),
+        (0, 0)
+    );
     guard.release().await.unwrap();
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockkeeper::layer::Operation;
 use lockkeeper::store::{
-    self, Amend, Amended, Broken, Capabilities, Claim, ClaimId, ClaimKey, Expiry, Interest, Line, Live, LiveState,
-    Losses, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store, Verdict, Wake, Withdrawal,
-    forward_store,
+    self, Amend, Amended, Broken, Capabilities, Claim, ClaimId, ClaimKey, Expiry, Interest, Line,
+    Live, LiveState, Losses, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Store,
+    Verdict, Wake, Withdrawal, forward_store,
 };
 use lockkeeper::time::{Clock, Instant};
 use lockkeeper::{Error, ErrorKind, Event, Keeper, KeeperBuilder, LockName, MemoryStore, Result};
@@ -120,14 +120,25 @@ impl Spy {
     }
 
     pub(crate) fn asked(&self, operation: Operation) -> Vec<Asked> {
-        self.asked.lock().unwrap().iter().filter(|asked| asked.operation == operation).cloned().collect()
+        self.asked
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|asked| asked.operation == operation)
+            .cloned()
+            .collect()
     }
 
     pub(crate) fn last(&self, operation: Operation) -> Asked {
         self.asked(operation).pop().expect("it was asked")
     }
 
-    fn note(&self, operation: Operation, keys: &[&ClaimKey], more: impl FnOnce(&mut Asked)) -> Option<Do> {
+    fn note(
+        &self,
+        operation: Operation,
+        keys: &[&ClaimKey],
+        more: impl FnOnce(&mut Asked),
+    ) -> Option<Do> {
         let mut asked = Asked {
             operation,
             at: self.clock.now(),
@@ -166,7 +177,8 @@ impl Spy {
             }
             Some(Do::LoseReply) => {
                 let _ = call.await;
-                Err(Error::new(ErrorKind::Unavailable, "the spy keeps the answer").with_unknown_effect())
+                Err(Error::new(ErrorKind::Unavailable, "the spy keeps the answer")
+                    .with_unknown_effect())
             }
             _ => call.await,
         }
@@ -283,7 +295,10 @@ impl World {
         self.test_client_with(|builder| builder.ttl(ttl)).await
     }
 
-    pub(crate) async fn test_client_with(&self, set: impl FnOnce(KeeperBuilder) -> KeeperBuilder) -> TestClient {
+    pub(crate) async fn test_client_with(
+        &self,
+        set: impl FnOnce(KeeperBuilder) -> KeeperBuilder,
+    ) -> TestClient {
         self.test_client_on(Capabilities::full(), None, set).await
     }
 

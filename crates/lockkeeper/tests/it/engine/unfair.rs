@@ -38,7 +38,10 @@ async fn without_a_queue_in_the_store_a_wait_has_an_end() {
     let (holder, test_client) = (world.test_client(secs(30)).await, without_a_queue(&world).await);
     let _guard = holder.mutex("n").lock().await.unwrap();
     let began = world.now();
-    assert_eq!(test_client.mutex("n").lock().wait(secs(7)).await.unwrap_err().kind(), ErrorKind::Timeout);
+    assert_eq!(
+        test_client.mutex("n").lock().wait(secs(7)).await.unwrap_err().kind(),
+        ErrorKind::Timeout
+    );
     assert_eq!(world.now().saturating_since(began), secs(7));
     assert!(test_client.mutex("n").try_lock().await.unwrap().is_none());
     assert_eq!(world.now().saturating_since(began), secs(7));
@@ -49,7 +52,8 @@ async fn without_a_queue_in_the_store_a_wait_has_an_end() {
 #[tokio::test(start_paused = true)]
 async fn it_does_not_poll() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let _guard = holder.mutex("n").lock().await.unwrap();
     let attempt = test_client.mutex("n").lock().unfair().wait(secs(100));
     assert_eq!(attempt.await.unwrap_err().kind(), ErrorKind::Timeout);
@@ -61,7 +65,8 @@ async fn it_does_not_poll() {
 #[tokio::test(start_paused = true)]
 async fn it_tries_as_soon_as_a_dead_holder_is_over() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(2)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(2)).await, world.test_client(secs(30)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
     holder.spy.always(Operation::Renew, Do::Fail(ErrorKind::Unavailable));
     let began = world.now();
@@ -75,7 +80,8 @@ async fn it_tries_as_soon_as_a_dead_holder_is_over() {
 #[tokio::test(start_paused = true)]
 async fn a_try_of_unknown_outcome_is_settled_before_the_next() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("n").lock().unfair().into_future());
     sleep(millis(10)).await;
@@ -94,7 +100,8 @@ async fn a_try_of_unknown_outcome_is_settled_before_the_next() {
 #[tokio::test(start_paused = true)]
 async fn it_outlasts_an_outage() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("n").lock().unfair().into_future());
     sleep(millis(10)).await;

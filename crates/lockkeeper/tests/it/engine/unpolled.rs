@@ -37,8 +37,9 @@ async fn attempts_in_an_outage_fail_together_and_not_one_after_the_other() {
     let test_client = world.test_client(secs(30)).await;
     test_client.spy.always(Operation::Open, Do::FailAfter(secs(3), ErrorKind::Unavailable));
     let start = world.now();
-    let attempts: Vec<_> =
-        (0..20).map(|i| tokio::spawn(test_client.mutex(&format!("n/{i}")).lock().into_future())).collect();
+    let attempts: Vec<_> = (0..20)
+        .map(|i| tokio::spawn(test_client.mutex(&format!("n/{i}")).lock().into_future()))
+        .collect();
     for attempt in attempts {
         assert_eq!(attempt.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
     }
@@ -50,7 +51,8 @@ async fn attempts_in_an_outage_fail_together_and_not_one_after_the_other() {
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_that_is_polled_no_more_while_it_begins_is_given_back() {
     let world = World::new();
-    let (test_client, other) = (world.test_client_by_session(secs(60), 0).await, world.test_client(secs(60)).await);
+    let (test_client, other) =
+        (world.test_client_by_session(secs(60), 0).await, world.test_client(secs(60)).await);
     test_client.spy.once(Operation::Open, Do::Late(secs(10)));
     test_client.spy.always(Operation::Renew, Do::Late(secs(1)));
     let mut left = pin!(test_client.mutex("n").lock().lease(secs(60)).into_future());
@@ -73,9 +75,9 @@ async fn a_fixed_lease_that_cannot_begin_for_longer_than_a_waiters_life_is_kept_
     let back = world.now() + secs(22);
     let clock = world.clock.clone();
     let fails = Do::FailAfter(secs(1), ErrorKind::Unavailable);
-    test_client
-        .spy
-        .rule(move |asked| (asked.operation == Operation::Renew && clock.now() < back).then(|| fails.clone()));
+    test_client.spy.rule(move |asked| {
+        (asked.operation == Operation::Renew && clock.now() < back).then(|| fails.clone())
+    });
     let guard = test_client.mutex("n").lock().lease(secs(60)).await.unwrap();
     assert!(world.now() >= back, "that was long");
     assert_eq!((test_client.spy.asked(Operation::Claim).len(), test_client.count("lost")), (1, 0));
@@ -116,7 +118,8 @@ async fn a_lock_granted_to_an_unpolled_attempt_is_released() {
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_polled_late_but_in_time_has_its_lock() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
     let mut slow = pin!(test_client.mutex("n").lock().into_future());
     poll_once(slow.as_mut()).await;
@@ -132,7 +135,8 @@ async fn an_attempt_that_is_polled_late_but_in_time_has_its_lock() {
 async fn an_engine_with_its_own_thread_releases_an_uncollected_lock() {
     let world = World::real();
     let holder = world.test_client(secs(60)).await;
-    let test_client = world.test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
+    let test_client =
+        world.test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
     test_client.spy.once(Operation::Claim, Do::Late(millis(50)));
     let mut left = pin!(test_client.mutex("n").lock().into_future());
     poll_once(left.as_mut()).await;
@@ -146,10 +150,13 @@ async fn an_engine_with_its_own_thread_releases_an_uncollected_lock() {
 #[tokio::test(start_paused = true)]
 async fn a_task_behind_an_unpolled_attempt_of_its_process_gets_the_lock() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(12)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(12)).await);
     let held = holder.mutex("n").lock().await.unwrap();
-    let (mut left, mut next) =
-        (pin!(test_client.mutex("n").lock().into_future()), pin!(test_client.mutex("n").lock().into_future()));
+    let (mut left, mut next) = (
+        pin!(test_client.mutex("n").lock().into_future()),
+        pin!(test_client.mutex("n").lock().into_future()),
+    );
     poll_once(left.as_mut()).await;
     poll_once(next.as_mut()).await;
     held.release().await.unwrap();
@@ -161,10 +168,12 @@ async fn a_task_behind_an_unpolled_attempt_of_its_process_gets_the_lock() {
 #[tokio::test(start_paused = true)]
 async fn an_owner_with_an_unpolled_attempt_gets_the_lock_by_another() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(12)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(12)).await);
     let held = holder.mutex("n").lock().await.unwrap();
     let (mutex, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
-    let (mut left, mut next) = (pin!(mutex.lock(&me).into_future()), pin!(mutex.lock(&me).into_future()));
+    let (mut left, mut next) =
+        (pin!(mutex.lock(&me).into_future()), pin!(mutex.lock(&me).into_future()));
     poll_once(left.as_mut()).await;
     poll_once(next.as_mut()).await;
     held.release().await.unwrap();
@@ -182,24 +191,28 @@ async fn an_owner_with_an_unpolled_attempt_gets_the_lock_by_another() {
 #[tokio::test(start_paused = true)]
 async fn an_owner_shares_with_an_attempt_delayed_by_a_pause() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
     let held = holder.mutex("n").lock().await.unwrap();
     let (mutex, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
-    let (mut first, mut second) = (pin!(mutex.lock(&me).into_future()), pin!(mutex.lock(&me).into_future()));
+    let (mut first, mut second) =
+        (pin!(mutex.lock(&me).into_future()), pin!(mutex.lock(&me).into_future()));
     poll_once(first.as_mut()).await;
     poll_once(second.as_mut()).await;
     tokio::time::advance(secs(16)).await;
     poll_once(second.as_mut()).await;
     poll_once(first.as_mut()).await;
     held.release().await.unwrap();
-    let (one, other) = timeout(secs(60), async { tokio::join!(first, second) }).await.expect("they share it");
+    let (one, other) =
+        timeout(secs(60), async { tokio::join!(first, second) }).await.expect("they share it");
     assert_eq!(one.unwrap().token(), other.unwrap().token());
 }
 
 #[tokio::test]
 async fn an_owner_does_not_share_a_lock_that_nobody_came_for() {
     let world = World::real();
-    let test_client = world.test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
+    let test_client =
+        world.test_client_with(|builder| builder.ttl(secs(30)).dedicated_thread()).await;
     let (mutex, me) = (test_client.keeper.reentrant_mutex("n").unwrap(), Owner::new());
     test_client.spy.once(Operation::Claim, Do::Late(millis(50)));
     let mut left = pin!(mutex.lock(&me).into_future());
@@ -227,7 +240,8 @@ async fn tries_that_are_over_leave_nothing_behind_while_a_session_opens() {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_waits_in_line_for_an_hour_keeps_its_turn() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
     let waiting = [0, 1].map(|_| tokio::spawn(test_client.mutex("n").lock().into_future()));
     sleep(secs(3600)).await;
@@ -242,7 +256,8 @@ async fn a_task_that_waits_in_line_for_an_hour_keeps_its_turn() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_without_an_await_after_a_wait_keeps_the_lock() {
     let world = World::real();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
     let mutex = test_client.mutex("n");
     let working = tokio::spawn(async move {
@@ -284,7 +299,15 @@ async fn a_try_at_a_silent_store_ends_within_five_seconds() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(took <= millis(5001), "{took:?}");
     test_client.spy.no_rules();
-    test_client.mutex("n").try_lock().await.unwrap().expect("nothing is left of it").release().await.unwrap();
+    test_client
+        .mutex("n")
+        .try_lock()
+        .await
+        .unwrap()
+        .expect("nothing is left of it")
+        .release()
+        .await
+        .unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -63,7 +63,8 @@ async fn a_retired_id_is_withdrawn_and_never_used_again() {
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_died_comes_back_under_another_id() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("n").lock().into_future());
     sleep(millis(100)).await;
@@ -127,7 +128,8 @@ async fn tasks_behind_another_also_learn_that_the_store_is_down() {
 #[tokio::test(start_paused = true)]
 async fn a_waiter_outlasts_an_outage() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
     let waiting = tokio::spawn(test_client.mutex("n").lock().into_future());
     sleep(millis(100)).await;
@@ -144,7 +146,8 @@ async fn a_waiter_outlasts_an_outage() {
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_between_two_tries_leaves_its_place_to_the_next() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
     let guard = holder.mutex("n").lock().await.unwrap();
     // A waiter looks repeatedly, and cannot reach the store.
     test_client.spy.always(Operation::Wait, Do::Fail(ErrorKind::Unavailable));
@@ -168,11 +171,16 @@ async fn who_gives_up_between_two_tries_leaves_its_place_to_the_next() {
 #[tokio::test(start_paused = true)]
 async fn a_place_that_two_attempts_leave_is_withdrawn_by_the_last() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(60)).await, world.test_client(secs(60)).await);
     let _guard = holder.mutex("n").lock().await.unwrap();
     let tasks = [0; 2].map(|_| tokio::spawn(test_client.mutex("n").lock().into_future()));
     sleep(millis(100)).await;
-    assert_eq!((world.line("n").await.len(), test_client.keeper.leftovers()), (2, 2), "a claim, and the queue for it");
+    assert_eq!(
+        (world.line("n").await.len(), test_client.keeper.leftovers()),
+        (2, 2),
+        "a claim, and the queue for it"
+    );
     // The heir gives up before it looks at the inherited place.
     for task in &tasks {
         task.abort();
@@ -191,7 +199,10 @@ async fn a_grant_that_comes_after_its_attempt_was_dropped_is_withdrawn() {
     sleep(millis(500)).await;
     attempt.abort();
     sleep(secs(1)).await;
-    assert_eq!(test_client.spy.last(Operation::Withdraw).ids, test_client.spy.last(Operation::Claim).ids);
+    assert_eq!(
+        test_client.spy.last(Operation::Withdraw).ids,
+        test_client.spy.last(Operation::Claim).ids
+    );
     assert_eq!((world.line("n").await.len(), test_client.keeper.leftovers()), (0, 0));
 }
 
@@ -204,7 +215,11 @@ async fn a_store_that_is_slow_to_answer_gets_three_seconds() {
     guard.release().await.unwrap();
     test_client.spy.once(Operation::Claim, Do::Late(secs(5)));
     let error = test_client.mutex("n").lock().wait(millis(100)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "busy is never unavailable, nor the other way round");
+    assert_eq!(
+        error.kind(),
+        ErrorKind::Unavailable,
+        "busy is never unavailable, nor the other way round"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,7 +242,8 @@ async fn a_line_is_no_longer_than_the_store_bears() {
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_only_a_renewal_has_found_ends_the_wait() {
     let world = World::new();
-    let (holder, test_client) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (holder, test_client) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let held = holder.mutex("n").lock().await.unwrap();
     test_client.spy.always(Operation::Wait, Do::Hang);
     let waiting = tokio::spawn(test_client.mutex("n").lock().into_future());

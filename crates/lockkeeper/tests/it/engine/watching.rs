@@ -61,7 +61,8 @@ async fn a_watch_says_nothing_of_what_changes_nobody() {
 #[tokio::test(start_paused = true)]
 async fn an_observer_learns_of_no_leader_before_the_one_that_it_knows() {
     let world = World::new();
-    let (test_client, candidates) = (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
+    let (test_client, candidates) =
+        (world.test_client(secs(30)).await, world.test_client(secs(30)).await);
     let election = candidates.keeper.election("n").unwrap();
     let mut observer = test_client.keeper.election("n").unwrap().observe();
     let first = election.campaign("one").await.unwrap();
@@ -70,7 +71,10 @@ async fn an_observer_learns_of_no_leader_before_the_one_that_it_knows() {
     let _second = election.campaign("two").await.unwrap();
     assert_eq!(observer.next().await.unwrap().unwrap().value, b"two");
     test_client.spy.shows_once(as_it_was);
-    assert!(tokio::time::timeout(secs(60), observer.next()).await.is_err(), "who leads is the same");
+    assert!(
+        tokio::time::timeout(secs(60), observer.next()).await.is_err(),
+        "who leads is the same"
+    );
     assert!(test_client.spy.has_shown());
 }
 

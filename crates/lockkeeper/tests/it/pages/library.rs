@@ -49,7 +49,9 @@ async fn a_leader_resigns_on_request_and_before_its_process_ends() {
     let operator = Keeper::builder(store.clone()).connect().await.unwrap();
     let leads = async |address: &str| {
         let mut leaders = operator.election("scheduler").unwrap().observe();
-        while leaders.next().await.unwrap().is_none_or(|leader| leader.value != address.as_bytes()) {}
+        while leaders.next().await.unwrap().is_none_or(|leader| leader.value != address.as_bytes())
+        {
+        }
     };
     let candidate = |address: &'static str| {
         let store = store.clone();
@@ -68,7 +70,8 @@ async fn a_leader_resigns_on_request_and_before_its_process_ends() {
     assert!(operator.admin().unwrap().request_release("scheduler", "maintenance").await.unwrap());
     leads("b").await;
     // By now both candidates listen for the signal.
-    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();
+    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)
+        .unwrap();
     first.await.unwrap();
     second.await.unwrap();
     assert!(!operator.inspect("scheduler").await.unwrap().is_held());

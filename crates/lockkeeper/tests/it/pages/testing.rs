@@ -70,7 +70,12 @@ async fn an_answer_that_gets_lost_costs_nothing() {
 async fn an_hour_without_the_network_ends_the_lease() {
     let clock = Clock::tokio();
     let store = TestStore::with_clock(clock.clone());
-    let keeper = Keeper::builder(store.clone()).clock(clock).ttl(Duration::from_secs(3600)).connect().await.unwrap();
+    let keeper = Keeper::builder(store.clone())
+        .clock(clock)
+        .ttl(Duration::from_secs(3600))
+        .connect()
+        .await
+        .unwrap();
     let guard = keeper.mutex("report").unwrap().lock().await.unwrap();
     let mut session = keeper.session();
     let cut = store.pause_renewals();

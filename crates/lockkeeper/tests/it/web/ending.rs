@@ -27,8 +27,12 @@ const KINDS: [ErrorKind; 14] = [
 
 /// The status of this kind in the table of the documentation.
 fn documented(kind: ErrorKind) -> StatusCode {
-    let mut rows = include_str!("../../../../../docs/web.md").lines().filter_map(|line| line.strip_prefix("| "));
-    let of_kind = |row: &&str| row.split(" | ").next().is_some_and(|kinds| kinds.contains(&format!("`{kind:?}`")));
+    let mut rows = include_str!("../../../../../docs/web.md")
+        .lines()
+        .filter_map(|line| line.strip_prefix("| "));
+    let of_kind = |row: &&str| {
+        row.split(" | ").next().is_some_and(|kinds| kinds.contains(&format!("`{kind:?}`")))
+    };
     let row = rows.find(of_kind).unwrap_or_else(|| panic!("{kind:?} is not in the table"));
     row.split(" | ").nth(1).unwrap()[..3].parse().unwrap()
 }

@@ -24,7 +24,9 @@ fn read(sequencer: &Sequencer) -> String {
 
 /// The request without its body, which has two bytes.
 fn write(sequencer: &Sequencer) -> String {
-    format!("PUT /stock HTTP/1.1^Host: shop^Connection: close^Lock-Sequencer: {sequencer}^Content-Length: 2^^")
+    format!(
+        "PUT /stock HTTP/1.1^Host: shop^Connection: close^Lock-Sequencer: {sequencer}^Content-Length: 2^^"
+    )
 }
 
 #[tokio::test]
@@ -35,7 +37,12 @@ async fn without_a_sequencer_nothing_is_answered_not_even_a_read() {
         let request = format!("{method} /stock HTTP/1.1^Host: shop^Connection: close^^");
         let (status, text) = answer(send(server, &request).await).await;
         assert_eq!(status, 428, "{method}");
-        assert!(text.starts_with("the header Lock-Sequencer is missing. Try: acquire the lock \"stock\""), "{text}");
+        assert!(
+            text.starts_with(
+                "the header Lock-Sequencer is missing. Try: acquire the lock \"stock\""
+            ),
+            "{text}"
+        );
     }
 }
 
@@ -50,7 +57,10 @@ async fn a_read_of_a_newer_holder_shuts_out_the_older_one() {
         let (status, text) = answer(send(server, &request).await).await;
         assert_eq!(status, 412);
         assert!(
-            text.starts_with(&format!("{older} is stale: the resource has seen token {}", newer.token())),
+            text.starts_with(&format!(
+                "{older} is stale: the resource has seen token {}",
+                newer.token()
+            )),
             "{text}"
         );
     }
@@ -97,7 +107,10 @@ async fn readers_pass_side_by_side_until_a_writer_has_passed() {
         assert_eq!(answer(send(server, &read(reader)).await).await.0, 412);
     }
     let reader = writer.downgrade().await.unwrap();
-    assert_eq!(answer(send(server, &read(&reader.sequencer())).await).await, (200, "19".to_owned()));
+    assert_eq!(
+        answer(send(server, &read(&reader.sequencer())).await).await,
+        (200, "19".to_owned())
+    );
     reader.release().await.unwrap();
 }
 
@@ -119,6 +132,9 @@ async fn the_sequencer_of_another_lock_is_refused() {
     let guard = shop.keeper.mutex("another").unwrap().lock().await.unwrap();
     let (status, text) = answer(send(server, &read(&guard.sequencer())).await).await;
     assert_eq!(status, 412);
-    assert!(text.contains("belongs to another lock: this resource is protected by \"stock\""), "{text}");
+    assert!(
+        text.contains("belongs to another lock: this resource is protected by \"stock\""),
+        "{text}"
+    );
     guard.release().await.unwrap();
 }

@@ -112,7 +112,10 @@ pub(crate) fn fenced(shop: &Shop) -> Router {
         .with_state(shop.clone())
 }
 
-async fn read(State(shop): State<Shop>, Extension(sequencer): Extension<Sequencer>) -> Result<String, Failure> {
+async fn read(
+    State(shop): State<Shop>,
+    Extension(sequencer): Extension<Sequencer>,
+) -> Result<String, Failure> {
     let stock = shop.stock.lock().unwrap_or_else(PoisonError::into_inner);
     shop.gate.admit(&sequencer)?;
     Ok(stock.to_string())
@@ -146,7 +149,9 @@ impl From<lockkeeper::Error> for Failure {
             ErrorKind::Timeout | ErrorKind::Conflict => StatusCode::CONFLICT,
             ErrorKind::QueueFull => StatusCode::TOO_MANY_REQUESTS,
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,
-            kind if error.is_retryable() || kind == ErrorKind::Closed => StatusCode::SERVICE_UNAVAILABLE,
+            kind if error.is_retryable() || kind == ErrorKind::Closed => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self(status, error.to_string())

@@ -56,7 +56,9 @@ async fn work_with_the_guard_goes_on_when_the_client_disconnects() {
 async fn a_client_that_stays_gets_its_answer() {
     let (shop, mut gone) = Shop::new();
     let server = serve(locking(&shop)).await;
-    for (request, name, expected) in [(REPORT, "report", "report 1\n"), (ORDER, "order", "order 2\n")] {
+    for (request, name, expected) in
+        [(REPORT, "report", "report 1\n"), (ORDER, "order", "order 2\n")]
+    {
         let connection = send(server, request).await;
         shop.work.go_on.notify_one();
         assert_eq!(answer(connection).await, (200, expected.to_owned()));

@@ -10,8 +10,9 @@ use tokio::sync::Notify;
 
 use self::queue::{Queue, QueueEntry};
 use crate::store::{
-    Amend, Amended, Asked, Broken, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Line, Live, LiveState, Renewal,
-    Revision, SessionId, TOMBSTONE_MIN, Target, Verdict, Wake, Withdrawal, refusal,
+    Amend, Amended, Asked, Broken, Claim, ClaimId, ClaimKey, Entry, Evict, Evicted, Line, Live,
+    LiveState, Renewal, Revision, SessionId, TOMBSTONE_MIN, Target, Verdict, Wake, Withdrawal,
+    refusal,
 };
 use crate::time::Instant;
 use crate::{LockName, Result, random};
@@ -39,7 +40,11 @@ pub(in crate::backend::memory) enum Look {
 }
 
 impl Lines {
-    pub(in crate::backend::memory) fn claim(&mut self, claim: &Claim, now: Instant) -> Result<Verdict> {
+    pub(in crate::backend::memory) fn claim(
+        &mut self,
+        claim: &Claim,
+        now: Instant,
+    ) -> Result<Verdict> {
         let id = claim.key.id;
         self.gone.retain(|_, until| *until > now);
         if self.gone.contains_key(&id) {
@@ -164,8 +169,12 @@ impl Lines {
     pub(in crate::backend::memory) fn line(&mut self, name: &LockName, now: Instant) -> Line {
         let Some(line) = self.lines.get_mut(name) else { return Line::default() };
         line.settle(now);
-        let entries: Vec<Entry> =
-            line.entries.iter().filter(|(_, p)| p.is_counted(now)).map(|(t, p)| p.entry(*t, now)).collect();
+        let entries: Vec<Entry> = line
+            .entries
+            .iter()
+            .filter(|(_, p)| p.is_counted(now))
+            .map(|(t, p)| p.entry(*t, now))
+            .collect();
         Line {
             revision: Revision(line.revision),
             last_token: (line.last_token > 0).then_some(line.last_token),
@@ -179,7 +188,10 @@ impl Lines {
             line.settle(now);
             line.entries.values()
         });
-        lines.filter(|entry| entry.granted && entry.is_live(now)).map(|entry| entry.key.clone()).collect()
+        lines
+            .filter(|entry| entry.granted && entry.is_live(now))
+            .map(|entry| entry.key.clone())
+            .collect()
     }
 
     pub(in crate::backend::memory) fn names(
@@ -193,7 +205,9 @@ impl Lines {
         let mut names: Vec<_> = self
             .lines
             .iter()
-            .filter(|(name, _)| name.as_str().starts_with(prefix) && after.is_none_or(|after| *name > after))
+            .filter(|(name, _)| {
+                name.as_str().starts_with(prefix) && after.is_none_or(|after| *name > after)
+            })
             .filter(|(_, line)| live(line))
             .map(|(name, _)| name.clone())
             .collect();
@@ -218,14 +232,17 @@ impl Lines {
             Target::Token(wanted) => entry.granted && token == *wanted,
             Target::Id(hash) => entry.key.id.hash() == *hash,
         };
-        let Some((token, entry)) = line.entries.iter_mut().map(|(t, p)| (*t, p)).find(|(t, p)| matches(*t, p)) else {
+        let Some((token, entry)) =
+            line.entries.iter_mut().map(|(t, p)| (*t, p)).find(|(t, p)| matches(*t, p))
+        else {
             return Evicted::Absent;
         };
         match how {
             // Nobody is left to be told.
             _ if entry.kept => line.remove(token),
             Evict::Mark => {
-                entry.broken = Some(Broken { by: by.into(), reason: reason.into(), removed: false });
+                entry.broken =
+                    Some(Broken { by: by.into(), reason: reason.into(), removed: false });
                 entry.keep_until = now;
             }
             Evict::Now => {
@@ -241,10 +258,16 @@ impl Lines {
     }
 
     /// Asks all holders, and returns them.
-    pub(in crate::backend::memory) fn request(&mut self, name: &LockName, asked: &Asked, now: Instant) -> Vec<ClaimId> {
+    pub(in crate::backend::memory) fn request(
+        &mut self,
+        name: &LockName,
+        asked: &Asked,
+        now: Instant,
+    ) -> Vec<ClaimId> {
         let Some(line) = self.lines.get_mut(name) else { return Vec::new() };
         line.settle(now);
-        let holders = line.entries.values_mut().filter(|p| p.granted && p.is_live(now) && p.broken.is_none());
+        let holders =
+            line.entries.values_mut().filter(|p| p.granted && p.is_live(now) && p.broken.is_none());
         let ids = holders.map(|entry| {
             entry.asked = Some(asked.clone());
             entry.key.id
@@ -260,7 +283,11 @@ impl Lines {
         line.entries.get(line.by_id.get(&key.id)?)?.asked.clone()
     }
 
-    pub(in crate::backend::memory) fn look_at_claim(&mut self, key: &ClaimKey, now: Instant) -> Look {
+    pub(in crate::backend::memory) fn look_at_claim(
+        &mut self,
+        key: &ClaimKey,
+        now: Instant,
+    ) -> Look {
         let found = self.lines.get(&key.name).and_then(|line| {
             let token = *line.by_id.get(&key.id)?;
             line.entries.get(&token).filter(|entry| entry.expires > now).map(|entry| (token, entry))
@@ -273,7 +300,11 @@ impl Lines {
     }
 
     /// A name that nobody used yet is at revision 0, as [`Lines::line`] shows it.
-    pub(in crate::backend::memory) fn look_at_name(&mut self, name: &LockName, seen: Revision) -> Look {
+    pub(in crate::backend::memory) fn look_at_name(
+        &mut self,
+        name: &LockName,
+        seen: Revision,
+    ) -> Look {
         if !self.lines.contains_key(name) && seen == Revision::default() {
             self.lines.insert(name.clone(), Queue { last_token: self.floor, ..Queue::default() });
         }
@@ -283,7 +314,11 @@ impl Lines {
         }
     }
 
-    fn line_of<'a>(lines: &'a mut HashMap<LockName, Queue>, floor: u64, name: &LockName) -> &'a mut Queue {
+    fn line_of<'a>(
+        lines: &'a mut HashMap<LockName, Queue>,
+        floor: u64,
+        name: &LockName,
+    ) -> &'a mut Queue {
         if !lines.contains_key(name) {
             lines.insert(
                 name.clone(),
@@ -306,10 +341,13 @@ impl Lines {
             return;
         }
         // What a minimum hold has kept leaves its line when somebody looks, and nobody may look at it again.
-        let is_over = |line: &&mut Queue| line.entries.values().next().is_some_and(|first| !first.is_counted(now));
+        let is_over = |line: &&mut Queue| {
+            line.entries.values().next().is_some_and(|first| !first.is_counted(now))
+        };
         self.lines.values_mut().filter(is_over).for_each(|line| line.settle(now));
         let idle = |line: &Queue| line.entries.is_empty() && Arc::strong_count(&line.changed) == 1;
-        let highest = self.lines.values().filter(|l| idle(l)).map(|l| l.last_token).max().unwrap_or(0);
+        let highest =
+            self.lines.values().filter(|l| idle(l)).map(|l| l.last_token).max().unwrap_or(0);
         self.floor = self.floor.max(highest);
         self.lines.retain(|_, line| !idle(line));
     }

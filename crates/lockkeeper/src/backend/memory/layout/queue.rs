@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::store::admit::{Admission, Demand, same_kind};
-use crate::store::{Asked, Broken, Claim, ClaimId, ClaimKey, Entry, Meta, Revision, Verdict, refusal};
+use crate::store::{
+    Asked, Broken, Claim, ClaimId, ClaimKey, Entry, Meta, Revision, Verdict, refusal,
+};
 use crate::time::Instant;
 use crate::{Result, random};
 
@@ -106,7 +108,8 @@ impl Queue {
     pub(super) fn replace(&mut self, claim: &Claim, old: ClaimId, now: Instant) -> Verdict {
         let old_token = self.by_id.get(&old).copied();
         let others = self.entries.iter().any(|(t, p)| p.is_counted(now) && Some(*t) != old_token);
-        let broken = old_token.is_some_and(|t| self.entries.get(&t).is_none_or(|p| p.broken.is_some()));
+        let broken =
+            old_token.is_some_and(|t| self.entries.get(&t).is_none_or(|p| p.broken.is_some()));
         match old_token {
             Some(old_token) if !others && !broken => {
                 let keep_until = self.entries.get(&old_token).map_or(now, |old| old.keep_until);
@@ -123,7 +126,8 @@ impl Queue {
         if self.waiting() < max_waiters as usize {
             return Ok(());
         }
-        let dead: Vec<u64> = self.entries.iter().filter(|(_, p)| !p.is_counted(now)).map(|(t, _)| *t).collect();
+        let dead: Vec<u64> =
+            self.entries.iter().filter(|(_, p)| !p.is_counted(now)).map(|(t, _)| *t).collect();
         for token in dead {
             self.forget(token);
         }
@@ -167,7 +171,8 @@ impl Queue {
     /// Starts the life of a claim anew, for its own request.
     pub(super) fn live(&mut self, token: u64, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&token).filter(|p| p.broken.is_none()) {
-            entry.expires = now + if entry.granted { entry.ttl + entry.lock_delay } else { entry.wait_ttl };
+            entry.expires =
+                now + if entry.granted { entry.ttl + entry.lock_delay } else { entry.wait_ttl };
         }
     }
 
@@ -175,8 +180,10 @@ impl Queue {
         match self.entries.get(&token) {
             Some(entry) if entry.granted => Verdict::Granted { token, ttl: entry.ttl },
             Some(_) => Verdict::Queued {
-                ahead: u32::try_from(self.entries.range(..token).filter(|(_, p)| p.is_counted(now)).count())
-                    .unwrap_or(u32::MAX),
+                ahead: u32::try_from(
+                    self.entries.range(..token).filter(|(_, p)| p.is_counted(now)).count(),
+                )
+                .unwrap_or(u32::MAX),
                 seen: Revision(self.revision),
                 look_again: self.look_again(token, now),
             },
@@ -200,7 +207,11 @@ impl Queue {
         let first = holders.next();
         Verdict::Busy {
             holder: first.map(|p| Arc::clone(&p.meta.owner)),
-            retry_after: first.into_iter().chain(holders).map(|p| p.until().saturating_since(now)).min(),
+            retry_after: first
+                .into_iter()
+                .chain(holders)
+                .map(|p| p.until().saturating_since(now))
+                .min(),
             seen: Revision(self.revision),
         }
     }
@@ -223,7 +234,8 @@ impl Queue {
     }
 
     fn end(&mut self, token: u64, now: Instant) {
-        let Some(entry) = self.entries.get_mut(&token).filter(|p| p.granted && p.keep_until > now) else {
+        let Some(entry) = self.entries.get_mut(&token).filter(|p| p.granted && p.keep_until > now)
+        else {
             return self.forget(token);
         };
         (entry.kept, entry.asked) = (true, None);
@@ -313,7 +325,9 @@ impl QueueEntry {
             token: Some(token),
             meta: self.meta.clone(),
             age: Some(now.saturating_since(self.since)),
-            expires_in: Some(if self.kept { self.keep_until } else { self.expires }.saturating_since(now)),
+            expires_in: Some(
+                if self.kept { self.keep_until } else { self.expires }.saturating_since(now),
+            ),
             broken: self.broken.clone(),
         }
     }
