@@ -25,7 +25,8 @@ const CLIPPY: [&str; 9] = [
     "warnings",
 ];
 
-/// Compiles them with clippy: the libraries that lockkeeper is compared with take some minutes in a fresh folder.
+/// Compiles them with clippy: the libraries that lockkeeper is compared with take some minutes in a
+/// fresh folder.
 pub(crate) fn check(root: &Path) -> Result<Outcome> {
     packages::install_missing(PROTOC)?;
     let start = Instant::now();

@@ -1,5 +1,5 @@
-//! Builds the Go programs of `interop/go`, the etcd of the tests and foreign clients, and of `interop/oldest`, the oldest
-//! etcd that lockkeeper takes.
+//! Builds the Go programs of `interop/go`, the etcd of the tests and foreign clients, and of
+//! `interop/oldest`, the oldest etcd that lockkeeper takes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! `cargo xtask mutants`: changes one place of a file after the other, and runs the tests on each change.
+//! `cargo xtask mutants`: changes one place of a file after the other, and runs the tests on each
+//! change.
 //!
 //! A mutant that survives shows a line that no test protects. The line gets a test, or a reason why
 //! the program is the same with the mutant.
@@ -113,7 +114,8 @@ fn command(root: &Path, files: &[&String], live: bool) -> Command {
     mutants
 }
 
-/// The packages with tests on real servers: each store that has some, and what holds on every server.
+/// The packages with tests on real servers: each store that has some, and what holds on every
+/// server.
 fn with_live_tests(root: &Path) -> Vec<String> {
     let crates = fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
     let stores = crates.filter(|folder| folder.path().join("tests/faults").is_dir());

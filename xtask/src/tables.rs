@@ -1,6 +1,6 @@
-//! `cargo xtask tables`: writes the generated parts of `docs/stores.md` and `docs/stores/*.md`. A test of the library does
-//! the work, since the library knows what the stores can do. In a normal test run the test only
-//! compares.
+//! `cargo xtask tables`: writes the generated parts of `docs/stores.md` and `docs/stores/*.md`. A
+//! test of the library does the work, since the library knows what the stores can do. In a normal
+//! test run the test only compares.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! What the runner tells a client: one line on its standard input, answered by one line of its standard output.
+//! What the runner tells a client: one line on its standard input, answered by one line of its
+//! standard output.
 //!
 //! `README.md` lists the words; the clients in Go, Java and Python read the same.
 

@@ -1,4 +1,5 @@
-//! Reaching the store: the one place that turns settings into a keeper, and the library's errors into exit codes.
+//! Reaching the store: the one place that turns settings into a keeper, and the library's errors
+//! into exit codes.
 
 use std::fs::File;
 use std::io;

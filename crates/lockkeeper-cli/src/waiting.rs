@@ -27,7 +27,8 @@ const SILENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Manner {
     /// Without lines: `-E 0` says that a busy lock is fine.
     pub(crate) is_silent: bool,
-    /// Again and again, and not only when the holder changes. A candidate of an election may wait for weeks.
+    /// Again and again, and not only when the holder changes. A candidate of an election may wait
+    /// for weeks.
     pub(crate) repeats: bool,
 }
 

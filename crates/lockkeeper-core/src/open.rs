@@ -12,9 +12,9 @@ use crate::store::Store;
 /// The argument of a keeper or of a register: a store or register that is open already, or a
 /// builder that the keeper or the register opens.
 ///
-/// `T` is `dyn` [`Store`] or `dyn` [`Register`]. Every store opens as itself, and so does
-/// every register. The engine opens a builder, such as that of a `FileStore`, in its own runtime. The connections live
-/// there as long as the engine, even if the caller has no runtime or blocks it.
+/// `T` is `dyn` [`Store`] or `dyn` [`Register`]. Every store opens as itself, and so does every
+/// register. The engine opens a builder, such as that of a `FileStore`, in its own runtime. The
+/// connections live there as long as the engine, even if the caller has no runtime or blocks it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -45,15 +45,16 @@ use crate::store::Store;
 )]
 #[async_trait]
 pub trait Open<T: ?Sized>: Debug + Send + Sync + 'static {
-    /// Opens the store or the register. The engine calls this in a tokio runtime with timers and I/O enabled, which
-    /// lives as long as the store or the register is in use. The call may start tasks and open sockets.
+    /// Opens the store or the register. The engine calls this in a tokio runtime with timers and
+    /// I/O enabled, which lives as long as the store or the register is in use. The call may start
+    /// tasks and open sockets.
     ///
     /// # Errors
     /// The reason why the store or the register cannot be opened.
     ///
     /// # Cancel safety
-    /// The future may be dropped, or may end after its caller has gone. The engine then drops what the future has
-    /// opened.
+    /// The future may be dropped, or may end after its caller has gone. The engine then drops what
+    /// the future has opened.
     async fn opened(self: Box<Self>) -> Result<Arc<T>>;
 }
 

@@ -1,7 +1,7 @@
 //! The one clock. All code that reads the time or sleeps uses this module.
 //!
-//! Deadlines use `CLOCK_BOOTTIME` where the system has it. This clock goes on while the machine is suspended, so leases
-//! that expired during the suspension are lost when the machine wakes up.
+//! Deadlines use `CLOCK_BOOTTIME` where the system has it. This clock goes on while the machine is
+//! suspended, so leases that expired during the suspension are lost when the machine wakes up.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod alarm;
@@ -44,9 +44,10 @@ pub fn pause(d: Duration) {
     std::thread::sleep(d);
 }
 
-/// How long a guard may report a lock with a lease of `lease` as held, counted from the instant *before* the holder
-/// sent the request that the store acknowledged: `lease · (1 − ρ)/(1 + ρ) − 5 ms`, ρ = 0.5 %. The store's clock may run
-/// fast by ρ, and the clock of this process slow by ρ.
+/// How long a guard may report a lock with a lease of `lease` as held, counted from the instant
+/// *before* the holder sent the request that the store acknowledged:
+/// `lease · (1 − ρ)/(1 + ρ) − 5 ms`, ρ = 0.5 %. The store's clock may run fast by ρ, and the clock
+/// of this process slow by ρ.
 pub fn believed(lease: Duration) -> Duration {
     let nanos =
         lease.as_nanos() * u128::from(1000 - DRIFT_PER_MILLE) / u128::from(1000 + DRIFT_PER_MILLE);

@@ -35,8 +35,8 @@ impl EtcdStore {
     /// A builder for the store that a URL names: `etcd://`, and `etcds://` for TLS.
     ///
     /// # Errors
-    /// [`Invalid`](lockkeeper_core::ErrorKind::Invalid) for a URL of another scheme, or one whose parts do not fit
-    /// together.
+    /// [`Invalid`](lockkeeper_core::ErrorKind::Invalid) for a URL of another scheme, or one whose
+    /// parts do not fit together.
     pub fn from_url(url: &StoreUrl) -> Result<EtcdStoreBuilder> {
         EtcdStoreBuilder::from_url(url)
     }

@@ -123,7 +123,8 @@ impl EtcdStore {
         })
     }
 
-    /// Writes the number of a change that changes nothing else. `None` if the claim was changed meanwhile.
+    /// Writes the number of a change that changes nothing else. `None` if the claim was changed
+    /// meanwhile.
     async fn note_change(
         &self,
         session: &Session,
@@ -143,7 +144,8 @@ impl EtcdStore {
         Ok(answer.succeeded.then_some(Amended::Done))
     }
 
-    /// Writes the timer into the record of the claim, and puts the claim on the lease that ends last.
+    /// Writes the timer into the record of the claim, and puts the claim on the lease that ends
+    /// last.
     async fn put_on(
         &self,
         session: &Arc<Session>,

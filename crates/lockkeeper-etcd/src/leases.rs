@@ -7,7 +7,8 @@ use super::{EtcdStore, fault};
 use crate::Result;
 
 impl EtcdStore {
-    /// A lease that bears one more claim, made if there is none. If there is one, nothing is awaited.
+    /// A lease that bears one more claim, made if there is none. If there is one, nothing is
+    /// awaited.
     pub(super) async fn lease(&self, session: &Arc<Session>, purpose: Purpose) -> Result<i64> {
         if let Some(lease) = self.fresh(session, purpose) {
             return Ok(lease);
@@ -57,7 +58,8 @@ impl EtcdStore {
         Ok(is_there)
     }
 
-    /// Renews all leases of a session; `false` when one of its holders' leases is not there any more.
+    /// Renews all leases of a session; `false` when one of its holders' leases is not there any
+    /// more.
     pub(super) async fn refresh_all(&self, session: &Session) -> Result<bool> {
         if session.is_shared() {
             self.learn_leases(session).await?;

@@ -1,5 +1,5 @@
-//! Claims that go without a request of their caller, as leftovers or with the close of their session. A minimum hold that is
-//! not over stays.
+//! Claims that go without a request of their caller, as leftovers or with the close of their
+//! session. A minimum hold that is not over stays.
 
 use bytes::Bytes;
 
@@ -18,12 +18,14 @@ const AT_ONCE: usize = 100;
 #[derive(Debug)]
 pub(super) struct Leftover {
     pub(super) missed: Missed,
-    /// The lease of the session that the claim is on. Without one, the claim has gone, or belongs to no client any more.
+    /// The lease of the session that the claim is on. Without one, the claim has gone, or belongs
+    /// to no client any more.
     pub(super) lease: Option<i64>,
 }
 
 impl EtcdStore {
-    /// Removes a leftover, with the key that says what it is. A client that has listed the claim since has removed that key.
+    /// Removes a leftover, with the key that says what it is. A client that has listed the claim
+    /// since has removed that key.
     pub(super) async fn remove_leftover(&self, leftover: &Leftover) -> Result<()> {
         let Missed { key, created: said, claim } = &leftover.missed;
         let mut when = vec![created(key, *said)];
@@ -44,8 +46,9 @@ impl EtcdStore {
         }
     }
 
-    /// Leaves the claims of a detached session that is being closed on the timers of their minimum holds, if these are not over.
-    /// What is on `leases` goes with the session. No minimum hold begins any more.
+    /// Leaves the claims of a detached session that is being closed on the timers of their minimum
+    /// holds, if these are not over. What is on `leases` goes with the session. No minimum hold
+    /// begins any more.
     pub(super) async fn leave_on_timers(&self, leases: &[i64]) -> Result<()> {
         let keys = self.claims_on(leases).await?;
         for chunk in keys.chunks(AT_ONCE) {

@@ -14,8 +14,8 @@
 //! permits, behind others     the key right ahead, for every change        after a look
 //! ```
 //!
-//! The first row saves the request of the look. It is for short queues only: in a long one, etcd would
-//! send each deletion to many watches.
+//! The first row saves the request of the look. It is for short queues only: in a long one, etcd
+//! would send each deletion to many watches.
 
 use super::layout::{Contender, Incarnation, Span, admissions};
 use super::wire::What;

@@ -17,13 +17,14 @@ use crate::{Error, ErrorKind, Result};
 
 /// Registers on etcd. A write is kept as long as a majority of the members keeps its data.
 ///
-/// A write compares the mod revision of the key. So it also notices a client that has changed the key by other means.
+/// A write compares the mod revision of the key. So it also notices a client that has changed the
+/// key by other means.
 #[derive(Clone)]
 pub struct EtcdRegister(EtcdStore);
 
 impl EtcdStore {
-    /// The registers in this etcd. They are separate from its locks: the same text may be the key of a register and the
-    /// name of a lock.
+    /// The registers in this etcd. They are separate from its locks: the same text may be the key
+    /// of a register and the name of a lock.
     ///
     /// ```no_run
     /// use lockkeeper::EtcdStore;

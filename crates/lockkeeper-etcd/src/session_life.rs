@@ -1,6 +1,8 @@
-//! Opening and closing a session. The id of its first lease is a hash of its own id, so that the same id is the same session.
+//! Opening and closing a session. The id of its first lease is a hash of its own id, so that the
+//! same id is the same session.
 //!
-//! A detached session says beside its claims what it is (`shared`), for the clients that have not opened it.
+//! A detached session says beside its claims what it is (`shared`), for the clients that have not
+//! opened it.
 
 use std::sync::Arc;
 
@@ -78,12 +80,13 @@ impl EtcdStore {
         Ok(true)
     }
 
-    /// Whether a lease that has the id of this session's is this session's: of its length, and with nothing on it but what
-    /// this session has put there. The answer to an earlier request was lost then, or another client has opened it.
+    /// Whether a lease that has the id of this session's is this session's: of its length, and with
+    /// nothing on it but what this session has put there. The answer to an earlier request was lost
+    /// then, or another client has opened it.
     ///
     /// # Errors
-    /// `Invalid` for a session that is detached and should not be, or the reverse: a client that takes the session for its own
-    /// would remove what it has not made.
+    /// `Invalid` for a session that is detached and should not be, or the reverse: a client that
+    /// takes the session for its own would remove what it has not made.
     async fn finds_its_lease(&self, id: &SessionId, lease: i64, spec: &SessionSpec) -> Result<()> {
         let request = LeaseTimeToLiveRequest { id: lease, keys: true };
         let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
@@ -108,11 +111,11 @@ impl EtcdStore {
         }
     }
 
-    /// Says what a detached session is, before anything is done in it, unless that is said already. Returns the revision that
-    /// has said it.
+    /// Says what a detached session is, before anything is done in it, unless that is said already.
+    /// Returns the revision that has said it.
     ///
-    /// A refused client leaves the first lease alone, although it may have made the lease: another client may have opened the
-    /// session meanwhile. A lease without a session ends by itself.
+    /// A refused client leaves the first lease alone, although it may have made the lease: another
+    /// client may have opened the session meanwhile. A lease without a session ends by itself.
     async fn record(&self, id: &SessionId, lease: i64, spec: &SessionSpec) -> Result<i64> {
         let (record, ended) = (self.0.lines.session(id), self.0.lines.ended(id));
         let then = vec![put(&record, SessionRecord::of(spec).written(), lease)];
@@ -151,7 +154,8 @@ impl EtcdStore {
         if let Some(session) = self.0.sessions.known(id) {
             return Ok(session);
         }
-        // The gate is fair: the first claims of this client stay in the order in which it sends them.
+        // The gate is fair: the first claims of this client stay in the order in which it sends
+        // them.
         let _turn = self.0.sessions.finding.lock().await;
         if let Some(session) = self.0.sessions.known(id) {
             return Ok(session);
@@ -216,7 +220,8 @@ impl EtcdStore {
         Ok(())
     }
 
-    /// From now on no client opens the session, and none makes a lease for it. Returns what there is of it.
+    /// From now on no client opens the session, and none makes a lease for it. Returns what there
+    /// is of it.
     async fn remember_ended(&self, id: &SessionId) -> Result<Vec<KeyValue>> {
         if self.0.sessions.was_closed(id, self.0.clock.now()) {
             return Ok(Vec::new());

@@ -1,9 +1,10 @@
-//! What the clients of a detached session write for each other, below `.session/<lease>`: its leases beside the first one, and
-//! claims that one of them has missed in its list.
+//! What the clients of a detached session write for each other, below `.session/<lease>`: its
+//! leases beside the first one, and claims that one of them has missed in its list.
 //!
-//! Each client renews with a list of its own, so that none of them alone can recognize a leftover. A client that misses a claim says so
-//! with a key; a client that lists it removes that key before its renewal is answered; and when the key has stood for a whole life,
-//! the claim goes in one transaction with it, or is left on the timer of its minimum hold.
+//! Each client renews with a list of its own, so that none of them alone can recognize a leftover.
+//! A client that misses a claim says so with a key; a client that lists it removes that key before
+//! its renewal is answered; and when the key has stood for a whole life, the claim goes in one
+//! transaction with it, or is left on the timer of its minimum hold.
 
 use std::sync::Arc;
 
@@ -36,7 +37,8 @@ impl Verdicts {
 }
 
 impl EtcdStore {
-    /// Reads what the others have written, and removes what one of them says of a claim that is listed here.
+    /// Reads what the others have written, and removes what one of them says of a claim that is
+    /// listed here.
     ///
     /// # Errors
     /// `SessionLost` if the session is not there any more.
@@ -96,7 +98,8 @@ impl EtcdStore {
         Ok(())
     }
 
-    /// Whether these keys are of this session, and not of another one with the same id after its end.
+    /// Whether these keys are of this session, and not of another one with the same id after its
+    /// end.
     fn is_there(&self, session: &Session, found: &[KeyValue]) -> Result<()> {
         let record = self.0.lines.session(&session.id);
         match found.iter().any(|kv| kv.key == record && kv.create_revision == session.recorded) {
@@ -105,8 +108,9 @@ impl EtcdStore {
         }
     }
 
-    /// A detached session is there, and no client has begun to close it. Without this comparison a claim could be put on the
-    /// first lease of a later session with the same id, or on a lease that is about to be revoked.
+    /// A detached session is there, and no client has begun to close it. Without this comparison a
+    /// claim could be put on the first lease of a later session with the same id, or on a lease
+    /// that is about to be revoked.
     pub(super) fn is_open(&self, session: &Session) -> Vec<Compare> {
         let (record, ended) = (self.0.lines.session(&session.id), self.0.lines.ended(&session.id));
         vec![created(&record, session.recorded), absent(&ended)]
@@ -147,8 +151,9 @@ impl EtcdStore {
     /// Shows the others a lease on which nothing is yet.
     ///
     /// # Errors
-    /// `SessionLost` if the session was closed meanwhile. Then the lease is given back. If no answer came, others may have seen
-    /// the lease and chosen it: it ends by itself unless they renew it.
+    /// `SessionLost` if the session was closed meanwhile. Then the lease is given back. If no
+    /// answer came, others may have seen the lease and chosen it: it ends by itself unless they
+    /// renew it.
     pub(super) async fn show_lease(
         &self,
         session: &Session,

@@ -29,7 +29,8 @@ impl EtcdStore {
             _ => self.lease(session, Purpose::Hold).await?,
         };
         let (renewed, ttl) = session.renewal_of(hold);
-        // Another client of a detached session may have renewed it until now, which is not known here.
+        // Another client of a detached session may have renewed it until now, which is not known
+        // here.
         let is_known = !session.is_shared();
         let latest = if is_known { renewed } else { self.0.clock.now() };
         if timer.valid_until >= latest + ttl {

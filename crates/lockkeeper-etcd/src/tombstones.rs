@@ -1,5 +1,5 @@
-//! The leases of tombstones. A tombstone outlives the session of its claim, so it is on a lease that belongs to no session.
-//! Nobody renews such a lease, and nobody has to remove the tombstone.
+//! The leases of tombstones. A tombstone outlives the session of its claim, so it is on a lease
+//! that belongs to no session. Nobody renews such a lease, and nobody has to remove the tombstone.
 
 use std::sync::Mutex;
 use std::time::Duration;

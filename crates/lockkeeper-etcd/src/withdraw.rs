@@ -24,7 +24,8 @@ pub(super) async fn withdraw(
     tombstone: Option<Duration>,
 ) -> Result<Withdrawal> {
     let session = match store.session(&key.session).await {
-        // Nothing of it is there, and its claims are not let in; but the id may be sent in another one.
+        // Nothing of it is there, and its claims are not let in; but the id may be sent in another
+        // one.
         Err(error) if error.kind() == ErrorKind::SessionLost => {
             remove_and_mark_gone(store, None, key.id, tombstone).await?;
             return Ok(Withdrawal::Absent);
@@ -77,8 +78,8 @@ async fn withdraw_own(
     Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
 }
 
-/// A claim that another client of the session may change at any moment, to begin its minimum hold for example. So only the
-/// state that was read is deleted; of a changed claim, the new state.
+/// A claim that another client of the session may change at any moment, to begin its minimum hold
+/// for example. So only the state that was read is deleted; of a changed claim, the new state.
 async fn withdraw_as_read(
     store: &EtcdStore,
     session: &Session,
@@ -88,7 +89,8 @@ async fn withdraw_as_read(
     let slot = session.slot_of(&store.0.lines, key);
     let is_known = session.left(key.id).is_some();
     let mut was_piggybacked = false;
-    // The next claim of this client on the name has to come after this request, which has to read before it can leave.
+    // The next claim of this client on the name has to come after this request, which has to read
+    // before it can leave.
     let guard = store.0.order.guard(&key.name);
     let mut turn = Some(guard.gate.lock().await);
     for _ in 0..TRIES {
@@ -138,8 +140,8 @@ fn is_claim(answer: TxnResponse, id: ClaimId) -> bool {
     found.is_some_and(|found| found.id == Some(id))
 }
 
-/// Removes a claim, and puts its tombstone, which stands for so long whatever becomes of the session. Both are one
-/// transaction, so a late copy of the claim comes before both or after both.
+/// Removes a claim, and puts its tombstone, which stands for so long whatever becomes of the
+/// session. Both are one transaction, so a late copy of the claim comes before both or after both.
 async fn remove_and_mark_gone(
     store: &EtcdStore,
     removal: Option<RequestOp>,

@@ -79,7 +79,8 @@ impl Boot {
     }
 }
 
-/// Begins again if the machine was restarted since the file was opened last. To be called inside the gate.
+/// Begins again if the machine was restarted since the file was opened last. To be called inside
+/// the gate.
 pub(super) fn greet(
     db: &mut Connection,
     path: &Path,
@@ -133,8 +134,9 @@ fn live_claim(
     Ok(Some((name, left.unwrap_or_default())))
 }
 
-/// No process of an earlier boot is left, and nothing that belongs to one. A detached session belongs to none: its holder may
-/// be on another host, and believe until its deadline. So it has its whole life from now on, with its claims. The fences stay.
+/// No process of an earlier boot is left, and nothing that belongs to one. A detached session
+/// belongs to none: its holder may be on another host, and believe until its deadline. So it has
+/// its whole life from now on, with its claims. The fences stay.
 fn begin_again(db: &mut Connection, known: &Known, boot: &Boot) -> rusqlite::Result<()> {
     let greeting = Transaction::new(db, TransactionBehavior::Immediate)?;
     greeting.execute_batch(
@@ -143,7 +145,8 @@ fn begin_again(db: &mut Connection, known: &Known, boot: &Boot) -> rusqlite::Res
          DELETE FROM lk_session WHERE detached = 0;
          DELETE FROM lk_claim WHERE lasts = 0 AND session NOT IN (SELECT id FROM lk_session);",
     )?;
-    // The machine was up at this time: a life in the file is longer than the granted one by no more than the reserve.
+    // The machine was up at this time: a life in the file is longer than the granted one by no more
+    // than the reserve.
     let up = known.newest.saturating_sub(SPARE_MAX);
     greeting.execute(
         "UPDATE lk_session SET dead = max(dead, hold_until_us <= ?2),

@@ -91,8 +91,8 @@ impl FileStoreBuilder {
     /// The call waits while another process is stopped in the middle of a write to the file.
     ///
     /// # Errors
-    /// - `Unsupported`: a network file system, a hard-linked file, tables of another version, or held locks that were
-    ///   acquired under another boot id on the same host.
+    /// - `Unsupported`: a network file system, a hard-linked file, tables of another version, or
+    ///   held locks that were acquired under another boot id on the same host.
     /// - `Invalid`: not a database, the database of another program, or no such folder.
     /// - `Denied`: this user has too few rights, or other users have too many.
     /// - `Unavailable`: the disk is full or fails.

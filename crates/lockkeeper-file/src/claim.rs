@@ -93,8 +93,9 @@ impl Txn<'_> {
         Ok(Amended::Done)
     }
 
-    /// The state of a claim that is in the line already. The request counts as a renewal that lists the
-    /// claim. A broken claim must not be extended, and this answer would start its lease again: so its id is retired.
+    /// The state of a claim that is in the line already. The request counts as a renewal that lists
+    /// the claim. A broken claim must not be extended, and this answer would start its lease again:
+    /// so its id is retired.
     fn verdict_of(&mut self, row: &ClaimRow, front: &Front) -> Outcome<Verdict> {
         if row.broken.is_some() {
             return Ok(Verdict::Gone);
@@ -125,7 +126,8 @@ impl Txn<'_> {
         next.map_or(Duration::ZERO, |at| until(at, self.now) + Duration::from_millis(1))
     }
 
-    /// All live claims agree on the kind, since each was checked at the door; epochs rise along the line.
+    /// All live claims agree on the kind, since each was checked at the door; epochs rise along the
+    /// line.
     fn check(&self, claim: &Claim, front: &Front) -> Outcome<()> {
         let Some(first) = front.first() else { return Ok(()) };
         if !same_kind(first.capacity, claim.capacity) {

@@ -80,7 +80,8 @@ fn known(path: &Path, version: i32) -> Result<Kind> {
     }
 }
 
-/// Makes the tables of a new database, and sets the connection up for writing. To be called inside the gate.
+/// Makes the tables of a new database, and sets the connection up for writing. To be called inside
+/// the gate.
 pub(super) fn prepare(
     db: &mut Connection,
     path: &Path,

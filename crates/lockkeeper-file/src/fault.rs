@@ -94,7 +94,8 @@ fn is_forbidden(file: &Path) -> bool {
     matches!(allowed, Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM))
 }
 
-/// An error of a commit. After a failed write the disk may hold the end of the transaction all the same.
+/// An error of a commit. After a failed write the disk may hold the end of the transaction all the
+/// same.
 pub(super) fn uncommitted(file: &Path, error: rusqlite::Error) -> Error {
     let unknown = error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure);
     let error = undone(file, error);

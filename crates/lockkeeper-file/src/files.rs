@@ -1,4 +1,5 @@
-//! The files of a store: how they are made and named, and how another file in their place is noticed.
+//! The files of a store: how they are made and named, and how another file in their place is
+//! noticed.
 
 use std::fs::{self, OpenOptions};
 use std::io;

@@ -1,4 +1,5 @@
-//! The file store: locks for the processes of one machine, in one SQLite file, with nothing to set up.
+//! The file store: locks for the processes of one machine, in one SQLite file, with nothing to set
+//! up.
 //!
 //! The store writes every token to the disk before it issues the token, so tokens rise for as long
 //! as the file is kept. Nothing else about a lock has to survive: when the host restarts, all locks
@@ -6,12 +7,13 @@
 //! process ends, in whatever way, its locks are free at once (with a lock-delay, after the delay),
 //! and the kernel wakes the waiters.
 //!
-//! Beside `locks.db` (and SQLite's own `-wal` and `-shm`) are three more places. In `locks.db.gate` processes queue for
-//! the gate to write. `locks.db.live/` has a file for each client, which the client keeps locked for its lifetime.
-//! `locks.db.notify/` wakes the waiters. Remove them only together, and only when no program uses them.
+//! Beside `locks.db` (and SQLite's own `-wal` and `-shm`) are three more places. In `locks.db.gate`
+//! processes queue for the gate to write. `locks.db.live/` has a file for each client, which the
+//! client keeps locked for its lifetime. `locks.db.notify/` wakes the waiters. Remove them only
+//! together, and only when no program uses them.
 //!
-//! A process that is stopped in the middle of a write (Ctrl-Z, a debugger) stops the writes of all others until it goes
-//! on. Reads work, and the deadlines of holders fire as usual.
+//! A process that is stopped in the middle of a write (Ctrl-Z, a debugger) stops the writes of all
+//! others until it goes on. Reads work, and the deadlines of holders fire as usual.
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
@@ -74,7 +76,8 @@ use lockkeeper_core::{
 const CAPABILITIES: Capabilities =
     Capabilities { expiry: Expiry::Session { proof_lag: 0 }, ..Capabilities::full() };
 
-/// A store in a file of this host. Clones are the same client; each further opening of the file is another client.
+/// A store in a file of this host. Clones are the same client; each further opening of the file is
+/// another client.
 #[derive(Clone)]
 pub struct FileStore(Arc<Shared>);
 

@@ -1,5 +1,5 @@
-//! Notification files: 64 small files. A writer that changes a line writes a byte into the files of its waiters, and
-//! inotify wakes the waiters of every process.
+//! Notification files: 64 small files. A writer that changes a line writes a byte into the files of
+//! its waiters, and inotify wakes the waiters of every process.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;

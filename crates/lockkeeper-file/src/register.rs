@@ -10,16 +10,18 @@ use super::layout::register::load;
 use crate::Result;
 use crate::registers::{Register, Swap, Versioned, Write, check_key, check_write};
 
-/// Registers in the file of a [`FileStore`], for the processes of one host: [`FileStore::register`]. A write is on disk
-/// before it is answered, and stays until the file is deleted. A restart of the host changes nothing.
+/// Registers in the file of a [`FileStore`], for the processes of one host:
+/// [`FileStore::register`]. A write is on disk before it is answered, and stays until the file is
+/// deleted. A restart of the host changes nothing.
 ///
-/// While another process is stopped in the middle of a write, writes wait and reads work, as in the whole store.
+/// While another process is stopped in the middle of a write, writes wait and reads work, as in the
+/// whole store.
 #[derive(Clone)]
 pub struct FileRegister(FileStore);
 
 impl FileStore {
-    /// The registers in this file. They are separate from its locks: the same text may be the key of a register and the
-    /// name of a lock.
+    /// The registers in this file. They are separate from its locks: the same text may be the key
+    /// of a register and the name of a lock.
     ///
     /// ```
     /// use lockkeeper::FileStore;

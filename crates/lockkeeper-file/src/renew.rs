@@ -29,7 +29,8 @@ const SPARE_PART: Micros = 128;
 type Answer = (Renewal, Option<Asked>);
 
 impl Txn<'_> {
-    /// The same id again is the same session, whichever client opens it; an ended session stays ended.
+    /// The same id again is the same session, whichever client opens it; an ended session stays
+    /// ended.
     pub(crate) fn open(
         &mut self,
         id: &SessionId,
@@ -170,8 +171,9 @@ impl Txn<'_> {
         Ok(ttl)
     }
 
-    /// A client learns now that the session has ended. A restart of the machine must not bring the session back, and
-    /// after a restart the file alone does not show how long the session has been over.
+    /// A client learns now that the session has ended. A restart of the machine must not bring the
+    /// session back, and after a restart the file alone does not show how long the session has been
+    /// over.
     fn note_the_end(&mut self, session: &SessionId) -> Outcome<()> {
         self.memory.leftovers.forget(session);
         let is_new = self.change(

@@ -1,4 +1,5 @@
--- Version 10. Times are µs of CLOCK_BOOTTIME. After another start of the machine `boot.rs` writes those that still count anew.
+-- Version 10. Times are µs of CLOCK_BOOTTIME. After another start of the machine `boot.rs` writes
+-- those that still count anew.
 
 -- One row with the facts about the whole file.
 CREATE TABLE lk_meta (
@@ -78,7 +79,8 @@ CREATE TABLE lk_gone (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX lk_gone_until ON lk_gone (until_us);
 
--- Ids of sessions that were closed. They are not opened again while a copy of their opening could still arrive.
+-- Ids of sessions that were closed. They are not opened again while a copy of their opening could
+-- still arrive.
 CREATE TABLE lk_closed (
     id       TEXT    PRIMARY KEY,
     until_us INTEGER NOT NULL

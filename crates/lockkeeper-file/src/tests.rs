@@ -1,4 +1,5 @@
-//! The store on real files. `Machine` is a folder with a database; every `Client` is a store opened on it.
+//! The store on real files. `Machine` is a folder with a database; every `Client` is a store opened
+//! on it.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;

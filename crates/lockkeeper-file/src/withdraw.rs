@@ -1,4 +1,5 @@
-//! Withdrawals: of one claim, and of all claims of a session that ends; and what keeps a late copy of a claim out.
+//! Withdrawals: of one claim, and of all claims of a session that ends; and what keeps a late copy
+//! of a claim out.
 
 use std::time::Duration;
 

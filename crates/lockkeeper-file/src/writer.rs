@@ -102,8 +102,8 @@ impl Writer {
         }
     }
 
-    /// One transaction. The waiters are notified and the answers are given after the commit, and when the next one may
-    /// come in.
+    /// One transaction. The waiters are notified and the answers are given after the commit, and
+    /// when the next one may come in.
     pub(super) fn transact(&mut self, jobs: Vec<Job>) {
         let done = match self.gate.enter() {
             Ok(_inside) => self.state.transact(jobs),
@@ -167,11 +167,11 @@ impl WriterState {
         Ok(())
     }
 
-    /// Waits until all that was committed is on the disk: for that, one more transaction that waits is enough. SQLite
-    /// waits for nothing if the transaction changes no byte.
+    /// Waits until all that was committed is on the disk: for that, one more transaction that waits
+    /// is enough. SQLite waits for nothing if the transaction changes no byte.
     ///
-    /// What was committed before stays committed if this fails. So the effect of the requests is unknown, and the next
-    /// batch waits for the disk.
+    /// What was committed before stays committed if this fails. So the effect of the requests is
+    /// unknown, and the next batch waits for the disk.
     fn reach_disk(&mut self) -> Result<()> {
         #[cfg(test)]
         {
@@ -193,7 +193,8 @@ impl WriterState {
         reached.map_err(Error::with_unknown_effect)
     }
 
-    /// The file may have been removed within the transaction: the next writer at the gate makes another one.
+    /// The file may have been removed within the transaction: the next writer at the gate makes
+    /// another one.
     fn still_counts(&self) -> Result<()> {
         self.file.check().map_err(Error::with_unknown_effect)
     }

@@ -89,7 +89,8 @@ impl Admin for RedisStore {
     }
 }
 
-/// The keys of lines with a name that is wanted, the last name first, and those that have only a hash of their name.
+/// The keys of lines with a name that is wanted, the last name first, and those that have only a
+/// hash of their name.
 ///
 /// A key may be shown twice, and a slot that moves be seen at both ends.
 #[allow(clippy::type_complexity, reason = "two lists")]
@@ -121,8 +122,9 @@ async fn scan(store: &RedisStore, link: &Link, pattern: &str) -> Result<Vec<Vec<
     Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment"))
 }
 
-/// The same on one connection; `None` if that was lost. Behind it there may be another server, to which the cursor of the
-/// first one means nothing: it would leave out keys, and nobody would notice.
+/// The same on one connection; `None` if that was lost. Behind it there may be another server, to
+/// which the cursor of the first one means nothing: it would leave out keys, and nobody would
+/// notice.
 async fn scan_at_once(link: &Link, pattern: &str) -> Result<Option<Vec<Vec<u8>>>> {
     // Why there is no connection, the request says.
     drop(link.ready().await);

@@ -124,15 +124,15 @@ impl RedisStoreBuilder {
         Ok(self)
     }
 
-    /// Logs in as this user of the server's access list; the default user by default. If no password is set, the user
-    /// logs in with the empty password.
+    /// Logs in as this user of the server's access list; the default user by default. If no
+    /// password is set, the user logs in with the empty password.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.hosts.user = Some(user.into());
         self
     }
 
-    /// Logs in with this password, at Sentinels too, unless [`sentinel_login`](Self::sentinel_login) sets another
-    /// login.
+    /// Logs in with this password, at Sentinels too, unless
+    /// [`sentinel_login`](Self::sentinel_login) sets another login.
     pub fn password(mut self, password: Secret) -> Self {
         self.hosts.password = Some(password);
         self
@@ -157,22 +157,24 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Sets how many replicas must acknowledge a grant before the store hands out the lock, and a renewal before it
-    /// counts; 0 by default. This shortens the time in which a failover loses a held lock. It does not remove it: the
-    /// replica that takes over need not be one of those that have acknowledged.
+    /// Sets how many replicas must acknowledge a grant before the store hands out the lock, and a
+    /// renewal before it counts; 0 by default. This shortens the time in which a failover loses a
+    /// held lock. It does not remove it: the replica that takes over need not be one of those that
+    /// have acknowledged.
     pub fn min_replicas(mut self, replicas: u32) -> Self {
         self.min_replicas = replicas;
         self
     }
 
-    /// Sets how long a request may stay without an answer before the connection counts as broken; 3 s by default, at
-    /// least 50 ms and at most 24 h.
+    /// Sets how long a request may stay without an answer before the connection counts as broken; 3
+    /// s by default, at least 50 ms and at most 24 h.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.hosts.timeout = TIMEOUT.nearest(timeout);
         self
     }
 
-    /// Speaks RESP2, with a second connection for the messages that the server pushes. By default RESP3 is tried first.
+    /// Speaks RESP2, with a second connection for the messages that the server pushes. By default
+    /// RESP3 is tried first.
     pub fn resp2(mut self) -> Self {
         self.resp2 = true;
         self

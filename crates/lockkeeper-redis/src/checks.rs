@@ -19,16 +19,18 @@ pub(super) const SHOWN_RIGHTS: &str = "lockkeeper doctor, which prints the rule"
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Check {
-    /// `eviction`: the server never removes keys to make room (`maxmemory-policy noeviction`). Elsewhere it may forget a
-    /// lock that is held, and give it to the next. It is looked at with each new connection, so that one that takes over
-    /// is not used before it is set right.
+    /// `eviction`: the server never removes keys to make room (`maxmemory-policy noeviction`).
+    /// Elsewhere it may forget a lock that is held, and give it to the next. It is looked at with
+    /// each new connection, so that one that takes over is not used before it is set right.
     Eviction,
-    /// `replica`: the server is a master. A replica takes no writes, and forgets those it took when it is synchronised.
+    /// `replica`: the server is a master. A replica takes no writes, and forgets those it took when
+    /// it is synchronised.
     Replica,
     /// `version`: Redis 6.2 or newer, or Valkey.
     Version,
-    /// `rights`: the user may run what the scripts run, and may publish. It is tried with each new connection. Without the
-    /// right to publish whoever waits hears of nothing, and finds its grant with its next renewal.
+    /// `rights`: the user may run what the scripts run, and may publish. It is tried with each new
+    /// connection. Without the right to publish whoever waits hears of nothing, and finds its grant
+    /// with its next renewal.
     Rights,
 }
 

@@ -39,7 +39,8 @@ pub(super) async fn amend(
     let said = store.ask(&key.name, layout::amend(key, number, change))?.await?;
     let amended = said.read(|value| layout::amend_answer(key, value))?;
     if amended == Amended::Done && matches!(change, Amend::MinHold(_)) {
-        // A minimum hold is a promise about the time after the holder; what a claim shows or gives up is none.
+        // A minimum hold is a promise about the time after the holder; what a claim shows or gives
+        // up is none.
         store.0.servers.replicated(&said.proof(), &Keys::of(&key.name)).await?;
     }
     Ok(amended)

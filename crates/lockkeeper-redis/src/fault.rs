@@ -67,11 +67,12 @@ const RIGHT_SENTINEL_PASSWORD: &str = "the right sentinel-password= and sentinel
 /// How `route` says that most of the Sentinels have not answered.
 const TOO_LITTLE_SUPPORT: &str = "too few to believe them";
 
-/// How a script says that what it has found is of a layout that it does not know; the number follows.
+/// How a script says that what it has found is of a layout that it does not know; the number
+/// follows.
 const LAYOUT: &str = "lockkeeper layout ";
 
-/// The server has answered with an error. Those that are known here come before anything was done: a script tries all
-/// that may be refused before it changes anything (`lua/write.lua`).
+/// The server has answered with an error. Those that are known here come before anything was done:
+/// a script tries all that may be refused before it changes anything (`lua/write.lua`).
 fn refused(code: &str, message: &str, by: Option<&Who>, key: &str) -> Error {
     let who = by.map_or_else(|| "the server".to_owned(), Who::to_string);
     let is_sentinel = matches!(by, Some(Who::Sentinel(_)));
@@ -157,7 +158,8 @@ fn unknown_layout(message: &str, key: &str) -> Error {
         .with_remedy("the version of lockkeeper that the other clients have")
 }
 
-/// Somebody else has written what is at this key. Who held the lock before may believe in it for a ttl still.
+/// Somebody else has written what is at this key. Who held the lock before may believe in it for a
+/// ttl still.
 pub(super) fn foreign(key: &str, what: &str) -> Error {
     let problem = format!("the key {key} holds something that lockkeeper has not written: {what}");
     Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(

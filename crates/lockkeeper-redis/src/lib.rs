@@ -1,12 +1,15 @@
-//! The Redis store: one server, a master behind Sentinels, or a Cluster; Redis from 6.2 on, and Valkey.
+//! The Redis store: one server, a master behind Sentinels, or a Cluster; Redis from 6.2 on, and
+//! Valkey.
 //!
-//! Every operation is one script: the server does it completely or not at all, in the order in which a client sends its
-//! requests. While a lock has no waiters, it is one key. A release grants the lock to the next waiter and sends that
-//! waiter a message. So a hand-off takes half a round trip, and wakes no other waiter.
+//! Every operation is one script: the server does it completely or not at all, in the order in
+//! which a client sends its requests. While a lock has no waiters, it is one key. A release grants
+//! the lock to the next waiter and sends that waiter a message. So a hand-off takes half a round
+//! trip, and wakes no other waiter.
 //!
-//! Locks live in the memory of one server. If the server loses that memory (a restart without persistence, a failover
-//! to a replica that lags), it may grant a lock that another client still holds. Tokens rise all the same, since they
-//! begin at the server's clock. So a fenced resource refuses the older holder.
+//! Locks live in the memory of one server. If the server loses that memory (a restart without
+//! persistence, a failover to a replica that lags), it may grant a lock that another client still
+//! holds. Tokens rise all the same, since they begin at the server's clock. So a fenced resource
+//! refuses the older holder.
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -115,16 +118,18 @@ impl RedisStore {
         RedisStoreBuilder::new(Topology::Sentinel(master.into()), sentinels)
     }
 
-    /// The store on a Cluster with these nodes; some of its nodes are enough. All keys of a name are in one slot.
+    /// The store on a Cluster with these nodes; some of its nodes are enough. All keys of a name
+    /// are in one slot.
     pub fn cluster<H: AsRef<str>>(nodes: impl IntoIterator<Item = H>) -> RedisStoreBuilder {
         RedisStoreBuilder::new(Topology::Cluster, nodes)
     }
 
-    /// A builder for the store that a URL names: `redis://`, `redis+sentinel://`, `redis+cluster://`, and the same with
-    /// `rediss` for TLS.
+    /// A builder for the store that a URL names: `redis://`, `redis+sentinel://`,
+    /// `redis+cluster://`, and the same with `rediss` for TLS.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose parts do not fit together.
+    /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose parts do not fit
+    /// together.
     pub fn from_url(url: &StoreUrl) -> Result<RedisStoreBuilder> {
         RedisStoreBuilder::from_url(url)
     }
@@ -152,7 +157,8 @@ impl RedisStore {
         })))
     }
 
-    /// Sends a request about a line to the server of its keys; it has its place in the order when this returns.
+    /// Sends a request about a line to the server of its keys; it has its place in the order when
+    /// this returns.
     fn ask(
         &self,
         name: &LockName,

@@ -5,8 +5,9 @@ use super::wire::Value;
 use super::{RedisStore, fault};
 use crate::{LockName, Result};
 
-/// As much of a line comes on the connection of all other requests, in bytes. Behind more than that renewals would wait; and
-/// a server ends a connection with subscriptions that it owes too much (`client-output-buffer-limit pubsub`).
+/// As much of a line comes on the connection of all other requests, in bytes. Behind more than that
+/// renewals would wait; and a server ends a connection with subscriptions that it owes too much
+/// (`client-output-buffer-limit pubsub`).
 pub(super) const SHORT: u32 = 1 << 20;
 
 /// What the server says of a line. A long one comes on a connection of its own.

@@ -14,7 +14,8 @@ use crate::{Error, ErrorKind, Result};
 /// The pause before another look while a failover is under way.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Refuses servers that locks cannot be relied on. A failover that is under way is waited for, as long as for an answer.
+/// Refuses servers that locks cannot be relied on. A failover that is under way is waited for, as
+/// long as for an answer.
 pub(super) async fn check(servers: &Servers, builder: &RedisStoreBuilder) -> Result<()> {
     let clock = Clock::boot();
     let until = clock.now() + builder.hosts.timeout;
@@ -28,7 +29,8 @@ pub(super) async fn check(servers: &Servers, builder: &RedisStoreBuilder) -> Res
     }
 }
 
-/// Of a Cluster one at least has to be there: the slots of the others wait for them, and they are looked at when they come.
+/// Of a Cluster one at least has to be there: the slots of the others wait for them, and they are
+/// looked at when they come.
 async fn look(servers: &Servers, builder: &RedisStoreBuilder) -> Result<()> {
     let (mut found, mut missing) = (false, None);
     for link in servers.masters() {
@@ -48,7 +50,8 @@ async fn look(servers: &Servers, builder: &RedisStoreBuilder) -> Result<()> {
     missing.filter(|_| !found).map_or(Ok(()), Err)
 }
 
-/// What the server says of itself. One that was named as a master, and is a replica, has just given way to another one.
+/// What the server says of itself. One that was named as a master, and is a replica, has just given
+/// way to another one.
 async fn master(servers: &Servers, link: &Link, builder: &RedisStoreBuilder) -> Result<Info> {
     link.ready().await.map_err(fault::of)?;
     let info = Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)?;

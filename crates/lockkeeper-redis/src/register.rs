@@ -11,17 +11,17 @@ use super::{RedisStore, fault};
 use crate::registers::{Register, Swap, Versioned, Write, check_key, check_write};
 use crate::{Error, Result};
 
-/// Registers on a Redis server. A write is kept as long as the server keeps its data. Without `appendfsync always` a
-/// crash loses the last writes, and a failover loses the writes that the replica did not have. After such a loss the
-/// same version may come twice.
+/// Registers on a Redis server. A write is kept as long as the server keeps its data. Without
+/// `appendfsync always` a crash loses the last writes, and a failover loses the writes that the
+/// replica did not have. After such a loss the same version may come twice.
 ///
 /// Compare and set are one script. A client that writes the key by other means is not kept out.
 #[derive(Clone)]
 pub struct RedisRegister(RedisStore);
 
 impl RedisStore {
-    /// The registers on these servers. They are separate from the locks: the same text may be the key of a register and
-    /// the name of a lock.
+    /// The registers on these servers. They are separate from the locks: the same text may be the
+    /// key of a register and the name of a lock.
     ///
     /// ```no_run
     /// use lockkeeper::RedisStore;

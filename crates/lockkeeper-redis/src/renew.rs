@@ -12,11 +12,12 @@ use super::{RedisStore, fault};
 use crate::store::{Live, Renewal, Renewed, SessionId};
 use crate::{ErrorKind, Result};
 
-/// How long all nodes of a cluster may take to answer a renewal of claims that this client did not make; for its own a
-/// quarter of their ttl, which leaves time for another one.
+/// How long all nodes of a cluster may take to answer a renewal of claims that this client did not
+/// make; for its own a quarter of their ttl, which leaves time for another one.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 
-/// Renews them. Where a node does not answer, its claims have failed, and those of the others are renewed.
+/// Renews them. Where a node does not answer, its claims have failed, and those of the others are
+/// renewed.
 pub(super) async fn renew(
     store: &RedisStore,
     session: &SessionId,
@@ -60,11 +61,13 @@ pub(super) async fn renew(
     }
 }
 
-/// What was answered about some of the claims, or why nothing was, with where they stand in the list.
+/// What was answered about some of the claims, or why nothing was, with where they stand in the
+/// list.
 type Renewals = (Vec<usize>, Result<Renewed>);
 
-/// Renews those whose keys are in one place in one request. When `within` is over, what has been answered is what is
-/// known: a silent node of a cluster does not keep back what the others have said.
+/// Renews those whose keys are in one place in one request. When `within` is over, what has been
+/// answered is what is known: a silent node of a cluster does not keep back what the others have
+/// said.
 async fn each(store: &RedisStore, live: &[Live], within: Duration) -> Vec<Renewals> {
     let (servers, clock) = (&store.0.servers, &store.0.clock);
     let mut groups: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
@@ -86,7 +89,8 @@ async fn each(store: &RedisStore, live: &[Live], within: Duration) -> Vec<Renewa
         }));
     }
     let mut answers = Vec::new();
-    // All together: what a place needs after its first answer (its replicas) is asked while others are silent.
+    // All together: what a place needs after its first answer (its replicas) is asked while others
+    // are silent.
     clock.timeout(within, all(&mut asked, &mut answers)).await;
     if !is_any(&answers) {
         // Each comes to an end by itself, and says why nothing came of it.
@@ -103,8 +107,9 @@ fn is_any(answers: &[Renewals]) -> bool {
     })
 }
 
-/// What was answered. Where locks count only with replicas, so does each renewal: a master that no replica follows any more
-/// goes on renewing, while another one has taken over and given the locks away.
+/// What was answered. Where locks count only with replicas, so does each renewal: a master that no
+/// replica follows any more goes on renewing, while another one has taken over and given the locks
+/// away.
 async fn counted(store: &RedisStore, keys: &Keys, of: &[Live], said: Said) -> Result<Renewed> {
     let mut answered = said.read(|value| layout::renew_answer(of, value))?;
     if let [Renewal::Failed(error)] = &answered.claims[..] {

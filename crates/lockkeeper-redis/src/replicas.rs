@@ -1,9 +1,10 @@
-//! Waiting until replicas have what was granted, on a connection of its own: `WAIT` holds up everything behind it.
+//! Waiting until replicas have what was granted, on a connection of its own: `WAIT` holds up
+//! everything behind it.
 //!
-//! `WAIT` speaks of the writes of its own connection only. So each round writes something itself: replicas take all
-//! writes in one order, and whoever has that one has every grant that was answered before. One round is for all who
-//! come while the one before is under way. Without its write a `WAIT` would say nothing, so neither goes to another
-//! connection alone.
+//! `WAIT` speaks of the writes of its own connection only. So each round writes something itself:
+//! replicas take all writes in one order, and whoever has that one has every grant that was
+//! answered before. One round is for all who come while the one before is under way. Without its
+//! write a `WAIT` would say nothing, so neither goes to another connection alone.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,8 +49,8 @@ impl Replicas {
         (needed > 0).then(|| Self { needed, masters: std::sync::Mutex::default() })
     }
 
-    /// Waits until enough replicas of this master have what it has answered so far in this run. The mark is a key of a slot
-    /// that it has, or has while the slot is on its way to it (`asking`).
+    /// Waits until enough replicas of this master have what it has answered so far in this run. The
+    /// mark is a key of a slot that it has, or has while the slot is on its way to it (`asking`).
     ///
     /// # Errors
     /// `Unavailable`, of unknown effect: what was granted stands.
@@ -101,7 +102,8 @@ pub(super) fn unproven(master: &Endpoint) -> Error {
 }
 
 impl Batch {
-    /// How many replicas have what was written before this. It waits for half of the time that an answer may take.
+    /// How many replicas have what was written before this. It waits for half of the time that an
+    /// answer may take.
     async fn round(
         &mut self,
         master: &Link,
@@ -152,7 +154,8 @@ mod tests {
     use crate::layout::Keys;
     use lockkeeper_core::Effect;
 
-    /// The master takes nothing any more, so that a round stays unwritten; then the connection is lost.
+    /// The master takes nothing any more, so that a round stays unwritten; then the connection is
+    /// lost.
     #[tokio::test]
     async fn no_part_of_a_round_goes_to_another_connection() {
         let (peer, mark) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()).mark());
@@ -237,7 +240,8 @@ mod tests {
         within(third).await.unwrap();
     }
 
-    /// The master was restarted between its answer and the look at its replicas: they have followed the new one.
+    /// The master was restarted between its answer and the look at its replicas: they have followed
+    /// the new one.
     #[tokio::test]
     async fn replicas_of_a_restarted_master_confirm_nothing_that_the_one_before_has_granted() {
         let (peer, mark) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()).mark());

@@ -1,4 +1,5 @@
-//! What a user has to be allowed, and how each of it is tried without doing anything that anybody could see.
+//! What a user has to be allowed, and how each of it is tried without doing anything that anybody
+//! could see.
 
 use super::RedisStoreBuilder;
 use super::builder::Topology;
@@ -24,7 +25,8 @@ pub(super) const OUTSIDE: [Needed; 8] = [
     ("time", &["TIME"]),
 ];
 
-/// What the scripts do. While the key is a string the rest is refused, but only after the rights were looked at.
+/// What the scripts do. While the key is a string the rest is refused, but only after the rights
+/// were looked at.
 pub(super) const INSIDE: [Needed; 17] = [
     ("set", &["SET", KEY, "", "PX", "1000"]),
     ("get", &["GET", KEY]),
@@ -70,8 +72,9 @@ pub(super) fn needed(builder: &RedisStoreBuilder, shards: bool) -> Vec<Needed> {
     needed
 }
 
-/// What each connection tries before it is used: to call scripts, and all that scripts do. A script that was refused one of them in the middle
-/// changes nothing (`lua/write.lua`), so that nothing would go on; and without the right to publish nobody would be told.
+/// What each connection tries before it is used: to call scripts, and all that scripts do. A script
+/// that was refused one of them in the middle changes nothing (`lua/write.lua`), so that nothing
+/// would go on; and without the right to publish nobody would be told.
 pub(super) fn trials(builder: &RedisStoreBuilder) -> Vec<Trial> {
     // A key of its own, since several connections may be made at once.
     let key = format!("lk:{{lockkeeper-rights}}:{:016x}", random::below(u64::MAX));
@@ -108,7 +111,8 @@ mod tests {
     fn the_rule_has_what_the_scripts_call_and_nothing_else() {
         let lines = SCRIPTS.iter().flat_map(|script| script.text().lines());
         let text: String = lines.filter(|line| !line.trim_start().starts_with("--")).collect();
-        // A command stands in capitals between quotes, as the first argument of `call`, or of what chooses one.
+        // A command stands in capitals between quotes, as the first argument of `call`, or of what
+        // chooses one.
         let called: BTreeSet<_> = text
             .split('\'')
             .skip(1)

@@ -21,7 +21,8 @@ use crate::{Error, ErrorKind, Result};
 /// Connections may take this long to be made, however short the patience for an answer is.
 const CONNECT_MIN: Duration = Duration::from_secs(3);
 
-/// Who watches a line looks at it now and then, and goes on watching. Its subscription outlasts the look.
+/// Who watches a line looks at it now and then, and goes on watching. Its subscription outlasts the
+/// look.
 const LEAVE_AFTER: Duration = Duration::from_secs(1);
 
 /// The way to the servers, and the channels of this client.
@@ -29,12 +30,14 @@ const LEAVE_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Servers {
     route: Route,
     client: ClientId,
-    /// The channel of this client; in a Cluster with sharded channels each name has its own channel.
+    /// The channel of this client; in a Cluster with sharded channels each name has its own
+    /// channel.
     channel: Vec<u8>,
     /// The channels of names that this client listens to.
     listening: Mutex<HashMap<Vec<u8>, Listening>>,
     replicas: Option<Replicas>,
-    /// The one that opened the store: what outlasts its caller outlasts the runtime of the caller, too.
+    /// The one that opened the store: what outlasts its caller outlasts the runtime of the caller,
+    /// too.
     runtime: Runtime,
 }
 
@@ -56,7 +59,8 @@ pub(super) struct Listens {
     is_leaving: bool,
 }
 
-/// What was answered, and by whom. Until it is read nobody knows whether it is the answer of its request.
+/// What was answered, and by whom. Until it is read nobody knows whether it is the answer of its
+/// request.
 #[derive(Debug)]
 pub(super) struct Said {
     value: Value,
@@ -65,8 +69,8 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// What it says. Behind an answer that its request cannot have no other is believed: the connection is made again,
-    /// and whatever is under way there is of unknown effect.
+    /// What it says. Behind an answer that its request cannot have no other is believed: the
+    /// connection is made again, and whatever is under way there is of unknown effect.
     pub(super) fn read<T>(&self, read: impl FnOnce(&Value) -> Result<T>) -> Result<T> {
         let answer = read(&self.value);
         if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Internal) {
@@ -181,7 +185,8 @@ impl Servers {
         self.replicas.is_some()
     }
 
-    /// Waits until enough replicas of the server that has answered so have what was granted with these keys.
+    /// Waits until enough replicas of the server that has answered so have what was granted with
+    /// these keys.
     pub(super) async fn replicated(&self, proof: &Proof, keys: &Keys) -> Result<()> {
         self.replicated_by(proof, || keys.mark()).await
     }

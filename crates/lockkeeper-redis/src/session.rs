@@ -19,8 +19,8 @@ pub(super) async fn open(store: &RedisStore, id: &SessionId, spec: &SessionSpec)
     Ok(Opened { ttl: spec.ttl })
 }
 
-/// Lets the server remember that the session is closed, unless it belongs to this client alone. The request has its place in
-/// the order when this returns.
+/// Lets the server remember that the session is closed, unless it belongs to this client alone. The
+/// request has its place in the order when this returns.
 pub(super) fn close(
     store: &RedisStore,
     id: &SessionId,

@@ -17,7 +17,8 @@ use crate::{Error, LockName, Result};
 /// For how long a watcher is told of changes without asking again.
 const WATCH: Duration = Duration::from_secs(60);
 
-/// After its own claim a client leaves the claim to another client for about so long, before it claims again.
+/// After its own claim a client leaves the claim to another client for about so long, before it
+/// claims again.
 const TAKE_BACK: Duration = Duration::from_millis(500);
 
 /// Where the connections tell what the servers push. It must not keep the store.
@@ -99,7 +100,8 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
             Some(Known::Look(subscriptions)) => match look(store, key).await? {
                 (ClaimStatus::Elsewhere, _) => return taken(store, key, began, until).await,
                 (ClaimStatus::Queued, _) => waiting.looked(key.id, subscriptions),
-                // The end of what it waits for may be another one than it was told, and the message is lost.
+                // The end of what it waits for may be another one than it was told, and the message
+                // is lost.
                 (ClaimStatus::First, _) => {
                     waiting.looked(key.id, subscriptions);
                     return Ok(Wake::Changed);
@@ -115,8 +117,9 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
     }
 }
 
-/// Another client receives what is published about the claim: only another claim changes that. Two clients that both
-/// wait for it would take it from each other with each round trip, so a client lets some time pass after its own claim.
+/// Another client receives what is published about the claim: only another claim changes that. Two
+/// clients that both wait for it would take it from each other with each round trip, so a client
+/// lets some time pass after its own claim.
 async fn taken(store: &RedisStore, key: &ClaimKey, began: Instant, until: Instant) -> Result<Wake> {
     let clock = &store.0.clock;
     store.0.pushed.waiting.left(key.id);
@@ -149,7 +152,8 @@ async fn look(store: &RedisStore, key: &ClaimKey) -> Result<(ClaimStatus, Proof)
     Ok((said.read(|value| layout::look_answer(key, value))?, said.proof()))
 }
 
-/// Waits for a change of a line. Each time that it may have changed the server is asked whether it has.
+/// Waits for a change of a line. Each time that it may have changed the server is asked whether it
+/// has.
 pub(super) async fn name(
     store: &RedisStore,
     name: &LockName,

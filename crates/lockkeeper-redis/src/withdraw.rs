@@ -20,8 +20,8 @@ pub(super) async fn withdraw(
     Ok(withdrawal)
 }
 
-/// The server knows no sessions: each claim is withdrawn, in requests that are sent together, behind the one that closes the
-/// session. No request that this client sends later finds it open.
+/// The server knows no sessions: each claim is withdrawn, in requests that are sent together,
+/// behind the one that closes the session. No request that this client sends later finds it open.
 pub(super) async fn close(store: &RedisStore, id: &SessionId, live: &[Live]) -> Result<()> {
     let mut all: HashMap<ClaimId, (ClaimKey, Option<Duration>)> =
         store.0.session_claims.of(id).into_iter().map(|key| (key.id, (key, None))).collect();

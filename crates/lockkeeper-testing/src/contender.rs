@@ -180,7 +180,8 @@ impl Contender {
         assert_eq!(self.claim().await, Verdict::Gone);
     }
 
-    /// Sends the claim, which must be refused with an error of this kind, and returns the text of the error.
+    /// Sends the claim, which must be refused with an error of this kind, and returns the text of
+    /// the error.
     pub async fn refused(&self, kind: ErrorKind) -> String {
         match self.send().await {
             Ok(verdict) => panic!("expected {kind:?}, not {verdict:?}"),
@@ -225,8 +226,8 @@ impl Contender {
         }
     }
 
-    /// Waits in line as the engine does, and claims again when the wait ends, but renews nothing and looks for nothing by
-    /// itself. The claim must learn of its grant soon.
+    /// Waits in line as the engine does, and claims again when the wait ends, but renews nothing
+    /// and looks for nothing by itself. The claim must learn of its grant soon.
     pub async fn learns_of_its_grant(&self) -> u64 {
         let start = self.client.clock.now();
         loop {
@@ -352,7 +353,8 @@ impl Contender {
         self.patiently(|| self.client.store.line(&self.claim.key.name)).await.expect("a line")
     }
 
-    /// Asserts that the line is these claims in this order, and that the first `holders` of them hold the lock.
+    /// Asserts that the line is these claims in this order, and that the first `holders` of them
+    /// hold the lock.
     pub async fn sees(&self, line: &[&Self], holders: usize) {
         let seen: Vec<_> = self.line().await.entries.iter().map(|e| (e.id, e.granted)).collect();
         let expected: Vec<_> =

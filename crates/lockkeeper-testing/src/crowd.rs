@@ -13,8 +13,9 @@ use lockkeeper::store::{Claim, ClaimId, Store, Verdict, forward_store};
 use lockkeeper::time::Clock;
 use lockkeeper::{KeeperBuilder, LockName, Result};
 
-/// A store with data of others around its locks. [`Harness::crowd`] puts them there before a name is claimed for the
-/// first time, and after each claim that joined its line. The outcome of no case may change by this.
+/// A store with data of others around its locks. [`Harness::crowd`] puts them there before a name
+/// is claimed for the first time, and after each claim that joined its line. The outcome of no case
+/// may change by this.
 ///
 /// ```
 /// lockkeeper_testing::suite! {

@@ -39,7 +39,8 @@ pub trait Harness: Sized + Send + Sync + 'static {
     /// Ends a client as if its process was killed: it closes nothing and sends nothing.
     fn crash(&self, client: Arc<dyn Store>) -> impl Future<Output = ()> + Send;
 
-    /// The clock that measures how long something took. On virtual time the store must run on the same clock.
+    /// The clock that measures how long something took. On virtual time the store must run on the
+    /// same clock.
     fn clock(&self) -> Clock;
 
     /// The clock of the case's server, on [`Time::Moved`]. The default is `None`: the case moves no
@@ -48,8 +49,8 @@ pub trait Harness: Sized + Send + Sync + 'static {
         None
     }
 
-    /// The text that every name of this case begins with: nothing for a state of its own, otherwise [`unique_prefix`].
-    /// Called once.
+    /// The text that every name of this case begins with: nothing for a state of its own, otherwise
+    /// [`unique_prefix`]. Called once.
     fn prefix(&self) -> String;
 
     /// The faults of the keepers' connections: [`Faults::none`] for good connections. A storm must
@@ -72,7 +73,8 @@ pub trait Harness: Sized + Send + Sync + 'static {
         builder
     }
 
-    /// The times of claims that expire within a case: as short as the store allows on a busy machine.
+    /// The times of claims that expire within a case: as short as the store allows on a busy
+    /// machine.
     fn short(&self) -> Ttls;
 }
 

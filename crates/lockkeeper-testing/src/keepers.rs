@@ -141,8 +141,8 @@ impl Case {
     }
 }
 
-/// A counter that is wrong if two tasks do not exclude each other: it reads a number, lets other tasks run, and writes
-/// the number back.
+/// A counter that is wrong if two tasks do not exclude each other: it reads a number, lets other
+/// tasks run, and writes the number back.
 #[derive(Clone, Debug, Default)]
 pub struct LostUpdateCounter(Arc<Mutex<(u64, u64)>>);
 

@@ -1,11 +1,12 @@
-//! The contract suite of lockkeeper, for authors of a *store*; a recorder of what clients do with locks, and the checker
-//! of the recording.
+//! The contract suite of lockkeeper, for authors of a *store*; a recorder of what clients do with
+//! locks, and the checker of the recording.
 //!
-//! Programs that *use* locks test their code with `lockkeeper::testing::TestStore`, and do not need this crate.
+//! Programs that *use* locks test their code with `lockkeeper::testing::TestStore`, and do not need
+//! this crate.
 //!
 //! # For authors of a store
-//! The contract suite has one test for each duty of a store. Write a [`Harness`] for the store, and let
-//! [`suite!`](crate::suite) make a test of every case:
+//! The contract suite has one test for each duty of a store. Write a [`Harness`] for the store, and
+//! let [`suite!`](crate::suite) make a test of every case:
 //!
 //! ```
 //! lockkeeper_testing::suite! {
@@ -20,7 +21,8 @@
 //! does not have, and count the cases that need it under `left_out`. A test compares both with the
 //! capabilities, so the suite leaves out no case silently.
 //!
-//! [`Crowded`] runs the same suite with data of others around every lock. [`Harness::crowd`] says what to put there.
+//! [`Crowded`] runs the same suite with data of others around every lock. [`Harness::crowd`] says
+//! what to put there.
 //!
 //! The suite has tests of its own: [`wrong`] has stores with one defect each, and names the case
 //! that has to find the defect.

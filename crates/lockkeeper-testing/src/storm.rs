@@ -18,12 +18,14 @@ const KEPT: Duration = Duration::from_millis(600);
 
 /// Some clients take one mutex in turn while these faults happen, each as often as it can. The
 /// clients follow these rules:
-/// - A claim whose outcome is unknown is sent again with its id. After `Gone` the client takes a new id.
-/// - A holder counts as the holder for the ttl after its last acknowledged request, counted from before it was sent.
+/// - A claim whose outcome is unknown is sent again with its id. After `Gone` the client takes a
+///   new id.
+/// - A holder counts as the holder for the ttl after its last acknowledged request, counted from
+///   before it was sent.
 /// - An id that may have expired is never used again.
 /// - A holder begins a minimum hold now and then, if the store can keep one.
-/// - A claim whose outcome was ever unknown is withdrawn with a tombstone, and withdrawn again until
-///   the store answers.
+/// - A claim whose outcome was ever unknown is withdrawn with a tombstone, and withdrawn again
+///   until the store answers.
 ///
 /// Panics when two clients hold the lock at once, when a client holds the lock before a minimum
 /// hold is over, when a token goes back, or when a claim is left in line at the end. The store's

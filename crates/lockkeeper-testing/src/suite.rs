@@ -1,7 +1,8 @@
 //! The cases of a store, and the macros that make tests of cases. The cases of the public interface
 //! are in `keeper_suite`.
 
-/// Makes a module of tests for one store: one test for each case of the contract, with the case's name.
+/// Makes a module of tests for one store: one test for each case of the contract, with the case's
+/// name.
 ///
 /// `harness` is a type that implements [`Harness`](crate::Harness). `lacks` names everything that
 /// cases [need](crate::Need) and the store or its harness does not have. `left_out` counts the

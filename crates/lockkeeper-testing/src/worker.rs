@@ -141,7 +141,8 @@ impl Hand {
         Self { keeper, guard: None }
     }
 
-    /// Runs `lock NAME TTL [DELAY]`, with both times in ms, or `check` or `release`. `None` for any other command.
+    /// Runs `lock NAME TTL [DELAY]`, with both times in ms, or `check` or `release`. `None` for any
+    /// other command.
     pub async fn does(&mut self, words: &[&str]) -> Option<String> {
         match *words {
             ["lock", name, ttl] => Some(self.lock(name, ttl, "0").await),

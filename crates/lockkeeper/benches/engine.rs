@@ -1,4 +1,5 @@
-//! What the engine adds to a store: a lock and its release on the memory store, beside the store's own two calls.
+//! What the engine adds to a store: a lock and its release on the memory store, beside the store's
+//! own two calls.
 #![allow(
     clippy::unwrap_used,
     missing_docs,

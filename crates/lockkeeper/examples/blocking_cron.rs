@@ -1,13 +1,15 @@
 //! A nightly job on five hosts: all of them wake for it, and one runs it.
 //!
-//! Each host has a crontab of its own and a clock of its own, and nobody tells one host from another. The first to take
-//! the lock runs the job, and the others find it taken and go. The clocks differ a little, so the lock is held for
-//! longer than they may differ, however short the job is. A host that comes later than that (its clock is wrong, or it
-//! was asleep) takes the lock, and finds by the record that the job is done.
+//! Each host has a crontab of its own and a clock of its own, and nobody tells one host from
+//! another. The first to take the lock runs the job, and the others find it taken and go. The
+//! clocks differ a little, so the lock is held for longer than they may differ, however short the
+//! job is. A host that comes later than that (its clock is wrong, or it was asleep) takes the lock,
+//! and finds by the record that the job is done.
 //!
 //! `cargo run --example blocking_cron --features blocking`
 //!
-//! There is no async in it. The hosts are threads here, each with a connection of its own to one file of locks.
+//! There is no async in it. The hosts are threads here, each with a connection of its own to one
+//! file of locks.
 
 #![allow(clippy::expect_used, reason = "an example that fails panics")]
 

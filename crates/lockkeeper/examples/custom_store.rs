@@ -1,11 +1,14 @@
-//! A store of your own, in one file: what you need if lockkeeper does not know the system that you run.
+//! A store of your own, in one file: what you need if lockkeeper does not know the system that you
+//! run.
 //!
-//! This is a small and honest one. It has one row for each lock, which is a line of claims, and changes it in one atomic
-//! step for each request; a clock of its own decides what has expired. It can do exclusive locks only, and who waits
-//! asks again from time to time: it says so in [`Store::capabilities`]. All the rest is lockkeeper's: waiting, renewing,
-//! deadlines, guards, elections, errors.
+//! This is a small and honest one. It has one row for each lock, which is a line of claims, and
+//! changes it in one atomic step for each request; a clock of its own decides what has expired. It
+//! can do exclusive locks only, and who waits asks again from time to time: it says so in
+//! [`Store::capabilities`]. All the rest is lockkeeper's: waiting, renewing, deadlines, guards,
+//! elections, errors.
 //!
-//! `tests/it/custom_store.rs` runs lockkeeper's contract suite on it, which is what a store of your own should do first.
+//! `tests/it/custom_store.rs` runs lockkeeper's contract suite on it, which is what a store of your
+//! own should do first.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --example custom_store
@@ -60,7 +63,8 @@ pub struct Table {
 #[derive(Debug, Default)]
 struct Rows {
     rows: HashMap<LockName, Row>,
-    /// Claims that must not be granted any more, however late a copy of them comes, and for how long.
+    /// Claims that must not be granted any more, however late a copy of them comes, and for how
+    /// long.
     tombstones: HashMap<ClaimId, Instant>,
     /// Sessions that were closed, until when they are remembered.
     closed: HashMap<SessionId, Instant>,
@@ -113,7 +117,8 @@ impl Rows {
 }
 
 impl Row {
-    /// Removes the others and grants the lock to whoever is the first then; whether anybody was removed.
+    /// Removes the others and grants the lock to whoever is the first then; whether anybody was
+    /// removed.
     fn keep(&mut self, now: Instant, stays: impl FnMut(&QueueEntry) -> bool) -> bool {
         let before = self.line.len();
         self.line.retain(stays);
@@ -201,7 +206,8 @@ impl Store for Table {
         self.capabilities().check(spec)?;
         let (mut rows, now) = self.step();
         rows.closed.retain(|_, until| *until > now);
-        // The same id again is the same session, of which nothing has to be kept: each claim has its own life.
+        // The same id again is the same session, of which nothing has to be kept: each claim has
+        // its own life.
         if rows.closed.contains_key(id) {
             Err(refusal::session_ended())
         } else {
@@ -336,7 +342,8 @@ impl fmt::Display for Table {
     }
 }
 
-/// Four clients count to forty together. Each reads the number, lets the others in, and writes one more.
+/// Four clients count to forty together. Each reads the number, lets the others in, and writes one
+/// more.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     Keeper::register(&DRIVER)?;

@@ -1,5 +1,5 @@
-//! Three nodes, of which one at a time does the work that must be done once. The leader is killed, and the next in line
-//! leads at once. Somebody else watches, and always knows whom to ask.
+//! Three nodes, of which one at a time does the work that must be done once. The leader is killed,
+//! and the next in line leads at once. Somebody else watches, and always knows whom to ask.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --example election

@@ -1,8 +1,9 @@
 //! What fencing tokens are for.
 //!
-//! Process A takes a lock, reads, and is stopped (as by a long pause of the machine) for longer than its lease lasts.
-//! B takes the lock over and sells an apple. Then A goes on, and writes what it had computed before. Its write comes too
-//! late, and is refused where the data lives: at a row of an SQLite table, and at a service with a `FenceGate`.
+//! Process A takes a lock, reads, and is stopped (as by a long pause of the machine) for longer
+//! than its lease lasts. B takes the lock over and sells an apple. Then A goes on, and writes what
+//! it had computed before. Its write comes too late, and is refused where the data lives: at a row
+//! of an SQLite table, and at a service with a `FenceGate`.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --example fenced_writes
@@ -176,8 +177,8 @@ impl Paused {
         Ok(answer?)
     }
 
-    /// But not in the middle of a renewal: the locks of a file store are behind a gate, and who is stopped inside stops
-    /// all others.
+    /// But not in the middle of a renewal: the locks of a file store are behind a gate, and who is
+    /// stopped inside stops all others.
     fn stop(&self, folder: &Path) -> Result<()> {
         let (pid, gate) = (Pid::from_child(&self.process), folder.join("locks.db.gate"));
         loop {

@@ -1,7 +1,9 @@
-//! Twenty readers miss the cache at the same moment, and the slow source behind it is asked once, not twenty times.
+//! Twenty readers miss the cache at the same moment, and the slow source behind it is asked once,
+//! not twenty times.
 //!
-//! When what many want leaves a cache, all who miss it go to the source together: the "dogpile" that makes a slow
-//! source slower. With a lock for each key one of them goes. The others wait for its lock, and look once more.
+//! When what many want leaves a cache, all who miss it go to the source together: the "dogpile"
+//! that makes a slow source slower. With a lock for each key one of them goes. The others wait for
+//! its lock, and look once more.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --example read_through_cache
@@ -36,7 +38,8 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// What all servers share: the cache (such as Redis), the source (such as a database), and the store of the locks.
+/// What all servers share: the cache (such as Redis), the source (such as a database), and the
+/// store of the locks.
 #[derive(Clone, Default)]
 struct World {
     cache: Arc<Mutex<HashMap<String, String>>>,
@@ -85,7 +88,8 @@ impl Server {
         }
         let guard =
             self.keeper.mutex(format!("cache/{KEY}"))?.lock().wait(Duration::from_secs(10)).await?;
-        // Who had the lock before has filled the cache meanwhile. If it failed, this one is next to try.
+        // Who had the lock before has filled the cache meanwhile. If it failed, this one is next to
+        // try.
         let value = match self.world.cached(KEY) {
             Some(value) => value,
             None => guard.scope(self.world.fill(KEY)).await?,
@@ -95,7 +99,8 @@ impl Server {
     }
 }
 
-/// All readers of all servers read at once, from an empty cache; returns how often the source was asked.
+/// All readers of all servers read at once, from an empty cache; returns how often the source was
+/// asked.
 async fn read_all<F>(read: impl Fn(Server) -> F) -> Result<usize>
 where
     F: Future<Output = Result<String>> + Send + 'static,

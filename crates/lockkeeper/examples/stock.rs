@@ -1,7 +1,9 @@
-//! Several processes sell what is in stock, over HTTP, with one request to look and another to write what is left.
+//! Several processes sell what is in stock, over HTTP, with one request to look and another to
+//! write what is left.
 //!
-//! Without a lock they sell more than there is. With one, `sold + left` is what there was at the start, even though one
-//! of them is held up for longer than its lease and writes then: the service checks the fencing token and refuses it.
+//! Without a lock they sell more than there is. With one, `sold + left` is what there was at the
+//! start, even though one of them is held up for longer than its lease and writes then: the service
+//! checks the fencing token and refuses it.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --example stock
@@ -34,7 +36,8 @@ fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => Builder::new_multi_thread().enable_all().build()?.block_on(show()),
-        // On one thread: while it is blocked, nothing of it goes on, the renewals of its lock neither.
+        // On one thread: while it is blocked, nothing of it goes on, the renewals of its lock
+        // neither.
         ["seller", url, store, pause] => Builder::new_current_thread()
             .enable_all()
             .build()?
@@ -90,7 +93,8 @@ async fn without_a_lock() -> Result<(u32, u32)> {
     Ok((sold, shop.left()))
 }
 
-/// The first seller looks, and is held up then, until its lease has ended and another one has sold something.
+/// The first seller looks, and is held up then, until its lease has ended and another one has sold
+/// something.
 async fn with_a_lock(store: &str) -> Result<(u32, u32, String, String)> {
     let shop = Shop::open()?;
     let url = serve(shop.router().layer(FenceLayer::new(shop.gate.clone()))).await?;
@@ -133,8 +137,8 @@ impl Shop {
         *self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The gate is asked once more under the mutex, where no newer request can come between; behind a `FenceLayer` no
-    /// request is without a sequencer.
+    /// The gate is asked once more under the mutex, where no newer request can come between; behind
+    /// a `FenceLayer` no request is without a sequencer.
     fn access(
         &self,
         sequencer: Option<Extension<Sequencer>>,
@@ -270,7 +274,8 @@ async fn sell_one(web: &Web, guard: Option<&Guard>, pause: bool) -> Result<Sale>
     }
     let left: u32 = text.parse()?;
     let Some(left) = left.checked_sub(1) else { return Ok(Sale::NothingLeft) };
-    // Without a look at the guard: what is on its way when the lease ends is what only the service can stop.
+    // Without a look at the guard: what is on its way when the lease ends is what only the service
+    // can stop.
     let (status, text) = web.ask(Method::PUT, guard, &left.to_string()).await?;
     let done = status == StatusCode::NO_CONTENT;
     Ok(if done { Sale::Done } else { Sale::Refused(format!("{} {text}", status.as_u16())) })

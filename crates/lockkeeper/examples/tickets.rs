@@ -1,8 +1,8 @@
-//! A payment provider bears three requests at a time, and four ticket offices sell all the same: a semaphore of three
-//! permits that all of them share.
+//! A payment provider bears three requests at a time, and four ticket offices sell all the same: a
+//! semaphore of three permits that all of them share.
 //!
-//! One office is killed with a permit in its hand. The permit comes back when its lease ends, and nobody has to do
-//! anything for it.
+//! One office is killed with a permit in its hand. The permit comes back when its lease ends, and
+//! nobody has to do anything for it.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --example tickets

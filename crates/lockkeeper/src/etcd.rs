@@ -3,9 +3,9 @@
 pub use crate::backend::etcd::*;
 use crate::{Guard, Result};
 
-/// Returns the comparison that is true for as long as this guard's lock is held, as etcd sees it. Put it into every
-/// transaction that works under the lock. If a holder has lost the lock, etcd itself refuses its transaction, however
-/// late the transaction arrives.
+/// Returns the comparison that is true for as long as this guard's lock is held, as etcd sees it.
+/// Put it into every transaction that works under the lock. If a holder has lost the lock, etcd
+/// itself refuses its transaction, however late the transaction arrives.
 ///
 /// ```no_run
 /// # async fn f(keeper: lockkeeper::Keeper) -> lockkeeper::Result<()> {

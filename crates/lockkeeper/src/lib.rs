@@ -16,15 +16,16 @@
 //!
 //! # What is promised, and what is not
 //!
-//! A lock between processes is a lease. If the holder stops for longer than the lease lasts, the lease expires, and
-//! another holder gets the lock.
+//! A lock between processes is a lease. If the holder stops for longer than the lease lasts, the
+//! lease expires, and another holder gets the lock.
 //!
 //! > While the store keeps its state, and clocks run at rates that differ by less than the drift allowance (0.5 % for each),
 //! > no [`check`](Guard::check), [`remaining`](Guard::remaining) or poll inside [`with`](Acquire::with) or
 //! > [`scope`](Guard::scope) that *starts* after the store may have given the lock away reports it as held.
 //!
-//! Only the resource can refuse a request that a holder *has already sent*. Send the [fencing token](FencingToken) with
-//! every access, reads included, and let the resource check it ([`fence`]).
+//! Only the resource can refuse a request that a holder *has already sent*. Send the [fencing
+//! token](FencingToken) with every access, reads included, and let the resource check it
+//! ([`fence`]).
 //!
 //! # Finding the way
 //!
@@ -64,25 +65,27 @@
 //! | `EtcdStore` | `etcd://`, `etcds://` | `etcd` | many hosts; etcd 3.5.14 or newer |
 //! | `RedisStore` | `redis://`, `redis+sentinel://`, `redis+cluster://`; `rediss` for TLS | `redis` | many hosts; Redis 6.2 or newer, Valkey |
 //!
-//! No store is a default feature, so a program compiles only the stores that it uses. The file store is built on
-//! SQLite, which needs a C compiler and takes longer to compile than all the rest. The provider of TLS is aws-lc-rs
-//! (`tls-aws-lc-rs`, a default feature), or ring with `default-features = false` and the feature `tls-ring`. See
-//! [`Tls`].
+//! No store is a default feature, so a program compiles only the stores that it uses. The file
+//! store is built on SQLite, which needs a C compiler and takes longer to compile than all the
+//! rest. The provider of TLS is aws-lc-rs (`tls-aws-lc-rs`, a default feature), or ring with
+//! `default-features = false` and the feature `tls-ring`. See [`Tls`].
 //!
-//! Each store opens its own connections, and accepts none from a driver or a pool. The order of the requests on a
-//! connection is part of the protocol, and requests of other code would break that order.
+//! Each store opens its own connections, and accepts none from a driver or a pool. The order of the
+//! requests on a connection is part of the protocol, and requests of other code would break that
+//! order.
 //!
 //! # Runtime
 //!
-//! The engine runs on the tokio runtime in which the keeper is connected. This runtime needs timers and I/O. Without a
-//! runtime, or with [`KeeperBuilder::dedicated_thread`], the engine runs on a thread of its own.
+//! The engine runs on the tokio runtime in which the keeper is connected. This runtime needs timers
+//! and I/O. Without a runtime, or with [`KeeperBuilder::dedicated_thread`], the engine runs on a
+//! thread of its own.
 //!
 //! # Watching
 //!
-//! Everything that happens is an [`Event`]. The keeper logs each event with [`tracing`] (target `lockkeeper`) and
-//! passes it to [`KeeperBuilder::on_event`]. With the feature `metrics` it also counts the event in the recorder of the
-//! `metrics` facade. Each attempt is a span `lock.acquire`, and each hold is a span `lock.hold`. [`layer::Traced`]
-//! makes a span of each call of the store.
+//! Everything that happens is an [`Event`]. The keeper logs each event with [`tracing`] (target
+//! `lockkeeper`) and passes it to [`KeeperBuilder::on_event`]. With the feature `metrics` it also
+//! counts the event in the recorder of the `metrics` facade. Each attempt is a span `lock.acquire`,
+//! and each hold is a span `lock.hold`. [`layer::Traced`] makes a span of each call of the store.
 #![forbid(unsafe_code)]
 
 mod api;

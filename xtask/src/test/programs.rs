@@ -248,7 +248,8 @@ impl Artifact {
     }
 }
 
-/// Of `path+file:///…/crates/lockkeeper#0.1.0`, or `…#name@0.1.0` where the folder is called otherwise.
+/// Of `path+file:///…/crates/lockkeeper#0.1.0`, or `…#name@0.1.0` where the folder is called
+/// otherwise.
 fn package(id: &str) -> Option<&str> {
     let (place, version) = id.rsplit_once('#')?;
     match version.split_once('@') {

@@ -17,7 +17,8 @@ use crate::secrets;
 
 /// How many programs run at a time. With four programs, Redis and etcd left tests without an answer
 /// for seconds. With two programs on two cores, about one test of 9000 met a pause that it did not
-/// expect. One program keeps the processors at work ([`Kind::threads`](super::programs::Kind::threads)).
+/// expect. One program keeps the processors at work
+/// ([`Kind::threads`](super::programs::Kind::threads)).
 const AT_ONCE: usize = 1;
 
 /// How often a program that is still running says so.

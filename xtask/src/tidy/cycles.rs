@@ -1,4 +1,5 @@
-//! Cycles of files: files of one crate that use each other in a circle cannot be read, tested or moved one by one.
+//! Cycles of files: files of one crate that use each other in a circle cannot be read, tested or
+//! moved one by one.
 //!
 //! A file uses another file if it names an item that the other file defines. A re-export counts as
 //! the file with the definition. So a `mod.rs` with only declarations and re-exports is in no
@@ -10,8 +11,8 @@ use super::finding::Finding;
 use super::source::Source;
 use super::tokens::{CodePath, Stands, Token, paths};
 
-/// How many files the largest cycle of a crate may have, and the crates that may have a larger one. The numbers may
-/// only fall.
+/// How many files the largest cycle of a crate may have, and the crates that may have a larger one.
+/// The numbers may only fall.
 const LIMITS: Limits<'_> = Limits { largest: 5, larger: &[("crates/lockkeeper-redis", 10)] };
 
 /// The file in which [`LIMITS`] is.

@@ -1,4 +1,5 @@
-//! The direction of imports: `kinds → engine → store ← backend, layer`, and `cli → server → lockkeeper`.
+//! The direction of imports: `kinds → engine → store ← backend, layer`, and
+//! `cli → server → lockkeeper`.
 
 use std::collections::HashMap;
 

@@ -3,6 +3,7 @@
 //! unknown type; the reviewer has to.
 
 mod claims;
+mod columns;
 mod cycles;
 mod finding;
 mod imports;
@@ -48,6 +49,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
 fn check(files: &[(String, String)], sources: &[Source]) -> (Vec<String>, Vec<Finding>) {
     let (mut notes, mut findings) = (Vec::new(), leftovers::words(files));
     findings.extend(words::check(files, &mut notes));
+    findings.extend(columns::check(files));
     findings.extend(leftovers::code(sources));
     findings.extend(imports::check(sources));
     findings.extend(places::check(sources));

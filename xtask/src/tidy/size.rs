@@ -9,7 +9,8 @@ const FILE_LINES: usize = 400;
 const FN_LINES: usize = 70;
 const STORE_LINES: usize = 2500;
 
-/// The stores that may have more than [`STORE_LINES`], and why. Another store leaves work to the kit of the core.
+/// The stores that may have more than [`STORE_LINES`], and why. Another store leaves work to the
+/// kit of the core.
 const LARGE_STORES: &[(&str, &str)] = &[
     (
         "crates/lockkeeper-etcd/",
@@ -63,7 +64,8 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
     notes
 }
 
-/// Name and length of the function that begins here; `None` for a type (`fn(u8)`) and a declaration without a body.
+/// Name and length of the function that begins here; `None` for a type (`fn(u8)`) and a declaration
+/// without a body.
 fn function<'a>(tokens: &[Token<'a>]) -> Option<(&'a str, usize)> {
     let name = tokens.get(1).filter(|token| token.is_word())?;
     let (mut braces, mut others) = (0_usize, 0_usize);

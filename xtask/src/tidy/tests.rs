@@ -401,6 +401,21 @@ const S: &str = \"// seat\";"
 }
 
 #[test]
+fn a_long_comment_is_refused_and_a_long_line_of_code_or_of_a_table_in_it_is_not() {
+    let long = "word ".repeat(25);
+    let found = |text: &str| columns::check(&[("a.rs".to_owned(), text.to_owned())]).len();
+    assert_eq!(found(&format!("/// {long}\nfn f() {{}} // x\n    // {long}")), 2);
+    let fence = "/// ```text";
+    let others = [
+        format!("const S: &str = \"{long}\";"),
+        format!("/// | {long} |\n/// > {long}"),
+        format!("{fence}\n/// {long}\n/// ```"),
+    ];
+    assert_eq!(others.map(|text| found(&text)), [0; 3]);
+    assert_eq!(found(&format!("{fence}\n\n/// {long}")), 1, "an open fence ends with the comment");
+}
+
+#[test]
 fn this_repository_is_read() {
     let root = crate::root().unwrap();
     let files = read_all(&root).unwrap();

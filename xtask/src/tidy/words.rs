@@ -120,7 +120,8 @@ fn of(word: &str) -> Option<&'static Word> {
     WORDS.iter().find(|known| known.word == word)
 }
 
-/// The code and the comments of a Rust or Lua file, each with the other one blanked; strings are in neither.
+/// The code and the comments of a Rust or Lua file, each with the other one blanked; strings are in
+/// neither.
 fn split(path: &str, text: &str) -> Option<(String, String)> {
     let (marker, quotes): (_, &[char]) = match path.rsplit_once('.')?.1 {
         "rs" => ("//", &['"']),

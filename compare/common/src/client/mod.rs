@@ -1,6 +1,7 @@
 //! A client that locks and releases when it is told to: `client KIND URL`.
 //!
-//! It says `ready`, then answers each order of its standard input with one line, until there are no more.
+//! It says `ready`, then answers each order of its standard input with one line, until there are no
+//! more.
 
 mod held;
 pub mod keeper;
@@ -27,7 +28,8 @@ pub fn main(serve: impl FnOnce(&str, &str) -> Result<()>) -> ExitCode {
     }
 }
 
-/// How many threads the runtime of a kind has, two if its name ends with `-mt`, and what it is called without that.
+/// How many threads the runtime of a kind has, two if its name ends with `-mt`, and what it is
+/// called without that.
 pub fn threads(kind: &str) -> (&str, usize) {
     kind.strip_suffix("-mt").map_or((kind, 1), |kind| (kind, 2))
 }

@@ -22,8 +22,8 @@ use super::one_line;
 pub trait Client: Send + Sync + 'static {
     /// Its locks.
     type Lock: Lock;
-    /// A lock for one task. `nth`: how many tasks of this client have asked for the same one; where a lock belongs to a
-    /// session as a whole, each of them needs a session of its own.
+    /// A lock for one task. `nth`: how many tasks of this client have asked for the same one; where
+    /// a lock belongs to a session as a whole, each of them needs a session of its own.
     fn lock(&self, name: &str, nth: usize) -> impl Future<Output = Result<Self::Lock>> + Send;
     /// Whether many may hold the same lock.
     const IS_SHARED: bool = false;
@@ -149,7 +149,8 @@ async fn cycles<L: Lock>(lock: &L, go: &Go, log: &mut Log) -> Result<()> {
     Ok(())
 }
 
-/// Tokio's own timer knows whole milliseconds only: a hold of one would be one and a half, and of other clients one.
+/// Tokio's own timer knows whole milliseconds only: a hold of one would be one and a half, and of
+/// other clients one.
 struct Timer(AsyncFd<OwnedFd>);
 
 impl Timer {

@@ -1,4 +1,5 @@
-//! The part `alone`, of locks that nobody else wants: how many pairs of lock and release, and what they cost.
+//! The part `alone`, of locks that nobody else wants: how many pairs of lock and release, and what
+//! they cost.
 
 use std::collections::HashMap;
 
@@ -15,7 +16,8 @@ pub struct AlonePart {
     pub raw: Kind,
     /// The others.
     pub kinds: &'static [Kind],
-    /// Those with one connection that blocks: they have one task, and may send a release with the next claim.
+    /// Those with one connection that blocks: they have one task, and may send a release with the
+    /// next claim.
     pub blocking: &'static [Kind],
     /// The requests that the server counts, in one word.
     pub requests: &'static str,

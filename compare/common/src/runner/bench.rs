@@ -159,7 +159,8 @@ impl<S: Servers> Bench<S> {
         })
     }
 
-    /// Goes on with other servers, and with clients that know nothing of those before; returns those.
+    /// Goes on with other servers, and with clients that know nothing of those before; returns
+    /// those.
     pub fn move_to(&mut self, servers: S) -> S {
         self.fleets.clear();
         self.failed.clear();

@@ -1,4 +1,5 @@
-//! The part `held`, of many locks that are held: the cost of their renewals, and the delay that other clients see meanwhile.
+//! The part `held`, of many locks that are held: the cost of their renewals, and the delay that
+//! other clients see meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -84,9 +85,9 @@ impl HeldPart {
             ..Spec::of(kind)
         })?;
         if kind.is_jvm() {
-            // Without this it sent millions of commands and lost thousands of locks. It looks as if each lock that was
-            // taken while it held no other left a timer of 10 s, which renews all there are; its source was not read
-            // for it.
+            // Without this it sent millions of commands and lost thousands of locks. It looks as if
+            // each lock that was taken while it held no other left a timer of 10 s, which renews
+            // all there are; its source was not read for it.
             std::thread::sleep(Duration::from_secs(12));
         }
         let lock = bench.fresh_lock();

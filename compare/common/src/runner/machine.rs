@@ -3,8 +3,8 @@
 use std::fs::{self, File};
 use std::io::Write;
 
-/// Keeps idle processors from being halted until it is dropped, where we may: to wake one costs as much as a whole
-/// request to Redis, and less so on a machine that is busy with something else.
+/// Keeps idle processors from being halted until it is dropped, where we may: to wake one costs as
+/// much as a whole request to Redis, and less so on a machine that is busy with something else.
 pub fn keep_awake() -> Option<File> {
     let mut latency = File::options().write(true).open("/dev/cpu_dma_latency").ok()?;
     latency.write_all(&0_u32.to_ne_bytes()).ok()?;

@@ -1,5 +1,6 @@
-//! lockkeeper with a session for each task that wants the same lock, as its peers need them: within a session it keeps a
-//! line of its own, of which etcd sees the first only. All of them share one connection.
+//! lockkeeper with a session for each task that wants the same lock, as its peers need them: within
+//! a session it keeps a line of its own, of which etcd sees the first only. All of them share one
+//! connection.
 
 use anyhow::Result;
 use compare_common::client::tasks::Client;

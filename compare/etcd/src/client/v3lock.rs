@@ -1,4 +1,5 @@
-//! The lock that etcd itself offers by a call, through the crate `etcd-client`. The server runs Go's algorithm.
+//! The lock that etcd itself offers by a call, through the crate `etcd-client`. The server runs
+//! Go's algorithm.
 
 use anyhow::{Result, ensure};
 use compare_common::client::tasks::{Client, Lock};

@@ -1,5 +1,5 @@
-//! A lock that is taken again and again: what it costs after a while. etcd keeps what was until somebody compacts it, and
-//! by default nobody does.
+//! A lock that is taken again and again: what it costs after a while. etcd keeps what was until
+//! somebody compacts it, and by default nobody does.
 
 use anyhow::Result;
 use compare_common::clock::SECOND;
@@ -13,7 +13,8 @@ use crate::kinds::{GO, LOCKKEEPER, SHARED};
 struct Row {
     kind: Kind,
     pairs: usize,
-    /// Pairs per second, and half of the claims were faster, in microseconds: in the first second, and in the last.
+    /// Pairs per second, and half of the claims were faster, in microseconds: in the first second,
+    /// and in the last.
     first: [f64; 2],
     last: [f64; 2],
 }

@@ -94,8 +94,8 @@ impl Etcd {
 }
 
 impl Servers for Etcd {
-    /// Raw has one connection, to the leader. The others are told of all members, of whom lockkeeper asks the first, and
-    /// peers ask all.
+    /// Raw has one connection, to the leader. The others are told of all members, of whom
+    /// lockkeeper asks the first, and peers ask all.
     fn url(&self, kind: Kind) -> String {
         let all: Vec<_> =
             self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
@@ -114,8 +114,8 @@ impl Servers for Etcd {
         true
     }
 
-    /// Commands are the messages that clients sent, those in streams too. The time is that which the leader has waited for
-    /// its log to be on the disk.
+    /// Commands are the messages that clients sent, those in streams too. The time is that which
+    /// the leader has waited for its log to be on the disk.
     fn counts(&mut self, _kind: Kind) -> Result<Counts> {
         let cpu = self.members.iter().map(|member| cpu(member.child.id())).sum::<Result<u64>>()?;
         let metrics = self

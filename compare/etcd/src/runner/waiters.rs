@@ -58,7 +58,8 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
 fn measure(bench: &mut Bench, kind: Kind) -> Result<Row> {
     let lock = bench.fresh_lock();
     let trace = bench.trace(0);
-    // Somebody else holds it until all are there: all but lockkeeper's own layout share their locks.
+    // Somebody else holds it until all are there: all but lockkeeper's own layout share their
+    // locks.
     let (holder, at) = match kind {
         LOCKKEEPER => (LOCKKEEPER, 1),
         SESSIONS => (LOCKKEEPER, 0),

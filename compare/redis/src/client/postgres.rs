@@ -1,4 +1,5 @@
-//! Advisory locks of PostgreSQL: what a server that queues can do. A blocking socket and prepared statements.
+//! Advisory locks of PostgreSQL: what a server that queues can do. A blocking socket and prepared
+//! statements.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,5 +1,5 @@
-//! What lockkeeper sends, sent by a client that blocks: it listens to lockkeeper taking and releasing the lock once, and
-//! repeats these two requests byte by byte.
+//! What lockkeeper sends, sent by a client that blocks: it listens to lockkeeper taking and
+//! releasing the lock once, and repeats these two requests byte by byte.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

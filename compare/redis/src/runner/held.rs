@@ -7,7 +7,8 @@ use compare_common::runner::{Goal, Kind};
 use crate::Bench;
 use crate::kinds::{LOCKKEEPER, RLOCK, RUEIDISLOCK};
 
-/// How many locks; the first is the load of those who measure alone. rueidislock renews each by itself.
+/// How many locks; the first is the load of those who measure alone. rueidislock renews each by
+/// itself.
 const COUNTS: [(Kind, &[usize]); 3] = [
     (LOCKKEEPER, &[0, 10_000, 100_000]),
     (RLOCK, &[0, 10_000, 100_000]),

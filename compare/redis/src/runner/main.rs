@@ -1,4 +1,5 @@
-//! Measures lockkeeper and its peers on one Redis server, in turn: `compare-redis [--quick] [--only KIND,…] PART…`.
+//! Measures lockkeeper and its peers on one Redis server, in turn:
+//! `compare-redis [--quick] [--only KIND,…] PART…`.
 //!
 //! `../../run` builds everything and calls it.
 

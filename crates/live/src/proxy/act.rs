@@ -43,7 +43,8 @@ pub enum Act {
     Drop,
     /// The message comes twice. The client gets the first of the two replies to a request.
     Twice,
-    /// A request is done, and the connection ends instead of a reply. A reply is lost with the connection.
+    /// A request is done, and the connection ends instead of a reply. A reply is lost with the
+    /// connection.
     LoseReply,
     /// The server handles the request, and the reply waits as for [`Hold`](Self::Hold).
     HoldReply,

@@ -57,7 +57,8 @@ impl Cluster {
         )
     }
 
-    /// All nodes: at first three masters, and then the replicas of the first, of the second, and of the third.
+    /// All nodes: at first three masters, and then the replicas of the first, of the second, and of
+    /// the third.
     pub fn nodes(&self) -> &[Redis] {
         &self.nodes
     }

@@ -1,5 +1,5 @@
-//! The witness outside: each holder takes `flock(LOCK_NB)` on a file of the lock's name as well. The
-//! kernel sees two holders without a line of lockkeeper's code.
+//! The witness outside: each holder takes `flock(LOCK_NB)` on a file of the lock's name as well.
+//! The kernel sees two holders without a line of lockkeeper's code.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};

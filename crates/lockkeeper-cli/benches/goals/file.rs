@@ -1,4 +1,5 @@
-//! The file store against the least that any lock in SQLite has to do: two durable transactions behind a gate.
+//! The file store against the least that any lock in SQLite has to do: two durable transactions
+//! behind a gate.
 
 use std::path::Path;
 

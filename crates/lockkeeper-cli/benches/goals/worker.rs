@@ -142,7 +142,8 @@ fn pairs(runtime: &Runtime, mutex: &Mutex, millis: u64) -> String {
     })
 }
 
-/// So many turns: `grant release grant release …`, in nanoseconds of a clock that all processes share.
+/// So many turns: `grant release grant release …`, in nanoseconds of a clock that all processes
+/// share.
 async fn turns(mutex: &Mutex, count: u64) -> String {
     let mut times = Vec::new();
     for _ in 0..count {

@@ -8,8 +8,9 @@ use crate::duration;
 
 /// Measures how fast the store gives locks to the tasks of this process
 ///
-/// The names of the locks begin with the --prefix, and no other client uses them. `bench` releases all its locks at the
-/// end. INT ends the measurement early; `bench` then prints the figures so far.
+/// The names of the locks begin with the --prefix, and no other client uses them. `bench` releases
+/// all its locks at the end. INT ends the measurement early; `bench` then prints the figures so
+/// far.
 #[derive(Args, Debug)]
 pub(crate) struct BenchArgs {
     /// How long to measure; a duration

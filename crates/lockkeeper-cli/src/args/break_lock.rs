@@ -5,9 +5,9 @@ use lockkeeper::{FencingToken, IdHash};
 
 /// Takes a lock from a holder that is stuck or gone
 ///
-/// From now on the store refuses the holder's renewals. The lock is free when the holder's ttl and lock-delay have run
-/// out, so the holder learns of the loss before another holder gets the lock. A waiter (--id) loses its place in the
-/// queue.
+/// From now on the store refuses the holder's renewals. The lock is free when the holder's ttl and
+/// lock-delay have run out, so the holder learns of the loss before another holder gets the lock. A
+/// waiter (--id) loses its place in the queue.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("target").required(true))]
 pub(crate) struct BreakArgs {

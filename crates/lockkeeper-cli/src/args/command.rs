@@ -17,9 +17,10 @@ use crate::exit::Exit;
 pub(crate) struct CommandArgs {
     /// Wait at most this long: a duration or `forever` [default: forever]
     ///
-    /// During the wait, stderr shows who holds the lock, for how long and why, and how many claims are ahead. On a
-    /// terminal, this is one line that changes. Elsewhere, `run` and `elect` write a line at the start and when another
-    /// holder gets the lock; `run` also writes a line every minute. With -q there are no such lines.
+    /// During the wait, stderr shows who holds the lock, for how long and why, and how many claims
+    /// are ahead. On a terminal, this is one line that changes. Elsewhere, `run` and `elect` write
+    /// a line at the start and when another holder gets the lock; `run` also writes a line every
+    /// minute. With -q there are no such lines.
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse_limit)]
     pub(crate) wait: Option<Limit>,
 
@@ -37,22 +38,25 @@ pub(crate) struct CommandArgs {
 
     /// Extra time to keep the lock of a crashed holder [default: 0]
     ///
-    /// When the holder has crashed or lost the lock, the store keeps the lock for this long in addition to the ttl.
-    /// Requests that the holder has sent can arrive in this time. A release is immediate.
+    /// When the holder has crashed or lost the lock, the store keeps the lock for this long in
+    /// addition to the ttl. Requests that the holder has sent can arrive in this time. A release is
+    /// immediate.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) lock_delay: Option<Duration>,
 
     /// Keep no place in the queue
     ///
-    /// The claim is repeated when a holder releases the lock. It never overtakes a claim in the queue.
+    /// The claim is repeated when a holder releases the lock. It never overtakes a claim in the
+    /// queue.
     #[arg(long)]
     pub(crate) unfair: bool,
 
     /// Keep the lock from others for at least this long after it was acquired
     ///
-    /// The option is for a job that must run once although the clocks of several hosts differ. The store keeps the
-    /// lock: `run` ends with its command, and a kill, a crash or a signal does not free the lock; `break` does. etcd
-    /// with layout=concurrency cannot keep the lock. `run` itself then stays until the time is over or a signal comes.
+    /// The option is for a job that must run once although the clocks of several hosts differ. The
+    /// store keeps the lock: `run` ends with its command, and a kill, a crash or a signal does not
+    /// free the lock; `break` does. etcd with layout=concurrency cannot keep the lock. `run` itself
+    /// then stays until the time is over or a signal comes.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0")]
     pub(crate) min_hold: Duration,
 
@@ -68,16 +72,16 @@ pub(crate) struct CommandArgs {
 
     /// What the command gets when somebody runs `request`
     ///
-    /// One of the signals HUP, INT, QUIT, TERM, USR1 and USR2, or nothing with `ignore`. The request
-    /// is written as an event in any case.
+    /// One of the signals HUP, INT, QUIT, TERM, USR1 and USR2, or nothing with `ignore`. The
+    /// request is written as an event in any case.
     #[arg(long, value_name = "SIGNAL|ignore", default_value = "ignore")]
     pub(crate) on_request: OnRequest,
 
     /// Grace period between TERM and KILL [default: 5s, at most ttl/3]
     ///
-    /// If the store stops answering, the command gets TERM this long before the lease expires, and KILL just
-    /// before the lease expires. If a signal ends the command, its other processes have the same grace period. At most
-    /// a third of the ttl.
+    /// If the store stops answering, the command gets TERM this long before the lease expires, and
+    /// KILL just before the lease expires. If a signal ends the command, its other processes have
+    /// the same grace period. At most a third of the ttl.
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) kill_after: Option<Duration>,
 
@@ -87,16 +91,18 @@ pub(crate) struct CommandArgs {
 
     /// Write events as JSON Lines to descriptor N or to a file
     ///
-    /// The events are appended to a file. A descriptor must be open. With --json, stderr gets the events as well.
+    /// The events are appended to a file. A descriptor must be open. With --json, stderr gets the
+    /// events as well.
     ///
-    /// The command inherits the descriptor N. If the reader of N waits for the end of the events, close N in the
-    /// command: sh -c 'exec CMD N>&-'
+    /// The command inherits the descriptor N. If the reader of N waits for the end of the events,
+    /// close N in the command: sh -c 'exec CMD N>&-'
     #[arg(long, value_name = "fd:N|FILE", value_parser = OsStringValueParser::new().try_map(Target::parse))]
     pub(crate) events: Option<Target>,
 
     /// Write figures for the textfile collector of node exporter
     ///
-    /// Each write replaces the whole file. An attempt that does not acquire the lock writes nothing.
+    /// Each write replaces the whole file. An attempt that does not acquire the lock writes
+    /// nothing.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) metrics_textfile: Option<PathBuf>,
 

@@ -7,11 +7,12 @@ use crate::child::restart::Restart;
 
 /// Runs a command on one of several machines: on the one that is the leader
 ///
-/// Every candidate waits for the leadership. The leader runs the command in the environment that `run` gives to a
-/// command. When the leader is lost, the next candidate leads. A leader resigns when its command has failed. After a
-/// resignation or a loss it is a candidate again in 1 to 30 seconds; this pause grows each time until a command has
-/// lasted for a minute. INT, TERM and QUIT go to the command, and `elect` ends with the command.
-/// HUP, USR1 and USR2 change nothing while `elect` waits or pauses.
+/// Every candidate waits for the leadership. The leader runs the command in the environment that
+/// `run` gives to a command. When the leader is lost, the next candidate leads. A leader resigns
+/// when its command has failed. After a resignation or a loss it is a candidate again in 1 to 30
+/// seconds; this pause grows each time until a command has lasted for a minute. INT, TERM and QUIT
+/// go to the command, and `elect` ends with the command. HUP, USR1 and USR2 change nothing while
+/// `elect` waits or pauses.
 #[derive(Args, Debug)]
 pub(crate) struct ElectArgs {
     /// The election: the name of the lock that the leader holds

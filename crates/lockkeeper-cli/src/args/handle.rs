@@ -10,8 +10,9 @@ use crate::duration::{self, Limit};
 
 /// Acquires a lock that outlives this program, for the steps of a job
 ///
-/// Nobody renews the lock automatically. It expires one ttl after `acquire` or the last `renew`; `release` ends it
-/// earlier. `acquire` prints the fencing token, a number that rises with every grant of this lock.
+/// Nobody renews the lock automatically. It expires one ttl after `acquire` or the last `renew`;
+/// `release` ends it earlier. `acquire` prints the fencing token, a number that rises with every
+/// grant of this lock.
 #[derive(Args, Debug)]
 pub(crate) struct AcquireArgs {
     /// The lock: 1 to 255 bytes, prefix included, without control characters

@@ -12,9 +12,10 @@ pub(crate) struct InspectArgs {
 
 /// Shows who leads in an election; exit code 1 when nobody does
 ///
-/// Prints the value of the leader in one line. Control characters and bytes that are no text are escaped (\n, \xff).
-/// With --json, a value that is no text is null, and `value_base64` has its bytes. The leader is the exclusive holder
-/// of the lock NAME. A holder that does not come from `elect` may have no value.
+/// Prints the value of the leader in one line. Control characters and bytes that are no text are
+/// escaped (\n, \xff). With --json, a value that is no text is null, and `value_base64` has its
+/// bytes. The leader is the exclusive holder of the lock NAME. A holder that does not come from
+/// `elect` may have no value.
 #[derive(Args, Debug)]
 pub(crate) struct LeaderArgs {
     /// The election
@@ -24,8 +25,8 @@ pub(crate) struct LeaderArgs {
 
 /// Lists the locks that are held or waited for
 ///
-/// OLDEST is how long the first of the waiters has waited. HELD is how long the lock has been held; of several holders,
-/// OWNER is the one that has held it longest.
+/// OLDEST is how long the first of the waiters has waited. HELD is how long the lock has been held;
+/// of several holders, OWNER is the one that has held it longest.
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
     /// Only names that begin with this
@@ -49,13 +50,14 @@ pub(crate) struct CheckArgs {
 
 /// Prints who takes, leaves and waits for locks, as it happens, until INT or TERM
 ///
-/// `watch` prints the differences between two looks at the locks. It misses a claim that came and went between two
-/// looks, and does not know the cause of a change. With a whole name, `watch` looks as soon as the lock changes, if the
-/// store reports changes. With a prefix, `watch` looks every second.
+/// `watch` prints the differences between two looks at the locks. It misses a claim that came and
+/// went between two looks, and does not know the cause of a change. With a whole name, `watch`
+/// looks as soon as the lock changes, if the store reports changes. With a prefix, `watch` looks
+/// every second.
 ///
-/// Events: `held`: a claim holds the lock now; `free`: the last holder is gone; `left`: another holder (with a token)
-/// or a waiter (without a token) is gone; `queued`: a claim waits. The first look prints all present holders and
-/// waiters.
+/// Events: `held`: a claim holds the lock now; `free`: the last holder is gone; `left`: another
+/// holder (with a token) or a waiter (without a token) is gone; `queued`: a claim waits. The first
+/// look prints all present holders and waiters.
 #[derive(Args, Debug)]
 pub(crate) struct WatchArgs {
     /// A lock, or a prefix of several locks followed by `*`

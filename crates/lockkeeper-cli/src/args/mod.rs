@@ -71,13 +71,13 @@ pub(crate) struct Cli {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Where the locks are kept: a URL such as file:/var/lib/app/locks.db, or the name of a store of the configuration
-    /// [env: LOCKKEEPER_STORE] [default: a file of this user on this host]
+    /// Where the locks are kept: a URL such as file:/var/lib/app/locks.db, or the name of a store
+    /// of the configuration [env: LOCKKEEPER_STORE] [default: a file of this user on this host]
     #[arg(short = 'S', long, global = true, value_name = "URL|NAME", long_help = stores::help())]
     pub(crate) store: Option<String>,
 
-    /// The configuration [env: LOCKKEEPER_CONFIG] [default: the first of $XDG_CONFIG_HOME/lockkeeper/config.toml and
-    /// /etc/lockkeeper/config.toml]
+    /// The configuration [env: LOCKKEEPER_CONFIG] [default: the first of
+    /// $XDG_CONFIG_HOME/lockkeeper/config.toml and /etc/lockkeeper/config.toml]
     #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
 
@@ -85,12 +85,13 @@ pub(crate) struct Global {
     #[arg(long = "prefix", global = true, value_name = "P")]
     pub(crate) name_prefix: Option<String>,
 
-    /// The holder's name, shown by `inspect` and `list`; not used for authentication [env: LOCKKEEPER_OWNER] [default:
-    /// user@host:pid]
+    /// The holder's name, shown by `inspect` and `list`; not used for authentication [env:
+    /// LOCKKEEPER_OWNER] [default: user@host:pid]
     #[arg(long, global = true, value_name = "TEXT")]
     pub(crate) owner: Option<String>,
 
-    /// Give up with exit code 69 when the store cannot be reached for this long at the start [default: 5s]
+    /// Give up with exit code 69 when the store cannot be reached for this long at the start
+    /// [default: 5s]
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) connect_timeout: Option<Duration>,
 
@@ -98,7 +99,8 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) create: bool,
 
-    /// Answers as JSON on stdout, one object a line; `run` and `elect` write events as JSON Lines to stderr
+    /// Answers as JSON on stdout, one object a line; `run` and `elect` write events as JSON Lines
+    /// to stderr
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
@@ -106,7 +108,8 @@ pub(crate) struct Global {
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
 
-    /// Write more to stderr; -vv writes everything [env: LOCKKEEPER_LOG, a level or a tracing filter] [default: warnings]
+    /// Write more to stderr; -vv writes everything [env: LOCKKEEPER_LOG, a level or a tracing
+    /// filter] [default: warnings]
     #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
 }
@@ -128,10 +131,12 @@ pub(crate) enum Command {
     Break(BreakArgs),
     Request(RequestArgs),
     Bench(BenchArgs),
-    /// Examines the store: rights, disk, clock, leftovers, round trip; exit code 1 when something fails
+    /// Examines the store: rights, disk, clock, leftovers, round trip; exit code 1 when something
+    /// fails
     ///
-    /// `doctor` prints for each check: ok, warn or FAIL, the finding, and below it the remedy, in lines as wide as the
-    /// terminal. It makes no store, and takes no lock except its own, lockkeeper-doctor.
+    /// `doctor` prints for each check: ok, warn or FAIL, the finding, and below it the remedy, in
+    /// lines as wide as the terminal. It makes no store, and takes no lock except its own,
+    /// lockkeeper-doctor.
     Doctor,
     Completions(CompletionsArgs),
     /// Prints the manual page

@@ -10,7 +10,8 @@ const MOST: u32 = 1 << 31;
 pub(crate) struct ModeArgs {
     /// Take the lock in shared (read) mode
     ///
-    /// Any number of shared holders may have the lock together, but never together with an exclusive holder.
+    /// Any number of shared holders may have the lock together, but never together with an
+    /// exclusive holder.
     #[arg(short, long, conflicts_with = "permits")]
     pub(crate) shared: bool,
 

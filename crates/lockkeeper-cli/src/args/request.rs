@@ -4,9 +4,9 @@ use clap::Args;
 
 /// Asks the holders of a lock to let go; each holder keeps the lock until it releases it
 ///
-/// Each holder gets the --owner and the --reason of `request`: a program through `release_requested()`, and `run` and
-/// `elect` as an event. With --on-request, `run` and `elect` also send a signal to the command. The exit code is 1 when
-/// nobody holds the lock.
+/// Each holder gets the --owner and the --reason of `request`: a program through
+/// `release_requested()`, and `run` and `elect` as an event. With --on-request, `run` and `elect`
+/// also send a signal to the command. The exit code is 1 when nobody holds the lock.
 #[derive(Args, Debug)]
 pub(crate) struct RequestArgs {
     /// The lock

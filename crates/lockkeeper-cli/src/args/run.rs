@@ -9,8 +9,9 @@ use crate::duration;
 
 /// Runs a command while holding a lock
 ///
-/// The command gets LOCKKEEPER_FENCING_TOKEN, a number that rises with every grant of this lock: send it with every
-/// access to the protected resource. `run` ends the command when the lock is lost (exit code 79).
+/// The command gets LOCKKEEPER_FENCING_TOKEN, a number that rises with every grant of this lock:
+/// send it with every access to the protected resource. `run` ends the command when the lock is
+/// lost (exit code 79).
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     /// The lock; with several names, `run` holds all locks or none
@@ -25,9 +26,9 @@ pub(crate) struct RunArgs {
 
     /// Run at most once in this time, on all hosts together
     ///
-    /// If CMD runs already, or began to run within this time, `run` exits with 0 and does not start CMD. A CMD that
-    /// failed counts too. The option is the same as -n -E 0 --min-hold DURATION on a store that keeps the lock without
-    /// a process.
+    /// If CMD runs already, or began to run within this time, `run` exits with 0 and does not start
+    /// CMD. A CMD that failed counts too. The option is the same as -n -E 0 --min-hold DURATION on
+    /// a store that keeps the lock without a process.
     #[arg(
         long,
         value_name = "DURATION",

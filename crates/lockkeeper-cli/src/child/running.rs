@@ -192,7 +192,8 @@ impl Running {
         self.no_guard = replaced.err();
     }
 
-    /// Waits for the end of the command itself and reaps it. Cancel safe; later calls give the same answer.
+    /// Waits for the end of the command itself and reaps it. Cancel safe; later calls give the same
+    /// answer.
     pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
         loop {
             if let Change::Ended(status) = self.changed().await? {

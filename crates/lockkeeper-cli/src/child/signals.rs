@@ -53,8 +53,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Signals that were ignored when this process started (nohup, a shell's background job) stay ignored: to catch
-    /// them would give the command their default action.
+    /// Signals that were ignored when this process started (nohup, a shell's background job) stay
+    /// ignored: to catch them would give the command their default action.
     ///
     /// This thread blocks the caught signals, and so does each thread that it starts from then on.
     /// An older thread has to block them already ([`with_queued_blocked`]).

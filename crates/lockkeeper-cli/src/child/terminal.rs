@@ -80,7 +80,8 @@ impl Terminal {
         let foreground = tcgetpgrp(&self.device);
         let is_theirs = foreground.is_ok_and(|it| it == group || (it != self.own && is_gone(it)));
         if is_theirs {
-            // A change of the foreground from the background stops us, unless the signal is blocked.
+            // A change of the foreground from the background stops us, unless the signal is
+            // blocked.
             stop_at_output(false);
             let _ = tcsetpgrp(&self.device, self.own);
         }

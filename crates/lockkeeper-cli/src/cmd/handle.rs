@@ -1,4 +1,5 @@
-//! `lockkeeper acquire`, `renew` and `release`: a lock over several steps, each a process of its own.
+//! `lockkeeper acquire`, `renew` and `release`: a lock over several steps, each a process of its
+//! own.
 //!
 //! Between the grant and the handle file, a failure releases the lock, so that no lock is left
 //! behind.
@@ -291,7 +292,8 @@ async fn adopt(handle: &Handle, settings: &Settings) -> Result<(Keeper, Guard), 
             "lock {name:?} of {theirs}: {url} is not there. {remedy}"
         )));
     }
-    // A handle has the full name. Outside of the prefix that is set here, the full name is all there is to show.
+    // A handle has the full name. Outside of the prefix that is set here, the full name is all
+    // there is to show.
     let prefix = settings.name_prefix();
     let whole_names = handle.full_name().as_str().strip_prefix(prefix).is_none_or(str::is_empty);
     let keeper = lock::connect(settings, Terms { whole_names, ..Terms::default() }, |_| {}).await?;

@@ -1,5 +1,5 @@
-//! From the text of the file to [`Config`]. Read by hand, since an error has to name the line and the nearest key, and
-//! must not repeat a value, which may be a secret.
+//! From the text of the file to [`Config`]. Read by hand, since an error has to name the line and
+//! the nearest key, and must not repeat a value, which may be a secret.
 
 use std::fmt::Display;
 use std::ops::Range;

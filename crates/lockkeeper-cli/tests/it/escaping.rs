@@ -126,7 +126,8 @@ fn r13_what_is_started_after_term_hears_it_too() {
     assert_eq!(run.finish(), 0);
 }
 
-/// As a service manager does that terminates all of a service at once. The command has ended when `run` looks.
+/// As a service manager does that terminates all of a service at once. The command has ended when
+/// `run` looks.
 #[test]
 fn r13_a_signal_to_both_that_is_seen_after_the_end_of_the_command_is_one_that_asks_for_it() {
     let store = Store::new();

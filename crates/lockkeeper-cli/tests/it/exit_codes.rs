@@ -1,4 +1,5 @@
-//! The exit codes, each by its number. 126, 127 and 128+n are with the rules, 79 is with the losses.
+//! The exit codes, each by its number. 126, 127 and 128+n are with the rules, 79 is with the
+//! losses.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -133,7 +134,8 @@ fn exit_69_is_a_store_that_was_deleted() {
 fn exit_71_names_the_limit_that_is_too_low() {
     let store = Store::new();
     let mut codes = Vec::new();
-    // Below that not even the libraries of the program can be opened, if this process leaks a descriptor or two.
+    // Below that not even the libraries of the program can be opened, if this process leaks a
+    // descriptor or two.
     for limit in 8..36 {
         let script = format!(
             "ulimit -n {limit}; exec {} -S {} run a -- true",

@@ -93,7 +93,8 @@ fn r8_kill_9_of_run_kills_a_double_fork() {
 #[test]
 fn r7_kill_reaches_grandchildren_in_groups_of_their_own() {
     let store = Store::new();
-    // A shell with job control puts each job into a group, and timeout(1) makes itself the leader of one.
+    // A shell with job control puts each job into a group, and timeout(1) makes itself the leader
+    // of one.
     for script in [
         "exec bash -mc 'sleep 1000 & echo $$ $!; wait'",
         "timeout 1000 sh -c 'echo $PPID $$; sleep 1000; true'; true",

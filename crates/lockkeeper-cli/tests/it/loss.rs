@@ -47,14 +47,16 @@ fn r6_silence_kills_what_ignores_term_before_the_deadline() {
 #[test]
 fn r6_whoever_comes_next_finds_the_command_dead() {
     let store = Store::new();
-    // Each beat of the command is on record, and so is the moment at which the next one gets the lock.
+    // Each beat of the command is on record, and so is the moment at which the next one gets the
+    // lock.
     let beat = "trap '' TERM; echo ready; while :; do date +%s%N >> beats; sleep 0.02; done";
     let mut run = store.start(&sh(&SHORT, beat));
     assert_eq!(run.line(), "ready");
     let mut next = store.queue(&sh(&["run", "a"], "date +%s%N > granted"), "a", 0);
     let outage = store.outage();
     run.event("lost");
-    // TERM came 1 s before the deadline: now the store may give the lock away, and is there to do so.
+    // TERM came 1 s before the deadline: now the store may give the lock away, and is there to do
+    // so.
     thread::sleep(Duration::from_millis(1200));
     drop(outage);
     assert_eq!(run.finish(), 79);

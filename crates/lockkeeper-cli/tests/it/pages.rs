@@ -10,9 +10,9 @@
 //! - `yaml`, `ini`: the lockkeeper lines of the block, as a script.
 //! - `toml`, `json`: read by a parser.
 //!
-//! `<!-- not run here: WHY -->` before a block leaves it out; the test of the page lists each WHY. `<!-- goes on -->`
-//! before a console is a terminal of its own, in which the last command goes on beside the following blocks. Its input
-//! ends with the section.
+//! `<!-- not run here: WHY -->` before a block leaves it out; the test of the page lists each WHY.
+//! `<!-- goes on -->` before a console is a terminal of its own, in which the last command goes on
+//! beside the following blocks. Its input ends with the section.
 
 mod block;
 mod console;

@@ -119,7 +119,8 @@ fn r12_a_run_in_the_background_takes_no_terminal_from_another_user() {
     let other = store.as_user(&[]);
     let mut shell = Shell::new(&store);
     let program = other.get_program().to_str().unwrap().to_owned();
-    // Where the tests are not root's, there is no other user to be had, and this is a neighbour like any other.
+    // Where the tests are not root's, there is no other user to be had, and this is a neighbour
+    // like any other.
     let is_root = rustix::process::geteuid().is_root();
     let user = if is_root { "setpriv --reuid 65534 --clear-groups " } else { "" };
     if !is_root {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::random::jittered;
 
-/// Pauses that double from `first` to `last`, each shortened by a random part, so that many clients do not act in step.
+/// Pauses that double from `first` to `last`, each shortened by a random part, so that many clients
+/// do not act in step.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     first: Duration,

@@ -1,5 +1,5 @@
-//! A doctor is a table: each row is a check with its name, its probe, and the verdict on what the probe found. The
-//! verdict has the remedy.
+//! A doctor is a table: each row is a check with its name, its probe, and the verdict on what the
+//! probe found. The verdict has the remedy.
 
 use std::fmt::Display;
 use std::pin::Pin;
@@ -68,7 +68,8 @@ pub fn judged<S>(rows: &[Row<S>], seen: &S) -> Vec<Finding> {
     rows.iter().flat_map(|(check, verdict)| named(check, verdict(seen))).collect()
 }
 
-/// A table of [`Check`](crate::kit::Check)s: rows of a name, a probe, and a verdict on what the probe finds.
+/// A table of [`Check`](crate::kit::Check)s: rows of a name, a probe, and a verdict on what the
+/// probe finds.
 #[macro_export]
 macro_rules! checks {
     ($(($name:literal, |$seen:pat_param| $probe:expr, $verdict:expr $(,)?)),+ $(,)?) => {
@@ -94,7 +95,8 @@ impl Examination {
         Self { findings: Vec::new(), at: at.to_string(), within, is_denied: false }
     }
 
-    /// Runs one check after the other. A probe that fails, or gets no answer in time, is a finding of its check.
+    /// Runs one check after the other. A probe that fails, or gets no answer in time, is a finding
+    /// of its check.
     pub async fn run<S>(&mut self, checks: &[Check<S>], seen: &S) {
         for (check, examine) in checks {
             let silence = "repeat the command, and check the load of the store";
@@ -103,7 +105,8 @@ impl Examination {
         }
     }
 
-    /// What `probe` finds; without it there is a finding. `silence` is the remedy where no answer comes in time.
+    /// What `probe` finds; without it there is a finding. `silence` is the remedy where no answer
+    /// comes in time.
     pub async fn ask<T>(
         &mut self,
         check: &'static str,
@@ -129,7 +132,8 @@ impl Examination {
         answer.map_err(failed).ok()
     }
 
-    /// How long the end may take. A right that is missing is missing for the release of what is left, too.
+    /// How long the end may take. A right that is missing is missing for the release of what is
+    /// left, too.
     pub fn within_at_the_end(&self) -> Duration {
         if self.is_denied { Duration::ZERO } else { self.within }
     }

@@ -1,4 +1,5 @@
-//! What the builders of stores with servers have in common: the addresses, the login, TLS, the limit of time.
+//! What the builders of stores with servers have in common: the addresses, the login, TLS, the
+//! limit of time.
 
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// These addresses, each `HOST` or `HOST:PORT`. `missing` says what is wrong without any ("a store without a host").
+    /// These addresses, each `HOST` or `HOST:PORT`. `missing` says what is wrong without any ("a
+    /// store without a host").
     pub fn new<H: AsRef<str>>(hosts: impl IntoIterator<Item = H>, missing: &str) -> Self {
         let mut problem = None;
         let mut read =
@@ -38,8 +40,8 @@ impl Hosts {
     /// Those of a URL; with the TLS settings of its parameters if its scheme is one of TLS.
     ///
     /// # Errors
-    /// `Invalid` for a check under `unsafe=` that the store does not have, and for parameters of TLS that do not fit
-    /// together, or to a scheme without TLS.
+    /// `Invalid` for a check under `unsafe=` that the store does not have, and for parameters of
+    /// TLS that do not fit together, or to a scheme without TLS.
     pub fn from_url(url: &StoreUrl, has_tls: bool) -> Result<Self> {
         url.check_waived()?;
         if let Some((key, _)) =

@@ -9,7 +9,8 @@ use crate::store::Losses;
 pub struct Listeners(Mutex<Vec<Losses>>);
 
 impl Listeners {
-    /// One more keeper listens. Those that have gone are forgotten: a store may outlive any number of them.
+    /// One more keeper listens. Those that have gone are forgotten: a store may outlive any number
+    /// of them.
     pub fn add(&self, to: Losses) {
         self.notify(Losses::is_listening);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(to);

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::{Error, ErrorKind, Result};
 
-/// The process that opened a store. A fork has the memory of that process, but neither its threads nor a right to its
-/// connections.
+/// The process that opened a store. A fork has the memory of that process, but neither its threads
+/// nor a right to its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process(u32);
 

@@ -76,7 +76,8 @@ impl Runtime {
         self.own.is_some()
     }
 
-    /// Lets timers and sockets be made by code that is polled from anywhere. `None` at the very end of a thread.
+    /// Lets timers and sockets be made by code that is polled from anywhere. `None` at the very end
+    /// of a thread.
     pub fn enter(&self) -> Option<EnterGuard<'_>> {
         (!is_thread_ending()).then(|| self.handle.enter())
     }

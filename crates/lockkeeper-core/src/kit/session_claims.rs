@@ -1,5 +1,5 @@
-//! The claims of this client, by session. For a store whose server knows no sessions: the client that closes a session
-//! withdraws all its claims.
+//! The claims of this client, by session. For a store whose server knows no sessions: the client
+//! that closes a session withdraws all its claims.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -20,8 +20,8 @@ pub struct SessionClaims(Mutex<Sessions>);
 #[derive(Debug, Default)]
 struct Sessions {
     all: HashMap<SessionId, Session>,
-    /// When there are so many it is looked which of them have nothing that can be left at the server, and may be another
-    /// client's: nobody closes the session of a detached lock here.
+    /// When there are so many it is looked which of them have nothing that can be left at the
+    /// server, and may be another client's: nobody closes the session of a detached lock here.
     look_at: usize,
     /// Those that were closed here, until when that is remembered.
     closed: HashMap<SessionId, Instant>,
@@ -71,7 +71,8 @@ impl SessionClaims {
         );
     }
 
-    /// These are about to be renewed. Returns the shortest of their lives, as far as they are known.
+    /// These are about to be renewed. Returns the shortest of their lives, as far as they are
+    /// known.
     pub fn renew<'a>(
         &self,
         id: &SessionId,
@@ -148,7 +149,8 @@ impl Sessions {
 
 impl Session {
     fn new(ttl: Duration) -> Self {
-        // What was sent last may be processed late: twice the life is on the safe side, and costs nothing but memory.
+        // What was sent last may be processed late: twice the life is on the safe side, and costs
+        // nothing but memory.
         let ttl = ttl.saturating_mul(2);
         Self { ttl, is_own: false, claims: HashMap::new(), look_at: MIN_BEFORE_SWEEP }
     }

@@ -1,7 +1,7 @@
 //! To wait for a state that another task changes, and to miss no change.
 //!
-//! A look that finds nothing and a wait after it would miss what changes between the two. So the waiter registers with
-//! the [`Notify`] first, then looks, and only then waits.
+//! A look that finds nothing and a wait after it would miss what changes between the two. So the
+//! waiter registers with the [`Notify`] first, then looks, and only then waits.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,7 +10,8 @@ use tokio::sync::Notify;
 
 use crate::time::{Clock, Instant};
 
-/// What `look` finds, now or after a notification. Of the tasks that `notify_waiters` wakes each looks again.
+/// What `look` finds, now or after a notification. Of the tasks that `notify_waiters` wakes each
+/// looks again.
 ///
 /// # Cancel safety
 /// The future may be dropped at any time.
@@ -25,8 +26,8 @@ pub async fn watchful<T>(notify: &Notify, mut look: impl FnMut() -> Option<T>) -
     }
 }
 
-/// The same with a look that asks a server. `None` when `until` comes while it waits: a look is always brought to its
-/// end, and the first look takes place even if `until` has passed.
+/// The same with a look that asks a server. `None` when `until` comes while it waits: a look is
+/// always brought to its end, and the first look takes place even if `until` has passed.
 ///
 /// # Cancel safety
 /// The future may be dropped where the futures of `look` may be.

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 pub use self::reason::StaleReason;
 use crate::{FencingToken, Mode};
 
-/// The marks of a resource for one lock: the highest token of all holders that it has seen, and the highest token of
-/// the exclusive holders.
+/// The marks of a resource for one lock: the highest token of all holders that it has seen, and the
+/// highest token of the exclusive holders.
 ///
-/// An exclusive token passes if no newer token has passed. A shared token passes if no newer *and exclusive* token has
-/// passed. With a single mark, the resource would refuse a reader as soon as a newer reader came first.
+/// An exclusive token passes if no newer token has passed. A shared token passes if no newer *and
+/// exclusive* token has passed. With a single mark, the resource would refuse a reader as soon as a
+/// newer reader came first.
 ///
 /// `Marks` is a plain value, to store with the data (serialized, or as two columns).
 ///
@@ -32,7 +33,8 @@ use crate::{FencingToken, Mode};
 pub struct Marks {
     /// The highest token that has passed; `None` before the first.
     pub any: Option<FencingToken>,
-    /// The highest exclusive token that has passed; `None` before the first. Never higher than `any`.
+    /// The highest exclusive token that has passed; `None` before the first. Never higher than
+    /// `any`.
     pub exclusive: Option<FencingToken>,
 }
 
@@ -42,12 +44,12 @@ impl Marks {
         Self { any: any.max(exclusive), exclusive }
     }
 
-    /// Lets an access with this token pass, and shuts out older accesses that conflict with it. A token that has passed
-    /// passes again, until a newer access that conflicts has passed.
+    /// Lets an access with this token pass, and shuts out older accesses that conflict with it. A
+    /// token that has passed passes again, until a newer access that conflicts has passed.
     ///
     /// # Errors
-    /// [`StaleReason::Older`] if a newer access that conflicts has passed; [`StaleReason::NoGate`] for permits. The
-    /// marks do not change then.
+    /// [`StaleReason::Older`] if a newer access that conflicts has passed; [`StaleReason::NoGate`]
+    /// for permits. The marks do not change then.
     pub fn admit(&mut self, mode: Mode, token: FencingToken) -> Result<(), StaleReason> {
         let newest = match mode {
             // Marks from another store may contradict each other; an exclusive token also counts as

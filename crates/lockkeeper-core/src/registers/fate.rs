@@ -7,13 +7,14 @@ use super::{Version, Versioned, Write};
 pub enum Fate {
     /// The write was done, once. Other writes may have replaced its value since.
     Done,
-    /// Another write has made the version that this write would make. This write was not done, and never will be, even
-    /// if a copy is still under way.
+    /// Another write has made the version that this write would make. This write was not done, and
+    /// never will be, even if a copy is still under way.
     Never,
-    /// No write has made that version yet. A copy that is still under way may make it, until another write does.
+    /// No write has made that version yet. A copy that is still under way may make it, until
+    /// another write does.
     Open,
-    /// Either the write was done and its value replaced since, or the write never will be done. Its version is older
-    /// than the register remembers, so no copy that is under way can still do it.
+    /// Either the write was done and its value replaced since, or the write never will be done. Its
+    /// version is older than the register remembers, so no copy that is under way can still do it.
     Forgotten,
 }
 

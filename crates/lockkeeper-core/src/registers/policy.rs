@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::time::{Clock, Instant};
 use crate::{Error, ErrorKind, Result, random, runtime};
 
-/// How an optimistic attempt is repeated (back-off). After each failure it pauses for a random time between zero and a
-/// bound. The bound doubles each time, so that clients that conflicted once do not conflict again in step.
+/// How an optimistic attempt is repeated (back-off). After each failure it pauses for a random time
+/// between zero and a bound. The bound doubles each time, so that clients that conflicted once do
+/// not conflict again in step.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,21 +44,22 @@ impl Policy {
         self
     }
 
-    /// Sets the largest bound of a pause; 100 ms by default. Other writers do not wait for a client that pauses. So
-    /// with long pauses among many writers a client may never succeed.
+    /// Sets the largest bound of a pause; 100 ms by default. Other writers do not wait for a client
+    /// that pauses. So with long pauses among many writers a client may never succeed.
     pub fn longest(mut self, pause: Duration) -> Self {
         self.longest = pause;
         self
     }
 
-    /// Sets the number of tries in all; unlimited by default. Reads after a lost answer count too. 0 is taken as 1.
+    /// Sets the number of tries in all; unlimited by default. Reads after a lost answer count too.
+    /// 0 is taken as 1.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts.max(1);
         self
     }
 
-    /// Sets the time for all tries; 30 s by default. A request without an answer by then is given up, and its outcome
-    /// is unknown.
+    /// Sets the time for all tries; 30 s by default. A request without an answer by then is given
+    /// up, and its outcome is unknown.
     pub fn within(mut self, time: Duration) -> Self {
         self.within = time;
         self

@@ -14,25 +14,27 @@ pub const MAX_VALUE: usize = 512 * 1024;
 /// Values with versions, each under a key: the part of a store that [`update`](super::update)
 /// needs.
 ///
-/// The rules for keys are those for names of locks: 1 to 255 bytes of UTF-8 without control characters, compared byte
-/// by byte. A value has at most [`MAX_VALUE`] bytes. `Display` names the register in messages, without secrets.
+/// The rules for keys are those for names of locks: 1 to 255 bytes of UTF-8 without control
+/// characters, compared byte by byte. A value has at most [`MAX_VALUE`] bytes. `Display` names the
+/// register in messages, without secrets.
 #[async_trait]
 pub trait Register: Debug + Display + Send + Sync + 'static {
-    /// Loads the value of a key; `None` for a key that was never written. The value is never older than one that an
-    /// earlier answer of this register has shown.
+    /// Loads the value of a key; `None` for a key that was never written. The value is never older
+    /// than one that an earlier answer of this register has shown.
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for a text that cannot be a key; `Unavailable` when the register did not
-    /// answer.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a text that cannot be a key; `Unavailable` when
+    /// the register did not answer.
     ///
     /// # Cancel safety
     /// The call changes nothing, and the future may be dropped.
     async fn load(&self, key: &str) -> Result<Option<Versioned>>;
 
-    /// Writes if the version is the expected one: compares, and sets value, version and writer, in one step.
+    /// Writes if the version is the expected one: compares, and sets value, version and writer, in
+    /// one step.
     ///
-    /// An implementation sends the write once. It must not repeat a write without an answer, since its caller would not
-    /// know.
+    /// An implementation sends the write once. It must not repeat a write without an answer, since
+    /// its caller would not know.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for an impossible key or value. An error without
@@ -61,8 +63,9 @@ impl<R: Register + ?Sized> Register for Arc<R> {
 pub enum Swap {
     /// The write was done. It is kept as long as the register keeps its data.
     Done,
-    /// The register had this other version at the moment of the comparison. This request did nothing. The writers of
-    /// that version show whether an earlier copy of the request was done ([`Fate::of`](super::Fate::of)).
+    /// The register had this other version at the moment of the comparison. This request did
+    /// nothing. The writers of that version show whether an earlier copy of the request was done
+    /// ([`Fate::of`](super::Fate::of)).
     Conflict(Option<Versioned>),
 }
 

@@ -7,7 +7,8 @@ use super::Policy;
 use super::policy::Tries;
 use crate::{Error, Result};
 
-/// The outcome of an optimistic attempt. Exhaustive on purpose: a program must decide about each case.
+/// The outcome of an optimistic attempt. Exhaustive on purpose: a program must decide about each
+/// case.
 #[derive(Clone, Debug)]
 pub enum Outcome<T> {
     /// The change was made, once.
@@ -19,8 +20,8 @@ pub enum Outcome<T> {
     Unknown(Error),
 }
 
-/// Repeats an optimistic attempt of any kind until it is done. Only a [`Conflict`](Outcome::Conflict) is repeated. Each
-/// attempt has to read again what it is based on.
+/// Repeats an optimistic attempt of any kind until it is done. Only a
+/// [`Conflict`](Outcome::Conflict) is repeated. Each attempt has to read again what it is based on.
 ///
 /// ```
 /// use lockkeeper::optimistic::{Outcome, Policy, retry};
@@ -43,8 +44,10 @@ pub enum Outcome<T> {
 ///
 /// # Errors
 /// - the error that the attempt returns;
-/// - the error of [`Unknown`](Outcome::Unknown), after which the caller must not repeat the change blindly;
-/// - [`Conflict`](crate::ErrorKind::Conflict) when the policy allows no further try. The last try is not cut short.
+/// - the error of [`Unknown`](Outcome::Unknown), after which the caller must not repeat the change
+///   blindly;
+/// - [`Conflict`](crate::ErrorKind::Conflict) when the policy allows no further try. The last try
+///   is not cut short.
 ///
 /// # Cancel safety
 /// That of the attempt.

@@ -4,8 +4,9 @@ use super::policy::Tries;
 use super::{Fate, Outcome, Policy, Register, Swap, Version, Write};
 use crate::{Effect, Error, ErrorKind, Result};
 
-/// Does a write, and returns its outcome. If no answer comes, `swap` reads the register again, and sends the same write
-/// again as long as no other write has made its version. So the write is done at most once.
+/// Does a write, and returns its outcome. If no answer comes, `swap` reads the register again, and
+/// sends the same write again as long as no other write has made its version. So the write is done
+/// at most once.
 ///
 /// The function is for a write on a version that a client has seen, for instance in an `If-Match`
 /// of a request:
@@ -26,8 +27,8 @@ use crate::{Effect, Error, ErrorKind, Result};
 /// # }
 /// ```
 ///
-/// Make a new [`Write`] for each call. [`settle`] goes on with a write that is [`Unknown`](Outcome::Unknown). Runs in a
-/// tokio runtime with timers enabled.
+/// Make a new [`Write`] for each call. [`settle`] goes on with a write that is
+/// [`Unknown`](Outcome::Unknown). Runs in a tokio runtime with timers enabled.
 ///
 /// # Errors
 /// The errors of [`Register::compare_and_swap`] without effect: the write was not done, and never
@@ -47,15 +48,15 @@ where
     place(register, key, write, &mut policy.start()?).await
 }
 
-/// Goes on with a write whose outcome was [`Unknown`](Outcome::Unknown): reads the register first, and sends the write
-/// again only if no other write has made its version. For a write that is no longer wanted, [load](Register::load) the
-/// value and look at its [`Fate`] instead.
+/// Goes on with a write whose outcome was [`Unknown`](Outcome::Unknown): reads the register first,
+/// and sends the write again only if no other write has made its version. For a write that is no
+/// longer wanted, [load](Register::load) the value and look at its [`Fate`] instead.
 ///
 /// Runs in a tokio runtime with timers enabled.
 ///
 /// # Errors
-/// Only [`Invalid`](ErrorKind::Invalid), for a write that cannot have been sent. An unknown outcome stays
-/// [`Unknown`](Outcome::Unknown) until the register answers.
+/// Only [`Invalid`](ErrorKind::Invalid), for a write that cannot have been sent. An unknown outcome
+/// stays [`Unknown`](Outcome::Unknown) until the register answers.
 ///
 /// # Cancel safety
 /// As [`swap`].

@@ -5,12 +5,13 @@ use super::swap::{about, place};
 use super::{Outcome, Policy, Register, Version, Versioned, Write};
 use crate::{Error, Result};
 
-/// Changes a value: loads it, computes the new value from it, and writes that if no other client was faster. Otherwise
-/// it begins again after a random pause, for up to 30 s ([`Policy::default`]). Returns the new value with its version.
+/// Changes a value: loads it, computes the new value from it, and writes that if no other client
+/// was faster. Otherwise it begins again after a random pause, for up to 30 s
+/// ([`Policy::default`]). Returns the new value with its version.
 ///
-/// `compute` is an `async |old| …`. It gets the old value, or `None` for a key that was never written. It may run
-/// several times, so it must not have side effects. The [module](super) has an example. Runs in a tokio
-/// runtime with timers enabled.
+/// `compute` is an `async |old| …`. It gets the old value, or `None` for a key that was never
+/// written. It may run several times, so it must not have side effects. The [module](super) has an
+/// example. Runs in a tokio runtime with timers enabled.
 ///
 /// # Errors
 /// The errors of [`try_update`].
@@ -31,7 +32,8 @@ where
     try_update(&Policy::default(), register, key, infallible).await
 }
 
-/// The same as [`update`] with another policy, for a computation that may fail. If it fails, nothing is written.
+/// The same as [`update`] with another policy, for a computation that may fail. If it fails,
+/// nothing is written.
 ///
 /// ```
 /// use lockkeeper::optimistic::{MemoryRegister, Policy, try_update};
@@ -64,8 +66,9 @@ where
 /// # Errors
 /// The error that the computation returns, and these of the register:
 /// - [`Conflict`](crate::ErrorKind::Conflict) without effect: another client was faster each time;
-/// - any kind with [`Effect::Unknown`](crate::Effect::Unknown): no answer came, and the change may have been made, or
-///   may be made later. It was not made twice, and the caller must not repeat it blindly;
+/// - any kind with [`Effect::Unknown`](crate::Effect::Unknown): no answer came, and the change may
+///   have been made, or may be made later. It was not made twice, and the caller must not repeat it
+///   blindly;
 /// - any other: nothing was changed.
 ///
 /// # Cancel safety

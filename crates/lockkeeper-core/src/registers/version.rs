@@ -10,8 +10,8 @@ use crate::random;
 /// and earlier ones.
 pub const REMEMBERED: usize = 16;
 
-/// How often a key was written: 0 for a key that is not there, 1 after the first write, and so on without a gap. A key
-/// is never removed, so no number comes twice.
+/// How often a key was written: 0 for a key that is not there, 1 after the first write, and so on
+/// without a gap. A key is never removed, so no number comes twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u64);
 
@@ -90,7 +90,8 @@ pub struct Versioned {
     pub version: Version,
     /// The value.
     pub value: Vec<u8>,
-    /// The writer of this version and those before it, newest first, as far back as the register remembers.
+    /// The writer of this version and those before it, newest first, as far back as the register
+    /// remembers.
     pub writers: Vec<WriterId>,
 }
 
@@ -107,15 +108,16 @@ impl Versioned {
         Self::new(Version::of(current).next(), write.value.clone(), writers)
     }
 
-    /// The writer of this version. `None` for a version that does not exist yet, or that the register has forgotten.
+    /// The writer of this version. `None` for a version that does not exist yet, or that the
+    /// register has forgotten.
     pub fn writer_of(&self, version: Version) -> Option<WriterId> {
         let back = self.version.0.checked_sub(version.0)?;
         self.writers.get(usize::try_from(back).ok()?).copied()
     }
 }
 
-/// A write that is done only if the register still has a certain version. It is done at most once, however often it is
-/// sent.
+/// A write that is done only if the register still has a certain version. It is done at most once,
+/// however often it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     expected: Version,
@@ -124,8 +126,8 @@ pub struct Write {
 }
 
 impl Write {
-    /// A write that replaces the version `expected`, or creates the key if that is [`Version::ABSENT`]. It gets a new
-    /// id.
+    /// A write that replaces the version `expected`, or creates the key if that is
+    /// [`Version::ABSENT`]. It gets a new id.
     pub fn new(expected: Version, value: impl Into<Vec<u8>>) -> Self {
         Self { expected, value: value.into(), writer: WriterId::random() }
     }

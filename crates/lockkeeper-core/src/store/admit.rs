@@ -2,17 +2,17 @@
 //!
 //! > A claim is granted when the weights of all earlier live claims plus its own fit the capacity.
 //!
-//! Claims of one line may name different capacities: the smallest one counts. Let S be the sum of the weights up to and
-//! including a claim, and C the smallest capacity among these claims. The claim is granted iff S ≤ C. Along the line S
-//! never falls and C never rises. It follows:
+//! Claims of one line may name different capacities: the smallest one counts. Let S be the sum of
+//! the weights up to and including a claim, and C the smallest capacity among these claims. The
+//! claim is granted iff S ≤ C. Along the line S never falls and C never rises. It follows:
 //! - The granted claims are a prefix of the line, and the first claim is always granted.
 //! - A granted claim stays granted when other claims leave, or join behind it.
 //! - Tokens that are taken in the order of the line never go back.
-//! - The weights of the holders together fit the capacity that each of them names. So no holder's limit is ever
-//!   exceeded, and the size of a semaphore may change while it is in use.
+//! - The weights of the holders together fit the capacity that each of them names. So no holder's
+//!   limit is ever exceeded, and the size of a semaphore may change while it is in use.
 //!
-//! The capacity tells a semaphore from a lock: a mutex or read-write lock has [`MAX`](super::MAX), a semaphore less.
-//! Claims of both kinds are never in one line ([`same_kind`]).
+//! The capacity tells a semaphore from a lock: a mutex or read-write lock has [`MAX`](super::MAX),
+//! a semaphore less. Claims of both kinds are never in one line ([`same_kind`]).
 
 /// What the rule of admission reads of one live claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +52,8 @@ impl Admission {
         Self { sum: 0, capacity: u32::MAX, closed: false }
     }
 
-    /// Returns whether the next claim holds the lock. After the first `false` no claim further back is admitted, so a
-    /// store stops its walk there: the cost is O(holders), never O(waiters).
+    /// Returns whether the next claim holds the lock. After the first `false` no claim further back
+    /// is admitted, so a store stops its walk there: the cost is O(holders), never O(waiters).
     pub fn admit(&mut self, next: Demand) -> bool {
         self.sum += u64::from(next.weight);
         self.capacity = self.capacity.min(next.capacity);
@@ -64,7 +64,8 @@ impl Admission {
         !self.closed
     }
 
-    /// Returns whether a walk can stop: further back, only a claim that was granted before is admitted.
+    /// Returns whether a walk can stop: further back, only a claim that was granted before is
+    /// admitted.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
@@ -76,7 +77,8 @@ impl Default for Admission {
     }
 }
 
-/// Returns whether claims of these capacities may be in one line: both of locks, or both of semaphores of any size.
+/// Returns whether claims of these capacities may be in one line: both of locks, or both of
+/// semaphores of any size.
 pub fn same_kind(one: u32, other: u32) -> bool {
     (one == super::MAX) == (other == super::MAX)
 }

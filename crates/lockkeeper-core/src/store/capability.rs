@@ -1,5 +1,5 @@
-//! What a store can do, as data. It selects the kinds of locks, the tables in the documentation, and the contract
-//! tests.
+//! What a store can do, as data. It selects the kinds of locks, the tables in the documentation,
+//! and the contract tests.
 
 use std::time::Duration;
 
@@ -42,10 +42,11 @@ pub enum Wakes {
 pub enum Expiry {
     /// Each claim expires on its own, and the requests of the claim renew it.
     PerClaim,
-    /// Claims live as long as their session. A `claim` request renews nothing; an acknowledged `renew` renews the
-    /// session.
+    /// Claims live as long as their session. A `claim` request renews nothing; an acknowledged
+    /// `renew` renews the session.
     Session {
-        /// Which acknowledged renewal proves that the session is alive: 0 the last one, 1 the one before it.
+        /// Which acknowledged renewal proves that the session is alive: 0 the last one, 1 the one
+        /// before it.
         proof_lag: u8,
     },
 }
@@ -63,8 +64,8 @@ pub struct Capabilities {
     pub wake: Wakes,
     /// What the lifetime of a claim depends on.
     pub expiry: Expiry,
-    /// Whether a [detached](SessionSpec::detached) session can be used through clients that did not open it, several at
-    /// once. Without it no lock can be detached.
+    /// Whether a [detached](SessionSpec::detached) session can be used through clients that did not
+    /// open it, several at once. Without it no lock can be detached.
     pub resumable: bool,
     /// The shortest ttl.
     pub ttl_min: Duration,
@@ -81,8 +82,8 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// The strongest store: it can do everything, with times from 100 ms to a year. An implementer starts from this
-    /// value and removes what the store cannot do.
+    /// The strongest store: it can do everything, with times from 100 ms to a year. An implementer
+    /// starts from this value and removes what the store cannot do.
     pub const fn full() -> Self {
         Self {
             admission: Admission::Weighted,
@@ -121,7 +122,8 @@ impl Capabilities {
         Err(refusal::out_of_range("min_hold", min_hold, Duration::ZERO, self.min_hold_max))
     }
 
-    /// Refuses a session whose durations are out of this store's range, for [`Store::open`](super::Store::open).
+    /// Refuses a session whose durations are out of this store's range, for
+    /// [`Store::open`](super::Store::open).
     pub fn check(&self, session: &SessionSpec) -> Result<()> {
         let Self { ttl_min, ttl_max, lock_delay_max, .. } = self;
         if session.ttl < *ttl_min || session.ttl > *ttl_max {

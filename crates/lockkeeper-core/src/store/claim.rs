@@ -25,14 +25,15 @@ pub struct SessionSpec {
     pub lock_delay: Duration,
     /// Whether the session belongs to every client that knows its id, and to no process.
     ///
-    /// Neither the end of a connection, nor the end of a process, nor a restart of a store that keeps its data may end
-    /// a detached session, and [several clients](super::Store#sessions) may use it. A session that is not detached
-    /// belongs to the client that opened it.
+    /// Neither the end of a connection, nor the end of a process, nor a restart of a store that
+    /// keeps its data may end a detached session, and [several clients](super::Store#sessions) may
+    /// use it. A session that is not detached belongs to the client that opened it.
     pub detached: bool,
 }
 
 impl SessionSpec {
-    /// A session with this ttl and this lock-delay that ends with its process. `wait_ttl` is the ttl, at most 5 s.
+    /// A session with this ttl and this lock-delay that ends with its process. `wait_ttl` is the
+    /// ttl, at most 5 s.
     pub fn new(ttl: Duration, lock_delay: Duration) -> Self {
         Self { ttl, wait_ttl: ttl.min(WAIT_TTL_MAX), lock_delay, detached: false }
     }
@@ -47,7 +48,8 @@ pub struct Opened {
 
 /// The id of a session: 128 random bits, which the client chooses before it opens the session.
 ///
-/// The id is a secret, since it authorises the use of the session. So `Debug` shows a hash of the id.
+/// The id is a secret, since it authorises the use of the session. So `Debug` shows a hash of the
+/// id.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SessionId(Arc<str>);
 
@@ -77,9 +79,11 @@ impl fmt::Debug for SessionId {
     }
 }
 
-/// The id of a claim: 128 random bits. Each attempt to acquire chooses a new id before it sends the first byte.
+/// The id of a claim: 128 random bits. Each attempt to acquire chooses a new id before it sends the
+/// first byte.
 ///
-/// The id is the only proof of ownership, and it authorises the release. So `Debug` shows a hash of the id.
+/// The id is the only proof of ownership, and it authorises the release. So `Debug` shows a hash of
+/// the id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimId([u8; 16]);
 
@@ -181,9 +185,9 @@ pub struct Claim {
     pub lock_delay: Duration,
     /// The weight of the claim, 1..=capacity.
     pub weight: u32,
-    /// The capacity of the lock, as this claim names it: [`MAX`](super::MAX) for a mutex or read-write lock, the number
-    /// of permits for a semaphore. Claims of one line may name different numbers of permits; [`admit`](super::admit)
-    /// has the rule.
+    /// The capacity of the lock, as this claim names it: [`MAX`](super::MAX) for a mutex or
+    /// read-write lock, the number of permits for a semaphore. Claims of one line may name
+    /// different numbers of permits; [`admit`](super::admit) has the rule.
     pub capacity: u32,
     /// Whether the claim joins the line if it cannot be granted.
     pub queue: bool,
@@ -198,7 +202,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// A claim of a mutex with the times of its session. The claim joins the line if it cannot be granted.
+    /// A claim of a mutex with the times of its session. The claim joins the line if it cannot be
+    /// granted.
     pub fn exclusive(key: ClaimKey, session: &SessionSpec) -> Self {
         Self {
             key,
@@ -277,11 +282,11 @@ pub enum LiveState {
 pub struct Renewed {
     /// One answer for each claim of the request, in the same order.
     pub claims: Vec<Renewal>,
-    /// The store's clock when it processed the request, if the store reports it. Its origin does not matter: only
-    /// differences count.
+    /// The store's clock when it processed the request, if the store reports it. Its origin does
+    /// not matter: only differences count.
     pub server_time: Option<Duration>,
-    /// The claims of the request whose holder is [asked](super::Admin::request_release) to release the lock. Each
-    /// renewal of such a claim repeats it here.
+    /// The claims of the request whose holder is [asked](super::Admin::request_release) to release
+    /// the lock. Each renewal of such a claim repeats it here.
     pub requests: Vec<(ClaimId, Asked)>,
 }
 
@@ -301,8 +306,8 @@ pub enum Renewal {
     Lost(Option<Broken>),
     /// The store cannot tell. The answer neither renews the claim nor ends it.
     Unknown,
-    /// The store did not renew this claim, or may not have renewed it, while it renewed others. The answer neither
-    /// renews the claim nor ends it. The keeper reports the error to the holder.
+    /// The store did not renew this claim, or may not have renewed it, while it renewed others. The
+    /// answer neither renews the claim nor ends it. The keeper reports the error to the holder.
     Failed(Error),
 }
 
@@ -332,19 +337,21 @@ pub struct Broken {
     pub by: Arc<str>,
     /// The reason of the break.
     pub reason: Arc<str>,
-    /// Whether the claim was removed at once. Then another claim may already hold the lock. Otherwise the claim was
-    /// only marked.
+    /// Whether the claim was removed at once. Then another claim may already hold the lock.
+    /// Otherwise the claim was only marked.
     pub removed: bool,
 }
 
 /// A change of a live claim. [`Store::amend`](super::Store::amend) numbers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Amend {
-    /// Lowers the weight of the claim to this number. The id and the token stay the same. 1 makes a reader of a writer;
-    /// fewer permits let other claims in. The weight never rises: a late copy of an earlier change raises nothing.
+    /// Lowers the weight of the claim to this number. The id and the token stay the same. 1 makes a
+    /// reader of a writer; fewer permits let other claims in. The weight never rises: a late copy
+    /// of an earlier change raises nothing.
     Lower(u32),
-    /// The claim keeps its weight in the line for at least this long from now on, whatever happens to the claim: its
-    /// [minimum hold](super::Store#the-minimum-hold). A minimum hold that lasts longer stays as it is.
+    /// The claim keeps its weight in the line for at least this long from now on, whatever happens
+    /// to the claim: its [minimum hold](super::Store#the-minimum-hold). A minimum hold that lasts
+    /// longer stays as it is.
     MinHold(Duration),
     /// Replaces the value of a candidate.
     Value(Arc<[u8]>),
@@ -357,8 +364,8 @@ pub enum Amend {
 pub enum Amended {
     /// The claim was changed.
     Done,
-    /// The claim is not live (or, for [`Amend::Lower`] and [`Amend::MinHold`], not granted, or, for [`Amend::MinHold`],
-    /// broken); nothing was changed.
+    /// The claim is not live (or, for [`Amend::Lower`] and [`Amend::MinHold`], not granted, or, for
+    /// [`Amend::MinHold`], broken); nothing was changed.
     NotLive,
     /// A change with a higher number was applied before; nothing was changed.
     Older {
@@ -368,8 +375,8 @@ pub enum Amended {
 }
 
 impl Amended {
-    /// What becomes of the change with this number, where `last` is the number of the last change that was applied to
-    /// the claim. `None`: it is applied.
+    /// What becomes of the change with this number, where `last` is the number of the last change
+    /// that was applied to the claim. `None`: it is applied.
     pub fn of_number(number: u64, last: u64) -> Option<Self> {
         match number.cmp(&last) {
             Ordering::Greater => None,

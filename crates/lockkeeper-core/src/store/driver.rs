@@ -16,8 +16,8 @@ pub type Opening = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>>> + Send>>;
 /// The future that examines a store.
 pub type Examining = Pin<Box<dyn Future<Output = Examined> + Send>>;
 
-/// How a store is reached by a URL, and what it can do. `lockkeeper::drivers` lists the drivers of this build, and
-/// `Keeper::register` adds one.
+/// How a store is reached by a URL, and what it can do. `lockkeeper::drivers` lists the drivers of
+/// this build, and `Keeper::register` adds one.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -84,8 +84,9 @@ impl Examined {
 }
 
 impl Driver {
-    /// A driver whose store is opened by `open`, which gets a URL with one of the schemes of `urls`. The parser has
-    /// checked the names of its parameters, and the checks that `unsafe=` names; their values are left to `open`.
+    /// A driver whose store is opened by `open`, which gets a URL with one of the schemes of
+    /// `urls`. The parser has checked the names of its parameters, and the checks that `unsafe=`
+    /// names; their values are left to `open`.
     pub const fn new(
         name: &'static str,
         urls: &'static UrlSyntax,
@@ -94,8 +95,8 @@ impl Driver {
         Self { name, urls, layouts: &[], open, examine: None }
     }
 
-    /// The same, with an examination of its own: it gets the URL, and how long each of its steps may take. Without one,
-    /// the doctor opens the store and looks at it through a keeper.
+    /// The same, with an examination of its own: it gets the URL, and how long each of its steps
+    /// may take. Without one, the doctor opens the store and looks at it through a keeper.
     #[must_use]
     pub const fn examining(mut self, examine: fn(StoreUrl, Duration) -> Examining) -> Self {
         self.examine = Some(examine);
@@ -117,8 +118,8 @@ impl Driver {
     /// Opens the store at `url`.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a check in `unsafe=` that the store does not have. The reason why the store
-    /// cannot be opened.
+    /// [`Invalid`](ErrorKind::Invalid) for a check in `unsafe=` that the store does not have. The
+    /// reason why the store cannot be opened.
     ///
     /// # Cancel safety
     /// The future may be dropped, as that of [`Open::opened`](crate::Open::opened).

@@ -1,6 +1,7 @@
 //! Stores around stores.
 
-/// Methods of a [`Store`](super::Store) around another store, which call the same method of that store.
+/// Methods of a [`Store`](super::Store) around another store, which call the same method of that
+/// store.
 ///
 /// The names of the methods follow the store below. `missing_trait_methods` of clippy finds a
 /// method with a default that a store around a store neither writes nor passes on.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::{FencingToken, LockName};
 
-/// What a guard knows of its claim: enough for a store to make a check of the claim that runs in the store itself.
-/// `Guard::held_claim` returns it.
+/// What a guard knows of its claim: enough for a store to make a check of the claim that runs in
+/// the store itself. `Guard::held_claim` returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeldClaim {
@@ -13,7 +13,8 @@ pub struct HeldClaim {
     pub name: LockName,
     /// The token of the grant.
     pub token: FencingToken,
-    /// Where the claim is, in the terms of its store: see [`Store::fence_key`](super::Store::fence_key).
+    /// Where the claim is, in the terms of its store: see
+    /// [`Store::fence_key`](super::Store::fence_key).
     pub fence_key: Option<Arc<[u8]>>,
 }
 

@@ -7,7 +7,8 @@ use sha2::{Digest, Sha256};
 
 use crate::random;
 
-/// The identity of a store's data: 128 random bits, shown as 32 hex digits. See [`Store::id`](super::Store::id).
+/// The identity of a store's data: 128 random bits, shown as 32 hex digits. See
+/// [`Store::id`](super::Store::id).
 ///
 /// It is no secret, and it proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,8 +36,8 @@ impl StoreId {
         HEXLOWER.decode(text).ok()?.try_into().ok().map(Self)
     }
 
-    /// The id of something that a store keeps beside other things, or that shows a part of it. The same part of the
-    /// same store has the same id.
+    /// The id of something that a store keeps beside other things, or that shows a part of it. The
+    /// same part of the same store has the same id.
     #[must_use]
     pub fn of_part(&self, part: impl AsRef<[u8]>) -> Self {
         let digest = Sha256::new().chain_update(self.0).chain_update(part).finalize();

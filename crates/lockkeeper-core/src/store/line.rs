@@ -26,8 +26,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// The capacity that counts now: the smallest one that a holder names. If no claim holds the lock yet, it is the
-    /// capacity of the first claim. `None` if the line is empty.
+    /// The capacity that counts now: the smallest one that a holder names. If no claim holds the
+    /// lock yet, it is the capacity of the first claim. `None` if the line is empty.
     pub fn capacity(&self) -> Option<u32> {
         let held =
             self.entries.iter().take_while(|entry| entry.granted).map(|entry| entry.capacity).min();
@@ -46,10 +46,11 @@ pub struct Entry {
     pub capacity: u32,
     /// Whether the claim holds the lock.
     pub granted: bool,
-    /// Whether only the minimum hold keeps the claim: its holder has released it, or the claim has expired. Then
-    /// `expires_in` is the rest of the minimum hold.
+    /// Whether only the minimum hold keeps the claim: its holder has released it, or the claim has
+    /// expired. Then `expires_in` is the rest of the minimum hold.
     pub kept: bool,
-    /// The raw token of the claim. A holder always has one; a waiter has one if its place in the line is the token.
+    /// The raw token of the claim. A holder always has one; a waiter has one if its place in the
+    /// line is the token.
     pub token: Option<u64>,
     /// What the claim shows to people.
     pub meta: Meta,

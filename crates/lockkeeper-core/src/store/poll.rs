@@ -7,11 +7,12 @@ use crate::Result;
 use crate::random::jittered;
 use crate::time::Clock;
 
-/// Of the time that a waiter has waited, this part is how much later than the change it may look: 1/8.
+/// Of the time that a waiter has waited, this part is how much later than the change it may look:
+/// 1/8.
 const PART: u32 = 8;
 
-/// How often a waiter looks. The pause grows with the time that it has waited, so a short wait ends soon and a long one
-/// costs the store little.
+/// How often a waiter looks. The pause grows with the time that it has waited, so a short wait ends
+/// soon and a long one costs the store little.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     shortest: Duration,
@@ -19,8 +20,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// No pause is shorter than `shortest` or longer than `longest`, but for a random part of up to a fifth, which
-    /// shortens each pause, so that many waiters do not look in step.
+    /// No pause is shorter than `shortest` or longer than `longest`, but for a random part of up to
+    /// a fifth, which shortens each pause, so that many waiters do not look in step.
     pub const fn new(shortest: Duration, longest: Duration) -> Self {
         Self { shortest, longest }
     }
@@ -30,8 +31,8 @@ impl Pace {
     }
 }
 
-/// Looks until `look` finds something, and returns it; `None` if `look` finds nothing within this time. The last look takes
-/// place at the end of the time.
+/// Looks until `look` finds something, and returns it; `None` if `look` finds nothing within this
+/// time. The last look takes place at the end of the time.
 ///
 /// # Errors
 /// The error of the first look that fails.

@@ -76,15 +76,16 @@ impl Clock {
         Self(Source::Holder)
     }
 
-    /// The machine's time since boot, suspended time included: `CLOCK_BOOTTIME`, or on other systems than Linux the
-    /// monotonic clock.
+    /// The machine's time since boot, suspended time included: `CLOCK_BOOTTIME`, or on other
+    /// systems than Linux the monotonic clock.
     pub fn boot() -> Self {
         Self(Source::Boot)
     }
 
     /// The time of the tokio runtime, which a test can pause and advance (`tokio::time::pause`).
     ///
-    /// All parts that share state must share one such clock: give the same clock to the store and to the keeper.
+    /// All parts that share state must share one such clock: give the same clock to the store and
+    /// to the keeper.
     pub fn tokio() -> Self {
         // Some room before the origin, so that subtracting from an early instant does not saturate.
         Self(Source::Tokio { origin: TokioInstant::now(), wall: Arc::default() })
@@ -105,8 +106,9 @@ impl Clock {
         }
     }
 
-    /// Moves the wall clock of a test on virtual time ahead by `by`. This is as if the machine had been paused and its
-    /// wall clock had been corrected after that. The call has no effect on the machine's own clock.
+    /// Moves the wall clock of a test on virtual time ahead by `by`. This is as if the machine had
+    /// been paused and its wall clock had been corrected after that. The call has no effect on the
+    /// machine's own clock.
     #[cfg(feature = "testing")]
     pub fn set_wall_clock_ahead(&self, by: Duration) {
         if let Source::Tokio { wall, .. } = &self.0 {

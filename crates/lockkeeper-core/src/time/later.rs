@@ -50,7 +50,8 @@ impl Later {
         let by_boot = boot + self.boot.load(Ordering::Acquire);
         let mut by_raw = self.by_raw(clocks.raw());
         if by_boot - by_raw > APART {
-            // First the boot time: a pause of this thread makes the suspended time less, never more.
+            // First the boot time: a pause of this thread makes the suspended time less, never
+            // more.
             self.suspended.fetch_max(boot - clocks.monotonic(), Ordering::AcqRel);
             by_raw = self.by_raw(clocks.raw());
         }

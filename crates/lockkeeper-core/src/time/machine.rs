@@ -45,7 +45,8 @@ pub(super) fn holder_time() -> Duration {
 }
 
 pub(super) fn wall_offset() -> i64 {
-    // A thread that is put aside between two readings would show a jump: the closest of three are taken.
+    // A thread that is put aside between two readings would show a jump: the closest of three are
+    // taken.
     let read = || {
         let before = nanos_of(CLOCK);
         let wall = nanos_of(rustix::time::ClockId::Realtime);

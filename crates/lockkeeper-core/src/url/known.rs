@@ -85,7 +85,8 @@ pub static OWN: [Own; 4] = [
     Own { urls: &ETCD, needs: "the cargo feature `etcd`" },
 ];
 
-/// Schemes of stores that a later version will have. Their own parameters are not checked until then.
+/// Schemes of stores that a later version will have. Their own parameters are not checked until
+/// then.
 pub(super) const LATER: [&str; 10] = [
     "redlock",
     "redlocks",

@@ -1,12 +1,13 @@
-//! The URL of a store: `scheme://[user[:pw]@]host[:port][,host[:port]…][/path][?k=v&…]`, `memory:` and `file:PATH`.
+//! The URL of a store: `scheme://[user[:pw]@]host[:port][,host[:port]…][/path][?k=v&…]`, `memory:`
+//! and `file:PATH`.
 //!
 //! lockkeeper has its own parser for two reasons. A store may have several hosts in one authority,
 //! which general URL parsers refuse. And a password must never be printed. The parser turns it into
 //! a [`Secret`] at once, the code that prints a URL has no access to it, and no error repeats a
 //! part of an unreadable authority.
 //!
-//! IPv6 addresses are in brackets. User, password, path and parameters may be %-encoded. In a user or a password,
-//! `:`, `/`, `?`, `#` and `@` must be %-encoded. All URLs take these parameters:
+//! IPv6 addresses are in brackets. User, password, path and parameters may be %-encoded. In a user
+//! or a password, `:`, `/`, `?`, `#` and `@` must be %-encoded. All URLs take these parameters:
 //!
 //! | parameter | value | default |
 //! |---|---|---|
@@ -53,7 +54,8 @@ use crate::{Error, Result, Secret};
 
 /// The URL of a store: its address and its credentials.
 ///
-/// Neither `Display` nor `Debug` shows a password or a parameter that looks like one: they show `***`.
+/// Neither `Display` nor `Debug` shows a password or a parameter that looks like one: they show
+/// `***`.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct StoreUrl {
@@ -106,18 +108,20 @@ impl CommonParams {
 }
 
 impl StoreUrl {
-    /// Reads a URL of any scheme that lockkeeper knows now or will know later, whichever stores this build has. A store
-    /// that the build lacks is refused when it is opened.
+    /// Reads a URL of any scheme that lockkeeper knows now or will know later, whichever stores
+    /// this build has. A store that the build lacks is refused when it is opened.
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid), in one line that repeats no part of the URL that may hold a password.
+    /// [`Invalid`](crate::ErrorKind::Invalid), in one line that repeats no part of the URL that may
+    /// hold a password.
     pub fn parse(text: &str) -> Result<Self> {
         // One that is relative would be another place in every working directory.
         let home = std::env::var("HOME").ok().filter(|home| home.starts_with('/'));
         parse::parse(text, home.as_deref())
     }
 
-    /// Returns the URL with another password, for instance one from a file. A store without passwords ignores it.
+    /// Returns the URL with another password, for instance one from a file. A store without
+    /// passwords ignores it.
     ///
     /// ```
     /// use lockkeeper::{Secret, url::StoreUrl};
@@ -132,7 +136,8 @@ impl StoreUrl {
         self
     }
 
-    /// Sets one of the [parameters that every URL takes](CommonParams::NAMES), unless the URL already sets it.
+    /// Sets one of the [parameters that every URL takes](CommonParams::NAMES), unless the URL
+    /// already sets it.
     ///
     /// ```
     /// use lockkeeper::url::StoreUrl;
@@ -144,14 +149,15 @@ impl StoreUrl {
     /// ```
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for another name, and for a value that a URL could not have.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for another name, and for a value that a URL could
+    /// not have.
     pub fn or_set(mut self, name: &str, value: &str) -> Result<Self> {
         params::fill(name, value, &mut self)?;
         Ok(self)
     }
 
-    /// Returns the error for a build that lacks the store. The message names what the store needs, or states that this
-    /// version of lockkeeper does not have the store.
+    /// Returns the error for a build that lacks the store. The message names what the store needs,
+    /// or states that this version of lockkeeper does not have the store.
     #[doc(hidden)]
     pub fn lacking(&self) -> Error {
         scheme::lacking(self.scheme)
@@ -166,8 +172,8 @@ impl StoreUrl {
         params::check_waived(self)
     }
 
-    /// Returns whether the URL has a password, or a parameter that looks like one. Such a URL does not belong on a
-    /// command line, where every user of the machine can read it.
+    /// Returns whether the URL has a password, or a parameter that looks like one. Such a URL does
+    /// not belong on a command line, where every user of the machine can read it.
     pub fn has_password(&self) -> bool {
         self.password.is_some() || self.params.keys().any(|key| params::is_secret(key))
     }

@@ -73,8 +73,8 @@ fn names() -> Vec<(&'static str, UrlForm)> {
     known.chain(LATER.map(|name| (name, UrlForm::Hosts))).collect()
 }
 
-/// Returns the candidate that a mistyped word most likely means, or `None` if none is near enough. One edit in three
-/// letters is allowed: at least one, and at most three.
+/// Returns the candidate that a mistyped word most likely means, or `None` if none is near enough.
+/// One edit in three letters is allowed: at least one, and at most three.
 ///
 /// ```
 /// use lockkeeper::url::nearest;

@@ -7,7 +7,8 @@
 pub struct UrlSyntax {
     /// The schemes, the most usual one first.
     pub schemes: &'static [Scheme],
-    /// The parameters that only this store takes; all URLs take those of [`CommonParams`](super::CommonParams) too.
+    /// The parameters that only this store takes; all URLs take those of
+    /// [`CommonParams`](super::CommonParams) too.
     pub params: &'static [Param],
     /// The names of the checks that `unsafe=` may waive.
     pub checks: &'static [&'static str],

@@ -11,7 +11,8 @@ impl StoreUrl {
     /// The TLS settings that the parameters of the URL describe.
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for a certificate without a key, or a key without a certificate.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a certificate without a key, or a key without a
+    /// certificate.
     #[doc(hidden)]
     pub fn tls(&self) -> Result<Tls> {
         let file = |key: &str| self.params.get(key);

@@ -1,4 +1,5 @@
-//! Durations as people write them: `500ms`, `30s`, `5m`, `1h30m`. A bare number, such as `30` or `0.5`, is in seconds.
+//! Durations as people write them: `500ms`, `30s`, `5m`, `1h30m`. A bare number, such as `30` or
+//! `0.5`, is in seconds.
 
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use crate::{Error, Result};
 /// The units, longest first, in milliseconds.
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
-/// Reads a duration: whole numbers with the units `h`, `m`, `s` and `ms`, longest unit first, each at most once. A bare
-/// number is in seconds, as in flock(1), with up to three decimals.
+/// Reads a duration: whole numbers with the units `h`, `m`, `s` and `ms`, longest unit first, each
+/// at most once. A bare number is in seconds, as in flock(1), with up to three decimals.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,8 +21,9 @@ const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), (
 /// ```
 ///
 /// # Errors
-/// [`Invalid`](crate::ErrorKind::Invalid) for anything else, and for more than `u64::MAX` milliseconds. The function
-/// does not accept `forever`: a caller that allows this word tests for it first.
+/// [`Invalid`](crate::ErrorKind::Invalid) for anything else, and for more than `u64::MAX`
+/// milliseconds. The function does not accept `forever`: a caller that allows this word tests for
+/// it first.
 pub fn parse_duration(text: &str) -> Result<Duration> {
     let millis = if text.bytes().any(|b| b.is_ascii_alphabetic()) {
         with_units(text)

@@ -21,7 +21,8 @@ pub enum ErrorKind {
     Lost,
     /// The store has forgotten the session that the request belonged to.
     SessionLost,
-    /// The lock is in use as another kind of lock (permits beside exclusive or shared), or with a higher epoch.
+    /// The lock is in use as another kind of lock (permits beside exclusive or shared), or with a
+    /// higher epoch.
     Mismatch,
     /// This store, or this build of lockkeeper, does not support the operation.
     Unsupported,
@@ -49,8 +50,8 @@ pub enum ErrorKind {
 pub enum Effect {
     /// The operation did not happen.
     None,
-    /// The operation may have happened. lockkeeper cleans up after its own attempts. A program must not repeat a write
-    /// blindly.
+    /// The operation may have happened. lockkeeper cleans up after its own attempts. A program must
+    /// not repeat a write blindly.
     Unknown,
 }
 
@@ -72,8 +73,8 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of this kind, for an operation without an effect. `message` says what happened, in one line and without
-    /// secrets.
+    /// An error of this kind, for an operation without an effect. `message` says what happened, in
+    /// one line and without secrets.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             kind,
@@ -122,7 +123,8 @@ impl Error {
         self
     }
 
-    /// The same error, with a remedy. What to try: a few words that fit after `Try:`, without a full stop.
+    /// The same error, with a remedy. What to try: a few words that fit after `Try:`, without a
+    /// full stop.
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.0.remedy = Some(remedy.into());
@@ -153,7 +155,8 @@ impl Error {
         self
     }
 
-    /// The same error without the prefix of a lock's name. It does not show a name outside the prefix.
+    /// The same error without the prefix of a lock's name. It does not show a name outside the
+    /// prefix.
     #[must_use]
     #[doc(hidden)]
     pub fn within(mut self, prefix: &str) -> Self {

@@ -8,11 +8,11 @@ use std::fmt;
 pub enum LostReason {
     /// The lease expired before the store acknowledged a renewal.
     Expired,
-    /// The store no longer knew the lock although the lease had not expired: the store was restarted without its data,
-    /// or the lock was deleted there.
+    /// The store no longer knew the lock although the lease had not expired: the store was
+    /// restarted without its data, or the lock was deleted there.
     Forgotten,
-    /// An operator broke the lock. No other holder gets it before the lease expires, unless an operator also removes
-    /// the claim at once.
+    /// An operator broke the lock. No other holder gets it before the lease expires, unless an
+    /// operator also removes the claim at once.
     Broken {
         /// The operator: the owner of the keeper that broke the lock.
         by: String,
@@ -30,7 +30,8 @@ pub enum LostReason {
     MaxHold,
     /// The store has forgotten the session.
     SessionExpired,
-    /// The store granted the lock to an attempt whose future was not polled in time, so the grant was not collected.
+    /// The store granted the lock to an attempt whose future was not polled in time, so the grant
+    /// was not collected.
     Uncollected,
     /// The keeper was shut down while the lock was held.
     Shutdown,

@@ -28,8 +28,8 @@ impl LockName {
     pub const MAX_LEN: usize = 255;
 
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for an empty name, one of more than 255 bytes, or one with a control
-    /// character.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for an empty name, one of more than 255 bytes, or one
+    /// with a control character.
     pub fn new(name: &str) -> Result<Self, Error> {
         let Some(problem) = problem(name) else { return Ok(Self(name.into())) };
         let shown: String = name.chars().take(40).collect();
@@ -74,9 +74,9 @@ impl LockName {
         &self.0
     }
 
-    /// The name as native layouts write it. All characters but `[A-Za-z0-9_-]` and inner dots are percent-encoded. If
-    /// the result would be longer than 255 bytes, it is `h.` and the base32 of the SHA-256 of the name instead. Two
-    /// names never share an encoding.
+    /// The name as native layouts write it. All characters but `[A-Za-z0-9_-]` and inner dots are
+    /// percent-encoded. If the result would be longer than 255 bytes, it is `h.` and the base32 of
+    /// the SHA-256 of the name instead. Two names never share an encoding.
     pub fn encoded(&self) -> String {
         let encoded = encode(&self.0);
         if encoded.len() <= Self::MAX_LEN {
@@ -119,8 +119,8 @@ pub fn check_prefix(prefix: &str) -> Result<(), Error> {
         .with_remedy(format!("a prefix of at most {most} bytes without control characters")))
 }
 
-/// Percent-encodes all but `[A-Za-z0-9_-]` and dots that are neither first nor last; `h.` at the start is encoded
-/// too, since it marks a hash.
+/// Percent-encodes all but `[A-Za-z0-9_-]` and dots that are neither first nor last; `h.` at the
+/// start is encoded too, since it marks a hash.
 #[doc(hidden)]
 pub fn encode(name: &str) -> String {
     let last = name.len().saturating_sub(1);

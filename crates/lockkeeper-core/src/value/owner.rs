@@ -1,4 +1,5 @@
-//! The owner of an attempt. It turns a wait for the owner's own guard into an error instead of a deadlock.
+//! The owner of an attempt. It turns a wait for the owner's own guard into an error instead of a
+//! deadlock.
 
 use std::fmt;
 
@@ -6,10 +7,10 @@ use crate::random;
 
 /// An identity that a program passes down a call chain.
 ///
-/// In an asynchronous program neither a thread nor a task identifies the holder of a lock, so ownership is explicit. An
-/// attempt with an owner (`Acquire::owner`) fails with
-/// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) if it would wait behind a live guard of the same owner in this
-/// process.
+/// In an asynchronous program neither a thread nor a task identifies the holder of a lock, so
+/// ownership is explicit. An attempt with an owner (`Acquire::owner`) fails with
+/// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) if it would wait behind a live guard of the
+/// same owner in this process.
 ///
 /// ```
 /// use lockkeeper::Owner;

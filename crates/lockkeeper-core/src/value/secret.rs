@@ -5,9 +5,10 @@ use std::hint::black_box;
 
 /// A password, a token or a private key: `Debug` and `Display` show `***`.
 ///
-/// Dropping a secret overwrites its bytes, as far as safe code can promise that. It does not overwrite copies from
-/// before `new`, or copies of the text that [`expose`](Self::expose) returns. A secret has no comparison, hash or
-/// serialization, so no struct that derives them can bring it into a log.
+/// Dropping a secret overwrites its bytes, as far as safe code can promise that. It does not
+/// overwrite copies from before `new`, or copies of the text that [`expose`](Self::expose) returns.
+/// A secret has no comparison, hash or serialization, so no struct that derives them can bring it
+/// into a log.
 ///
 /// ```
 /// use lockkeeper::Secret;

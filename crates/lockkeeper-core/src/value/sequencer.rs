@@ -51,14 +51,15 @@ impl fmt::Display for Mode {
     }
 }
 
-/// The name, the mode and the fencing token of a held lock. The holder sends the sequencer to the resource that the
-/// lock protects, as in Google's Chubby.
+/// The name, the mode and the fencing token of a held lock. The holder sends the sequencer to the
+/// resource that the lock protects, as in Google's Chubby.
 ///
-/// As text it is `lk1.MODE.TOKEN.NAME`. `lk1` is the version of the format. The mode is `x` (exclusive), `s` (shared)
-/// or `p` and the number of permits (`p3`). The whole name is percent-encoded, whatever its length. The text has only
-/// the characters `[A-Za-z0-9_.%-]`, so it fits into an HTTP header, into a URL (where a server that decodes it must
-/// encode it again), and into the name of a file, up to the length that the file system allows. A sequencer is no
-/// secret and no proof: the resource compares the token (`lockkeeper::fence::FenceGate`), and
+/// As text it is `lk1.MODE.TOKEN.NAME`. `lk1` is the version of the format. The mode is `x`
+/// (exclusive), `s` (shared) or `p` and the number of permits (`p3`). The whole name is
+/// percent-encoded, whatever its length. The text has only the characters `[A-Za-z0-9_.%-]`, so it
+/// fits into an HTTP header, into a URL (where a server that decodes it must encode it again), and
+/// into the name of a file, up to the length that the file system allows. A sequencer is no secret
+/// and no proof: the resource compares the token (`lockkeeper::fence::FenceGate`), and
 /// `Keeper::check_sequencer` asks the store.
 ///
 /// ```
@@ -116,8 +117,9 @@ impl FromStr for Sequencer {
     type Err = Error;
 
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) unless the text is exactly what `Display` writes: another spelling of
-    /// the same grant (`%2f`, a leading zero) is refused too, so that equal texts and equal grants are the same.
+    /// [`Invalid`](crate::ErrorKind::Invalid) unless the text is exactly what `Display` writes:
+    /// another spelling of the same grant (`%2f`, a leading zero) is refused too, so that equal
+    /// texts and equal grants are the same.
     fn from_str(text: &str) -> Result<Self, Error> {
         read(text).filter(|sequencer| sequencer.to_string() == text).ok_or_else(|| {
             let shown: String = text.chars().take(60).collect();

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-/// The TLS settings of a connection to a store. Without any settings it trusts the roots of the operating system,
-/// expects the name of the host, and shows no certificate of its own. Files are PEM. They are read when the store is
-/// opened.
+/// The TLS settings of a connection to a store. Without any settings it trusts the roots of the
+/// operating system, expects the name of the host, and shows no certificate of its own. Files are
+/// PEM. They are read when the store is opened.
 ///
 /// rustls encrypts with the provider that the program has installed for the whole process
-/// (`rustls::crypto::CryptoProvider::install_default`). Without an installed provider it uses aws-lc-rs, or ring if
-/// only the cargo feature `tls-ring` is on.
+/// (`rustls::crypto::CryptoProvider::install_default`). Without an installed provider it uses
+/// aws-lc-rs, or ring if only the cargo feature `tls-ring` is on.
 ///
 /// ```
 /// use lockkeeper::Tls;
@@ -28,7 +28,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// The default settings: the roots of the operating system, the name of the host, no certificate.
+    /// The default settings: the roots of the operating system, the name of the host, no
+    /// certificate.
     pub fn new() -> Self {
         Self::default()
     }

@@ -10,13 +10,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const STORE_BITS: u32 = 54;
 const STORE_MAX: u64 = (1 << STORE_BITS) - 1;
 
-/// A number that rises with every grant of one lock, across releases, expired leases, restarts and clean-ups of the
-/// store.
+/// A number that rises with every grant of one lock, across releases, expired leases, restarts and
+/// clean-ups of the store.
 ///
-/// Send the token with every access to what the lock protects, reads included, and let the resource refuse lower tokens
-/// (`lockkeeper::fence::FenceGate` is that check). Only this check stops a request that a paused holder has
-/// already sent. The text form and the serialized form are a decimal string, since JSON numbers are exact only up to
-/// 2^53.
+/// Send the token with every access to what the lock protects, reads included, and let the resource
+/// refuse lower tokens (`lockkeeper::fence::FenceGate` is that check). Only this check stops a
+/// request that a paused holder has already sent. The text form and the serialized form are a
+/// decimal string, since JSON numbers are exact only up to 2^53.
 ///
 /// The token is `epoch · 2^54 + number of the store`; the operator raises the epoch
 /// (`KeeperBuilder::epoch`) after a restore or a move to another store.
@@ -36,7 +36,8 @@ impl FencingToken {
     /// The highest epoch that fits.
     pub const MAX_EPOCH: u16 = 511;
 
-    /// The token for a store's raw number in 1..2^54, or `None` when the number or the epoch is out of range.
+    /// The token for a store's raw number in 1..2^54, or `None` when the number or the epoch is out
+    /// of range.
     pub fn new(epoch: u16, raw: u64) -> Option<Self> {
         if epoch > Self::MAX_EPOCH || raw > STORE_MAX || raw == 0 {
             return None;
@@ -82,7 +83,8 @@ impl FromStr for FencingToken {
     type Err = crate::Error;
 
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) unless the text is a decimal number in 1..2^63 whose store part is not 0.
+    /// [`Invalid`](crate::ErrorKind::Invalid) unless the text is a decimal number in 1..2^63 whose
+    /// store part is not 0.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let invalid = || {
             crate::Error::invalid(format!(

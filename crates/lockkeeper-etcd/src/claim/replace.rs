@@ -21,17 +21,20 @@ const TRIES: u32 = 16;
 /// The claim that is to be replaced.
 #[derive(Clone, Debug)]
 pub(super) enum Replaced {
-    /// A claim that no other client changes but to break it, as this client knows it: its key, its revision (0 if that is not
-    /// known), the lease that it is on, and its capacity. A claim that was marked as broken is on another lease.
+    /// A claim that no other client changes but to break it, as this client knows it: its key, its
+    /// revision (0 if that is not known), the lease that it is on, and its capacity. A claim that
+    /// was marked as broken is on another lease.
     Known { own: Incarnation, lease: i64, capacity: u32 },
-    /// A claim that another client may change, as it was read, and what shows that its session is not over: only its minimum
-    /// hold would be left.
+    /// A claim that another client may change, as it was read, and what shows that its session is
+    /// not over: only its minimum hold would be left.
     Read { own: Box<Contender>, is_open: Vec<Compare> },
-    /// A claim that is not there, or that belongs to nobody: it is broken, or kept for its minimum hold.
+    /// A claim that is not there, or that belongs to nobody: it is broken, or kept for its minimum
+    /// hold.
     Over,
 }
 
-/// The claim that this claim is to replace, and the timer of the minimum hold that this claim inherits.
+/// The claim that this claim is to replace, and the timer of the minimum hold that this claim
+/// inherits.
 pub(super) async fn replaced_by(
     store: &EtcdStore,
     session: &Arc<Session>,
@@ -134,7 +137,8 @@ impl Replaced {
     /// The state of the claim that goes.
     fn leaver(&self) -> Option<Leaver> {
         match self {
-            // Every incarnation, if it is not known which one: the comparison adds one to the revision.
+            // Every incarnation, if it is not known which one: the comparison adds one to the
+            // revision.
             Self::Known { own: Incarnation { key, created: 0 }, .. } => {
                 Some(Leaver { key: key.clone(), state: LeaverState::Created(i64::MAX - 1) })
             }

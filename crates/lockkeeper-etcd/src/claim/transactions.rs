@@ -92,8 +92,9 @@ impl Claiming {
         self.store.txn(request).await.map_err(fault::of_a_put)
     }
 
-    /// Processes a transaction that may put the key of the claim: only while its session is open. A session that is not
-    /// detached has no other client that could close it, and needs no comparison.
+    /// Processes a transaction that may put the key of the claim: only while its session is open. A
+    /// session that is not detached has no other client that could close it, and needs no
+    /// comparison.
     pub(super) async fn txn_in_session(&self, request: TxnRequest) -> Result<TxnResponse> {
         if !self.session.is_shared() {
             return self.txn(request).await;
@@ -109,8 +110,9 @@ impl Claiming {
         inners(responses).next().map(|inner| TxnResponse { header, ..inner }).ok_or_else(garbled)
     }
 
-    /// Takes the claim out of the line again, as these revisions have created and changed it. Another client of its session may
-    /// have changed it since: then that client has found that the claim waits or holds.
+    /// Takes the claim out of the line again, as these revisions have created and changed it.
+    /// Another client of its session may have changed it since: then that client has found that the
+    /// claim waits or holds.
     pub(super) async fn leave(&self, made: i64, changed_last: i64) -> Result<()> {
         let when = match self.session.is_shared() {
             true => changed(&self.key, changed_last),

@@ -106,9 +106,9 @@ impl Claiming {
             .map_err(Error::with_unknown_effect)
     }
 
-    /// From now on, this client gets the notices about the claim. If another client got them before,
-    /// that one looks: if it is the client that waits, and this is a late copy of a request, it
-    /// claims again. Returns the record of the claim.
+    /// From now on, this client gets the notices about the claim. If another client got them
+    /// before, that one looks: if it is the client that waits, and this is a late copy of a
+    /// request, it claims again. Returns the record of the claim.
     ///
     /// If the claim changes all the time, the other client goes on getting them. That costs time
     /// only.
@@ -136,9 +136,9 @@ impl Claiming {
         Ok(own.record.clone().map_or_else(|| Arc::clone(&self.record), Arc::new))
     }
 
-    /// What a take-over writes beside the record: the notice to the client of before, and an operator's request to let go,
-    /// which the new client finds only in its own folder. Neither key may be on a lease of the session, where only the
-    /// session's own keys are.
+    /// What a take-over writes beside the record: the notice to the client of before, and an
+    /// operator's request to let go, which the new client finds only in its own folder. Neither key
+    /// may be on a lease of the session, where only the session's own keys are.
     async fn hand_over(&self, record: &Record) -> Result<Vec<RequestOp>> {
         let (store, lines) = (&self.store, &self.store.0.lines);
         let request = lines.request(&record.client, record.hex());

@@ -1,7 +1,9 @@
-//! What can go wrong with a cluster: who is missing, what its versions do to leases, what is full, what this user may do.
+//! What can go wrong with a cluster: who is missing, what its versions do to leases, what is full,
+//! what this user may do.
 //!
-//! `cluster` is about who belongs to it, `version` about what is known of versions, `database` and `disk` about where a
-//! member keeps its data, `rights` about this user, `strays` about what lies among the locks and is none.
+//! `cluster` is about who belongs to it, `version` about what is known of versions, `database` and
+//! `disk` about where a member keeps its data, `rights` about this user, `strays` about what lies
+//! among the locks and is none.
 
 mod cluster;
 mod database;

@@ -209,7 +209,8 @@ pub(super) fn lease((seconds, capable): (i64, i64)) -> Finding {
 }
 
 impl EtcdStore {
-    /// How many seconds the shortest lease has, how long the dead cost others at least, and how many it has usually.
+    /// How many seconds the shortest lease has, how long the dead cost others at least, and how
+    /// many it has usually.
     pub(super) async fn shortest_lease(&self) -> Result<(i64, i64)> {
         let granted = self.grant(1).await?;
         drop(self.revoke(granted.id).await);

@@ -12,7 +12,8 @@ use crate::store::Finding;
 /// So many are named.
 const MOST: usize = 3;
 
-/// What is wrong with the keys below this prefix; nothing where others keep theirs, which may be anything.
+/// What is wrong with the keys below this prefix; nothing where others keep theirs, which may be
+/// anything.
 pub(super) async fn found(store: &EtcdStore) -> Result<Vec<Finding>> {
     let lines = &store.0.lines;
     if lines.layout != Layout::Native {

@@ -9,7 +9,8 @@ struct Bug {
     mended: &'static [Version],
 }
 
-/// With more than one member it ends leases that their holders have renewed: two may have a lock then.
+/// With more than one member it ends leases that their holders have renewed: two may have a lock
+/// then.
 const STALLED: Bug = Bug {
     what: "a leader that stood still ends leases that are alive",
     mended: &[(3, 4, 31), (3, 5, 13), (3, 6, 0)],
@@ -36,7 +37,8 @@ const RIGHTS: Bug = Bug {
 /// Lines of versions up to this one get no mistakes mended any more.
 const ENDED: Version = (3, 4, u32::MAX);
 
-/// What is known of it in a cluster of so many members. What is too old is used all the same where that is `waived`.
+/// What is known of it in a cluster of so many members. What is too old is used all the same where
+/// that is `waived`.
 pub(super) fn look(text: &str, members: usize, waived: bool) -> Finding {
     let name = format!("etcd {text}");
     let Some(version) = parse(text) else { return Finding::ok("server", name) };

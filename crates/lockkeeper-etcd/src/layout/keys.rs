@@ -261,7 +261,8 @@ impl Lines {
         Some(SessionPart::Lease { id: i64::from_str_radix(lease, 16).ok()?, holds })
     }
 
-    /// Whether a key on the first lease of a session is one of that session: itself, or a claim of it.
+    /// Whether a key on the first lease of a session is one of that session: itself, or a claim of
+    /// it.
     pub(crate) fn is_of_session(&self, id: &SessionId, key: &Bytes) -> bool {
         let last = key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let slot = format!("{:x}-", lease_of(id));
@@ -306,7 +307,8 @@ impl Lines {
         (self.layout == Layout::Concurrency).then(|| format!("concurrency {}", self.prefix))
     }
 
-    /// Every key that may be in a line whose name begins with this, in spans that have no key in common.
+    /// Every key that may be in a line whose name begins with this, in spans that have no key in
+    /// common.
     pub(crate) fn spans(&self, text: &str) -> Vec<Span> {
         // What a name is encoded as depends on dots at its end.
         let stable = name::encode(text.trim_end_matches('.'));

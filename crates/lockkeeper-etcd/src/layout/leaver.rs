@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-/// A key that a request deletes, as it was in one state. A later state of the key is another claim, or a claim that another
-/// client has changed, which a deletion leaves alone.
+/// A key that a request deletes, as it was in one state. A later state of the key is another claim,
+/// or a claim that another client has changed, which a deletion leaves alone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Leaver {
     pub(crate) key: Bytes,

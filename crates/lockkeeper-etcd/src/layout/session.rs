@@ -40,8 +40,8 @@ impl SessionRecord {
     }
 }
 
-/// The first lease of a session: a hash of its id, so that each client finds it, and a reader of the lease does not know
-/// the id.
+/// The first lease of a session: a hash of its id, so that each client finds it, and a reader of
+/// the lease does not know the id.
 pub(in super::super) fn lease_of(id: &SessionId) -> i64 {
     let hash = Sha256::new_with_prefix(b"lockkeeper session ").chain_update(id.as_str()).finalize();
     let mut bits = [0; 8];

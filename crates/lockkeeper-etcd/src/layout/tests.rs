@@ -136,8 +136,8 @@ fn parts() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever else lockkeeper keeps, of other names, in other stores whose prefixes lie in this one's or around
-    /// it, in either layout: none of it lies where the claims of a lock lie.
+    /// Whatever else lockkeeper keeps, of other names, in other stores whose prefixes lie in this
+    /// one's or around it, in either layout: none of it lies where the claims of a lock lie.
     #[test]
     fn no_other_key_lies_in_the_line_of_a_lock(
         (prefix, name) in (parts(), parts()),

@@ -40,8 +40,8 @@ pub(crate) struct WatchedBy {
 }
 
 impl ClaimState {
-    /// Whether it waits, and has heard of its end and of its grant since then. What was told and is not read yet, perhaps
-    /// by one that is polled no more, may be its grant.
+    /// Whether it waits, and has heard of its end and of its grant since then. What was told and is
+    /// not read yet, perhaps by one that is polled no more, may be its grant.
     pub(crate) fn waits_watched(&self, since: Instant) -> bool {
         let knows_all = |watched_by: &WatchedBy| {
             watched_by.since > since && watched_by.by.iter().all(Reader::is_up_to_date)

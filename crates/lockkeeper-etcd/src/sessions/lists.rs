@@ -11,16 +11,17 @@ use crate::{Error, ErrorKind, Result};
 /// How often at least it is asked which keys are on a lease, though nobody has to know.
 const LISTED: Duration = Duration::from_secs(10);
 
-/// For how long nothing has stood on a lease, and nobody has chosen it, before nothing more is put on it; and then, until it
-/// is given back: longer than a claim takes to arrive there that has chosen it before.
+/// For how long nothing has stood on a lease, and nobody has chosen it, before nothing more is put
+/// on it; and then, until it is given back: longer than a claim takes to arrive there that has
+/// chosen it before.
 const IDLE: Duration = Duration::from_secs(60);
 
 impl Session {
     /// Whether a lease that has so many seconds left was renewed; it is not there any more if not.
     ///
     /// # Errors
-    /// `Unavailable` for less than its life, which no member says of one that it has renewed: something between us and etcd
-    /// has answered from what it knew.
+    /// `Unavailable` for less than its life, which no member says of one that it has renewed:
+    /// something between us and etcd has answered from what it knew.
     pub(in super::super) fn is_renewed(&self, id: i64, seconds: i64) -> Result<bool> {
         let ttl = match self.purpose(id) {
             Some(Purpose::Hold) => self.hold,
@@ -37,8 +38,8 @@ impl Session {
         Ok(seconds > 0)
     }
 
-    /// Of which of these leases the keys have to be listed: of those on which somebody stands who does not hear of its end by
-    /// a watch; now and then of all, for what nobody knows of.
+    /// Of which of these leases the keys have to be listed: of those on which somebody stands who
+    /// does not hear of its end by a watch; now and then of all, for what nobody knows of.
     pub(in super::super) fn to_list(
         &self,
         leases: &[i64],
@@ -279,7 +280,8 @@ mod tests {
         assert_eq!(session.lease(Purpose::Hold), Some(first()));
     }
 
-    /// However late a renewal is: a claim that has chosen the lease before has the time to arrive there.
+    /// However late a renewal is: a claim that has chosen the lease before has the time to arrive
+    /// there.
     #[test]
     fn a_lease_is_given_back_no_sooner_than_a_minute_after_the_last_one_may_have_chosen_it() {
         let now = Clock::boot().now();

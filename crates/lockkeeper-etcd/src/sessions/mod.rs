@@ -1,8 +1,8 @@
 //! The sessions of this client: their leases, and the claims that stand on them.
 //!
-//! A session has leases of two lives: one that claims which wait stand on, so that a dead waiter costs seconds, and one
-//! for those that hold. Where both lives are the same, it is one lease. A lease bears so many claims; then the next one
-//! is made.
+//! A session has leases of two lives: one that claims which wait stand on, so that a dead waiter
+//! costs seconds, and one for those that hold. Where both lives are the same, it is one lease. A
+//! lease bears so many claims; then the next one is made.
 
 mod claims;
 mod lists;
@@ -29,8 +29,9 @@ use crate::{Error, ErrorKind, LockName};
 /// With many more keys on one lease each put takes longer, and its revocation stops the others.
 const PER_LEASE: usize = 500;
 
-/// How much longer the lease of waiters lasts than they may believe, and how old its last renewal may be when another
-/// joins them: whoever waits is on it for its whole life from the moment on at which it asked.
+/// How much longer the lease of waiters lasts than they may believe, and how old its last renewal
+/// may be when another joins them: whoever waits is on it for its whole life from the moment on at
+/// which it asked.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// What a lease is for.
@@ -64,10 +65,11 @@ pub(super) struct Session {
     pub(super) id: SessionId,
     /// With what it was opened.
     pub(super) spec: SessionSpec,
-    /// The revision that created the record of a detached session. It distinguishes the session from a later one with the same
-    /// id. 0 for a session that is not detached.
+    /// The revision that created the record of a detached session. It distinguishes the session
+    /// from a later one with the same id. 0 for a session that is not detached.
     pub(super) recorded: i64,
-    /// Whether its claims use slots one after the other: nobody else has to find them, and nobody else has used any.
+    /// Whether its claims use slots one after the other: nobody else has to find them, and nobody
+    /// else has used any.
     reuses_keys: bool,
     inner: Mutex<Inner>,
     /// Whoever makes a lease, or ends them all. Whether they were ended.
@@ -81,9 +83,11 @@ struct Inner {
     slots: KeySlots,
     /// Keys that are on a lease and that no renewal has listed, since when.
     unlisted: HashMap<Bytes, Instant>,
-    /// Keys of which a client has said that it has missed them, by the revision of that, and when that was seen first.
+    /// Keys of which a client has said that it has missed them, by the revision of that, and when
+    /// that was seen first.
     missed: HashMap<Bytes, (i64, Instant)>,
-    /// Claims of a detached session that were on no lease of the session in the last whole list, since when.
+    /// Claims of a detached session that were on no lease of the session in the last whole list,
+    /// since when.
     absent: HashMap<ClaimId, Instant>,
     /// When the keys of all leases were listed last.
     listed: Option<Instant>,
@@ -98,8 +102,8 @@ struct Lease {
     renewed: Instant,
     /// For how many seconds it lives from then on; 0 before that is known.
     ttl: i64,
-    /// Whether it was renewed since it was listed here. A renewal of the session that does not know it proves nothing
-    /// of it, and whoever is put on it believes in that renewal.
+    /// Whether it was renewed since it was listed here. A renewal of the session that does not know
+    /// it proves nothing of it, and whoever is put on it believes in that renewal.
     ready: bool,
     /// Since when nothing stands on it and nobody has chosen it, as far as was seen.
     empty: Option<Instant>,
@@ -168,8 +172,8 @@ impl Sessions {
 }
 
 impl Session {
-    /// `is_new`: its first lease was made by this client just now, so that nothing of it can be anywhere. A detached session
-    /// was `recorded` by this revision.
+    /// `is_new`: its first lease was made by this client just now, so that nothing of it can be
+    /// anywhere. A detached session was `recorded` by this revision.
     pub(super) fn opened(
         id: &SessionId,
         spec: &SessionSpec,
@@ -222,8 +226,8 @@ impl Session {
         Some(lease.id)
     }
 
-    /// A lease of the session, unless it is known already: what this client makes, a renewal of this client may have read
-    /// before the answer came.
+    /// A lease of the session, unless it is known already: what this client makes, a renewal of
+    /// this client may have read before the answer came.
     pub(super) fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {
         let mut inner = self.lock();
         if inner.leases.iter().all(|lease| lease.id != id) {
@@ -254,8 +258,9 @@ impl Session {
         self.lock().leases.retain(|lease| lease.id != id || lease.purpose == Purpose::Hold);
     }
 
-    /// Every lease of it that can be there still. etcd does not answer a renewal of one whose time is over before it has
-    /// removed it, and would hold up those of the others. Of a detached session others may have renewed it.
+    /// Every lease of it that can be there still. etcd does not answer a renewal of one whose time
+    /// is over before it has removed it, and would hold up those of the others. Of a detached
+    /// session others may have renewed it.
     pub(super) fn living(&self, now: Instant) -> Vec<i64> {
         let wait = Duration::from_secs(self.wait.unsigned_abs());
         let mut inner = self.lock();
@@ -296,8 +301,9 @@ impl Session {
         self.lock().leases.iter().find(|own| own.id == lease).map(|own| own.purpose)
     }
 
-    /// Whether a holder may be on this lease: the client has renewed it since it knows of it. A lease that another client has
-    /// made may end before the deadline that the last renewal of this client has given the holder.
+    /// Whether a holder may be on this lease: the client has renewed it since it knows of it. A
+    /// lease that another client has made may end before the deadline that the last renewal of this
+    /// client has given the holder.
     pub(super) fn bears_holders(&self, lease: i64) -> bool {
         let inner = self.lock();
         inner.leases.iter().any(|own| own.id == lease && own.purpose == Purpose::Hold && own.ready)
@@ -351,7 +357,8 @@ impl Session {
         self.lock().slots.of(id).is_some()
     }
 
-    /// A key of this claim may be there, or a request may arrive late: no other claim gets the slot.
+    /// A key of this claim may be there, or a request may arrive late: no other claim gets the
+    /// slot.
     pub(super) fn retires_slot(&self, id: ClaimId) {
         self.lock().slots.retire(id);
     }
@@ -369,8 +376,8 @@ impl Session {
         Expected { session: self, lease, claims }
     }
 
-    /// Takes note of which keys nobody listed. Those that nobody has listed for a whole life are left over from lost
-    /// replies.
+    /// Takes note of which keys nobody listed. Those that nobody has listed for a whole life are
+    /// left over from lost replies.
     pub(super) fn left_over(&self, unlisted: Vec<Bytes>, now: Instant) -> Vec<Bytes> {
         let ttl = Duration::from_secs(self.hold.unsigned_abs());
         let mut inner = self.lock();
@@ -388,8 +395,8 @@ impl Session {
             .collect()
     }
 
-    /// Forgets the claims that are on no lease of the session, as a whole list of the keys shows, and that this client has
-    /// not listed for a whole life: another client has withdrawn them.
+    /// Forgets the claims that are on no lease of the session, as a whole list of the keys shows,
+    /// and that this client has not listed for a whole life: another client has withdrawn them.
     pub(super) fn forget_absent(&self, keys: &HashMap<Bytes, i64>, live: &[Live], now: Instant) {
         let ttl = Duration::from_secs(self.hold.unsigned_abs());
         let mut inner = self.lock();
@@ -436,7 +443,8 @@ impl Inner {
     }
 }
 
-/// Claims that are on their way to a lease and take room there, though nobody may wait for the end of that any more.
+/// Claims that are on their way to a lease and take room there, though nobody may wait for the end
+/// of that any more.
 #[derive(Debug)]
 pub(super) struct Expected<'a> {
     session: &'a Session,

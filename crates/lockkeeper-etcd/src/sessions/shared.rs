@@ -14,7 +14,8 @@ use crate::store::SessionId;
 use crate::time::Instant;
 
 impl Session {
-    /// These leases of it are there, as their keys show. None is dropped that is not among them: it may have been made since.
+    /// These leases of it are there, as their keys show. None is dropped that is not among them: it
+    /// may have been made since.
     pub(in super::super) fn has_leases(
         &self,
         lines: &Lines,
@@ -34,8 +35,9 @@ impl Session {
         }
     }
 
-    /// What is to be done about the keys that are on its leases and that the list of a renewal does not name, of which
-    /// others have said this. A claim that is on none of its leases is no leftover: it may be kept.
+    /// What is to be done about the keys that are on its leases and that the list of a renewal does
+    /// not name, of which others have said this. A claim that is on none of its leases is no
+    /// leftover: it may be kept.
     pub(in super::super) fn judge_unlisted(
         &self,
         unlisted: HashMap<Bytes, i64>,
@@ -73,7 +75,8 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(30);
 
-    /// The lease of holders and the lease of waiters that another client has made, as its keys show them.
+    /// The lease of holders and the lease of waiters that another client has made, as its keys show
+    /// them.
     const THEIRS: [(i64, bool); 2] = [(8, true), (9, false)];
 
     fn shown(lines: &Lines, id: &SessionId) -> Vec<KeyValue> {
@@ -85,7 +88,8 @@ mod tests {
         THEIRS.map(show).to_vec()
     }
 
-    /// A client that counts from its own last renewal must not put a claim on a lease that was renewed before that.
+    /// A client that counts from its own last renewal must not put a claim on a lease that was
+    /// renewed before that.
     #[test]
     fn a_lease_of_another_client_bears_nothing_before_this_client_has_renewed_it() {
         let (sessions, lines, id) =

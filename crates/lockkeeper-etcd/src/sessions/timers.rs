@@ -18,8 +18,8 @@ impl Session {
         }
     }
 
-    /// The claim is about to be changed by something that may come late: no renewal takes it to be where it was before its
-    /// record was written again, after which what is late changes nothing.
+    /// The claim is about to be changed by something that may come late: no renewal takes it to be
+    /// where it was before its record was written again, after which what is late changes nothing.
     pub(in super::super) fn is_unsettled(&self, id: ClaimId) {
         if let Some(state) = self.lock().claims.get_mut(&id) {
             state.is_dated = false;
@@ -46,8 +46,8 @@ impl Session {
         self.reuses_keys
     }
 
-    /// When the last renewal of this lease of holders was sent, and for how long it lives from then on. That another client
-    /// has renewed it may not be known.
+    /// When the last renewal of this lease of holders was sent, and for how long it lives from then
+    /// on. That another client has renewed it may not be known.
     pub(in super::super) fn renewal_of(&self, lease: i64) -> (Instant, Duration) {
         let inner = self.lock();
         let lease = inner.leases.iter().find(|own| own.id == lease);

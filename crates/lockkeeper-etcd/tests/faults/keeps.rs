@@ -47,7 +47,8 @@ fn next_change() -> u64 {
 }
 
 impl Bare {
-    /// A change that another one has overtaken is sent again with a higher number, as the engine does.
+    /// A change that another one has overtaken is sent again with a higher number, as the engine
+    /// does.
     pub(super) async fn keeps(&self, hold: Duration) {
         loop {
             let number = next_change();
@@ -216,8 +217,8 @@ async fn a_session_that_is_closed_leaves_no_marked_claim() {
     assert!(matches!(next.tries().await, Verdict::Granted { .. }));
 }
 
-/// The copy finds that the timer runs for long enough, and writes its number only. The other one has begun another timer by
-/// then, because less was left.
+/// The copy finds that the timer runs for long enough, and writes its number only. The other one
+/// has begun another timer by then, because less was left.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_minimum_hold_whose_copy_was_faster_ends_no_claim() {
     let (etcd, name) = (Etcd::start().unwrap(), name());

@@ -73,7 +73,8 @@ async fn two_clients(etcd: &Etcd, name: &str) -> [Bare; 2] {
     [ours, theirs]
 }
 
-/// Moves the claim of a detached session to another lease of that session, which a third client has made.
+/// Moves the claim of a detached session to another lease of that session, which a third client has
+/// made.
 fn move_to_another_lease(etcd: &Etcd, claim: &Claim, purpose: &str) -> i64 {
     let lease = grant(etcd, &SessionId::random(), TTL.as_secs());
     let shown =
@@ -86,7 +87,8 @@ fn move_to_another_lease(etcd: &Etcd, claim: &Claim, purpose: &str) -> i64 {
     lease
 }
 
-/// Else the claim would end with that lease, while the client believes for a whole ttl from its own renewal on.
+/// Else the claim would end with that lease, while the client believes for a whole ttl from its own
+/// renewal on.
 #[tokio::test]
 async fn a_claim_on_a_lease_that_another_client_renews_moves_to_one_that_this_client_renews() {
     let (etcd, name) = (Etcd::start().unwrap(), name());

@@ -1,4 +1,5 @@
-//! Several clients use one detached session: none of them keeps the others from what they are to find and to do.
+//! Several clients use one detached session: none of them keeps the others from what they are to
+//! find and to do.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use crate::support::{Bare, lease_of, line, name, store};
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// The claim of a waiting client is sent again through another client, and then a third client comes.
+/// The claim of a waiting client is sent again through another client, and then a third client
+/// comes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_opened_again_after_a_claim_was_taken_over() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -31,7 +33,8 @@ async fn a_request_to_let_go_stays_with_a_claim_that_is_taken_over() {
     assert!(asked.unwrap());
     theirs.granted().await;
     let live = [Live { key: ours.claim.key.clone(), state: LiveState::Granted }];
-    // The client of before finds it, as does one that comes after the client that has taken the claim over.
+    // The client of before finds it, as does one that comes after the client that has taken the
+    // claim over.
     for client in [&ours.store, &store(&etcd.url()).await] {
         let requests = client.renew(&ours.claim.key.session, &live).await.unwrap().requests;
         assert_eq!(requests.len(), 1, "{requests:?}");

@@ -50,7 +50,8 @@ async fn stays(etcd: &Etcd, name: &str, claims: usize) {
     }
 }
 
-/// Renews the session with none of its claims. An unknown claim makes the renewal list the keys of all leases.
+/// Renews the session with none of its claims. An unknown claim makes the renewal list the keys of
+/// all leases.
 async fn misses_all(client: &Bare) {
     let live = Live { key: client.another().claim.key, state: LiveState::InFlight };
     client.store.renew(&client.claim.key.session, &[live]).await.unwrap();
@@ -63,7 +64,8 @@ impl Bare {
     }
 }
 
-/// The refused client has made the first lease, but another client uses the lease before the refusal.
+/// The refused client has made the first lease, but another client uses the lease before the
+/// refusal.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_opening_that_is_refused_ends_no_session() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -111,7 +113,8 @@ async fn nothing_is_granted_in_a_session_that_another_client_has_closed() {
     stays(&etcd, &name, 0).await;
 }
 
-/// The session has ended, and the same id was opened again: what the client knows is of the session before.
+/// The session has ended, and the same id was opened again: what the client knows is of the session
+/// before.
 #[tokio::test]
 async fn a_client_that_missed_the_end_of_a_session_claims_nothing_in_the_next_one() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
@@ -220,7 +223,8 @@ async fn a_key_that_nobody_has_missed_is_not_removed() {
     assert!(etcd.control().get(&victim).unwrap().is_some());
 }
 
-/// The other client reads the claim before the minimum hold begins, and releases the claim after that.
+/// The other client reads the claim before the minimum hold begins, and releases the claim after
+/// that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_through_another_client_leaves_a_minimum_hold_that_has_just_begun() {
     let etcd = Etcd::start().unwrap();
@@ -244,7 +248,8 @@ async fn a_release_through_another_client_leaves_a_minimum_hold_that_has_just_be
     }
 }
 
-/// A claim deletes the claim that leaves before it, but not the claim whose minimum hold has begun meanwhile.
+/// A claim deletes the claim that leaves before it, but not the claim whose minimum hold has begun
+/// meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_behind_a_release_is_not_granted_beside_a_minimum_hold() {
     let etcd = Etcd::start().unwrap();

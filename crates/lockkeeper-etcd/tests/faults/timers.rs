@@ -110,7 +110,8 @@ async fn a_minimum_hold_that_was_asked_for_before_is_kept() {
     assert!(matches!(holder.tries().await, Verdict::Busy { .. }));
 }
 
-/// Two entries of one claim ask for minimum holds side by side: the claim is kept for the longer one, and no timer is left over.
+/// Two entries of one claim ask for minimum holds side by side: the claim is kept for the longer
+/// one, and no timer is left over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_minimum_holds_that_begin_side_by_side_the_longer_one_counts() {
     let etcd = Etcd::start().unwrap();

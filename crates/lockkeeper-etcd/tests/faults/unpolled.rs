@@ -47,8 +47,8 @@ async fn a_claim_that_is_polled_no_more_while_it_makes_a_lease_holds_up_nobody_o
     assert!(matches!(verdict, Verdict::Queued { ahead: 1, .. }), "{verdict:?}");
 }
 
-/// Every change of the users makes the tokens invalid. However far a request has come that is about to log in again:
-/// another one logs in.
+/// Every change of the users makes the tokens invalid. However far a request has come that is about
+/// to log in again: another one logs in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_polled_no_more_while_it_logs_in_holds_up_no_other() {
     let folder = tempfile::tempdir().unwrap();

@@ -244,7 +244,8 @@ fn gate(gate: &Path, limit: Duration) -> Option<Finding> {
     })
 }
 
-/// The process that holds an flock on this inode, from the text of /proc/locks. One of another container has no number.
+/// The process that holds an flock on this inode, from the text of /proc/locks. One of another
+/// container has no number.
 fn holder(locks: &str, inode: u64) -> Option<u32> {
     let of = |line: &str| {
         let mut words = line.split_whitespace().skip(1);

@@ -131,8 +131,9 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// The claim has no holder any more. Returns whether its minimum hold keeps it in the line. The end of a detached
-    /// claim outlives a power cut: else the claim would be back after it, for a whole ttl.
+    /// The claim has no holder any more. Returns whether its minimum hold keeps it in the line. The
+    /// end of a detached claim outlives a power cut: else the claim would be back after it, for a
+    /// whole ttl.
     pub(crate) fn end_claim(&mut self, mut row: ClaimRow) -> Outcome<bool> {
         self.needs_disk |= row.detached;
         let is_kept = row.keep(self.now);
@@ -175,9 +176,10 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// The grantee's own request: from now on the claim lives on ttl and lock-delay. A claim that outlives a restart of
-    /// the machine is found to hold after the restart, too: else it would have a waiter's life then, and its holder
-    /// believes longer. Another client of the session may be waiting for the grant, and finds it as held.
+    /// The grantee's own request: from now on the claim lives on ttl and lock-delay. A claim that
+    /// outlives a restart of the machine is found to hold after the restart, too: else it would
+    /// have a waiter's life then, and its holder believes longer. Another client of the session may
+    /// be waiting for the grant, and finds it as held.
     pub(crate) fn hold(&mut self, row: &ClaimRow) -> Outcome<()> {
         if row.state == State::Pushed {
             self.needs_disk |= row.detached;

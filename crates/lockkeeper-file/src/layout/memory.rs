@@ -23,7 +23,8 @@ const LOOK_MIN: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
     looked: HashMap<SessionId, LastLook>,
-    /// With so many sessions it is looked which have ended without a word, as those of adopted handles do.
+    /// With so many sessions it is looked which have ended without a word, as those of adopted
+    /// handles do.
     look_at: usize,
 }
 

@@ -42,8 +42,8 @@ fn line_in(
     })
 }
 
-/// The lines with a live claim and a name that begins with `prefix` and comes after `after`, compared
-/// by bytes: all from one committed state.
+/// The lines with a live claim and a name that begins with `prefix` and comes after `after`,
+/// compared by bytes: all from one committed state.
 pub(crate) fn lines(
     db: &Connection,
     prefix: &str,
@@ -232,7 +232,8 @@ pub(crate) fn wake_count(db: &Connection, session: &SessionId) -> rusqlite::Resu
     query.query_row([session.as_str()], |row| row.get(0)).optional()
 }
 
-/// The last token and the revision of a name. Both only rise: a claim raises the token, all else the count of changes.
+/// The last token and the revision of a name. Both only rise: a claim raises the token, all else
+/// the count of changes.
 pub(crate) fn lock(db: &Connection, name: &LockName) -> rusqlite::Result<Option<(i64, Revision)>> {
     let mut query = db.prepare_cached(
         "SELECT max(fence, coalesce((SELECT max(ord) FROM lk_claim WHERE name = ?1), 0)), revision

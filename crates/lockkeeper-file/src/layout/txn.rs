@@ -142,7 +142,8 @@ impl<'a> Txn<'a> {
         self.needs_disk
     }
 
-    /// What is to be done after it: the failure if there was one, the waiters to notify, the dead clients to remove.
+    /// What is to be done after it: the failure if there was one, the waiters to notify, the dead
+    /// clients to remove.
     pub(crate) fn finish(self) -> (Option<Error>, Notifications, Vec<ClientId>) {
         (self.failure, self.notifications, self.dead)
     }

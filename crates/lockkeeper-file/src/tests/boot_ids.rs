@@ -47,7 +47,8 @@ async fn a_detached_lock_outlasts_an_opening_with_another_boot_id() {
     assert_eq!(container.granted(&container.mutex("stock")).await, token + 1);
 }
 
-/// Only the date distinguishes such a container from a machine that was restarted. A detached lock outlives that too.
+/// Only the date distinguishes such a container from a machine that was restarted. A detached lock
+/// outlives that too.
 #[tokio::test]
 async fn with_another_boot_id_a_date_that_was_set_far_forward_passes_for_a_restart_and_a_detached_lock_stays()
  {
@@ -89,7 +90,8 @@ async fn a_lock_delay_outlasts_an_opening_with_another_boot_id() {
     assert!(since(start) >= ms(1499), "{:?}", since(start));
 }
 
-/// The clock of the second start goes on for longer than that of the first did, and the lock was taken for a day.
+/// The clock of the second start goes on for longer than that of the first did, and the lock was
+/// taken for a day.
 #[tokio::test]
 async fn a_restart_is_believed_although_the_clock_has_passed_the_old_times() {
     let machine = Machine::new();

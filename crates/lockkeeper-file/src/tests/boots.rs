@@ -54,7 +54,8 @@ async fn what_is_detached_is_held_over_a_restart_and_the_rest_is_free() {
     assert!(next.granted(&next.mutex("c")).await > 0);
 }
 
-/// Its holder may have renewed it just before the machine went down, and believes for a ttl from then on.
+/// Its holder may have renewed it just before the machine went down, and believes for a ttl from
+/// then on.
 #[tokio::test]
 async fn what_is_detached_has_its_whole_life_from_the_restart_on_and_ends_then() {
     let machine = Machine::new();
@@ -161,13 +162,14 @@ async fn a_mark_and_a_minimum_hold_outlive_a_restart_with_their_session() {
     }
 }
 
-/// The log of the database, which a transaction that waits for the disk makes longer: SQLite waits for the disk after
-/// it has written there, and only then.
+/// The log of the database, which a transaction that waits for the disk makes longer: SQLite waits
+/// for the disk after it has written there, and only then.
 fn log(machine: &Machine) -> u64 {
     fs::metadata(format!("{}-wal", machine.path().display())).unwrap().len()
 }
 
-/// Without that a restart would find it waiting, with a waiter's life, while its holder believes for a whole ttl.
+/// Without that a restart would find it waiting, with a waiter's life, while its holder believes
+/// for a whole ttl.
 #[tokio::test]
 async fn a_detached_waiter_learns_that_it_holds_when_that_is_on_the_disk() {
     let machine = Machine::new();
@@ -212,8 +214,8 @@ async fn what_has_to_be_on_the_disk_is_written_there() {
     assert!(log(&machine) > before, "nothing was written, so SQLite has not waited for the disk");
 }
 
-/// The requests of the batch are committed, and others see them. Whether the disk has them is unknown, so the next answer
-/// waits for that.
+/// The requests of the batch are committed, and others see them. Whether the disk has them is
+/// unknown, so the next answer waits for that.
 #[tokio::test]
 async fn a_disk_that_is_not_reached_leaves_the_effect_unknown_until_it_is_reached() {
     let machine = Machine::new();

@@ -1,4 +1,5 @@
-//! The rights of the files: what the store makes, and what it refuses because other users may use it.
+//! The rights of the files: what the store makes, and what it refuses because other users may use
+//! it.
 
 use tokio::task::JoinHandle;
 

@@ -208,7 +208,8 @@ async fn an_observer_hears_of_the_end_of_a_lock_delay_and_of_a_detached_lock() {
     }
 }
 
-/// The renewal of another client of the session comes between the grant and the look of the waiting client.
+/// The renewal of another client of the session comes between the grant and the look of the waiting
+/// client.
 #[tokio::test]
 async fn a_renewal_through_another_client_does_not_take_the_wake_up_away() {
     let machine = Machine::new();

@@ -228,7 +228,8 @@ impl Waiters {
             Subject::Client(client) => {
                 let tickets = self.registry.on_subject(subject);
                 if !self.clients.has_just_died(client) {
-                    // Not yet: on a busy machine the lock may be let go of much later than the file was closed.
+                    // Not yet: on a busy machine the lock may be let go of much later than the file
+                    // was closed.
                     self.registry.poll(&tickets);
                 }
                 tickets.into_iter().for_each(|ticket| self.look_again(ticket));

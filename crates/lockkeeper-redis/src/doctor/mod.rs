@@ -1,4 +1,5 @@
-//! What can go wrong with a server: what it forgets and when, who takes over, what this user may do there.
+//! What can go wrong with a server: what it forgets and when, who takes over, what this user may do
+//! there.
 
 mod rights;
 mod server;

@@ -104,8 +104,8 @@ async fn refused_by(
     Ok(how.map(|how| format!("{} refuses {}{more}: {how}", link.endpoint(), refused.join(", "))))
 }
 
-/// How the server refuses the keys of detached sessions. The key that is tried stands for none: nothing is there, so that
-/// nothing is set.
+/// How the server refuses the keys of detached sessions. The key that is tried stands for none:
+/// nothing is there, so that nothing is set.
 async fn refused_session(link: &Link) -> Result<Option<String>> {
     let set = Request::command(&[b"SET", b"lk:s:{lockkeeper-doctor}", b"", b"XX", b"PX", b"1000"]);
     match link.send(set).await {
@@ -135,7 +135,8 @@ async fn may_listen(link: &Link, sharded: bool, within: Duration) -> Result<bool
     }
 }
 
-/// Whether a channel may be left. Where a message has the answer, the question behind it is what is answered first.
+/// Whether a channel may be left. Where a message has the answer, the question behind it is what is
+/// answered first.
 async fn may_leave(link: &Link, word: &str) -> Result<bool> {
     let own = link.alone().await.map_err(fault::of)?;
     let request = Request::command(&[word.as_bytes(), CHANNEL.as_bytes()]);

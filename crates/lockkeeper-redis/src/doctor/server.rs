@@ -11,8 +11,8 @@ use super::super::{Check, RedisStoreBuilder, fault};
 use crate::Result;
 use crate::store::{Finding, Level};
 
-/// Clocks may differ by this part of the ttl in use, and by no more than the seconds: a lock that another server takes
-/// over ends earlier by the difference, while its holder believes in it.
+/// Clocks may differ by this part of the ttl in use, and by no more than the seconds: a lock that
+/// another server takes over ends earlier by the difference, while its holder believes in it.
 const PART_APART: f64 = 0.1;
 const SECONDS_APART: f64 = 1.0;
 /// A server that is fuller than this may refuse the next lock.

@@ -13,7 +13,8 @@ use crate::{ErrorKind, LockName, Result};
 const AMEND: &str = "AMEND";
 const LINES: &str = "LINES";
 
-/// Changes a claim. `number` rises with each change of it: a late copy of an older one does nothing.
+/// Changes a claim. `number` rises with each change of it: a late copy of an older one does
+/// nothing.
 pub(crate) fn amend(key: &ClaimKey, number: u64, change: &Amend) -> Request {
     let mut what = Vec::new();
     match change {
@@ -48,7 +49,8 @@ pub(crate) fn amend_answer(key: &ClaimKey, value: &Value) -> Result<Amended> {
     }
 }
 
-/// Whom to evict. A claim that is known by the hash of its id has to be [found](find) in its line first.
+/// Whom to evict. A claim that is known by the hash of its id has to be [found](find) in its line
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Victim {
     /// The holder with this raw token.
@@ -99,9 +101,10 @@ pub(crate) fn request_answer(value: &Value) -> Result<bool> {
     done(value, "REQUEST")
 }
 
-/// What to `SCAN` for, so that no line of a name with this prefix is missed. It says with what byte the encoded name begins,
-/// and takes names that are too long for their keys (`h.`) beside them: a second pattern would need a second look at all keys.
-/// Others are found too. Dots are written otherwise at an end than inside, so they do not count.
+/// What to `SCAN` for, so that no line of a name with this prefix is missed. It says with what byte
+/// the encoded name begins, and takes names that are too long for their keys (`h.`) beside them: a
+/// second pattern would need a second look at all keys. Others are found too. Dots are written
+/// otherwise at an end than inside, so they do not count.
 pub(crate) fn pattern(prefix: &str) -> String {
     match crate::name::encode(prefix.trim_end_matches('.')).chars().next() {
         None => "lk:{*".to_owned(),
@@ -109,7 +112,8 @@ pub(crate) fn pattern(prefix: &str) -> String {
     }
 }
 
-/// Asks for lines that were [scanned](Keys::scanned), for so many bytes of claims at most. In a cluster they have one slot.
+/// Asks for lines that were [scanned](Keys::scanned), for so many bytes of claims at most. In a
+/// cluster they have one slot.
 pub(crate) fn lines(lines: &[Keys], most: u32) -> Request {
     let keys: Vec<&[u8]> = lines.iter().flat_map(Keys::all).collect();
     Request::eval(&scripts::LINES, &keys, &[most.to_string().as_bytes()])

@@ -89,8 +89,8 @@ pub(super) fn bulk<'a>(value: &'a Value, what: &'static str) -> Result<&'a [u8]>
     }
 }
 
-/// The bytes of an answer about this claim. Each answer begins with a part of the id that it is about, so that no answer
-/// of another request gives what it did not ask for.
+/// The bytes of an answer about this claim. Each answer begins with a part of the id that it is
+/// about, so that no answer of another request gives what it did not ask for.
 pub(super) fn about<'a>(id: &ClaimId, value: &'a Value, what: &'static str) -> Result<&'a [u8]> {
     bulk(value, what)?.strip_prefix(&id.as_bytes()[..MARK]).ok_or_else(|| garbled(what))
 }

@@ -27,7 +27,8 @@ impl ClientId {
         format!("lk:w:{}", HEXLOWER.encode(&self.0))
     }
 
-    /// The client's channel in the slot of a name, where a cluster has sharded channels: `lk:w:{n}:<client>`. `n` is the encoded name.
+    /// The client's channel in the slot of a name, where a cluster has sharded channels:
+    /// `lk:w:{n}:<client>`. `n` is the encoded name.
     pub(crate) fn channel_of(&self, encoded: &[u8]) -> Vec<u8> {
         [b"lk:w:{", encoded, b"}:", HEXLOWER.encode(&self.0).as_bytes()].concat()
     }
@@ -45,7 +46,8 @@ pub(crate) fn changes_channel(encoded: &[u8]) -> Vec<u8> {
     [b"lk:w:{", encoded, b"}"].concat()
 }
 
-/// The encoded name whose changes and grants come by this channel; `None` for that of a client, which serves all.
+/// The encoded name whose changes and grants come by this channel; `None` for that of a client,
+/// which serves all.
 pub(crate) fn name_of_channel(channel: &[u8]) -> Option<&[u8]> {
     let rest = channel.strip_prefix(b"lk:w:{")?;
     rest.split(|byte| *byte == b'}').next()
@@ -66,9 +68,11 @@ pub(crate) enum Push {
     Granted { id: ClaimId, token: u64 },
     /// The line of this name, as keys write it, is not what it was.
     Changed { name: Vec<u8> },
-    /// It is worth while to claim again: what the first of those who wait has to wait for ends sooner.
+    /// It is worth while to claim again: what the first of those who wait has to wait for ends
+    /// sooner.
     Again { id: ClaimId },
-    /// Another client has sent a claim that waits, and receives from now on what is published about it.
+    /// Another client has sent a claim that waits, and receives from now on what is published about
+    /// it.
     Taken { id: ClaimId },
     /// A claim was broken, marked or removed.
     Lost { id: ClaimId, broken: Broken },

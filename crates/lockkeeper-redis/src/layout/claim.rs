@@ -45,7 +45,8 @@ pub(super) fn record(claim: &Claim, client: &ClientId) -> Vec<u8> {
     record
 }
 
-/// A digit of four bits: queue, resend, a life of more than a day, replaces; how many may wait; where to tell.
+/// A digit of four bits: queue, resend, a life of more than a day, replaces; how many may wait;
+/// where to tell.
 pub(super) fn options(claim: &Claim, channel: &Channel<'_>) -> Vec<u8> {
     let long = claim.ttl.saturating_add(claim.lock_delay) > Duration::from_secs(24 * 3600);
     let bits = [claim.queue, claim.resend, long, claim.replaces.is_some()];
@@ -80,7 +81,8 @@ fn granted(claim: &Claim, now: f64, read: &mut Reader<'_>) -> Result<Answered<Ve
     Ok(Answered { value: Verdict::Granted { token, ttl }, server_time: bytes::time(now) })
 }
 
-/// The first in line looks when the next of the holders would die; the others leave it to the first.
+/// The first in line looks when the next of the holders would die; the others leave it to the
+/// first.
 fn queued(now: f64, read: &mut Reader<'_>) -> Result<Verdict> {
     let seen = Seen::read(now, read)?.revision();
     let (first, ahead) = (read.f64()?, read.u32()?);

@@ -7,7 +7,8 @@ use data_encoding::BASE32_NOPAD;
 use super::bytes;
 use crate::{LockName, Result};
 
-/// `lk:{n}` and its side keys: `:q` who waits, by token; `:w` what they are; `:g` ids that are gone. All in one slot.
+/// `lk:{n}` and its side keys: `:q` who waits, by token; `:w` what they are; `:g` ids that are
+/// gone. All in one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
     all: Vec<u8>,
@@ -33,8 +34,9 @@ impl Keys {
         Self { all, len }
     }
 
-    /// The keys of the line that this key belongs to, if it is the main one of a line: for what `SCAN` finds. Others may
-    /// have keys that look alike, in which no lock is ever looked for: they hold no name, or not in the form for stores.
+    /// The keys of the line that this key belongs to, if it is the main one of a line: for what
+    /// `SCAN` finds. Others may have keys that look alike, in which no lock is ever looked for:
+    /// they hold no name, or not in the form for stores.
     pub(crate) fn scanned(key: &[u8]) -> Option<Self> {
         let encoded = key.strip_prefix(OPEN)?.strip_suffix(b"}")?;
         let is_form_of = |name: &LockName| name.encoded().as_bytes() == encoded;

@@ -13,7 +13,8 @@ use crate::{Error, LockName, Result};
 
 const LINE: &str = "LINE";
 const OBSERVE: &str = "OBSERVE";
-/// With this ends the field of a claim that nobody has any more, and that its minimum hold keeps. It begins with the token.
+/// With this ends the field of a claim that nobody has any more, and that its minimum hold keeps.
+/// It begins with the token.
 const KEPT: &[u8] = b"\0\0\0\0kept";
 
 /// The whole line; with `most`, only one of so many bytes.
@@ -120,7 +121,8 @@ fn entry(id: &ClaimId, now: f64, read: &mut Reader<'_>) -> Result<Entry> {
     })
 }
 
-/// The id of a claim that is kept, from when somebody had it: behind the end and the length of its minimum hold.
+/// The id of a claim that is kept, from when somebody had it: behind the end and the length of its
+/// minimum hold.
 fn once(read: &mut Reader<'_>) -> Result<ClaimId> {
     read.take(16)?;
     Ok(ClaimId::from_bytes(read.array()?))

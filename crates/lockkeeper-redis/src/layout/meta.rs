@@ -13,7 +13,8 @@ const VALUE: u8 = 2;
 const AMENDED: u8 = 4;
 const BROKEN: u8 = 8;
 
-/// Client, lock delay in ms, length of the name, epoch, flags, lengths of the texts; then name, owner, reason, value.
+/// Client, lock delay in ms, length of the name, epoch, flags, lengths of the texts; then name,
+/// owner, reason, value.
 pub(super) fn write(meta: &Meta, name: &LockName, client: &ClientId, delay: u32, to: &mut Vec<u8>) {
     let hashed = if name.encoded().starts_with("h.") { name.as_str() } else { "" };
     to.extend_from_slice(client.as_bytes());

@@ -1,7 +1,9 @@
-//! The native layout: the arguments of the scripts, and what their answers say. Nothing here does I/O.
+//! The native layout: the arguments of the scripts, and what their answers say. Nothing here does
+//! I/O.
 //!
-//! `lua/record.lua` says how a line is kept. A line with one claim is one short string. The waiters are in two side keys.
-//! A claim that is granted because another claim has left learns of the grant by a push to the channel that it named.
+//! `lua/record.lua` says how a line is kept. A line with one claim is one short string. The waiters
+//! are in two side keys. A claim that is granted because another claim has left learns of the grant
+//! by a push to the channel that it named.
 
 mod admin;
 mod bytes;
@@ -43,7 +45,8 @@ pub(crate) use self::status::{ClaimStatus, look, look_answer};
 use crate::Result;
 use crate::store::Revision;
 
-/// The byte that says that what follows is one claim, alone in its line: the second layout, times 16, and its form.
+/// The byte that says that what follows is one claim, alone in its line: the second layout, times
+/// 16, and its form.
 const ALONE: u8 = 33;
 
 /// An answer, and the server's clock when it was given.
@@ -53,8 +56,9 @@ pub(crate) struct Answered<T> {
     pub(crate) server_time: Duration,
 }
 
-/// The state of a line: the last token, twice those who wait and those who hold, and how often it was touched. While the
-/// token stays, the second only falls, and the third only rises until nobody is left in the line.
+/// The state of a line: the last token, twice those who wait and those who hold, and how often it
+/// was touched. While the token stays, the second only falls, and the third only rises until nobody
+/// is left in the line.
 struct Seen {
     now: f64,
     last: f64,

@@ -1,4 +1,5 @@
-//! SWAP: a register is one string. Its version, how many writers follow, the writers, newest first, and the value.
+//! SWAP: a register is one string. Its version, how many writers follow, the writers, newest first,
+//! and the value.
 
 use redis::Value;
 

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use crate::wire::Script;
 
-/// A script that begins with one file, has the line of a name in the middle and what writes it, and ends with another.
+/// A script that begins with one file, has the line of a name in the middle and what writes it, and
+/// ends with another.
 macro_rules! script {
     ($before:literal, $after:literal) => {
         LazyLock::new(|| {
@@ -45,8 +46,9 @@ pub(super) static SESSION: LazyLock<Script> =
 pub(super) static ID: LazyLock<Script> =
     LazyLock::new(|| Script::new(inlined(include_str!("../lua/id.lua")).leak()));
 
-/// The scripts of the requests that follow each other without waiting. A release that is not awaited must not fall behind
-/// the next claim because the server lacks the script of the release alone. So the script of a claim is the last.
+/// The scripts of the requests that follow each other without waiting. A release that is not
+/// awaited must not fall behind the next claim because the server lacks the script of the release
+/// alone. So the script of a claim is the last.
 fn of_claims() -> Vec<&'static Script> {
     vec![&WITHDRAW, &AMEND, &RENEW, &CLAIM]
 }
@@ -60,9 +62,10 @@ pub(crate) static SCRIPTS: LazyLock<[&Script; 13]> = LazyLock::new(|| {
     ]
 });
 
-/// The script as the server gets it: with numbers in the places of its constants, and without comment lines. As locals
-/// that functions share, the constants would cost time in each call, and one function would have as many of these as Lua
-/// allows. Each line keeps its number, which the server's messages name.
+/// The script as the server gets it: with numbers in the places of its constants, and without
+/// comment lines. As locals that functions share, the constants would cost time in each call, and
+/// one function would have as many of these as Lua allows. Each line keeps its number, which the
+/// server's messages name.
 fn inlined(text: &str) -> String {
     let constants: HashMap<_, _> = text.lines().filter_map(constant).collect();
     let mut inlined = String::with_capacity(text.len());

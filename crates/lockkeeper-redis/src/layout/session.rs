@@ -17,11 +17,12 @@ const WHAT: &str = "SESSION";
 /// How the key of a session begins; a hash and a brace follow.
 const OPEN: &str = "lk:s:{";
 
-/// What a rule about keys has to cover for detached sessions: no rule about the names of locks does.
+/// What a rule about keys has to cover for detached sessions: no rule about the names of locks
+/// does.
 pub(crate) const SESSION_KEYS: &str = "~lk:s:{*";
 
-/// Where it is said that a session was closed, in the keyspace and in a cluster. The key has a hash of the id, which is
-/// a secret.
+/// Where it is said that a session was closed, in the keyspace and in a cluster. The key has a hash
+/// of the id, which is a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionKey {
     key: String,

@@ -1,13 +1,15 @@
--- AMEND. ARGV: id | the number of the change d | a letter, and the change: l weight I4, v value, m what is shown from the epoch
--- on (layout/meta.rs), h minimum hold d. Answers 1; 0: not live; or the first 8 bytes of the id | the number of the last
--- change d, if that is higher.
+-- AMEND. ARGV: id | the number of the change d | a letter, and the change: l weight I4, v value, m
+-- what is shown from the epoch on (layout/meta.rs), h minimum hold d. Answers 1; 0: not live; or
+-- the first 8 bytes of the id | the number of the last change d, if that is higher.
 --
--- It never raises a weight, so it cannot break exclusion. What a lowered weight frees goes to the next waiters.
+-- It never raises a weight, so it cannot break exclusion. What a lowered weight frees goes to the
+-- next waiters.
 grant_waiters()
 local kind,change,claim=sub(ARGV[3],1,1),sub(ARGV[3],2),claim_of(argument)
 local granted=claim and byte(claim,GRANTED)==1
 needs_no_memory=false
--- Only a holder has a weight to lower, or a minimum hold. A marked claim gets no minimum hold: EVICT has ended it.
+-- Only a holder has a weight to lower, or a minimum hold. A marked claim gets no minimum hold:
+-- EVICT has ended it.
 if not claim or decode('<d',claim,EXPIRES)<=now or ((kind=='l' or kind=='h') and not granted)
   or kind=='h' and byte(claim,FLAGS)%(2*BROKEN)>=BROKEN then
   write_changes()
@@ -34,7 +36,8 @@ if flags%(2*AMENDED)>=AMENDED then
 end
 words=ARGV[2]..words
 if kind=='v' then
-  -- client, delay, name_len, epoch | flags | owner_len, reason_len | value_len | name, owner, reason | value | number | words
+  -- client, delay, name_len, epoch | flags | owner_len, reason_len | value_len | name, owner,
+  -- reason | value | number | words
   shown=sub(shown,1,FLAGS-SHOWN)..string.char(flags%VALUE+(VALUE+AMENDED)+high_flags)
     ..sub(shown,OWNER_LEN-SHOWN+1,VALUE_LEN-SHOWN)..encode('<I4',#change)
     ..sub(shown,TEXTS-SHOWN+1,value_at-1)..change..words

@@ -1,4 +1,5 @@
--- CLAIM, the rest: the lock is not free, or the claim is not a plain one. The order of the checks is that of Store::claim.
+-- CLAIM, the rest: the lock is not free, or the claim is not a plain one. The order of the checks
+-- is that of Store::claim.
 local capacity,weight,lease,wait=decode('<I4I4dI4',sent,CAPACITY-SENT_SHIFT)
 local sent_tail,epoch=sub(sent,CAPACITY-SENT_SHIFT),decode('<I2',sent,EPOCH-SENT_SHIFT)
 local options,max_waiters=decode('<BI4',ARGV[2])
@@ -6,15 +7,15 @@ options=options-DIGIT_0
 needs_no_memory=false
 own_channel=sub(ARGV[2],6)
 
--- Writes the changes, and answers with one number. Every answer below writes first: if the server refuses that, the client
--- gets an error, and neither a grant nor a place in the queue.
+-- Writes the changes, and answers with one number. Every answer below writes first: if the server
+-- refuses that, the client gets an error, and neither a grant nor a place in the queue.
 local function answer(letter,number)
   write_changes()
   return id_prefix..letter..encode('<dd',now,number)
 end
 
--- The claim holds the lock since an earlier request: answers its token, and its ttl in µs, which may be another one than
--- that of this request.
+-- The claim holds the lock since an earlier request: answers its token, and its ttl in µs, which
+-- may be another one than that of this request.
 local function answer_held(claim,token)
   return answer('g',token)..encode('<d',decode('<d',claim,LIFE)-1000*decode('<I4',claim,DELAY))
 end
@@ -25,18 +26,20 @@ local function answer_with_state(letter)
   return id_prefix..letter..encode('<dddd',now,last_token,2*waiters+holders,touched)
 end
 
--- The claim waits behind `ahead` claims, holders included. The first waiter learns when the next holder would die, and looks
--- then; the others get -1.
+-- The claim waits behind `ahead` claims, holders included. The first waiter learns when the next
+-- holder would die, and looks then; the others get -1.
 local function answer_queued(ahead)
   -- This answer tells the caller what a wake-up would.
   if first_waiter==id then first_waiter=nil end
   return answer_with_state('q')..encode('<dI4',ahead==holders and next_expiry-now or -1,ahead)
 end
 
--- The lock is taken, and the claim does not wait. Tells when the next holder would die, and the owner of one holder.
+-- The lock is taken, and the claim does not wait. Tells when the next holder would die, and the
+-- owner of one holder.
 local function answer_busy()
   local claim,owner=holders>0 and claim_of(first_holder),''
-  -- The only holder is not `first_holder` if it has a minimum hold. To read all claims for a name is worth it in a short line.
+  -- The only holder is not `first_holder` if it has a minimum hold. To read all claims for a name
+  -- is worth it in a short line.
   if not claim and holders==1 and waiters<10 then
     for _,other in pairs(all_claims()) do
       if byte(other,GRANTED)==1 then claim=other end
@@ -49,10 +52,10 @@ local function answer_busy()
   return answer_with_state('b')..encode('<d',holders>0 and next_expiry-now or -1)..owner
 end
 
--- Adds the caller's claim to the line, and GIVES IT ITS FENCING TOKEN: the server's time, or the last token + 1 where that
--- is more. So each token is above all earlier ones of the lock: if the clock goes back, since the last token is stored; if
--- Redis has lost the lock, since the time went on.
--- The counts of the header are the caller's business.
+-- Adds the caller's claim to the line, and GIVES IT ITS FENCING TOKEN: the server's time, or the
+-- last token + 1 where that is more. So each token is above all earlier ones of the lock: if the
+-- clock goes back, since the last token is stored; if Redis has lost the lock, since the time went
+-- on. The counts of the header are the caller's business.
 local function add_claim(granted,expires,channel)
   last_token=now>last_token and now or last_token+1
   if holders==0 and waiters==0 then
@@ -68,8 +71,8 @@ local function add_claim(granted,expires,channel)
   header_changed=true
 end
 
--- GRANTS the caller's claim at once, and answers its token. The weight has to fit; `min_hold_till` and `span` are the
--- minimum hold that it inherits, if any.
+-- GRANTS the caller's claim at once, and answers its token. The weight has to fit; `min_hold_till`
+-- and `span` are the minimum hold that it inherits, if any.
 local function grant(min_hold_till,span)
   local expires=now+lease
   add_claim(1,expires,'')
@@ -90,10 +93,11 @@ if tombstones_until>now then
   if till and till+0>now then return answer('x',0) end
 end
 
--- The id is known: this is a replay, or the waiter looks how it stands. The answer is its state, and its life starts again.
--- No second claim is added. The client that has sent it now is the one that waits for it, and gets its messages. If that is
--- another one than before, the one before is told so ('t'): if it is the one that waits, and this is a late copy of another
--- client's request, it claims again, and gets the messages back. If it does not wait, it forgets the claim.
+-- The id is known: this is a replay, or the waiter looks how it stands. The answer is its state,
+-- and its life starts again. No second claim is added. The client that has sent it now is the one
+-- that waits for it, and gets its messages. If that is another one than before, the one before is
+-- told so ('t'): if it is the one that waits, and this is a late copy of another client's request,
+-- it claims again, and gets the messages back. If it does not wait, it forgets the claim.
 local claim=claim_of(id)
 if claim then
   local token,expires,_,granted,_,_,claim_life,claim_wait=decode(CLAIM_FORMAT,claim)
@@ -129,23 +133,24 @@ if claim then
   remove_claim(id,claim)
 end
 
--- A repeated request whose first copy is not known: that copy may still arrive, and would be granted with nobody there. So
--- the id gets a tombstone instead of the lock.
+-- A repeated request whose first copy is not known: that copy may still arrive, and would be
+-- granted with nobody there. So the id gets a tombstone instead of the lock.
 if options%(2*RESEND)>=RESEND then
   add_tombstone(math.max(lease/1000,TOMBSTONE_MIN_MS))
   return answer('x',0)
 end
 
--- Another kind of lock ('c'), or an epoch that is too low ('e'). A recount makes sure that the high epoch is that of a live
--- claim.
+-- Another kind of lock ('c'), or an epoch that is too low ('e'). A recount makes sure that the high
+-- epoch is that of a live claim.
 if holders>0 or waiters>0 then
   if (min_capacity==MAX)~=(capacity==MAX) then return answer('c',0) end
   if epoch<max_epoch then recount() end
   if epoch<max_epoch then return answer('e',max_epoch) end
 end
 
--- The claim replaces the caller's own one: only if that is the only live claim, and not marked. Exclusion: the old claim
--- leaves in the same write, and its owner is the one who asks. The minimum hold goes on.
+-- The claim replaces the caller's own one: only if that is the only live claim, and not marked.
+-- Exclusion: the old claim leaves in the same write, and its owner is the one who asks. The minimum
+-- hold goes on.
 if options>=REPLACES then
   local old=holders==1 and claim_of(ARGV[3])
   if old and waiters>0 then recount() end
@@ -155,10 +160,12 @@ if options>=REPLACES then
   return grant(min_hold_of(old))
 end
 
--- THE RULE OF ADMISSION (store::admit): nobody waits, and all weights fit the smallest capacity, the claim's own included.
+-- THE RULE OF ADMISSION (store::admit): nobody waits, and all weights fit the smallest capacity,
+-- the claim's own included.
 if waiters==0 and weight_held+weight<=math.min(min_capacity,capacity) then return grant() end
 if options%(2*QUEUE)==0 then return answer_busy() end
--- The queue is full ('f'). Dead waiters inside it may count; a look for them reads all claims, so once a second is enough.
+-- The queue is full ('f'). Dead waiters inside it may count; a look for them reads all claims, so
+-- once a second is enough.
 if waiters>=max_waiters and (swept_at+SECOND<now or swept_at>now) then
   swept_at=now
   recount()

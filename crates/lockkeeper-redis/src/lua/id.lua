@@ -1,8 +1,8 @@
--- ID, of the store, which has nothing to do with lines. KEYS: lk:id. ARGV: 16 random bytes. Answers what the key holds: the
--- id, behind a word that tells it from what others may have written there.
+-- ID, of the store, which has nothing to do with lines. KEYS: lk:id. ARGV: 16 random bytes. Answers
+-- what the key holds: the id, behind a word that tells it from what others may have written there.
 --
--- The first client that asks makes the id. The time makes another id of a late copy of its request, when somebody has wiped
--- the database meanwhile.
+-- The first client that asks makes the id. The time makes another id of a late copy of its request,
+-- when somebody has wiped the database meanwhile.
 local call=redis.call
 local stored=call('GET',KEYS[1])
 if stored then return stored end

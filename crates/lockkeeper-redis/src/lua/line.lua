@@ -1,24 +1,28 @@
--- THE STATE OF ONE LINE, and what changes it. Needs `stored`, `now`, the keys, and `id`: the caller's own claim, or nothing.
+-- THE STATE OF ONE LINE, and what changes it. Needs `stored`, `now`, the keys, and `id`: the
+-- caller's own claim, or nothing.
 --
--- A script reads the line here, decides in these locals, and writes once at its end (write_changes() in write.lua). Until
--- then Redis holds the old line. So what reads a claim or the queue has to look at `changed` and `leaving` first. The
--- functions do that; each of them says what else it needs.
+-- A script reads the line here, decides in these locals, and writes once at its end
+-- (write_changes() in write.lua). Until then Redis holds the old line. So what reads a claim or the
+-- queue has to look at `changed` and `leaving` first. The functions do that; each of them says what
+-- else it needs.
 --
--- Exclusion is one invariant: `weight_held` is the sum of the weights of all holders, live or dead, and kept; it never
--- exceeds `min_capacity`. A holder is added in two places only, and both compare the weights first: grant_waiters() here,
--- and the rule of admission in claim.lua. (A claim that replaces the only holder removes it first.)
+-- Exclusion is one invariant: `weight_held` is the sum of the weights of all holders, live or dead,
+-- and kept; it never exceeds `min_capacity`. A holder is added in two places only, and both compare
+-- the weights first: grant_waiters() here, and the rule of admission in claim.lua. (A claim that
+-- replaces the only holder removes it first.)
 local KEPT='\0\0\0\0kept'
 local NO_ID,MAX,CLAIM_FORMAT='\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0',EXCLUSIVE,'<dddBI4I4dI4I4'
--- The header: record.lua explains the fields of SHARED. A key that does not exist is an empty line with last token 0.
--- `observer_kinds` has the bits OBSERVED_PLAIN and OBSERVED_SHARDED; `may_keep` has MAY_KEEP.
+-- The header: record.lua explains the fields of SHARED. A key that does not exist is an empty line
+-- with last token 0. `observer_kinds` has the bits OBSERVED_PLAIN and OBSERVED_SHARDED; `may_keep`
+-- has MAY_KEEP.
 local last_token,next_expiry,written_at,waiters,holders,weight_held,min_capacity,first_holder,tombstones_until,
   observed_until,swept_at,longest_life,touched,max_epoch,observer_kinds,max_capacity=
   0,math.huge,0,0,0,0,MAX,NO_ID,0,0,0,0,0,0,0,0
--- Whether Redis holds SHARED; whether the keys must stay longer; whether the header is to be written; the holder of ALONE,
--- as a claim's record, and its id.
+-- Whether Redis holds SHARED; whether the keys must stay longer; whether the header is to be
+-- written; the holder of ALONE, as a claim's record, and its id.
 local is_shared,prolongs,header_changed,alone_claim,alone_id=false,false,false,nil,nil
--- Whether a claim may be kept, and whether this script has kept one; the waiter at the front that has to wait on, and the
--- wake-up that it would get: channel, message.
+-- Whether a claim may be kept, and whether this script has kept one; the waiter at the front that
+-- has to wait on, and the wake-up that it would get: channel, message.
 local may_keep,keeps_since_now,first_waiter,wake_up=false,false,nil,nil
 -- The channel by which the caller's client hears of grants, if the request says so.
 local own_channel=nil
@@ -42,14 +46,17 @@ if stored then
     may_keep,observer_kinds=observer_kinds>=MAY_KEEP,observer_kinds%MAY_KEEP
   else last_token=decode('<d',stored) end
 end
--- The revision as it was, and who observes it: write_changes() compares, and publishes a change to these observers.
+-- The revision as it was, and who observes it: write_changes() compares, and publishes a change to
+-- these observers.
 local last_token_before,left_before,touched_before,observed_until_before,observer_kinds_before=
   last_token,2*waiters+holders,touched,observed_until,observer_kinds
--- What write_changes() is to write: the records by id, `false` for a removed claim; the ids that leave the queue, as a set
--- and as a list; the token with which `id` joins the queue; the end of the tombstone of `id`; the messages.
+-- What write_changes() is to write: the records by id, `false` for a removed claim; the ids that
+-- leave the queue, as a set and as a list; the token with which `id` joins the queue; the end of
+-- the tombstone of `id`; the messages.
 local changed,leaving,leaving_ids,joined_token,tombstone_until,messages={},{},{},nil,nil,{}
 
--- Adds a message, which goes out after everything is written. `channel` begins with its kind, s or p.
+-- Adds a message, which goes out after everything is written. `channel` begins with its kind, s or
+-- p.
 local function notify(channel,message)
   messages[#messages+1]={byte(channel)==SHARDED_CHANNEL and 'SPUBLISH' or 'PUBLISH',sub(channel,2),message}
 end
@@ -62,7 +69,8 @@ local function claim_of(claim_id)
   return claim_id==alone_id and alone_claim
 end
 
--- Sets the record of a claim, or removes it with `false`. The counts of the header are the caller's business.
+-- Sets the record of a claim, or removes it with `false`. The counts of the header are the caller's
+-- business.
 local function set_claim(claim_id,claim) changed[claim_id]=claim end
 
 -- Takes an id out of the queue. `waiters` is the caller's business.
@@ -70,7 +78,8 @@ local function leave_queue(claim_id)
   if not leaving[claim_id] then leaving[claim_id],leaving_ids[#leaving_ids+1]=true,claim_id end
 end
 
--- Returns how many wait ahead of this claim; nothing if it does not wait. Ids that leave now do not count.
+-- Returns how many wait ahead of this claim; nothing if it does not wait. Ids that leave now do not
+-- count.
 local function waiters_ahead(claim_id)
   local ahead=is_shared and not leaving[claim_id] and call('ZRANK',queue_key,claim_id)
   for i=1,ahead and #leaving_ids or 0 do
@@ -80,7 +89,8 @@ local function waiters_ahead(claim_id)
   return ahead
 end
 
--- Returns the records of all claims by their ids, kept claims by their fields. A field of another length is not ours.
+-- Returns the records of all claims by their ids, kept claims by their fields. A field of another
+-- length is not ours.
 local function all_claims()
   local claims,list={},is_shared and call('HGETALL',claims_key) or alone_id and {alone_id,alone_claim} or {}
   for i=1,#list,2 do
@@ -90,23 +100,25 @@ local function all_claims()
   return claims
 end
 
--- A claim that declares this capacity holds from now on. The smallest capacity decides, so no holder sees more weight than
--- it has declared.
+-- A claim that declares this capacity holds from now on. The smallest capacity decides, so no
+-- holder sees more weight than it has declared.
 local function count_capacity(capacity)
   min_capacity,max_capacity=math.min(min_capacity,capacity),math.max(max_capacity,capacity)
 end
 
--- Returns the end of a claim's minimum hold, its length, and the end that the record says; zeros without one. After the
--- clock went back, the recorded end may be too far away: the end is never further away than the length.
+-- Returns the end of a claim's minimum hold, its length, and the end that the record says; zeros
+-- without one. After the clock went back, the recorded end may be too far away: the end is never
+-- further away than the length.
 local function min_hold_of(claim)
   if byte(claim,FLAGS)<MIN_HOLD then return 0,0,0 end
   local written,span=decode('<dd',claim,SHOWN+decode('<I4',claim,LENGTH))
   return math.min(written,now+span),span,written
 end
 
--- Gives a holder a minimum hold of `span` that ends at `till`. The end takes the place of the channel, which a holder does
--- not need. WITHDRAW removes `first_holder` without reading its record, and would not see the minimum hold; so a claim with
--- a minimum hold is never `first_holder`.
+-- Gives a holder a minimum hold of `span` that ends at `till`. The end takes the place of the
+-- channel, which a holder does not need. WITHDRAW removes `first_holder` without reading its
+-- record, and would not see the minimum hold; so a claim with a minimum hold is never
+-- `first_holder`.
 local function set_min_hold(claim_id,claim,till,span)
   if claim_id==first_holder then first_holder=NO_ID end
   if span/1000>longest_life then longest_life,prolongs=span/1000,true end
@@ -115,10 +127,11 @@ local function set_min_hold(claim_id,claim,till,span)
   header_changed=true
 end
 
--- The owner of a claim has released it, or has died. If the minimum hold goes on, the claim is kept until that ends, and
--- the end is returned: its weight and its token stay, so `holders` and `weight_held` stay as they are. Its new field is no
--- id, so a late renewal or withdrawal of the owner does not find it. Returns nothing, and changes nothing, where no minimum
--- hold goes on, or the claim is already kept.
+-- The owner of a claim has released it, or has died. If the minimum hold goes on, the claim is kept
+-- until that ends, and the end is returned: its weight and its token stay, so `holders` and
+-- `weight_held` stay as they are. Its new field is no id, so a late renewal or withdrawal of the
+-- owner does not find it. Returns nothing, and changes nothing, where no minimum hold goes on, or
+-- the claim is already kept.
 local function keep_for_min_hold(claim_id,claim)
   local till=min_hold_of(claim)
   if till<=now or sub(claim_id,9)==KEPT then return end
@@ -130,11 +143,12 @@ local function keep_for_min_hold(claim_id,claim)
   return till
 end
 
--- FREES DEAD CLAIMS: reads all claims, removes the expired ones, and computes the header from the rest. A holder is dead
--- once `expires` has passed on the server's clock; its client stops to report the lock as held a lock delay earlier. A dead
--- holder with a minimum hold is kept.
--- A clock that went back would make all lives longer. So no claim may live for more than its whole life, or the length of
--- its minimum hold, from now on. That takes no time from a holder: its last renewal promised the same life, and has passed.
+-- FREES DEAD CLAIMS: reads all claims, removes the expired ones, and computes the header from the
+-- rest. A holder is dead once `expires` has passed on the server's clock; its client stops to
+-- report the lock as held a lock delay earlier. A dead holder with a minimum hold is kept. A clock
+-- that went back would make all lives longer. So no claim may live for more than its whole life, or
+-- the length of its minimum hold, from now on. That takes no time from a holder: its last renewal
+-- promised the same life, and has passed.
 local function recount()
   local claims=all_claims()
   holders,waiters,weight_held,next_expiry,max_epoch,header_changed,min_capacity,max_capacity,may_keep=
@@ -148,7 +162,8 @@ local function recount()
       claim=sub(claim,1,min_hold_at-1)..encode('<d',ends)..sub(claim,min_hold_at+8)
       set_claim(claim_id,claim)
     end
-    -- A holder that was granted out of the queue has the life of a waiter until it renews, so the longer one counts.
+    -- A holder that was granted out of the queue has the life of a waiter until it renews, so the
+    -- longer one counts.
     local latest=now+(sub(claim_id,9)==KEPT and span or math.max(wait*1000,granted==1 and lease or 0))
     local kept_till=expires<=now and keep_for_min_hold(claim_id,claim)
     if kept_till then expires=kept_till
@@ -172,15 +187,15 @@ local function recount()
   end
 end
 
--- Recounts if a holder may be dead, or if the clock went back. Otherwise no holder is dead: none expires before
--- `next_expiry`. And no life is longer than it may be, but for one second: `written_at` is at most a second older than the
--- last renewal.
+-- Recounts if a holder may be dead, or if the clock went back. Otherwise no holder is dead: none
+-- expires before `next_expiry`. And no life is longer than it may be, but for one second:
+-- `written_at` is at most a second older than the last renewal.
 local function recount_if_due()
   if now>=next_expiry or now<written_at then recount() end
 end
 
--- Returns the id at the front of the queue, without those that leave; nothing if there is none. The first `skipped` ids all
--- leave: Redis keeps them in the queue until write_changes().
+-- Returns the id at the front of the queue, without those that leave; nothing if there is none. The
+-- first `skipped` ids all leave: Redis keeps them in the queue until write_changes().
 local skipped=0
 local function first_in_queue()
   while true do
@@ -190,18 +205,19 @@ local function first_in_queue()
   end
 end
 
--- GRANTS WAITERS, from the front of the queue, until one does not fit: nobody overtakes. Every script that reads a line calls
--- it, but LOOK. So the next script of any client removes a dead holder, and grants the next waiter. Dead waiters at the front
--- leave.
--- Exclusion: recount_if_due() has removed dead holders and nobody else, and a waiter is granted only if all weights fit the
--- smallest capacity. Order: `:q` is sorted by token, so tokens of grants rise. A grant is sticky: nothing makes a holder a
--- waiter again. The grant does not extend `expires`, since the client has not heard of it yet: if it never does, the claim
--- ends with its life as a waiter.
--- A granted waiter is NOTIFIED ('g') by its channel. CLAIM leaves that out for its own id if the channel is that of the client
--- that asks, which has the grant in the answer. RENEW does not know its client, so it notifies.
--- With `clears_front`, and where a claim may be kept, dead waiters leave the front even if nothing is free. A second call
--- with `clears_front` in the same script only does that: what the first call left free does not fit the first waiter.
--- Afterwards `first_waiter` is the live waiter at the front that does not fit, if this call has found it.
+-- GRANTS WAITERS, from the front of the queue, until one does not fit: nobody overtakes. Every
+-- script that reads a line calls it, but LOOK. So the next script of any client removes a dead
+-- holder, and grants the next waiter. Dead waiters at the front leave. Exclusion: recount_if_due()
+-- has removed dead holders and nobody else, and a waiter is granted only if all weights fit the
+-- smallest capacity. Order: `:q` is sorted by token, so tokens of grants rise. A grant is sticky:
+-- nothing makes a holder a waiter again. The grant does not extend `expires`, since the client has
+-- not heard of it yet: if it never does, the claim ends with its life as a waiter. A granted waiter
+-- is NOTIFIED ('g') by its channel. CLAIM leaves that out for its own id if the channel is that of
+-- the client that asks, which has the grant in the answer. RENEW does not know its client, so it
+-- notifies. With `clears_front`, and where a claim may be kept, dead waiters leave the front even
+-- if nothing is free. A second call with `clears_front` in the same script only does that: what the
+-- first call left free does not fit the first waiter. Afterwards `first_waiter` is the live waiter
+-- at the front that does not fit, if this call has found it.
 local function grant_waiters(clears_front)
   recount_if_due()
   first_waiter=nil
@@ -210,7 +226,8 @@ local function grant_waiters(clears_front)
     local claim_id=first_in_queue()
     local claim=claim_id and claim_of(claim_id)
     if not claim then
-      -- The hash or the sorted set lacks what the header counts: it was deleted, or the server has evicted it.
+      -- The hash or the sorted set lacks what the header counts: it was deleted, or the server has
+      -- evicted it.
       if claim_id then leave_queue(claim_id) waiters=waiters-1 else waiters=0 end
       header_changed=true
     else
@@ -236,8 +253,8 @@ local function grant_waiters(clears_front)
   end
 end
 
--- Removes a claim, holder or waiter, at once. `claim` is its record, from claim_of() or all_claims(). grant_waiters() has to
--- follow, so that the freed weight goes to the next waiter.
+-- Removes a claim, holder or waiter, at once. `claim` is its record, from claim_of() or
+-- all_claims(). grant_waiters() has to follow, so that the freed weight goes to the next waiter.
 local function remove_claim(claim_id,claim)
   local _,_,_,granted,capacity,weight=decode(CLAIM_FORMAT,claim)
   header_changed=true
@@ -245,7 +262,8 @@ local function remove_claim(claim_id,claim)
   if granted==1 then
     holders,weight_held=holders-1,weight_held-weight
     if claim_id==first_holder then first_holder=NO_ID end
-    -- The smallest capacity may have left. Where all holders declare the same, nothing has to be read for that.
+    -- The smallest capacity may have left. Where all holders declare the same, nothing has to be
+    -- read for that.
     if holders==0 then min_capacity,max_capacity=MAX,0
     elseif capacity==min_capacity and min_capacity<max_capacity then recount() end
   elseif not leaving[claim_id] and call('ZSCORE',queue_key,claim_id) then
@@ -254,8 +272,9 @@ local function remove_claim(claim_id,claim)
   end
 end
 
--- Gives `id` a tombstone for `ms`: CLAIM refuses the id as long as it stands, so a late copy of a withdrawn request grants
--- nothing. FREE and ALONE cannot say that a tombstone stands, so write_changes() writes SHARED as long as one does.
+-- Gives `id` a tombstone for `ms`: CLAIM refuses the id as long as it stands, so a late copy of a
+-- withdrawn request grants nothing. FREE and ALONE cannot say that a tombstone stands, so
+-- write_changes() writes SHARED as long as one does.
 local function add_tombstone(ms)
   tombstone_until=now+ms*1000
   if tombstone_until>tombstones_until then tombstones_until=tombstone_until end

@@ -1,4 +1,5 @@
-  -- The rest of list_line(). A line with live waiters has a holder, since grant_waiters() has granted the first one.
+  -- The rest of list_line(). A line with live waiters has a holder, since grant_waiters() has
+  -- granted the first one.
   grant_waiters(true)
   -- Before anything is written, since the server may refuse to read all.
   local claims=holders>0 and all_claims()

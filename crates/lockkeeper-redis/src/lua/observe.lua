@@ -1,5 +1,6 @@
--- OBSERVE. ARGV: p, or s for the channel of a shard | for how many ms. Answers the state of the line. From that state on,
--- write_changes() publishes each change to lk:w:{n}. The header only says until when, so one observer costs as much as many.
+-- OBSERVE. ARGV: p, or s for the channel of a shard | for how many ms. Answers the state of the
+-- line. From that state on, write_changes() publishes each change to lk:w:{n}. The header only says
+-- until when, so one observer costs as much as many.
 needs_no_memory=false
 grant_waiters()
 if observed_until<=now then observer_kinds=0 end

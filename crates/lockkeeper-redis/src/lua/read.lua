@@ -1,5 +1,5 @@
--- LINE. ARGV: how many bytes of claims are wanted at most, or 0 for all. Answers the state of the line, and the claims with
--- their ids; or how many bytes there are, if that is more.
+-- LINE. ARGV: how many bytes of claims are wanted at most, or 0 for all. Answers the state of the
+-- line, and the claims with their ids; or how many bytes there are, if that is more.
 grant_waiters(true)
 -- Before anything is written, since the server may refuse to read all.
 local claims=all_claims()

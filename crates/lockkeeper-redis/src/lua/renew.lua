@@ -1,5 +1,6 @@
-  -- The rest of renew(). RENEW extends a live claim, and never creates or revives one: an expired claim is removed instead.
-  -- It needs no memory (needs_no_memory), so that locks live on on a full server.
+  -- The rest of renew(). RENEW extends a live claim, and never creates or revives one: an expired
+  -- claim is removed instead. It needs no memory (needs_no_memory), so that locks live on on a full
+  -- server.
   grant_waiters()
   local answer,touches_header,claim=-1,false,claim_of(id)
   if claim then
@@ -20,7 +21,8 @@
         answer=0
         if position>0 then grant_waiters(true) end
       end
-      -- Once in each hour, and after the clock went back, the whole header is written, so that the keys stay.
+      -- Once in each hour, and after the clock went back, the whole header is written, so that the
+      -- keys stay.
       if written_at<now-now%HOUR or written_at>now then header_changed=true end
       -- Keeps `next_expiry` and `written_at` true: see recount_if_due().
       touches_header=next_expiry==expires or now-written_at>SECOND
@@ -30,8 +32,9 @@
   return answer
 end
 
--- Renews the nth claim. The short way: it is alone and alive, so only `expires` is written, in place. SETRANGE counts
--- from 0. The id is compared, so nobody else's claim is extended; ALONE is never marked, requested or kept.
+-- Renews the nth claim. The short way: it is alone and alive, so only `expires` is written, in
+-- place. SETRANGE counts from 0. The id is compared, so nobody else's claim is extended; ALONE is
+-- never marked, requested or kept.
 local function renew_nth(nth)
   local last_key,id=4*nth,ARGV[nth]
   local line_key=KEYS[last_key-3]
@@ -42,7 +45,8 @@ local function renew_nth(nth)
     return renew(line_key,KEYS[last_key-2],KEYS[last_key-1],KEYS[last_key],sub(id,2),stored)
   end
   local lease=decode('<d',stored,LIFE+ALONE_SHIFT)
-  -- The last renewal was in another hour: the key is to stay. This comes first, since nobody can see it if the rest fails.
+  -- The last renewal was in another hour: the key is to stay. This comes first, since nobody can
+  -- see it if the rest fails.
   if expires-lease<now-now%HOUR then
     call('PEXPIRE',line_key,string.format('%.0f',math.max(TWO_DAYS_MS,lease/1000+DAY_MS,(last_token-now)/1000+TWO_DAYS_MS)))
   end

@@ -1,6 +1,7 @@
--- REQUEST, by an administrator. ARGV: who and why, as the words of a claim. Asks all holders to release, in the place of an
--- older request, and NOTIFIES their clients ('r'). Marked claims are to end anyway, and kept claims have no client. Answers 1,
--- or 0: nobody to ask. It changes what claims show, and nothing that decides about the lock.
+-- REQUEST, by an administrator. ARGV: who and why, as the words of a claim. Asks all holders to
+-- release, in the place of an older request, and NOTIFIES their clients ('r'). Marked claims are to
+-- end anyway, and kept claims have no client. Answers 1, or 0: nobody to ask. It changes what
+-- claims show, and nothing that decides about the lock.
 needs_no_memory=false
 grant_waiters()
 local asked=0

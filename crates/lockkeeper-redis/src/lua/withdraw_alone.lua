@@ -1,8 +1,9 @@
--- WITHDRAW. KEYS: the four of the name. ARGV: \33, id | life of the tombstone in ms, or 0. Answers 1, or 0: not there.
+-- WITHDRAW. KEYS: the four of the name. ARGV: \33, id | life of the tombstone in ms, or 0. Answers
+-- 1, or 0: not there.
 --
--- Here is the short way: the caller's claim is alone, and no tombstone is wanted. FREE takes its place; the last token
--- stays, so the next token is higher. Exclusion: the id is compared, so nobody else's claim goes. ALONE has no waiter to
--- notify, and no minimum hold.
+-- Here is the short way: the caller's claim is alone, and no tombstone is wanted. FREE takes its
+-- place; the last token stays, so the next token is higher. Exclusion: the id is compared, so
+-- nobody else's claim goes. ALONE has no waiter to notify, and no minimum hold.
 local line_key=KEYS[1]
 local stored,time=read_line(line_key),call('TIME')
 local now=time[1]*1000000+time[2]

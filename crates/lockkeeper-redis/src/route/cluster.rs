@@ -1,7 +1,7 @@
 //! The nodes of a cluster, and which of them has which slot.
 //!
-//! The map of the slots is asked for at the beginning, when a node says that a slot is elsewhere or cannot be reached,
-//! and from time to time. Subscriptions follow their slots.
+//! The map of the slots is asked for at the beginning, when a node says that a slot is elsewhere or
+//! cannot be reached, and from time to time. Subscriptions follow their slots.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +20,8 @@ use crate::time::{Clock, Instant};
 /// How often the map is asked for without a reason, and with one.
 const SELDOM: Duration = Duration::from_secs(30);
 const OFTEN: Duration = Duration::from_millis(200);
-/// The pause between two questions, whatever happens; it grows with those that follow each other at once.
+/// The pause between two questions, whatever happens; it grows with those that follow each other at
+/// once.
 const PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
 /// How long one node may take to answer before the next is asked.
@@ -41,7 +42,8 @@ impl Drop for Handle {
 }
 
 struct Inner {
-    /// The runtime that opened the cluster. Every connection to a node lives in it, whichever request meets the node first.
+    /// The runtime that opened the cluster. Every connection to a node lives in it, whichever
+    /// request meets the node first.
     runtime: Runtime,
     seed: Endpoint,
     seeds: Vec<Endpoint>,
@@ -122,7 +124,8 @@ impl Cluster {
         self.0.0.shards.load(Ordering::Acquire)
     }
 
-    /// The connection to the master of the slot, or, while it is not known, to somebody who may know.
+    /// The connection to the master of the slot, or, while it is not known, to somebody who may
+    /// know.
     pub(super) fn link(&self, slot: u16) -> Link {
         let mut state = self.0.0.lock();
         let known = state.map.get(usize::from(slot)).cloned().flatten();
@@ -329,8 +332,8 @@ impl Inner {
     }
 }
 
-/// Whether messages can go to the shard of a slot (Redis 7). Who has the command but not the slot says so, and who may
-/// not use it is told by the doctor.
+/// Whether messages can go to the shard of a slot (Redis 7). Who has the command but not the slot
+/// says so, and who may not use it is told by the doctor.
 async fn has_shards(node: &Link) -> Result<bool, WireError> {
     match node.send(Request::command(&[b"SPUBLISH", b"lk:w:lockkeeper", b""])).await {
         Err(error @ WireError::Server { .. }) => Ok(!error.is_unknown_command()),

@@ -1,5 +1,5 @@
-//! Which server a request goes to: the one there is, the master that Sentinel names, or the node of the cluster that
-//! has the slot.
+//! Which server a request goes to: the one there is, the master that Sentinel names, or the node of
+//! the cluster that has the slot.
 
 mod cluster;
 mod master;
@@ -116,10 +116,10 @@ impl Route {
         }
     }
 
-    /// Sends a request about what is in `slot` (outside a cluster any number). It has its place in the order of the
-    /// requests to that slot when this returns. Redirections, and what passes by itself, are followed for at most
-    /// [`Settings::timeout`], as long as the answer is awaited; a request whose effect is unknown is never repeated.
-    /// Returns who brought the answer, too.
+    /// Sends a request about what is in `slot` (outside a cluster any number). It has its place in
+    /// the order of the requests to that slot when this returns. Redirections, and what passes by
+    /// itself, are followed for at most [`Settings::timeout`], as long as the answer is awaited; a
+    /// request whose effect is unknown is never repeated. Returns who brought the answer, too.
     pub(crate) fn send_by(
         &self,
         slot: u16,
@@ -211,9 +211,11 @@ impl Route {
             WireError::Server { code, .. } => code.as_str(),
         };
         match (self, code) {
-            // The link has loaded the script and repeated the call once, and somebody has removed the script meanwhile.
+            // The link has loaded the script and repeated the call once, and somebody has removed
+            // the script meanwhile.
             (_, "NOSCRIPT") => RetryAction::Again,
-            // Its address may lead to another server by now; whether that is a master, the connection finds out.
+            // Its address may lead to another server by now; whether that is a master, the
+            // connection finds out.
             (Self::Standalone(_), "READONLY" | "MASTERDOWN") if link.stays_master() => {
                 link.reset("it is a replica now");
                 RetryAction::Later
@@ -240,14 +242,15 @@ impl Route {
                 cluster.refresh();
                 RetryAction::Later
             }
-            // The slot is on its way, and some of the keys are at another node or do not exist. That ends with the move.
+            // The slot is on its way, and some of the keys are at another node or do not exist.
+            // That ends with the move.
             (Self::Cluster(_), "TRYAGAIN") | (_, "LOADING") => RetryAction::Later,
             _ => RetryAction::None,
         }
     }
 
-    /// Applies a redirection of this slot that came on another connection, so that the next one is to the right server;
-    /// whether it is about this slot, and not about another.
+    /// Applies a redirection of this slot that came on another connection, so that the next one is
+    /// to the right server; whether it is about this slot, and not about another.
     pub(crate) fn note_redirect(&self, slot: u16, link: &Link, error: &WireError) -> bool {
         let redirect = Redirect::parse(error, link.endpoint())
             .filter(|_| error.is("MOVED") || error.is("ASK"));
@@ -290,10 +293,10 @@ impl Route {
         matches!(self, Self::Cluster(cluster) if cluster.shards())
     }
 
-    /// Listens to a channel, which lies in `slot` where messages [are sharded](Self::shards). For as long as it is not
-    /// unsubscribed the subscription is made again wherever the slot goes; the [`Listener`] hears when it does not
-    /// stand ([`unsubscribed`](Listener::unsubscribed) or [`disconnected`](Listener::disconnected)), and each time
-    /// that it stands again.
+    /// Listens to a channel, which lies in `slot` where messages [are sharded](Self::shards). For
+    /// as long as it is not unsubscribed the subscription is made again wherever the slot goes; the
+    /// [`Listener`] hears when it does not stand ([`unsubscribed`](Listener::unsubscribed) or
+    /// [`disconnected`](Listener::disconnected)), and each time that it stands again.
     pub(crate) fn subscribe(&self, slot: u16, channel: Vec<u8>) {
         match self {
             Self::Standalone(link) => link.subscribe(channel, false),
@@ -311,7 +314,8 @@ impl Route {
     }
 }
 
-/// An answer in parts in which one part says that the server is no master: so it is for all of them.
+/// An answer in parts in which one part says that the server is no master: so it is for all of
+/// them.
 fn whole(answer: Value) -> Result<Value, WireError> {
     let Value::Array(parts) = &answer else { return Ok(answer) };
     let mut errors = parts.iter().filter_map(|part| match part {

@@ -25,8 +25,8 @@ pub(super) struct Opinions {
 }
 
 impl Opinions {
-    /// Whether one that is cut off from the others cannot be among these alone: they are as many as it takes for a switch,
-    /// or all `named`, where the client was told of fewer.
+    /// Whether one that is cut off from the others cannot be among these alone: they are as many as
+    /// it takes for a switch, or all `named`, where the client was told of fewer.
     pub(super) fn are_enough(&self, named: usize) -> bool {
         let majority = |all: usize| all / 2 + 1;
         self.said.len() >= majority(named).max(majority(self.known)).min(named)
@@ -65,8 +65,8 @@ impl Opinions {
     }
 }
 
-/// Asks all of them, and lets `opinions` have what they say, as it comes. It ends when all have answered or failed, or a
-/// little later than `is_enough` of it.
+/// Asks all of them, and lets `opinions` have what they say, as it comes. It ends when all have
+/// answered or failed, or a little later than `is_enough` of it.
 pub(super) async fn ask(
     sentinels: &[Link],
     master: &str,

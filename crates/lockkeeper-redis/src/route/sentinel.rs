@@ -1,7 +1,8 @@
 //! The master that the sentinels name.
 //!
-//! They are asked at the beginning, when one of them tells of a switch, when the connection is lost or the server
-//! proves to be a replica, and from time to time. The link itself refuses a replica at each new connection.
+//! They are asked at the beginning, when one of them tells of a switch, when the connection is lost
+//! or the server proves to be a replica, and from time to time. The link itself refuses a replica
+//! at each new connection.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,7 +82,8 @@ impl Sentinel {
         };
         let sentinels: Vec<Link> = sentinels.iter().map(open).collect();
         for sentinel in &sentinels {
-            // The first comes as soon as there is another master; the second when all the others follow it.
+            // The first comes as soon as there is another master; the second when all the others
+            // follow it.
             sentinel.subscribe(b"+promoted-slave".to_vec(), false);
             sentinel.subscribe(b"+switch-master".to_vec(), false);
         }
@@ -96,7 +98,8 @@ impl Sentinel {
                 Ok(server) => {
                     break (State { link, epoch, listener: master, channels: Vec::new() }, server);
                 }
-                // It may be a replica by now, or dead, and the sentinels are about to name another one.
+                // It may be a replica by now, or dead, and the sentinels are about to name another
+                // one.
                 Err(error) if error.passes() && clock.now() < until => {
                     clock.sleep(jittered(OFTEN)).await
                 }
@@ -152,8 +155,8 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the sentinels say. Who is cut off from the others answers first, perhaps: it is not enough, unless it tells of
-    /// a later switch.
+    /// What the sentinels say. Who is cut off from the others answers first, perhaps: it is not
+    /// enough, unless it tells of a later switch.
     async fn ask(&self) -> Vec<Opinion> {
         let (mut opinions, named) = (Opinions::default(), self.sentinels.len());
         let known = self.lock().epoch;
@@ -166,8 +169,8 @@ impl Inner {
         opinions.said
     }
 
-    /// Goes over to the master that the sentinels name, if it is another one, and not one of an earlier switch. Whether
-    /// they name one that can be believed.
+    /// Goes over to the master that the sentinels name, if it is another one, and not one of an
+    /// earlier switch. Whether they name one that can be believed.
     fn follow(&self, opinions: &[Opinion]) -> bool {
         let mut state = self.lock();
         let current = (state.epoch, state.link.endpoint().clone());
@@ -196,8 +199,8 @@ impl Inner {
     }
 }
 
-/// The master to begin with. One sentinel may be cut off from the others, and name a master that they have deposed: so
-/// most of them have to answer.
+/// The master to begin with. One sentinel may be cut off from the others, and name a master that
+/// they have deposed: so most of them have to answer.
 async fn first(sentinels: &[Link], master: &str) -> Result<Opinion, WireError> {
     let (mut opinions, named) = (Opinions::default(), sentinels.len());
     opinions::ask(sentinels, master, &mut opinions, |opinions| opinions.are_enough(named)).await;

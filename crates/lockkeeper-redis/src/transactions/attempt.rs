@@ -31,7 +31,8 @@ impl Attempt<'_> {
         F: FnMut(Watched) -> Deciding,
         Deciding: Future<Output = Result<Changes, E>>,
     {
-        // Wherever this is dropped, the connection is closed with it, and with the connection ends what it watches.
+        // Wherever this is dropped, the connection is closed with it, and with the connection ends
+        // what it watches.
         let link = self
             .early(None, self.of.connections.take(self.slot))
             .await
@@ -153,7 +154,8 @@ impl Attempt<'_> {
     }
 }
 
-/// Why a transaction was not done: what was said to the first command that was refused says it better.
+/// Why a transaction was not done: what was said to the first command that was refused says it
+/// better.
 async fn reason(error: WireError, queued: Vec<Answer>) -> WireError {
     if !error.is("EXECABORT") {
         return error;
@@ -173,7 +175,8 @@ async fn reason(error: WireError, queued: Vec<Answer>) -> WireError {
     }
 }
 
-/// What the commands answered. A command that fails in `EXEC` does not keep the others from being done.
+/// What the commands answered. A command that fails in `EXEC` does not keep the others from being
+/// done.
 fn outcome(replies: impl Iterator<Item = Value>) -> Outcome<Vec<Reply>> {
     let mut done = Vec::new();
     for (at, reply) in replies.enumerate() {

@@ -1,8 +1,9 @@
 //! Transactions on the callers' data, each on a connection of its own.
 //!
-//! `WATCH` belongs to a connection. So a transaction takes one that is never made again (`Link::alone`), whose
-//! requests can go nowhere else, and gives it back only when nothing is watched on it: after `EXEC`, or behind `UNWATCH`.
-//! Wherever the future is dropped, the connection is closed with it.
+//! `WATCH` belongs to a connection. So a transaction takes one that is never made again
+//! (`Link::alone`), whose requests can go nowhere else, and gives it back only when nothing is
+//! watched on it: after `EXEC`, or behind `UNWATCH`. Wherever the future is dropped, the connection
+//! is closed with it.
 
 mod attempt;
 mod changes;
@@ -34,8 +35,9 @@ const IDLE: usize = 8;
 /// As many keys are named in an error.
 const SHOWN: usize = 3;
 
-/// Begins transactions. The store keeps their connections for the next ones: one for each that runs at the same time, and
-/// up to eight while none does; they are closed with the store. Cheap to make and to clone.
+/// Begins transactions. The store keeps their connections for the next ones: one for each that runs
+/// at the same time, and up to eight while none does; they are closed with the store. Cheap to make
+/// and to clone.
 #[derive(Clone)]
 pub struct Transactions(Connections);
 
@@ -49,8 +51,8 @@ struct Connections {
 pub(super) struct Idle(Mutex<Vec<Link>>);
 
 impl RedisStore {
-    /// Transactions on data that lies on these servers, on connections of their own. They have nothing to do with its
-    /// locks: any key can be watched. See `lockkeeper::optimistic::redis`.
+    /// Transactions on data that lies on these servers, on connections of their own. They have
+    /// nothing to do with its locks: any key can be watched. See `lockkeeper::optimistic::redis`.
     pub fn transactions(&self) -> Transactions {
         Transactions(Connections { store: self.clone() })
     }
@@ -62,7 +64,8 @@ impl Transactions {
         self.begin().watch(keys)
     }
 
-    /// A transaction that is done only if this is still the newest holder: see [`Transaction::fenced`].
+    /// A transaction that is done only if this is still the newest holder: see
+    /// [`Transaction::fenced`].
     pub fn fenced(&self, key: &FencedKey, holder: &Sequencer) -> Transaction {
         self.begin().fenced(key, holder)
     }
@@ -133,43 +136,51 @@ impl Transaction {
         self
     }
 
-    /// Watches this key, and lets through only who is still the newest holder of its lock, as far as the data has seen:
-    /// the first transaction or call (`lockkeeper::fence::redis`) of a newer holder shuts out the older ones, also if it
-    /// changes nothing. The holder of a read lock may look, and change nothing.
+    /// Watches this key, and lets through only who is still the newest holder of its lock, as far
+    /// as the data has seen: the first transaction or call (`lockkeeper::fence::redis`) of a newer
+    /// holder shuts out the older ones, also if it changes nothing. The holder of a read lock may
+    /// look, and change nothing.
     pub fn fenced(mut self, key: &FencedKey, holder: &Sequencer) -> Self {
         self.keys.extend([key.marks().into(), key.key().into()]);
         self.fences.push(Fence::new(key, holder));
         self
     }
 
-    /// How often, and for how long, it is begun anew; for up to 30 s unless told, with random pauses.
+    /// How often, and for how long, it is begun anew; for up to 30 s unless told, with random
+    /// pauses.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Watches the keys, lets `decide` look at them, and does what it has decided on, all of it in one step, if nobody has
-    /// changed a watched key meanwhile; else begins anew after a random pause. What the commands answered is returned.
+    /// Watches the keys, lets `decide` look at them, and does what it has decided on, all of it in
+    /// one step, if nobody has changed a watched key meanwhile; else begins anew after a random
+    /// pause. What the commands answered is returned.
     ///
-    /// `decide` is an `async |watched| …`, and may run several times; let it have no effects. What it looks at belongs
-    /// together if the transaction is done, also with no changes. If it fails, nothing is changed. It is not cut short by
-    /// the policy.
+    /// `decide` is an `async |watched| …`, and may run several times; let it have no effects. What
+    /// it looks at belongs together if the transaction is done, also with no changes. If it fails,
+    /// nothing is changed. It is not cut short by the policy.
     ///
     /// Runs in a tokio runtime with timers enabled.
     ///
     /// # Errors
-    /// What `decide` returns as an error; after a lost connection it is called again first. Of the transaction:
-    /// - [`Conflict`](ErrorKind::Conflict): somebody else was faster each time. Nothing was changed;
+    /// What `decide` returns as an error; after a lost connection it is called again first. Of the
+    /// transaction:
+    /// - [`Conflict`](ErrorKind::Conflict): somebody else was faster each time. Nothing was
+    ///   changed;
     /// - [`Lost`](ErrorKind::Lost): a newer holder was there. Nothing was changed;
-    /// - any with [`Effect::Unknown`](lockkeeper_core::Effect::Unknown): the answer to `EXEC` was lost, so it was done as a whole or
-    ///   not at all; or the server refused one of the commands while it did the others, which the error says. It must not
-    ///   be repeated blindly;
-    /// - [`Invalid`](ErrorKind::Invalid): nothing is watched, keys of several slots of a Cluster, or a command that the
-    ///   server refuses, or that is about the connection. Nothing was changed;
-    /// - [`Unavailable`](ErrorKind::Unavailable), [`Denied`](ErrorKind::Denied) and all others: nothing was changed.
+    /// - any with [`Effect::Unknown`](lockkeeper_core::Effect::Unknown): the answer to `EXEC` was
+    ///   lost, so it was done as a whole or not at all; or the server refused one of the commands
+    ///   while it did the others, which the error says. It must not be repeated blindly;
+    /// - [`Invalid`](ErrorKind::Invalid): nothing is watched, keys of several slots of a Cluster,
+    ///   or a command that the server refuses, or that is about the connection. Nothing was
+    ///   changed;
+    /// - [`Unavailable`](ErrorKind::Unavailable), [`Denied`](ErrorKind::Denied) and all others:
+    ///   nothing was changed.
     ///
     /// # Cancel safety
-    /// Dropped before the last step it has changed nothing; in it, it may be done, or not. Nothing stays watched.
+    /// Dropped before the last step it has changed nothing; in it, it may be done, or not. Nothing
+    /// stays watched.
     // Not `AsyncFnMut`: the compiler cannot show then that a call in a spawned task is `Send`.
     pub async fn run<E, F, Deciding>(self, mut decide: F) -> Result<Vec<Reply>, E>
     where

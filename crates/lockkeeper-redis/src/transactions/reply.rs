@@ -2,9 +2,10 @@
 
 use super::super::wire::{Value, WireError};
 
-/// What a command answered. Maps are lists of their keys and values in turn, as `HGETALL` has always answered; numbers
-/// with a fraction are text; true is 1. Pairs of other commands are lists of two where the server speaks RESP3, and in
-/// turn where it speaks RESP2 (`ZRANGE` with scores, `HRANDFIELD` with values).
+/// What a command answered. Maps are lists of their keys and values in turn, as `HGETALL` has
+/// always answered; numbers with a fraction are text; true is 1. Pairs of other commands are lists
+/// of two where the server speaks RESP3, and in turn where it speaks RESP2 (`ZRANGE` with scores,
+/// `HRANDFIELD` with values).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {

@@ -29,16 +29,18 @@ struct State {
 }
 
 impl Watched {
-    /// What a command answers, one that only reads: its name, and what follows it (`["GET", "key"]`,
-    /// `["HGET", "key", "field"]`). What is not watched may be read too, but may have changed when the transaction is done.
-    /// What changes anything is done at once and stands whatever comes of the transaction, which is a conflict if it
-    /// concerned a watched key.
+    /// What a command answers, one that only reads: its name, and what follows it
+    /// (`["GET", "key"]`, `["HGET", "key", "field"]`). What is not watched may be read too, but may
+    /// have changed when the transaction is done. What changes anything is done at once and stands
+    /// whatever comes of the transaction, which is a conflict if it concerned a watched key.
     ///
     /// # Errors
-    /// - [`Invalid`](ErrorKind::Invalid): a command that the server refuses, or that is about the connection; a key of
-    ///   another slot of a Cluster, if another node has it; the transaction is over;
+    /// - [`Invalid`](ErrorKind::Invalid): a command that the server refuses, or that is about the
+    ///   connection; a key of another slot of a Cluster, if another node has it; the transaction is
+    ///   over;
     /// - [`Denied`](ErrorKind::Denied): the user may not;
-    /// - [`Unavailable`](ErrorKind::Unavailable): no answer came. Whatever is decided now, the transaction begins anew.
+    /// - [`Unavailable`](ErrorKind::Unavailable): no answer came. Whatever is decided now, the
+    ///   transaction begins anew.
     ///
     /// # Cancel safety
     /// It may be dropped.

@@ -9,7 +9,8 @@ use super::request::Request;
 use crate::random::jittered;
 use crate::time::Instant;
 
-/// The pauses before the server is asked again for channels that it refused. Each is twice the one before.
+/// The pauses before the server is asked again for channels that it refused. Each is twice the one
+/// before.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -25,8 +26,9 @@ pub(super) struct Channels {
     again_at: Option<Instant>,
 }
 
-/// The beginning or the end of a subscription on its way. A push confirms it, or an error refuses it, and a node of a
-/// Cluster that gives a slot away says `sunsubscribe` unasked: the word behind the command tells where its answer ends.
+/// The beginning or the end of a subscription on its way. A push confirms it, or an error refuses
+/// it, and a node of a Cluster that gives a slot away says `sunsubscribe` unasked: the word behind
+/// the command tells where its answer ends.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) name: Vec<u8>,

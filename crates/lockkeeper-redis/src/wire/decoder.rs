@@ -22,7 +22,8 @@ pub(super) struct Decoder {
     bytes: BytesMut,
     /// Bytes since the last whole value.
     pending: usize,
-    /// RESP2 gives messages the form of replies, on a connection that has nothing but subscriptions.
+    /// RESP2 gives messages the form of replies, on a connection that has nothing but
+    /// subscriptions.
     only_messages: bool,
     pub(super) limit: usize,
 }

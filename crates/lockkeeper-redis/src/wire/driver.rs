@@ -28,8 +28,8 @@ const GOOD: Duration = Duration::from_secs(1);
 /// How long a server may be silent before it is asked whether it is there, in answer timeouts.
 const SILENCE: u32 = 3;
 
-/// Serves the link until its last handle is gone and what was sent is done. A runtime that has ended drops it before the
-/// first poll; the link hears of that too.
+/// Serves the link until its last handle is gone and what was sent is done. A runtime that has
+/// ended drops it before the first poll; the link hears of that too.
 pub(super) fn run(shared: Arc<Shared>) -> impl Future<Output = ()> + Send + 'static {
     let drop_guard = DropGuard(Arc::clone(&shared));
     async move {
@@ -76,7 +76,8 @@ impl Drop for DropGuard {
     }
 }
 
-/// Without a connection: gives up the requests that have waited for too long. Completes when no request is left.
+/// Without a connection: gives up the requests that have waited for too long. Completes when no
+/// request is left.
 async fn expire_until_idle(shared: &Shared) {
     loop {
         let now = shared.clock.now();
@@ -188,7 +189,8 @@ impl Connection {
         }
     }
 
-    /// Ready with an error when the connection is lost, and without one when nobody needs it any more.
+    /// Ready with an error when the connection is lost, and without one when nobody needs it any
+    /// more.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), String>> {
         loop {
             if let Poll::Ready(lost) = self.read(cx) {
@@ -301,7 +303,8 @@ impl Connection {
                     return Poll::Ready(Err(format!("it did not answer within {timeout:?}")));
                 }
                 Some(since) => since + timeout,
-                // Who has it alone may be in the middle of a transaction, of which the question would become a part.
+                // Who has it alone may be in the middle of a transaction, of which the question
+                // would become a part.
                 None if self.shared.settings.once => now + timeout * SILENCE,
                 None => self.last_received + timeout * SILENCE,
             };

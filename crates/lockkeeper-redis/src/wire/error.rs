@@ -31,19 +31,22 @@ pub(crate) enum Who {
     Sentinel(Endpoint),
 }
 
-/// What stands for a code where we refuse a server that makes room by forgetting keys; its policy comes behind it.
+/// What stands for a code where we refuse a server that makes room by forgetting keys; its policy
+/// comes behind it.
 pub(crate) const FORGETFUL: &str = "maxmemory-policy";
 
-/// What stands for a code where a script removed a key while its slot was on its way, and met it again: the key would be made
-/// at the other node. The script has done its first half.
+/// What stands for a code where a script removed a key while its slot was on its way, and met it
+/// again: the key would be made at the other node. The script has done its first half.
 pub(crate) const HALF_WAY: &str = "non-local-key";
 const NON_LOCAL: &str = "cript attempted to access a non local key";
-/// What stands for a code where we refuse a server on which the user may not do what locks need; what comes behind it.
+/// What stands for a code where we refuse a server on which the user may not do what locks need;
+/// what comes behind it.
 pub(crate) const LACKING: &str = "rights";
 /// How that is said.
 pub(crate) const LACKS: &str = "the user may not do what locks need";
 
-/// What stands for a code where we refuse a Sentinel that was taken for a server; the scheme of Sentinels comes behind it.
+/// What stands for a code where we refuse a Sentinel that was taken for a server; the scheme of
+/// Sentinels comes behind it.
 pub(crate) const NO_SERVER: &str = "sentinel";
 /// How that is said.
 pub(crate) const IS_SENTINEL: &str = "it is a Sentinel";
@@ -80,7 +83,8 @@ impl WireError {
         Self::server(FORGETFUL, policy)
     }
 
-    /// Whether it may pass by itself in a moment: there was no connection, or the server is not ready.
+    /// Whether it may pass by itself in a moment: there was no connection, or the server is not
+    /// ready.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, Self::NotSent(_))
             || ["LOADING", "MASTERDOWN", "BUSY"].iter().any(|code| self.is(code))
@@ -122,8 +126,8 @@ impl From<ServerError> for WireError {
     }
 }
 
-/// Redis 6.2 puts what a command said inside a script behind words of its own, and leaves out the code of what it says
-/// itself.
+/// Redis 6.2 puts what a command said inside a script behind words of its own, and leaves out the
+/// code of what it says itself.
 fn inside(message: &str) -> Option<(&str, &str)> {
     if let Some((_, said)) = message.split_once(": -") {
         return Some(said.split_once(' ').unwrap_or((said, "")));

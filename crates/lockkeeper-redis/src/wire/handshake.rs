@@ -95,7 +95,8 @@ fn hello(settings: &Settings) -> Request {
     Request::command(&parts)
 }
 
-/// Who we are, if we say it. A user without a password has the empty one: never are we somebody else.
+/// Who we are, if we say it. A user without a password has the empty one: never are we somebody
+/// else.
 fn login(settings: &Settings) -> Option<(Option<&str>, &str)> {
     let (user, password) = (settings.user.as_deref(), settings.password.as_ref());
     (user.is_some() || password.is_some())
@@ -223,13 +224,15 @@ fn judge(trials: &[Trial], answers: impl Iterator<Item = Value>) -> Result<(), W
     Err(WireError::server(LACKING, format!("{}{more} ({said})", words.join(", "))))
 }
 
-/// Whether the user may not run it, or not publish. Which keys a user may touch, only the names that are used can tell.
+/// Whether the user may not run it, or not publish. Which keys a user may touch, only the names
+/// that are used can tell.
 fn lacks_right(code: &str, said: &str) -> bool {
     let is_about_keys = said.contains("access") && said.contains("key");
     is_unknown_command(code, said) || code == "NOPERM" && !is_about_keys
 }
 
-/// Whether the connection is of no use without what was refused. What a user may not do without need is not.
+/// Whether the connection is of no use without what was refused. What a user may not do without
+/// need is not.
 fn is_fatal(at: usize, code: &str, settings: &Settings) -> bool {
     let is_select = at == 1 && settings.db != 0;
     // The answers are counted by questions whose answer is known.

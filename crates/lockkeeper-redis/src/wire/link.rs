@@ -15,9 +15,9 @@ use crate::runtime::Runtime;
 
 /// A supervised connection to one server. Cheap to clone.
 ///
-/// It connects at once, and again for ever (50 ms … 1 s, jittered) for as long as a clone lives; each time it
-/// authenticates, selects the database, and subscribes again. When the last clone is dropped, what
-/// was sent is still written, and answered where the server does so in time.
+/// It connects at once, and again for ever (50 ms … 1 s, jittered) for as long as a clone lives;
+/// each time it authenticates, selects the database, and subscribes again. When the last clone is
+/// dropped, what was sent is still written, and answered where the server does so in time.
 #[derive(Clone, Debug)]
 pub(crate) struct Link(Arc<Handle>);
 
@@ -70,8 +70,9 @@ impl Link {
         Self::open(self.endpoint().clone(), Arc::clone(&self.0.shared.settings), listener)
     }
 
-    /// One more connection to the same server, for requests that belong together: what one of them has done to the
-    /// connection holds for those behind it, or they are not sent. It is [never made again](Settings::once).
+    /// One more connection to the same server, for requests that belong together: what one of them
+    /// has done to the connection holds for those behind it, or they are not sent. It is [never
+    /// made again](Settings::once).
     ///
     /// # Errors
     /// Why there is none.
@@ -119,8 +120,8 @@ impl Link {
         Self(Arc::new(Handle { shared, _runtime: runtime }))
     }
 
-    /// Sends a request. It has its place in the order of the bytes when this returns. Without a connection requests
-    /// wait in their order, each for at most [`Settings::timeout`].
+    /// Sends a request. It has its place in the order of the bytes when this returns. Without a
+    /// connection requests wait in their order, each for at most [`Settings::timeout`].
     pub(crate) fn send(&self, request: Request) -> Answer {
         let [answer] = self.send_all([request]);
         answer
@@ -136,8 +137,8 @@ impl Link {
         self.0.shared.send_list(requests)
     }
 
-    /// Listens to a channel. Does nothing if it does already. What is published after a request that was sent later is
-    /// heard; in RESP2, what is published after [`Listener::subscribed`].
+    /// Listens to a channel. Does nothing if it does already. What is published after a request
+    /// that was sent later is heard; in RESP2, what is published after [`Listener::subscribed`].
     pub(crate) fn subscribe(&self, channel: Vec<u8>, sharded: bool) {
         self.0.shared.subscribe(channel, sharded);
     }
@@ -190,8 +191,9 @@ impl Link {
         self.0.shared.reset(why);
     }
 
-    /// Sends nothing any more, here and in all clones: what was not written is [`NotSent`](WireError::NotSent) at once,
-    /// what was written and not answered is [`Broken`](WireError::Broken).
+    /// Sends nothing any more, here and in all clones: what was not written is
+    /// [`NotSent`](WireError::NotSent) at once, what was written and not answered is
+    /// [`Broken`](WireError::Broken).
     pub(crate) fn abandon(&self, why: &str) {
         self.0.shared.abandon(why);
     }

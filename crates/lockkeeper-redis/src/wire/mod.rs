@@ -1,9 +1,11 @@
-//! Connections to Redis: one multiplexed connection to one server, with its requests in the order in which they were
-//! sent, and its subscriptions. Whatever fails is tried again for ever; what was lost is told to those who asked.
+//! Connections to Redis: one multiplexed connection to one server, with its requests in the order
+//! in which they were sent, and its subscriptions. Whatever fails is tried again for ever; what was
+//! lost is told to those who asked.
 //!
-//! `link` is what the rest of the store uses; `driver` is the task behind it. `state` is what the two share: the order
-//! of the bytes (`queue`) and the channels (`channels`). `receive` gives each request its answer: a reply that another
-//! request may be meant with ends the connection (`nonce`).
+//! `link` is what the rest of the store uses; `driver` is the task behind it. `state` is what the
+//! two share: the order of the bytes (`queue`) and the channels (`channels`). `receive` gives each
+//! request its answer: a reply that another request may be meant with ends the connection
+//! (`nonce`).
 
 mod answer;
 mod channels;

@@ -1,4 +1,5 @@
-//! The order of requests and replies: what waits to be written, what is being written, and what was written.
+//! The order of requests and replies: what waits to be written, what is being written, and what was
+//! written.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -76,7 +77,8 @@ impl Queue {
         self.waiting.push_back(waiting(bytes, whose, now));
     }
 
-    /// Puts requests of the driver, and what is repeated, before all that wait, and behind those that came there before.
+    /// Puts requests of the driver, and what is repeated, before all that wait, and behind those
+    /// that came there before.
     pub(super) fn push_first<B: Into<Bytes>>(
         &mut self,
         requests: impl Iterator<Item = (B, Whose)>,
@@ -145,8 +147,9 @@ impl Queue {
         self.sent.pop_front()
     }
 
-    /// The connection is lost: returns what was written, or in part, and was not answered. What was not written waits
-    /// for the next connection, in the same order; the driver's own requests do not.
+    /// The connection is lost: returns what was written, or in part, and was not answered. What was
+    /// not written waits for the next connection, in the same order; the driver's own requests do
+    /// not.
     pub(super) fn lose(&mut self) -> Vec<Slot> {
         let mut left = self.out.len() - self.written;
         while self.sent.back().is_some_and(|slot| slot.len <= left) {

@@ -101,7 +101,8 @@ impl State {
             {
                 self.load(script, now);
                 match again {
-                    // In the order of the answers, which is that of the requests. Once: the caller repeats it with pauses.
+                    // In the order of the answers, which is that of the requests. Once: the caller
+                    // repeats it with pauses.
                     Some(bytes) => {
                         let call = Whose::Request(reply, Some(Call { script, again: None }));
                         self.queue.push_first(std::iter::once((bytes, call)), slot.asked);
@@ -118,8 +119,8 @@ impl State {
         Ok(())
     }
 
-    /// The server does not have the script, or lost it. A request that is sent again finds it there, and the scripts
-    /// that belong to it.
+    /// The server does not have the script, or lost it. A request that is sent again finds it
+    /// there, and the scripts that belong to it.
     fn load(&mut self, script: &'static Script, now: Instant) {
         let mut scripts = script.to_load();
         scripts
@@ -184,8 +185,8 @@ impl State {
     }
 }
 
-/// Whether this error refuses the command, or the question behind it, which a server that is in trouble refuses by itself
-/// (`MISCONF`, `BUSY`). `None` where nobody can tell.
+/// Whether this error refuses the command, or the question behind it, which a server that is in
+/// trouble refuses by itself (`MISCONF`, `BUSY`). `None` where nobody can tell.
 fn refuses_command(change: &Change, error: &WireError) -> Option<bool> {
     match change.said {
         Said::Nothing => Some(true),

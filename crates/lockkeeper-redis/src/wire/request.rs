@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use redis::Cmd;
 
-/// A Lua script, called by its digest. A connection loads it when the server says that it does not have it, and repeats the
-/// call.
+/// A Lua script, called by its digest. A connection loads it when the server says that it does not
+/// have it, and repeats the call.
 #[derive(Debug)]
 pub(crate) struct Script {
     text: &'static str,
@@ -28,8 +28,9 @@ impl Script {
         Self { text, digest: OnceLock::new(), together: None }
     }
 
-    /// The same, as a script with which a connection also loads `scripts`. The connection loads them
-    /// in this order, behind no request: a server without any of them has all before the request is sent again.
+    /// The same, as a script with which a connection also loads `scripts`. The connection loads
+    /// them in this order, behind no request: a server without any of them has all before the
+    /// request is sent again.
     pub(crate) const fn loaded_with(mut self, scripts: fn() -> Vec<&'static Self>) -> Self {
         self.together = Some(scripts);
         self
@@ -84,8 +85,8 @@ impl Request {
         Self { script: Some(script), ..Self::packed_from(&command) }
     }
 
-    /// Lets it wait for company: it is never written in place, so that a request that follows at once rides in the
-    /// same write.
+    /// Lets it wait for company: it is never written in place, so that a request that follows at
+    /// once rides in the same write.
     pub(crate) fn posted(mut self) -> Self {
         self.posted = true;
         self

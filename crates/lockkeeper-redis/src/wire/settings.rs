@@ -21,17 +21,18 @@ pub(crate) struct Settings {
     pub(crate) sentinel: bool,
     /// Do not connect to a server that says that it is a replica.
     pub(crate) only_master: bool,
-    /// The same once it was connected to a server: what it leads to later (an address that moved) is a master.
+    /// The same once it was connected to a server: what it leads to later (an address that moved)
+    /// is a master.
     pub(crate) stays_master: bool,
-    /// One connection and no other: when it is lost, or cannot be made, nothing is sent any more. Such a link has no
-    /// channels.
+    /// One connection and no other: when it is lost, or cannot be made, nothing is sent any more.
+    /// Such a link has no channels.
     pub(crate) once: bool,
     /// Do not connect to a server that says that it makes room by forgetting keys.
     pub(crate) never_forgets: bool,
     /// What the user has to be allowed: each connection tries it before it is used.
     pub(crate) trials: Vec<Trial>,
-    /// How long the oldest unanswered request may wait before the connection counts as dead, and a request for a
-    /// connection.
+    /// How long the oldest unanswered request may wait before the connection counts as dead, and a
+    /// request for a connection.
     pub(crate) timeout: Duration,
     /// For the connection, TLS, and the first words.
     pub(crate) connect_timeout: Duration,
@@ -69,25 +70,28 @@ pub(crate) struct Trial {
     pub(crate) may_be_unknown: bool,
 }
 
-/// Listens to the channels. Called by the driver of the connection, in the order in which the server said it; must not
-/// block, and may send.
+/// Listens to the channels. Called by the driver of the connection, in the order in which the
+/// server said it; must not block, and may send.
 pub(crate) trait Listener: Send + Sync + fmt::Debug {
     /// A message came.
     fn pushed(&self, channel: &[u8], payload: &[u8]);
 
-    /// The subscription stands, for the first time or again: what was published before may have been missed.
+    /// The subscription stands, for the first time or again: what was published before may have
+    /// been missed.
     fn subscribed(&self, channel: &[u8]);
 
-    /// The server ended the subscription, or sent it elsewhere: the slot of a sharded channel has another node now.
+    /// The server ended the subscription, or sent it elsewhere: the slot of a sharded channel has
+    /// another node now.
     fn unsubscribed(&self, channel: &[u8]);
 
-    /// The server refused the subscription: the user may not hear it, or the server is busy. It is asked again, until
-    /// [`subscribed`](Self::subscribed).
+    /// The server refused the subscription: the user may not hear it, or the server is busy. It is
+    /// asked again, until [`subscribed`](Self::subscribed).
     fn refused(&self, channel: &[u8]) {
         self.unsubscribed(channel);
     }
 
-    /// The connection for requests was made again: the server may be another one, or may have forgotten what it had.
+    /// The connection for requests was made again: the server may be another one, or may have
+    /// forgotten what it had.
     fn reconnected(&self) {}
 
     /// No subscription stands until [`subscribed`](Self::subscribed).

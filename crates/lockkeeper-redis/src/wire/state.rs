@@ -1,5 +1,5 @@
-//! What a link and its driver share, under one mutex: so the bytes have the order of the requests, and the replies are
-//! counted off in the same order.
+//! What a link and its driver share, under one mutex: so the bytes have the order of the requests,
+//! and the replies are counted off in the same order.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -132,7 +132,8 @@ impl Shared {
         self.enqueue(may_wait, false, |push| requests.into_iter().map(push).collect())
     }
 
-    /// `repeats`: the connection may repeat a call. Of requests that belong together it repeats none apart from the others.
+    /// `repeats`: the connection may repeat a call. Of requests that belong together it repeats
+    /// none apart from the others.
     fn enqueue<T>(
         &self,
         may_wait: bool,
@@ -168,7 +169,8 @@ impl Shared {
 
     pub(super) fn subscribe(&self, name: Vec<u8>, sharded: bool) {
         let mut state = self.lock();
-        // A connection of messages may have lost the channel meanwhile, and knows itself what it has.
+        // A connection of messages may have lost the channel meanwhile, and knows itself what it
+        // has.
         if state.channels.add(name.clone(), sharded) || state.side.is_some() {
             self.change(state, name, sharded, true);
         }
@@ -251,7 +253,8 @@ impl Shared {
             let again = channels.requests(nonces);
             state.queue.push_first(again.into_iter(), now);
         } else if let Some(side) = &state.side {
-            // What connects to an address anew may find another server there; messages come from the same one.
+            // What connects to an address anew may find another server there; messages come from
+            // the same one.
             other = Some(side.clone());
         } else if !state.closing && !self.settings.once {
             let link = Link::for_messages(self);
@@ -293,7 +296,8 @@ impl Shared {
         );
     }
 
-    /// An attempt to connect has failed. Where this client is not let in, whatever waits hears at once why.
+    /// An attempt to connect has failed. Where this client is not let in, whatever waits hears at
+    /// once why.
     pub(super) fn failed(&self, error: WireError) {
         let mut state = self.lock();
         if state.ended.is_some() {

@@ -5,8 +5,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::decoder::{Decoder, Incoming};
 use crate::net::{Stream as Transport, said};
 
-/// Writes `bytes` and reads as many replies as they ask for. For the first words only: what is pushed meanwhile is
-/// not heard.
+/// Writes `bytes` and reads as many replies as they ask for. For the first words only: what is
+/// pushed meanwhile is not heard.
 pub(super) async fn converse(
     transport: &mut Transport,
     decoder: &mut Decoder,

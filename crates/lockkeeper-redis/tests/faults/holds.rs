@@ -164,7 +164,8 @@ async fn a_waiter_that_becomes_the_first_behind_a_kept_lock_is_asked_to_look_at_
     }
 }
 
-/// The first waiter is dead when the holder lets go, or dies later and the next one's renewal finds that.
+/// The first waiter is dead when the holder lets go, or dies later and the next one's renewal finds
+/// that.
 #[tokio::test]
 async fn a_waiter_behind_the_dead_learns_of_the_end_of_a_kept_lock() {
     const WAIT: Duration = Duration::from_millis(300);

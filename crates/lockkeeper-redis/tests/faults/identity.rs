@@ -1,4 +1,5 @@
-//! The id of a store: who asks first at the same time, lost answers, late copies, wiped data, foreign data.
+//! The id of a store: who asks first at the same time, lost answers, late copies, wiped data,
+//! foreign data.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,8 +36,8 @@ async fn those_who_ask_a_redis_first_get_one_id_and_another_one_when_it_was_wipe
     assert_eq!(asked_together(vec![kept]).await, second, "a restart keeps the data");
 }
 
-/// The answer is lost, and the id was made. A late copy of the request that made it arrives when the data was wiped: it makes
-/// another id, not the old one again.
+/// The answer is lost, and the id was made. A late copy of the request that made it arrives when
+/// the data was wiped: it makes another id, not the old one again.
 #[tokio::test]
 async fn a_lost_answer_and_a_late_copy_make_no_second_id_and_bring_none_back() {
     let server = Redis::start().unwrap();

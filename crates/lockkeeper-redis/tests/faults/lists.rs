@@ -68,7 +68,8 @@ async fn a_list_takes_one_request_for_500_names_on_redis() {
     assert_eq!(shown, NAMES);
 }
 
-/// One answer cannot hold all of these lines: they are asked for again together, and one that is too long alone.
+/// One answer cannot hold all of these lines: they are asked for again together, and one that is
+/// too long alone.
 #[tokio::test]
 async fn long_lines_are_listed_with_few_requests() {
     const LOCKS: usize = 40;
@@ -120,8 +121,9 @@ fn claim(key: ClaimKey) -> Claim {
     }
 }
 
-/// Another server answers in the middle of a list. What the first one said of where to go on means nothing there, so that
-/// all of the second one is looked at. One thread: the connection is known to be lost before the next request is made.
+/// Another server answers in the middle of a list. What the first one said of where to go on means
+/// nothing there, so that all of the second one is looked at. One thread: the connection is known
+/// to be lost before the next request is made.
 #[tokio::test]
 async fn a_list_that_goes_on_at_another_server_misses_none_of_its_locks() {
     let (first, second) = (Redis::start().unwrap(), Redis::start().unwrap());

@@ -64,7 +64,8 @@ async fn a_waiter_looks_again_when_its_subscription_was_lost() {
     b.release().await;
 }
 
-/// The server kills every client that listens, again and again, and the lock goes from hand to hand all the same.
+/// The server kills every client that listens, again and again, and the lock goes from hand to hand
+/// all the same.
 #[tokio::test]
 async fn clients_whose_subscriptions_are_killed_still_hear_of_their_grants() {
     let server = Redis::start().unwrap();

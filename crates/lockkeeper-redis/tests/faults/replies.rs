@@ -137,7 +137,8 @@ async fn a_change_whose_reply_is_lost_is_made() {
     }
 }
 
-/// Every request comes twice, one right behind the other: each has the effect and the answer of one.
+/// Every request comes twice, one right behind the other: each has the effect and the answer of
+/// one.
 #[tokio::test]
 async fn whatever_comes_twice_counts_once() {
     let rig = Rig::new().await;

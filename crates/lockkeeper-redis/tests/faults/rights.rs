@@ -122,8 +122,8 @@ async fn a_user_with_the_documented_rights_of_a_team_detaches_locks() {
     bare.close(&claimant.claim.key.session, &[]).await.unwrap();
 }
 
-/// Without the right to the keys of sessions, an attempt to detach a lock, and the end of a detached
-/// session, fail and name the right.
+/// Without the right to the keys of sessions, an attempt to detach a lock, and the end of a
+/// detached session, fail and name the right.
 #[tokio::test]
 async fn who_may_not_touch_the_keys_of_sessions_is_told_which_right_is_missing() {
     let server = Redis::start().unwrap();

@@ -53,8 +53,8 @@ async fn what_others_have_put_in_the_place_of_a_session_is_left_alone() {
     }
 }
 
-/// A client sends a close with a list of claims, and then an opening, without waiting for an answer: the server does both in
-/// this order.
+/// A client sends a close with a list of claims, and then an opening, without waiting for an
+/// answer: the server does both in this order.
 #[tokio::test]
 async fn a_session_is_closed_before_an_opening_that_is_sent_later() {
     let server = Redis::start().unwrap();

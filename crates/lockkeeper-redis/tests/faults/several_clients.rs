@@ -1,4 +1,5 @@
-//! Several clients know one claim: each gets what it waits for, and keeps nothing that is another client's.
+//! Several clients know one claim: each gets what it waits for, and keeps nothing that is another
+//! client's.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -191,7 +191,8 @@ pub async fn a_waiter_can_be_removed_by_its_hash(case: &Case) {
     assert!(matches!(b.renewed_as(LiveState::Queued).await.unwrap(), Renewal::Lost(_)));
 }
 
-/// A break finds no claim for a wrong token, for the id of a waiter that left, and for another name.
+/// A break finds no claim for a wrong token, for the id of a waiter that left, and for another
+/// name.
 pub async fn what_is_not_there_is_not_broken(case: &Case) {
     let [a, b] = case.mutexes("lock").await;
     let token = a.granted().await;

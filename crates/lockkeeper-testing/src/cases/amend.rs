@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::{Case, Contender, Ttls};
 use lockkeeper::store::{Amend, Amended, Meta};
 
-/// A writer becomes a reader, keeps its id and its token, and lets in the readers up to the next writer.
+/// A writer becomes a reader, keeps its id and its token, and lets in the readers up to the next
+/// writer.
 pub async fn a_downgrade_lets_readers_in(case: &Case) {
     let writer = case.writer("lock").await;
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);

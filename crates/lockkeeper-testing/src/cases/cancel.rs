@@ -19,7 +19,8 @@ const POLLS_MAX: usize = 300;
 /// The number of attempts side by side.
 const BATCH: usize = 8;
 
-/// `lock()` dropped after the k-th poll, for every k until it completes: the lock is free afterwards.
+/// `lock()` dropped after the k-th poll, for every k until it completes: the lock is free
+/// afterwards.
 pub async fn a_lock_can_be_dropped_at_any_poll(case: &Case) {
     at_every_poll(case, Faults::none(), async |test_client, name, polls| {
         let guard = polled(polls, test_client.mutex(name).lock().into_future()).await;
@@ -120,7 +121,8 @@ pub async fn a_multi_lock_can_be_dropped_at_any_poll(case: &Case) {
     .await;
 }
 
-/// The release of a multi-lock dropped after the k-th poll: all its locks are released nevertheless.
+/// The release of a multi-lock dropped after the k-th poll: all its locks are released
+/// nevertheless.
 pub async fn a_release_of_many_can_be_dropped_at_any_poll(case: &Case) {
     at_every_poll(case, storm(), async |test_client, name, polls| {
         let names = [format!("{name}/1"), format!("{name}/2"), name.to_string()];

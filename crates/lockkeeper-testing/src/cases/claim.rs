@@ -203,8 +203,8 @@ fn granted_ttl(verdict: &Verdict) -> Duration {
     }
 }
 
-/// The answers to a claim and to a renewal have the ttl that the store keeps: the ttl of the first request. A copy with
-/// another ttl changes nothing, and its answer shows that.
+/// The answers to a claim and to a renewal have the ttl that the store keeps: the ttl of the first
+/// request. A copy with another ttl changes nothing, and its answer shows that.
 pub async fn answers_have_the_ttl_that_is_kept(case: &Case) {
     let [a] = case.mutexes("lock").await;
     let kept = a.ttls().ttl;

@@ -28,7 +28,8 @@ fn assert_released(case: &Case, released: Result<()>) {
     );
 }
 
-/// A lock is acquired in one process, renewed in a second, and released in a third, after the first two have ended.
+/// A lock is acquired in one process, renewed in a second, and released in a third, after the first
+/// two have ended.
 pub async fn it_outlives_its_process(case: &Case) {
     let (name, first, other) =
         (case.name("m"), case.test_client(Ttls::long()).await, case.keeper().await);
@@ -122,8 +123,8 @@ pub async fn an_adopted_lock_is_not_held_before_the_first_answer(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// An adopted guard reports the lock as held for the lease that its own renewal has proven. Renewals of other processes
-/// prove nothing.
+/// An adopted guard reports the lock as held for the lease that its own renewal has proven.
+/// Renewals of other processes prove nothing.
 pub async fn what_was_adopted_is_believed_for_its_lease_and_no_longer(case: &Case) {
     let (name, lease) = (case.name("m"), case.short().ttl * 3);
     let (a, b) = (case.keeper().await, case.keeper().await);
@@ -263,7 +264,8 @@ pub async fn a_late_release_lets_the_delay_run_out(case: &Case) {
     next.release().await.unwrap();
 }
 
-/// Neither the process that detached a lock nor the process that adopted it renews it automatically.
+/// Neither the process that detached a lock nor the process that adopted it renews it
+/// automatically.
 pub async fn nobody_renews_it_but_by_hand(case: &Case) {
     let (name, lease) = (case.name("m"), case.short().ttl * 3);
     let (first, second, other) = (case.keeper().await, case.keeper().await, case.keeper().await);

@@ -14,7 +14,8 @@ fn shown(leader: Option<Leader>) -> Option<(FencingToken, String)> {
     leader.map(|leader| (leader.token, String::from_utf8(leader.value).unwrap()))
 }
 
-/// One candidate leads, and the others wait, each with its own value. The next candidate leads when the leader resigns.
+/// One candidate leads, and the others wait, each with its own value. The next candidate leads when
+/// the leader resigns.
 pub async fn one_leads_and_the_next_follows(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("leader"));
     assert_eq!(election(case).await.leader().await.unwrap(), None);
@@ -116,7 +117,8 @@ pub async fn a_broken_leader_is_reported(case: &Case) {
     assert_eq!(leadership.resign().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-/// An election is the mutex of its name: readers do not count as leaders, and cannot hold the lock beside a leader.
+/// An election is the mutex of its name: readers do not count as leaders, and cannot hold the lock
+/// beside a leader.
 pub async fn an_election_is_the_mutex_of_its_name(case: &Case) {
     let keeper = case.test_client(Ttls::long()).await.keeper;
     let lock = keeper.rw_lock(case.name("leader")).unwrap();

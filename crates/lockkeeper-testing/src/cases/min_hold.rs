@@ -25,7 +25,8 @@ async fn until_released(case: &Case, name: &LockName) {
     case.until("it is released", is_released).await;
 }
 
-/// A release ends the hold, and leaves the rest of the minimum hold to the store: the lock is busy for all clients.
+/// A release ends the hold, and leaves the rest of the minimum hold to the store: the lock is busy
+/// for all clients.
 pub async fn a_release_leaves_the_rest_to_the_store(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("m"));
     let mutex = keeper.mutex(&name).unwrap();

@@ -70,7 +70,8 @@ pub async fn a_try_takes_all_or_nothing(case: &Case) {
     multi(&keeper, &all).try_lock().await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// A wait that ends names the lock that was not acquired, and leaves nothing: no lock, no place in line.
+/// A wait that ends names the lock that was not acquired, and leaves nothing: no lock, no place in
+/// line.
 pub async fn a_wait_that_ends_leaves_nothing(case: &Case) {
     let (blocker, test_client) = (case.keeper().await, case.test_client(Ttls::long()).await);
     let all = names(case, ["a", "b", "c"]);
@@ -160,8 +161,8 @@ pub async fn what_is_lost_while_others_are_waited_for_is_acquired_again(case: &C
     case.is_free(&b).await;
 }
 
-/// Two attempts that name the same locks in different orders never wait for each other, and exclude each other on each
-/// lock.
+/// Two attempts that name the same locks in different orders never wait for each other, and exclude
+/// each other on each lock.
 pub async fn crossing_names_never_wait_for_each_other(case: &Case) {
     let sets = [&["a", "b", "c"][..], &["c", "b", "a"], &["b", "c"], &["c", "a"]];
     let (counters, mut tasks) = (
@@ -273,7 +274,8 @@ pub async fn unfair_ones_wait_beside_every_line(case: &Case) {
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// Each lock is held in its own mode: readers share one lock, while the others are exclusive or counted.
+/// Each lock is held in its own mode: readers share one lock, while the others are exclusive or
+/// counted.
 pub async fn each_is_held_in_its_own_mode(case: &Case) {
     let (one, two) = (case.keeper().await, case.keeper().await);
     let [a, b, c] = names(case, ["a", "b", "c"]);
@@ -295,7 +297,8 @@ pub async fn each_is_held_in_its_own_mode(case: &Case) {
     assert!(two.semaphore(&c, 3).unwrap().try_acquire_many(3).await.unwrap().is_some());
 }
 
-/// A name that is given twice counts once, in the stronger mode. A name that is given as two kinds of locks is refused.
+/// A name that is given twice counts once, in the stronger mode. A name that is given as two kinds
+/// of locks is refused.
 pub async fn a_name_counts_once_in_its_strongest_mode(case: &Case) {
     let keeper = case.keeper().await;
     let [a, b, c] = names(case, ["a", "b", "c"]);

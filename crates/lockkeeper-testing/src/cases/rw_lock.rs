@@ -101,7 +101,8 @@ pub async fn a_downgrade_lets_readers_in_and_no_writer(case: &Case) {
     case.is_free(&case.name("lock")).await;
 }
 
-/// Only a writer can be downgraded, and only while it holds the lock. Otherwise the guard comes back.
+/// Only a writer can be downgraded, and only while it holds the lock. Otherwise the guard comes
+/// back.
 pub async fn what_cannot_be_downgraded_comes_back(case: &Case) {
     let test_client = case.test_client(case.short()).await;
     let lock = test_client.keeper.rw_lock(case.name("lock")).unwrap();

@@ -110,8 +110,8 @@ pub async fn permits_are_leased_and_renewed(case: &Case) {
     theirs.release().await.unwrap();
 }
 
-/// A deploy changes the number of permits up or down while some are held. The smallest number that a holder names
-/// counts, and `inspect` shows it.
+/// A deploy changes the number of permits up or down while some are held. The smallest number that
+/// a holder names counts, and `inspect` shows it.
 pub async fn the_number_of_permits_may_change_while_it_is_in_use(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("pool"));
     let (old, new) = (semaphore(case, 3).await, semaphore(case, 5).await);
@@ -149,7 +149,8 @@ pub async fn the_number_of_permits_may_change_while_it_is_in_use(case: &Case) {
     case.is_free(&name).await;
 }
 
-/// A semaphore and a mutex or read-write lock of one name refuse each other while one of them is in use.
+/// A semaphore and a mutex or read-write lock of one name refuse each other while one of them is in
+/// use.
 pub async fn another_kind_of_lock_is_refused(case: &Case) {
     let (keeper, name) = (case.keeper().await, case.name("pool"));
     let held = semaphore(case, 3).await.acquire().await.unwrap();

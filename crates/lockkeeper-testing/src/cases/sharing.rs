@@ -25,7 +25,8 @@ pub async fn two_clients_open_one_session(case: &Case) {
     assert!(held.is_lost().await);
 }
 
-/// A detached session is not opened as one that belongs to a client, not even by a client that has not used it.
+/// A detached session is not opened as one that belongs to a client, not even by a client that has
+/// not used it.
 pub async fn a_detached_session_is_not_opened_as_another(case: &Case) {
     let (a, other) = (case.detached(Ttls::long()).await, case.writer("lock").await.trying());
     let held = a.mutex(&case.name("lock"));
@@ -136,7 +137,8 @@ pub async fn a_crash_of_the_opener_ends_nothing(case: &Case) {
     other.with_new_id().granted().await;
 }
 
-/// A claim that another client sends again with other numbers is in the state in which it was, and stays as it was.
+/// A claim that another client sends again with other numbers is in the state in which it was, and
+/// stays as it was.
 pub async fn a_claim_sent_again_with_other_numbers_stays_as_it_is(case: &Case) {
     let mut ahead = case.reader("lock").await;
     ahead.claim.meta.epoch = 5;
@@ -220,7 +222,8 @@ pub async fn a_claim_is_replaced_through_another_client(case: &Case) {
     other.busy().await;
 }
 
-/// The close of another client keeps what has a minimum hold, listed or not, and however long it is.
+/// The close of another client keeps what has a minimum hold, listed or not, and however long it
+/// is.
 pub async fn a_close_through_another_client_keeps_a_minimum_hold(case: &Case) {
     let other = case.client(Ttls::long()).await;
     for (at, (is_listed, hold)) in

@@ -29,8 +29,8 @@ pub async fn a_writer_is_alone(case: &Case) {
     another.busy().await;
 }
 
-/// A writer waits for the readers before it, and readers that come later wait for the writer, so that it does not
-/// starve.
+/// A writer waits for the readers before it, and readers that come later wait for the writer, so
+/// that it does not starve.
 pub async fn a_writer_is_not_starved(case: &Case) {
     let (r1, r2) = (case.reader("lock").await, case.reader("lock").await);
     let writer = case.writer("lock").await;

@@ -17,7 +17,8 @@ pub enum Kind {
     RwLock,
     /// A semaphore with this number of permits.
     Semaphore(u32),
-    /// A semaphore whose size changes while it is in use: each claim names one of these numbers of permits.
+    /// A semaphore whose size changes while it is in use: each claim names one of these numbers of
+    /// permits.
     Resized(&'static [u32]),
     /// One owner, which may acquire the lock any number of times.
     ReentrantMutex,
@@ -61,7 +62,8 @@ pub trait Held: Send + Sync {
     /// How long the guard still reports the lock as held. `None` once the lock is lost.
     fn believed(&self) -> Option<Duration>;
 
-    /// Releases the lock. The error has the kind [`Lost`](lockkeeper::ErrorKind::Lost) if the lock was lost before.
+    /// Releases the lock. The error has the kind [`Lost`](lockkeeper::ErrorKind::Lost) if the lock
+    /// was lost before.
     async fn release(self: Box<Self>) -> Result<()>;
 
     /// Makes the exclusive holder a shared one. The lock comes back in both cases.

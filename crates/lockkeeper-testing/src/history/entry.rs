@@ -1,4 +1,5 @@
-//! The entries of a history: one when an operation begins, one when it ends, one for each look at a held lock.
+//! The entries of a history: one when an operation begins, one when it ends, one for each look at a
+//! held lock.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +41,8 @@ pub enum What {
     },
 }
 
-/// The call of an operation. `of` is the operation that the guard came from: an `Acquire` or an `Upgrade`.
+/// The call of an operation. `of` is the operation that the guard came from: an `Acquire` or an
+/// `Upgrade`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
@@ -74,7 +76,8 @@ pub enum Call {
         /// The guard, which the holder keeps.
         of: u64,
     },
-    /// Makes a shared holder the exclusive one. If it succeeds, the guard belongs to this operation from now on.
+    /// Makes a shared holder the exclusive one. If it succeeds, the guard belongs to this operation
+    /// from now on.
     Upgrade {
         /// The guard.
         of: u64,

@@ -1,14 +1,16 @@
 //! Histories of what clients did, and a check whether a lock that keeps its promises can have
 //! produced them.
 //!
-//! A [`Recorder`] writes down when each operation began and ended, its outcome, and each look of a holder at its lock.
-//! [`History::check`] then decides three things for each lock:
+//! A [`Recorder`] writes down when each operation began and ended, its outcome, and each look of a
+//! holder at its lock. [`History::check`] then decides three things for each lock:
 //!
 //! **Exclusion**, by what the guards *reported*: at no moment the guards that report the lock as
 //!   held have together more than its capacity.
-//! - **Tokens**: no token was given twice, and an operation that began after another had ended got a higher token.
-//! - **Linearizability**: the operations fit one order, each at some moment between its beginning and its end. In that
-//!   order a lock of the simplest kind would have given the same answers. See [`Effect`] for that lock.
+//! - **Tokens**: no token was given twice, and an operation that began after another had ended got
+//!   a higher token.
+//! - **Linearizability**: the operations fit one order, each at some moment between its beginning
+//!   and its end. In that order a lock of the simplest kind would have given the same answers. See
+//!   [`Effect`] for that lock.
 //!
 //! The check assumes the best for everything that is unknown. An operation without an answer may
 //! have taken effect at any time after its beginning, or never. A lock that was lost, or whose

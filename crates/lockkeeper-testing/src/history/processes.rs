@@ -185,7 +185,8 @@ pub struct Kills<'a> {
 impl Kills<'_> {
     /// Kills one process after each pause. `draw` chooses the process.
     ///
-    /// Returns the history of all processes. Every waiter must have had its lock within 30 s after the last kill.
+    /// Returns the history of all processes. Every waiter must have had its lock within 30 s after
+    /// the last kill.
     pub fn play(&self, draw: &mut Seeded, pause: impl Fn(&mut Seeded) -> Duration) -> History {
         let mut started = 0;
         let mut start = |draw: &mut Seeded| {

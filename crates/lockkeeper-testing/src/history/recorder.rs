@@ -11,7 +11,8 @@ use lockkeeper::time::Clock;
 
 /// Records what the clients of one process do. Clones write to the same history.
 ///
-/// All recorders of a history must read the same clock: processes of one host share [`Clock::boot`].
+/// All recorders of a history must read the same clock: processes of one host share
+/// [`Clock::boot`].
 #[derive(Clone, Debug)]
 pub struct Recorder(Arc<Inner>);
 

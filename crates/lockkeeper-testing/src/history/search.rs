@@ -18,8 +18,8 @@ pub enum Answer {
     Undecided,
 }
 
-/// Decides whether these steps fit one order, each between its beginning and its end, that a lock of this capacity
-/// allows. A step without an end may be left out.
+/// Decides whether these steps fit one order, each between its beginning and its end, that a lock
+/// of this capacity allows. A step without an end may be left out.
 ///
 /// # How it searches
 /// The search is depth first, and begins with the steps that have to end first. The search
@@ -27,7 +27,8 @@ pub enum Answer {
 /// Three rules keep the search narrow, and leave nothing out:
 /// - grants come in the order of their tokens;
 /// - a refusal that is possible is taken at once, since it changes nothing;
-/// - a step without an end is taken only if another step is stuck without it, now or with its token later.
+/// - a step without an end is taken only if another step is stuck without it, now or with its token
+///   later.
 pub fn linearize(capacity: u32, steps: &[Step]) -> Answer {
     Search::new(steps).run(Lock::new(capacity))
 }

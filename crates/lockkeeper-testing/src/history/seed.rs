@@ -7,7 +7,8 @@ use lockkeeper_core::kit::random;
 /// The environment variable with the seed of a run.
 pub const SEED: &str = "LOCKKEEPER_SEED";
 
-/// The seed of everything random in a run on virtual time. `Display` shows the variable that repeats the run.
+/// The seed of everything random in a run on virtual time. `Display` shows the variable that
+/// repeats the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(u64);
 
@@ -38,8 +39,8 @@ impl Seed {
         self.0
     }
 
-    /// Makes this thread draw its random numbers from this seed until the result is dropped. Ids and pauses are then
-    /// the same in each run.
+    /// Makes this thread draw its random numbers from this seed until the result is dropped. Ids
+    /// and pauses are then the same in each run.
     #[must_use]
     pub fn sow(self) -> impl Drop {
         random::sow(self.0)

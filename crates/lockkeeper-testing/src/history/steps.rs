@@ -57,7 +57,8 @@ pub enum Effect {
     },
 }
 
-/// A step that happens at one moment between two times. Without an end it happens at any later moment, or never.
+/// A step that happens at one moment between two times. Without an end it happens at any later
+/// moment, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The earliest moment.

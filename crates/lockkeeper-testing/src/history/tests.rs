@@ -16,7 +16,8 @@ struct Script {
 }
 
 impl Script {
-    /// An operation from one time to another; without an outcome it never ended. Returns its number.
+    /// An operation from one time to another; without an outcome it never ended. Returns its
+    /// number.
     fn op(&mut self, (from, to): (u64, u64), call: Call, outcome: Option<Outcome>) -> u64 {
         self.operations += 1;
         let client = format!("client {}", self.operations);

@@ -56,8 +56,8 @@ impl Plan {
         }
     }
 
-    /// A plan in which requests and answers are lost, doubled and delayed, and clients are careless and sometimes cut
-    /// off.
+    /// A plan in which requests and answers are lost, doubled and delayed, and clients are careless
+    /// and sometimes cut off.
     pub fn stormy(kind: Kind, ttls: Ttls) -> Self {
         let faults = Faults::none()
             .with(Fault::Refused, 20)

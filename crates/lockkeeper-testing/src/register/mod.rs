@@ -57,7 +57,8 @@ pub fn run<H: RegisterHarness>(name: &str, body: impl AsyncFn(&H)) {
     });
 }
 
-/// Makes a module of tests for one register: one test for each case of [`cases`], with the case's name.
+/// Makes a module of tests for one register: one test for each case of [`cases`], with the case's
+/// name.
 ///
 /// `harness` is a type that implements [`RegisterHarness`].
 #[macro_export]

@@ -295,7 +295,8 @@ impl Mutant for CloseByTheList {
     }
 }
 
-/// A renewal removes at once the claims that it does not list, though the list may be older than a claim.
+/// A renewal removes at once the claims that it does not list, though the list may be older than a
+/// claim.
 #[derive(Debug, Default)]
 pub struct HastyLeftovers(Mutex<Vec<ClaimKey>>);
 

@@ -207,7 +207,8 @@ impl Mutant for UpgradeBesideReaders {
     }
 }
 
-/// A reader that became the writer still counts as a reader, and other readers are granted beside it.
+/// A reader that became the writer still counts as a reader, and other readers are granted beside
+/// it.
 #[derive(Debug, Default)]
 pub struct ReaderBesideTheUpgraded(Mutex<HashMap<LockName, u64>>);
 
@@ -234,7 +235,8 @@ impl Mutant for ReaderBesideTheUpgraded {
     }
 }
 
-/// A reader that becomes the writer stays in line behind itself, and holds the lock again after its release.
+/// A reader that becomes the writer stays in line behind itself, and holds the lock again after its
+/// release.
 #[derive(Debug, Default)]
 pub struct UpgradeThatLeavesTheReader(Seen);
 

@@ -30,35 +30,36 @@ const REASON_MAX: usize = 1024;
 /// ```
 ///
 /// # Errors
-/// - [`Timeout`](ErrorKind::Timeout): other holders kept the lock for the whole wait (`try_lock` returns `None`
-///   instead).
-/// - [`Unavailable`](ErrorKind::Unavailable): the store did not answer. An attempt that has a place in the queue goes
-///   on waiting.
-/// - [`Invalid`](ErrorKind::Invalid), [`Unsupported`](ErrorKind::Unsupported): a setting is impossible, or this store
-///   does not support it.
+/// - [`Timeout`](ErrorKind::Timeout): other holders kept the lock for the whole wait (`try_lock`
+///   returns `None` instead).
+/// - [`Unavailable`](ErrorKind::Unavailable): the store did not answer. An attempt that has a place
+///   in the queue goes on waiting.
+/// - [`Invalid`](ErrorKind::Invalid), [`Unsupported`](ErrorKind::Unsupported): a setting is
+///   impossible, or this store does not support it.
 /// - [`Mismatch`](ErrorKind::Mismatch), [`QueueFull`](ErrorKind::QueueFull),
-///   [`WouldDeadlock`](ErrorKind::WouldDeadlock), [`Denied`](ErrorKind::Denied), [`Closed`](ErrorKind::Closed),
-///   [`Forked`](ErrorKind::Forked).
+///   [`WouldDeadlock`](ErrorKind::WouldDeadlock), [`Denied`](ErrorKind::Denied),
+///   [`Closed`](ErrorKind::Closed), [`Forked`](ErrorKind::Forked).
 ///
-/// An attempt that does not wait ends within 5 s for each of its locks. If the store has not answered by then, the
-/// error is [`Unavailable`](ErrorKind::Unavailable).
+/// An attempt that does not wait ends within 5 s for each of its locks. If the store has not
+/// answered by then, the error is [`Unavailable`](ErrorKind::Unavailable).
 ///
-/// After a wait in the queue, the first renewal comes 5 ms after the grant. Until then the lock has the rest of the
-/// waiter's lease: at least half of the ttl, or 2.5 s if the ttl is longer than 5 s. Work that blocks the thread of a
-/// current-thread runtime for longer than that loses the lock. Connect such a program with
-/// [`dedicated_thread`](crate::KeeperBuilder::dedicated_thread).
+/// After a wait in the queue, the first renewal comes 5 ms after the grant. Until then the lock has
+/// the rest of the waiter's lease: at least half of the ttl, or 2.5 s if the ttl is longer than 5
+/// s. Work that blocks the thread of a current-thread runtime for longer than that loses the lock.
+/// Connect such a program with [`dedicated_thread`](crate::KeeperBuilder::dedicated_thread).
 ///
 /// # Cancel safety
-/// Dropping the future at any await gives up the place in the queue, and gives back a grant that was on its way. The
-/// caller has nothing to clean up.
+/// Dropping the future at any await gives up the place in the queue, and gives back a grant that
+/// was on its way. The caller has nothing to clean up.
 ///
-/// A future that was polled, and is then neither polled nor dropped, keeps its place in the queue. If the store grants
-/// it the lock and no poll collects the grant within the lease of a waiter (the ttl, at most 5 s), the engine gives the
-/// lock back, with [`Event::Lost`](crate::Event::Lost) and [`Uncollected`](crate::LostReason::Uncollected). An attempt
-/// on several locks also gives back the locks that it already has. If the future is polled again, the attempt goes to
-/// the end of the queue. A keeper with a [thread of its own](crate::KeeperBuilder::dedicated_thread) keeps such a grant
-/// for at least 15 s, since its callers may block. Tasks of the same process that wait behind the attempt get places of
-/// their own in the store's queue 15 s to 30 s after their wait began.
+/// A future that was polled, and is then neither polled nor dropped, keeps its place in the queue.
+/// If the store grants it the lock and no poll collects the grant within the lease of a waiter (the
+/// ttl, at most 5 s), the engine gives the lock back, with [`Event::Lost`](crate::Event::Lost) and
+/// [`Uncollected`](crate::LostReason::Uncollected). An attempt on several locks also gives back the
+/// locks that it already has. If the future is polled again, the attempt goes to the end of the
+/// queue. A keeper with a [thread of its own](crate::KeeperBuilder::dedicated_thread) keeps such a
+/// grant for at least 15 s, since its callers may block. Tasks of the same process that wait behind
+/// the attempt get places of their own in the store's queue 15 s to 30 s after their wait began.
 #[must_use = "an attempt does nothing until it is awaited"]
 pub struct Acquire<G> {
     pub(crate) engine: Arc<Engine>,
@@ -79,8 +80,8 @@ pub(crate) struct Part {
     pub(crate) capacity: u32,
 }
 
-/// The result of an attempt: a guard, the guard of a multi-lock, a leadership, an `Option` of one of these, or a
-/// handle.
+/// The result of an attempt: a guard, the guard of a multi-lock, a leadership, an `Option` of one
+/// of these, or a handle.
 pub trait Acquired: sealed::Sealed + Sized {}
 
 pub(crate) mod sealed {
@@ -188,19 +189,22 @@ impl<G: Acquired> Acquire<G> {
         })
     }
 
-    /// The longest time in the queue. Zero is a single try, and `Duration::MAX` is no limit. Without this setting,
-    /// `lock()` waits for the keeper's [`default_wait`](crate::KeeperBuilder::default_wait) (by default without a
-    /// limit), and `try_lock()` does not wait.
+    /// The longest time in the queue. Zero is a single try, and `Duration::MAX` is no limit.
+    /// Without this setting, `lock()` waits for the keeper's
+    /// [`default_wait`](crate::KeeperBuilder::default_wait) (by default without a limit), and
+    /// `try_lock()` does not wait.
     ///
-    /// `d` limits the wait for other holders. A store that does not answer at all gets 3 s even if `d` is shorter.
+    /// `d` limits the wait for other holders. A store that does not answer at all gets 3 s even if
+    /// `d` is shorter.
     pub fn wait(mut self, d: Duration) -> Self {
         self.waits = !d.is_zero();
         self.wait = Some(d);
         self
     }
 
-    /// A fixed lease of `d` in place of the lock's ttl. The engine renews it while the attempt waits and once at the
-    /// grant, and never again. After `d` the lock is no longer held, even without a release.
+    /// A fixed lease of `d` in place of the lock's ttl. The engine renews it while the attempt
+    /// waits and once at the grant, and never again. After `d` the lock is no longer held, even
+    /// without a release.
     pub fn lease(mut self, d: Duration) -> Self {
         let detached = self.request.spec.detached;
         self.request.fixed = true;
@@ -209,7 +213,8 @@ impl<G: Acquired> Acquire<G> {
         self
     }
 
-    /// The owner of the attempt, by which the engine detects a wait for a guard of the same owner: see [`Owner`].
+    /// The owner of the attempt, by which the engine detects a wait for a guard of the same owner:
+    /// see [`Owner`].
     pub fn owner(mut self, owner: &Owner) -> Self {
         self.request.owner = Some(owner.clone());
         self
@@ -239,24 +244,27 @@ impl<G: Acquired> Acquire<G> {
         self
     }
 
-    /// The minimum hold: for `d` from the moment at which this attempt has the lock, the store gives the lock to no
-    /// other. The store does so whether the holder releases the lock, crashes, is killed or loses it, and no process
-    /// has to run for that. The default is zero, which is no minimum.
+    /// The minimum hold: for `d` from the moment at which this attempt has the lock, the store
+    /// gives the lock to no other. The store does so whether the holder releases the lock, crashes,
+    /// is killed or loses it, and no process has to run for that. The default is zero, which is no
+    /// minimum.
     ///
-    /// A release before the end of `d` ends this hold at once, and the store keeps the lock for the rest of `d`. A
-    /// release after it frees the lock. This program waits for the rest as all others do. Only an administrator's
-    /// [`break`](crate::Admin::break_lock) ends a minimum hold early.
+    /// A release before the end of `d` ends this hold at once, and the store keeps the lock for the
+    /// rest of `d`. A release after it frees the lock. This program waits for the rest as all
+    /// others do. Only an administrator's [`break`](crate::Admin::break_lock) ends a minimum hold
+    /// early.
     ///
-    /// When the attempt has the lock, it asks the store for the minimum hold with one more request, and returns after
-    /// that. An attempt that gives up or is dropped before this request begins no minimum hold. An attempt that fails
-    /// or is dropped during the request may have begun one. If the attempt loses the lock by then, it fails instead of
-    /// waiting for its own kept lock: the error has an unknown [effect](crate::Error::effect), and says for how long the
-    /// lock may be kept.
+    /// When the attempt has the lock, it asks the store for the minimum hold with one more request,
+    /// and returns after that. An attempt that gives up or is dropped before this request begins no
+    /// minimum hold. An attempt that fails or is dropped during the request may have begun one. If
+    /// the attempt loses the lock by then, it fails instead of waiting for its own kept lock: the
+    /// error has an unknown [effect](crate::Error::effect), and says for how long the lock may be
+    /// kept.
     ///
-    /// For a reader or for permits, the store keeps their share only; permits that the holder has given back are free.
-    /// An upgrade or a downgrade leaves the minimum hold as it is. If the owner already holds a reentrant mutex, `d`
-    /// counts from this entry. If the attempt is on several locks, the store keeps each lock for `d` after the attempt
-    /// has all of them.
+    /// For a reader or for permits, the store keeps their share only; permits that the holder has
+    /// given back are free. An upgrade or a downgrade leaves the minimum hold as it is. If the
+    /// owner already holds a reentrant mutex, `d` counts from this entry. If the attempt is on
+    /// several locks, the store keeps each lock for `d` after the attempt has all of them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -272,16 +280,18 @@ impl<G: Acquired> Acquire<G> {
     /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
     /// ```
     ///
-    /// If the store cannot keep the lock for so long, the attempt fails with [`Unsupported`](ErrorKind::Unsupported):
-    /// see [`min_hold_max`](crate::store::Capabilities::min_hold_max).
+    /// If the store cannot keep the lock for so long, the attempt fails with
+    /// [`Unsupported`](ErrorKind::Unsupported): see
+    /// [`min_hold_max`](crate::store::Capabilities::min_hold_max).
     pub fn min_hold(mut self, d: Duration) -> Self {
         self.request.min_hold = d;
         self
     }
 
-    /// Waits without a place in the queue. Whenever the queue moves, the attempt tries again, in competition with other
-    /// unfair attempts. It never overtakes a waiter in the queue, so a steady stream of waiters may keep it waiting for
-    /// ever. An attempt that does not wait stays as it is.
+    /// Waits without a place in the queue. Whenever the queue moves, the attempt tries again, in
+    /// competition with other unfair attempts. It never overtakes a waiter in the queue, so a
+    /// steady stream of waiters may keep it waiting for ever. An attempt that does not wait stays
+    /// as it is.
     ///
     /// On a store without a queue, every attempt is unfair.
     pub fn unfair(mut self) -> Self {
@@ -289,8 +299,8 @@ impl<G: Acquired> Acquire<G> {
         self
     }
 
-    /// The reason for the attempt, at most 1024 bytes. [`Keeper::inspect`](crate::Keeper::inspect) shows it to
-    /// people.
+    /// The reason for the attempt, at most 1024 bytes. [`Keeper::inspect`](crate::Keeper::inspect)
+    /// shows it to people.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         if let Err(problem) = check_reason(&reason) {
@@ -368,9 +378,10 @@ pub(crate) fn check_reason(reason: &str) -> Result<()> {
 impl Acquire<Guard> {
     /// Acquires the lock, runs `f` with the guard, and releases it.
     ///
-    /// A loss drops the future of `f` at its next await. If `f` fails, the result is its error, whatever else went
-    /// wrong. If `f` succeeds but the lock was lost before the end of `f`, the result is the loss. If only the release
-    /// fails, the lock covered the work, and the result is the value of `f`.
+    /// A loss drops the future of `f` at its next await. If `f` fails, the result is its error,
+    /// whatever else went wrong. If `f` succeeds but the lock was lost before the end of `f`, the
+    /// result is the loss. If only the release fails, the lock covered the work, and the result is
+    /// the value of `f`.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -390,7 +401,8 @@ impl Acquire<Guard> {
     /// Those of the attempt, of `f`, or [`Lost`](ErrorKind::Lost).
     ///
     /// # Cancel safety
-    /// Dropping the future drops the future of `f` and the guard: the lock is released in the background.
+    /// Dropping the future drops the future of `f` and the guard: the lock is released in the
+    /// background.
     pub async fn with<T, E: From<Error>>(
         self,
         f: impl AsyncFnOnce(&Guard) -> Result<T, E>,
@@ -402,7 +414,8 @@ impl Acquire<Guard> {
 }
 
 impl Acquire<MultiGuard> {
-    /// Acquires the locks, runs `f` with the guard, and releases the locks, like the `with` of an attempt on one lock.
+    /// Acquires the locks, runs `f` with the guard, and releases the locks, like the `with` of an
+    /// attempt on one lock.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -422,7 +435,8 @@ impl Acquire<MultiGuard> {
     /// Those of the attempt, of `f`, or [`Lost`](ErrorKind::Lost), which names the lock.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the future of `f` and the guard: the locks are released in the background.
+    /// Dropping the future drops the future of `f` and the guard: the locks are released in the
+    /// background.
     pub async fn with<T, E: From<Error>>(
         self,
         f: impl AsyncFnOnce(&MultiGuard) -> Result<T, E>,
@@ -434,7 +448,8 @@ impl Acquire<MultiGuard> {
 }
 
 impl Acquire<Leadership> {
-    /// Campaigns, runs `f` with the leadership, and resigns, like the `with` of an attempt on one lock.
+    /// Campaigns, runs `f` with the leadership, and resigns, like the `with` of an attempt on one
+    /// lock.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -455,7 +470,8 @@ impl Acquire<Leadership> {
     /// Those of the attempt, of `f`, or [`Lost`](ErrorKind::Lost).
     ///
     /// # Cancel safety
-    /// Dropping the future drops the future of `f` and the leadership: the leader resigns in the background.
+    /// Dropping the future drops the future of `f` and the leadership: the leader resigns in the
+    /// background.
     pub async fn with<T, E: From<Error>>(
         self,
         f: impl AsyncFnOnce(&mut Leadership) -> Result<T, E>,
@@ -468,10 +484,11 @@ impl Acquire<Leadership> {
 }
 
 impl Acquire<Guard> {
-    /// Acquires a lock that outlives this process. The result is a [`Handle`] instead of a guard, for a job whose steps
-    /// are separate processes. No keeper renews the lock. The lock ends `ttl` after the grant, or `ttl` after the
-    /// last [`renew_once`](Guard::renew_once) of a guard that [adopted](crate::Keeper::adopt) it, or when such a guard
-    /// releases it. `ttl` takes the place of the lock's ttl; `max_hold` has no effect.
+    /// Acquires a lock that outlives this process. The result is a [`Handle`] instead of a guard,
+    /// for a job whose steps are separate processes. No keeper renews the lock. The lock ends `ttl`
+    /// after the grant, or `ttl` after the last [`renew_once`](Guard::renew_once) of a guard that
+    /// [adopted](crate::Keeper::adopt) it, or when such a guard releases it. `ttl` takes the place
+    /// of the lock's ttl; `max_hold` has no effect.
     ///
     /// ```
     /// use std::time::Duration;
@@ -493,7 +510,8 @@ impl Acquire<Guard> {
     /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
     /// ```
     ///
-    /// On a store whose locks end with a connection, the attempt fails with [`Unsupported`](ErrorKind::Unsupported).
+    /// On a store whose locks end with a connection, the attempt fails with
+    /// [`Unsupported`](ErrorKind::Unsupported).
     pub fn detached(self, ttl: Duration) -> Acquire<Handle> {
         let mut detached = self.lease(ttl).resulting();
         detached.request.spec.detached = true;

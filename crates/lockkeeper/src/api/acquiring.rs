@@ -1,5 +1,5 @@
-//! The future of an attempt. The caller polls it in place, its wait limits it, and the engine takes it over when it is
-//! dropped.
+//! The future of an attempt. The caller polls it in place, its wait limits it, and the engine takes
+//! it over when it is dropped.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -134,7 +134,8 @@ impl<G: Acquired> Acquire<G> {
         if (engine.lifetime.has_no_runtime() || !engine.lifetime.is_here())
             && let Err(error) = engine.usable()
         {
-            // No timer of that runtime may be polled any more, and in a forked child nobody answers.
+            // No timer of that runtime may be polled any more, and in a forked child nobody
+            // answers.
             let name = self.name_of(running.control.part()).clone();
             return Poll::Ready(Err(self.that_may_be_kept(&running.control, error.about(name))));
         }
@@ -147,7 +148,8 @@ impl<G: Acquired> Acquire<G> {
         }
         let took = engine.now().saturating_since(running.began);
         let more = if running.control.is_keeping() {
-            // The lock is granted. An attempt that gave up now would leave it kept, and no client would use it.
+            // The lock is granted. An attempt that gave up now would leave it kept, and no client
+            // would use it.
             (!std::mem::replace(&mut running.waits_to_keep, true)).then_some(FIRST_ANSWER)
         } else {
             FIRST_ANSWER
@@ -163,7 +165,8 @@ impl<G: Acquired> Acquire<G> {
             }
         }
         running.control.give_up();
-        // Whoever only waits gives up in place; whoever is in the middle of a store call is finished by the engine.
+        // Whoever only waits gives up in place; whoever is in the middle of a store call is
+        // finished by the engine.
         let polled = running.poll(engine, cx);
         let has_given_up = |result: &Result<_>| {
             result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout)
@@ -299,8 +302,9 @@ impl<G> Acquiring<G> {
         if engine.lifetime.is_here() {
             engine.runtime.finish(async move { drop(task.await) });
         } else {
-            // In a forked child nothing may be sent, and dropping the attempt would do just that. To drop a timer takes
-            // a lock of the runtime, which a thread that is not there may have.
+            // In a forked child nothing may be sent, and dropping the attempt would do just that.
+            // To drop a timer takes a lock of the runtime, which a thread that is not there may
+            // have.
             std::mem::forget((task, running.limit));
         }
     }

@@ -21,7 +21,8 @@ pub struct Admin {
 pub enum Target {
     /// The holder with this token.
     Token(FencingToken),
-    /// The holder or waiter whose id has this hash, as [`Keeper::inspect`](crate::Keeper::inspect) shows it.
+    /// The holder or waiter whose id has this hash, as [`Keeper::inspect`](crate::Keeper::inspect)
+    /// shows it.
     IdHash(IdHash),
 }
 
@@ -29,12 +30,13 @@ pub enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Break {
-    /// The store refuses the renewals of the claim from now on. The next holder gets the lock when the ttl and the
-    /// lock-delay of the claim are over, so the old holder learns of its loss before that.
+    /// The store refuses the renewals of the claim from now on. The next holder gets the lock when
+    /// the ttl and the lock-delay of the claim are over, so the old holder learns of its loss
+    /// before that.
     Mark,
-    /// The store removes the claim at once, and the next waiter gets the lock. This breaks the promise to the holder,
-    /// whose guard may report the lock as held for up to its ttl. Only a resource that checks fencing tokens is still
-    /// safe.
+    /// The store removes the claim at once, and the next waiter gets the lock. This breaks the
+    /// promise to the holder, whose guard may report the lock as held for up to its ttl. Only a
+    /// resource that checks fencing tokens is still safe.
     Now,
 }
 
@@ -43,9 +45,9 @@ impl Admin {
         Self { engine: Arc::clone(engine) }
     }
 
-    /// The locks with a holder or a waiter whose names begin with `prefix`, sorted by name, at most `limit`. The list
-    /// has no lock outside the keeper's prefix. It has a lock that this version cannot read, with its
-    /// [`problem`](LockInfo::problem).
+    /// The locks with a holder or a waiter whose names begin with `prefix`, sorted by name, at most
+    /// `limit`. The list has no lock outside the keeper's prefix. It has a lock that this version
+    /// cannot read, with its [`problem`](LockInfo::problem).
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -82,8 +84,8 @@ impl Admin {
         Ok(locks)
     }
 
-    /// Breaks the lock of one holder. The holder learns the operator (the owner of this keeper) and the reason. The
-    /// result is `false` when there is no such holder.
+    /// Breaks the lock of one holder. The holder learns the operator (the owner of this keeper) and
+    /// the reason. The result is `false` when there is no such holder.
     ///
     /// A waiter whose claim is broken loses its place, and goes to the end of the queue.
     ///
@@ -105,12 +107,12 @@ impl Admin {
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for the name, or a reason of more than 1024 bytes;
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer: the operation may have happened,
-    /// and may be repeated.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer: the operation
+    /// may have happened, and may be repeated.
     ///
     /// # Cancel safety
-    /// A future that is dropped while it looks for the holder has done nothing. If it is dropped later, the break
-    /// happens all the same.
+    /// A future that is dropped while it looks for the holder has done nothing. If it is dropped
+    /// later, the break happens all the same.
     pub async fn break_lock<N>(
         &self,
         name: N,
@@ -143,17 +145,18 @@ impl Admin {
         Ok(Finish::new(&self.engine, evicting).await? == Evicted::Done)
     }
 
-    /// Asks the holders of a lock to release it, and breaks nothing. Each holder learns the operator (the owner of this
-    /// keeper) and the reason, by [`Guard::release_requested`](crate::Guard::release_requested) and
-    /// [`Event::ReleaseRequested`](crate::Event::ReleaseRequested), and may go on. The result is `false` when the lock
-    /// has no holder.
+    /// Asks the holders of a lock to release it, and breaks nothing. Each holder learns the
+    /// operator (the owner of this keeper) and the reason, by
+    /// [`Guard::release_requested`](crate::Guard::release_requested) and
+    /// [`Event::ReleaseRequested`](crate::Event::ReleaseRequested), and may go on. The result is
+    /// `false` when the lock has no holder.
     ///
     /// The request reaches the present holders only, each at once or with its next renewal.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for the name, or a reason of more than 1024 bytes;
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer: the operation may have happened,
-    /// and may be repeated.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer: the operation
+    /// may have happened, and may be repeated.
     ///
     /// # Cancel safety
     /// Once polled, the request goes on in the background when the future is dropped.
@@ -175,7 +178,8 @@ impl Admin {
     }
 }
 
-/// The live claim that is meant. Waiters may show the token that they would have; they do not have it.
+/// The live claim that is meant. Waiters may show the token that they would have; they do not have
+/// it.
 fn find(line: &Line, target: Target) -> Option<IdHash> {
     let mut entries = line.entries.iter();
     let found = entries.find(|entry| match target {

@@ -102,27 +102,29 @@ impl KeeperBuilder {
         Self::new(Source::Store(Arc::new(MemoryStore::new())))
     }
 
-    /// Uses this store instead of the store of the URL. The store may be open already, or a builder that
-    /// [`connect`](Self::connect) opens: see [`Open`]. The other settings of the URL stay.
+    /// Uses this store instead of the store of the URL. The store may be open already, or a builder
+    /// that [`connect`](Self::connect) opens: see [`Open`]. The other settings of the URL stay.
     pub fn store(mut self, store: impl Open<dyn Store>) -> Self {
         self.source = Source::Open(Box::new(store));
         self
     }
 
-    /// The ttl: how long a lock stays taken when its holder vanishes. The default is 30 s; a lock can set its own ttl.
+    /// The ttl: how long a lock stays taken when its holder vanishes. The default is 30 s; a lock
+    /// can set its own ttl.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.settings.ttl = ttl;
         self
     }
 
-    /// The lock-delay: how much longer than the ttl the store keeps a lock from others when its holder vanished. The
-    /// default is zero; a lock can set its own lock-delay.
+    /// The lock-delay: how much longer than the ttl the store keeps a lock from others when its
+    /// holder vanished. The default is zero; a lock can set its own lock-delay.
     pub fn lock_delay(mut self, delay: Duration) -> Self {
         self.settings.lock_delay = delay;
         self
     }
 
-    /// The longest time to hold a lock, unless the attempt sets another limit. The default is no limit.
+    /// The longest time to hold a lock, unless the attempt sets another limit. The default is no
+    /// limit.
     pub fn max_hold(mut self, d: Duration) -> Self {
         if d.is_zero() {
             let problem = Error::invalid("max_hold is zero: every lock would be lost at once");
@@ -132,8 +134,9 @@ impl KeeperBuilder {
         self
     }
 
-    /// The longest wait in the queue, unless the attempt [sets another](crate::Acquire::wait). The default is no limit.
-    /// It applies to the candidates of an election too. A `try_` form does not wait, whatever this setting is.
+    /// The longest wait in the queue, unless the attempt [sets another](crate::Acquire::wait). The
+    /// default is no limit. It applies to the candidates of an election too. A `try_` form does not
+    /// wait, whatever this setting is.
     pub fn default_wait(mut self, d: Duration) -> Self {
         if d.is_zero() {
             let problem = Error::invalid("default_wait is zero: no attempt would ever wait");
@@ -145,13 +148,14 @@ impl KeeperBuilder {
         self
     }
 
-    /// Plain text before every name in the store. The default is no prefix. Name and prefix have at most 255 bytes
-    /// together.
+    /// Plain text before every name in the store. The default is no prefix. Name and prefix have at
+    /// most 255 bytes together.
     ///
-    /// Guards, events, errors, [`inspect`](Keeper::inspect) and [`list`](crate::Admin::list) show a name as it was
-    /// typed, without the prefix, so this keeper accepts each name that they show. They show no lock outside the
-    /// prefix. [`Guard::full_name`](crate::Guard::full_name), sequencers and handles have the prefix.
-    /// [`Prefix`](crate::layer::Prefix) hides the prefix from those too.
+    /// Guards, events, errors, [`inspect`](Keeper::inspect) and [`list`](crate::Admin::list) show a
+    /// name as it was typed, without the prefix, so this keeper accepts each name that they show.
+    /// They show no lock outside the prefix. [`Guard::full_name`](crate::Guard::full_name),
+    /// sequencers and handles have the prefix. [`Prefix`](crate::layer::Prefix) hides the prefix
+    /// from those too.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         let prefix = prefix.into();
         if let Err(error) = check_prefix(&prefix) {
@@ -161,8 +165,8 @@ impl KeeperBuilder {
         self
     }
 
-    /// The owner that people see when they look at a lock, at most 255 bytes. It proves nothing. The default is
-    /// `user@host:pid`.
+    /// The owner that people see when they look at a lock, at most 255 bytes. It proves nothing.
+    /// The default is `user@host:pid`.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         let owner = owner.into();
         if owner.len() > OWNER_MAX {
@@ -173,10 +177,10 @@ impl KeeperBuilder {
         self
     }
 
-    /// The epoch of all tokens, 0 to 511. The default is 0. After a restore of the store from a backup, or a move to
-    /// another store, an operator raises the epoch for all clients, so that tokens go on rising. While a claim with a
-    /// higher epoch is in line, the store refuses a client with a lower epoch. On a free lock it does not, and that
-    /// client gets lower tokens.
+    /// The epoch of all tokens, 0 to 511. The default is 0. After a restore of the store from a
+    /// backup, or a move to another store, an operator raises the epoch for all clients, so that
+    /// tokens go on rising. While a claim with a higher epoch is in line, the store refuses a
+    /// client with a lower epoch. On a free lock it does not, and that client gets lower tokens.
     pub fn epoch(mut self, epoch: u16) -> Self {
         if epoch > FencingToken::MAX_EPOCH {
             let problem = Error::invalid(format!("the epoch is {epoch}"));
@@ -186,8 +190,8 @@ impl KeeperBuilder {
         self
     }
 
-    /// The longest queue of a lock. The default is 1000; a store may have a lower limit of its own. An attempt that
-    /// comes later gets [`QueueFull`](ErrorKind::QueueFull).
+    /// The longest queue of a lock. The default is 1000; a store may have a lower limit of its own.
+    /// An attempt that comes later gets [`QueueFull`](ErrorKind::QueueFull).
     pub fn max_waiters(mut self, waiters: u32) -> Self {
         self.settings.max_waiters = waiters;
         self
@@ -199,13 +203,15 @@ impl KeeperBuilder {
         self
     }
 
-    /// Runs the engine on a thread of its own instead of the runtime in which the keeper is connected. This is for a
-    /// program that blocks its runtime, with long computations between two awaits or with blocking calls. The engine
-    /// renews locks and finishes releases on that thread, whatever the program's own threads do.
+    /// Runs the engine on a thread of its own instead of the runtime in which the keeper is
+    /// connected. This is for a program that blocks its runtime, with long computations between two
+    /// awaits or with blocking calls. The engine renews locks and finishes releases on that thread,
+    /// whatever the program's own threads do.
     ///
-    /// The engine also opens the store on that thread, if the keeper has a builder or a URL of a store ([`Open`]). A
-    /// store that is open already stays on the runtime that opened it; the memory and the file store need no runtime.
-    /// The setting costs a thread, and a change of threads in each attempt that has to wait.
+    /// The engine also opens the store on that thread, if the keeper has a builder or a URL of a
+    /// store ([`Open`]). A store that is open already stays on the runtime that opened it; the
+    /// memory and the file store need no runtime. The setting costs a thread, and a change of
+    /// threads in each attempt that has to wait.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -222,8 +228,8 @@ impl KeeperBuilder {
         self
     }
 
-    /// Calls `callback` with every [`Event`], on the thread on which the event happens, so the callback should be
-    /// short. The keeper logs a panic in the callback and goes on.
+    /// Calls `callback` with every [`Event`], on the thread on which the event happens, so the
+    /// callback should be short. The keeper logs a panic in the callback and goes on.
     ///
     /// ```
     /// use lockkeeper::{Event, Keeper};
@@ -247,9 +253,9 @@ impl KeeperBuilder {
         self
     }
 
-    /// Gives the metrics of locks a label `group`, which the function `group` makes from the name of a lock: for
-    /// example the part before the first `/`. A recorder keeps each group for ever, so a program should have few
-    /// groups: from the hundredth on the label is `other`.
+    /// Gives the metrics of locks a label `group`, which the function `group` makes from the name
+    /// of a lock: for example the part before the first `/`. A recorder keeps each group for ever,
+    /// so a program should have few groups: from the hundredth on the label is `other`.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -271,15 +277,15 @@ impl KeeperBuilder {
         self
     }
 
-    /// The clock of the engine. The default is the machine's clock. Tests on virtual time set another clock, and the
-    /// store needs the same one.
+    /// The clock of the engine. The default is the machine's clock. Tests on virtual time set
+    /// another clock, and the store needs the same one.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Puts a layer around the store once it is open, for example around the store of a URL. The last of several layers
-    /// is the outermost.
+    /// Puts a layer around the store once it is open, for example around the store of a URL. The
+    /// last of several layers is the outermost.
     pub fn layer<S: Store>(
         mut self,
         around: impl FnOnce(Arc<dyn Store>) -> S + Send + Sync + 'static,
@@ -291,12 +297,13 @@ impl KeeperBuilder {
     /// Opens the store if it is not open yet, and starts the engine.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for an impossible setting, [`Unsupported`](ErrorKind::Unsupported) for a setting
-    /// that the store does not support. Also the errors with which the store refuses to open.
+    /// [`Invalid`](ErrorKind::Invalid) for an impossible setting,
+    /// [`Unsupported`](ErrorKind::Unsupported) for a setting that the store does not support. Also
+    /// the errors with which the store refuses to open.
     ///
     /// # Cancel safety
-    /// The future may be dropped. It leaves nothing but the files that the store may have created. On a thread of its
-    /// own, the opening may go on for up to 5 s.
+    /// The future may be dropped. It leaves nothing but the files that the store may have created.
+    /// On a thread of its own, the opening may go on for up to 5 s.
     pub async fn connect(mut self) -> Result<Keeper> {
         if let Some(problem) = self.problem.take() {
             return Err(problem);

@@ -9,8 +9,8 @@ use crate::Result;
 use crate::engine::Engine;
 use crate::runtime::{Task, poll_inside};
 
-/// Polled in place for as long as its caller wants it; dropped after the first poll, the engine polls it to its end.
-/// An engine with a thread of its own does so from the first poll on.
+/// Polled in place for as long as its caller wants it; dropped after the first poll, the engine
+/// polls it to its end. An engine with a thread of its own does so from the first poll on.
 pub(crate) struct Finish<T: Send + 'static> {
     engine: Arc<Engine>,
     task: Option<Task<Result<T>>>,
@@ -76,7 +76,8 @@ impl<T: Send + 'static> Drop for Finish<T> {
     }
 }
 
-/// Polls all of them until the last is ready. The first poll of each comes before the second of any.
+/// Polls all of them until the last is ready. The first poll of each comes before the second of
+/// any.
 pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|cx| {

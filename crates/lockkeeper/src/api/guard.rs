@@ -24,19 +24,22 @@ use crate::{
     Sequencer,
 };
 
-/// A held lock. Dropping it releases the lock in the background, unless it was [adopted](crate::Keeper::adopt).
+/// A held lock. Dropping it releases the lock in the background, unless it was
+/// [adopted](crate::Keeper::adopt).
 ///
-/// While the store keeps its state, and clocks run at rates that differ by less than the drift allowance (0.5 % for
-/// each), no [`check`](Self::check), no [`remaining`](Self::remaining) and no poll inside [`scope`](Self::scope) or
-/// [`Acquire::with`](crate::Acquire::with) that *starts* after the store may have given the lock away says that it is
-/// held. Only the resource can stop a request that the holder sent before: send the [token](Self::token) with every
-/// access ([`fence`](crate::fence)).
+/// While the store keeps its state, and clocks run at rates that differ by less than the drift
+/// allowance (0.5 % for each), no [`check`](Self::check), no [`remaining`](Self::remaining) and no
+/// poll inside [`scope`](Self::scope) or [`Acquire::with`](crate::Acquire::with) that *starts*
+/// after the store may have given the lock away says that it is held. Only the resource can stop a
+/// request that the holder sent before: send the [token](Self::token) with every access
+/// ([`fence`](crate::fence)).
 ///
-/// A release in the background may not leave a process that ends at once. The lock then stays taken for its ttl. At the
-/// end of `main`, await [`release`](Self::release) or [`Keeper::shutdown`](crate::Keeper::shutdown).
+/// A release in the background may not leave a process that ends at once. The lock then stays taken
+/// for its ttl. At the end of `main`, await [`release`](Self::release) or
+/// [`Keeper::shutdown`](crate::Keeper::shutdown).
 ///
-/// A web framework drops a handler when its client hangs up, and the guard with it. Spawn work that must finish, and
-/// *move the guard into it*:
+/// A web framework drops a handler when its client hangs up, and the guard with it. Spawn work that
+/// must finish, and *move the guard into it*:
 ///
 /// ```
 /// # async fn f() -> lockkeeper::Result<()> {
@@ -110,7 +113,8 @@ impl Guard {
         self.engine.settings.full_name(self.name())
     }
 
-    /// How long the attempt took to acquire the lock; zero for an [adopted](crate::Keeper::adopt) lock.
+    /// How long the attempt took to acquire the lock; zero for an [adopted](crate::Keeper::adopt)
+    /// lock.
     pub fn waited(&self) -> Duration {
         self.waited
     }
@@ -120,8 +124,8 @@ impl Guard {
         self.mode
     }
 
-    /// The number that tells this grant from all earlier grants of the lock. Send it with every access to what the lock
-    /// protects.
+    /// The number that tells this grant from all earlier grants of the lock. Send it with every
+    /// access to what the lock protects.
     pub fn token(&self) -> FencingToken {
         self.token
     }
@@ -136,26 +140,28 @@ impl Guard {
         Sequencer::new(self.full_name(), self.mode, self.token)
     }
 
-    /// Time left before the guard reports the lock as lost, unless a renewal succeeds first. Zero once the lock is
-    /// lost.
+    /// Time left before the guard reports the lock as lost, unless a renewal succeeds first. Zero
+    /// once the lock is lost.
     pub fn remaining(&self) -> Duration {
         self.hold.remaining()
     }
 
-    /// Whether the lock is still held, as far as this process can know. The check compares two times, without I/O.
+    /// Whether the lock is still held, as far as this process can know. The check compares two
+    /// times, without I/O.
     ///
-    /// A check does not replace the token: any amount of time can pass between the check and the access that it was
-    /// for.
+    /// A check does not replace the token: any amount of time can pass between the check and the
+    /// access that it was for.
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost), with the [reason](Error::lost_reason). A lost lock stays lost.
-    /// [`Unavailable`](ErrorKind::Unavailable) for an [adopted](crate::Keeper::adopt) lock before its first renewal.
+    /// [`Lost`](crate::ErrorKind::Lost), with the [reason](Error::lost_reason). A lost lock stays
+    /// lost. [`Unavailable`](ErrorKind::Unavailable) for an [adopted](crate::Keeper::adopt) lock
+    /// before its first renewal.
     pub fn check(&self) -> Result<()> {
         self.hold.check()
     }
 
-    /// A future that completes with the reason when the lock is lost. The future may outlive the guard. It then stays
-    /// pending, or completes when the lease of the guard would have expired.
+    /// A future that completes with the reason when the lock is lost. The future may outlive the
+    /// guard. It then stays pending, or completes when the lease of the guard would have expired.
     ///
     /// ```
     /// # async fn write_report() {}
@@ -174,15 +180,17 @@ impl Guard {
         Lost::of(vec![Arc::clone(&self.hold)])
     }
 
-    /// A future that completes when an operator [asks](crate::Admin::request_release) the holder to release the lock.
-    /// The holder decides what to do: finish its work and release the lock, or go on.
+    /// A future that completes when an operator [asks](crate::Admin::request_release) the holder to
+    /// release the lock. The holder decides what to do: finish its work and release the lock, or go
+    /// on.
     ///
-    /// The request arrives at once where the store pushes messages to its clients: memory, Redis without sharded
-    /// channels, etcd. Elsewhere it arrives with the next renewal, within a third of the ttl. If a message of Redis
-    /// gets lost, the next renewal delivers the request. If the keeper does not renew the lock, a request arrives on
-    /// Redis and `file:` only with [`renew_once`](Self::renew_once), and for an [adopted](crate::Keeper::adopt) lock on
-    /// etcd no request arrives. The guard ignores a request from before its grant, which was for an earlier holder. It
-    /// reports a repeated request once.
+    /// The request arrives at once where the store pushes messages to its clients: memory, Redis
+    /// without sharded channels, etcd. Elsewhere it arrives with the next renewal, within a third
+    /// of the ttl. If a message of Redis gets lost, the next renewal delivers the request. If the
+    /// keeper does not renew the lock, a request arrives on Redis and `file:` only with
+    /// [`renew_once`](Self::renew_once), and for an [adopted](crate::Keeper::adopt) lock on etcd no
+    /// request arrives. The guard ignores a request from before its grant, which was for an earlier
+    /// holder. It reports a repeated request once.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -201,8 +209,9 @@ impl Guard {
         ReleaseRequested::of(vec![Arc::clone(&self.hold)])
     }
 
-    /// Completes when others may have the lock: with its [loss](Self::lost), unless a mark or the end of `max_hold` leaves
-    /// it to this holder for the rest of its lease; then at the end of the lease, or once it was removed at once.
+    /// Completes when others may have the lock: with its [loss](Self::lost), unless a mark or the
+    /// end of `max_hold` leaves it to this holder for the rest of its lease; then at the end of the
+    /// lease, or once it was removed at once.
     ///
     /// # Cancel safety
     /// It only reads, and may be dropped.
@@ -211,9 +220,10 @@ impl Guard {
         self.engine.given_away(&self.hold).await;
     }
 
-    /// Runs `f` while the lock is held. A loss drops `f` at its next await, since a future cannot be dropped elsewhere.
-    /// The output of `f` is a `Result` whose error type converts from [`Error`], so the work and the lock share one
-    /// `Result`, as with [`Acquire::with`](crate::Acquire::with). Work that cannot fail runs in
+    /// Runs `f` while the lock is held. A loss drops `f` at its next await, since a future cannot
+    /// be dropped elsewhere. The output of `f` is a `Result` whose error type converts from
+    /// [`Error`], so the work and the lock share one `Result`, as with
+    /// [`Acquire::with`](crate::Acquire::with). Work that cannot fail runs in
     /// [`while_held`](Self::while_held).
     ///
     /// ```
@@ -233,8 +243,8 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when the lock is lost before `f` completes, or
-    /// while it does.
+    /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when the lock is lost
+    /// before `f` completes, or while it does.
     ///
     /// # Cancel safety
     /// Dropping the future drops `f`; the lock stays held.
@@ -245,7 +255,8 @@ impl Guard {
         scoped(|| self.check(), self.lost(), f).await
     }
 
-    /// Like [`scope`](Self::scope), for work that cannot fail: returns the value of `f`, or the loss.
+    /// Like [`scope`](Self::scope), for work that cannot fail: returns the value of `f`, or the
+    /// loss.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -260,7 +271,8 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) when the lock is lost before `f` completes, or while it does.
+    /// [`Lost`](crate::ErrorKind::Lost) when the lock is lost before `f` completes, or while it
+    /// does.
     ///
     /// # Cancel safety
     /// Dropping the future drops `f`; the lock stays held.
@@ -270,16 +282,17 @@ impl Guard {
 
     /// Releases the lock, and waits until the store acknowledges the release.
     ///
-    /// A guard of a reentrant mutex gives up its share. The lock is released with the last guard of its owner.
+    /// A guard of a reentrant mutex gives up its share. The lock is released with the last guard of
+    /// its owner.
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) when the lock was no longer held, with the [reason](Error::lost_reason):
-    /// another holder may have had the lock during the work.
+    /// [`Lost`](crate::ErrorKind::Lost) when the lock was no longer held, with the
+    /// [reason](Error::lost_reason): another holder may have had the lock during the work.
     ///
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not acknowledge the release in four tries,
-    /// and [`Closed`](crate::ErrorKind::Closed) when the store is gone for good. In both cases the lock covered the
-    /// work. The lock may stay taken until its lease expires, and the keeper tries to release it in the background
-    /// until then.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not acknowledge the
+    /// release in four tries, and [`Closed`](crate::ErrorKind::Closed) when the store is gone for
+    /// good. In both cases the lock covered the work. The lock may stay taken until its lease
+    /// expires, and the keeper tries to release it in the background until then.
     ///
     /// # Cancel safety
     /// Once polled, the release goes on in the background when this is dropped.
@@ -308,13 +321,13 @@ impl Guard {
         Ok(())
     }
 
-    /// Renews the lock now, and waits until the store acknowledges the renewal. The lease starts again with its whole
-    /// ttl. This is for guards that the keeper does not renew: of an [adopted](crate::Keeper::adopt) lock, or with a
-    /// fixed [lease](crate::Acquire::lease).
+    /// Renews the lock now, and waits until the store acknowledges the renewal. The lease starts
+    /// again with its whole ttl. This is for guards that the keeper does not renew: of an
+    /// [adopted](crate::Keeper::adopt) lock, or with a fixed [lease](crate::Acquire::lease).
     ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost) when the lock is lost. [`Unavailable`](ErrorKind::Unavailable) when the store did not
-    /// answer: the lease keeps its end, and another renewal may succeed.
+    /// [`Lost`](ErrorKind::Lost) when the lock is lost. [`Unavailable`](ErrorKind::Unavailable)
+    /// when the store did not answer: the lease keeps its end, and another renewal may succeed.
     ///
     /// # Cancel safety
     /// Once polled, the renewal goes on in the background when this is dropped.
@@ -398,7 +411,8 @@ impl Drop for Guard {
         if self.released && self.reentrant.is_none() {
             return;
         }
-        // In a forked child the engine's threads do not exist, and what they had locked stays locked.
+        // In a forked child the engine's threads do not exist, and what they had locked stays
+        // locked.
         if self.hold.is_forked() {
             std::mem::forget(self.reentrant.take());
             return;
@@ -444,7 +458,8 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// Polls `f` for as long as `check` lets it, and drops it when something is lost. An error of `f` counts before a loss.
+/// Polls `f` for as long as `check` lets it, and drops it when something is lost. An error of `f`
+/// counts before a loss.
 pub(crate) async fn scoped<T, E: From<Error>>(
     check: impl Fn() -> Result<()>,
     mut lost: Lost,
@@ -463,8 +478,8 @@ pub(crate) async fn scoped<T, E: From<Error>>(
     Ok(value)
 }
 
-/// What became of work that was done under a lock: its own error or the loss, which `outcome` is already; a loss that
-/// the release has found; or its value.
+/// What became of work that was done under a lock: its own error or the loss, which `outcome` is
+/// already; a loss that the release has found; or its value.
 pub(crate) fn covered<T, E: From<Error>>(
     outcome: Result<T, E>,
     released: Result<()>,

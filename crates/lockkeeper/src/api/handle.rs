@@ -1,4 +1,5 @@
-//! The handle of a detached lock: one line of text with which a process can renew or release the lock.
+//! The handle of a detached lock: one line of text with which a process can renew or release the
+//! lock.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,15 +17,17 @@ use crate::{Error, FencingToken, LockName, Mode};
 const PREFIX: &str = "lkh1.";
 
 /// The handle of a lock that outlives the process that acquired it, from
-/// [`Acquire::detached`](crate::Acquire::detached). [`Keeper::adopt`](crate::Keeper::adopt) makes a guard from the
-/// handle.
+/// [`Acquire::detached`](crate::Acquire::detached). [`Keeper::adopt`](crate::Keeper::adopt) makes a
+/// guard from the handle.
 ///
-/// A handle does nothing by itself. Dropping it leaves the lock taken until the life of the lock ends.
+/// A handle does nothing by itself. Dropping it leaves the lock taken until the life of the lock
+/// ends.
 ///
-/// **A handle is a secret.** Every process with the handle can release the lock. [`expose`](Self::expose) or
-/// serialization gives the text, and `parse` reads it. Write the text only to a place that only its users can read.
-/// `Debug` shows neither the id of the claim nor the session, and there is no `Display`. The text is one line without
-/// blanks: `lkh1.` and the base64url of a JSON object.
+/// **A handle is a secret.** Every process with the handle can release the lock.
+/// [`expose`](Self::expose) or serialization gives the text, and `parse` reads it. Write the text
+/// only to a place that only its users can read. `Debug` shows neither the id of the claim nor the
+/// session, and there is no `Display`. The text is one line without blanks: `lkh1.` and the
+/// base64url of a JSON object.
 #[derive(Clone)]
 #[must_use = "without its handle the lock stays taken until its life ends"]
 pub struct Handle {
@@ -162,7 +165,8 @@ impl FromStr for Handle {
     type Err = Error;
 
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for any other text. The error does not repeat the text.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for any other text. The error does not repeat the
+    /// text.
     fn from_str(text: &str) -> Result<Self, Error> {
         read(text).ok_or_else(|| {
             Error::invalid("this is not a handle")

@@ -8,8 +8,8 @@ use crate::engine::mode;
 use crate::store::{self, Broken, IdHash, Line};
 use crate::{Error, FencingToken, LockName, Mode, serial};
 
-/// The holders and the waiters of a lock. The serialized form has durations in milliseconds, and tokens and ids as
-/// text.
+/// The holders and the waiters of a lock. The serialized form has durations in milliseconds, and
+/// tokens and ids as text.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LockInfo {
@@ -20,9 +20,10 @@ pub struct LockInfo {
     full: LockName,
     /// The mode of the first claim in line; `None` when the lock has no claims.
     pub mode: Option<Mode>,
-    /// The number of permits of a semaphore; `None` for a mutex or read-write lock, and when the lock has no claims. If
-    /// the claims name different numbers, this is the smallest number of a holder: the number of permits that may be
-    /// held now. The number of a waiter counts from its grant on.
+    /// The number of permits of a semaphore; `None` for a mutex or read-write lock, and when the
+    /// lock has no claims. If the claims name different numbers, this is the smallest number of a
+    /// holder: the number of permits that may be held now. The number of a waiter counts from its
+    /// grant on.
     pub capacity: Option<u32>,
     /// The holders, the first in line first.
     pub holders: Vec<HolderInfo>,
@@ -30,8 +31,8 @@ pub struct LockInfo {
     pub waiters: Vec<WaiterInfo>,
     /// The highest token that the store has given, if the store remembers it.
     pub last_token: Option<FencingToken>,
-    /// Why the other fields are empty: [`Admin::list`](crate::Admin::list) found an entry in the place of the lock that
-    /// is no lock, or is of a later version.
+    /// Why the other fields are empty: [`Admin::list`](crate::Admin::list) found an entry in the
+    /// place of the lock that is no lock, or is of a later version.
     pub problem: Option<Error>,
 }
 
@@ -39,7 +40,8 @@ pub struct LockInfo {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct HolderInfo {
-    /// A hash of the claim's id. It names the claim, as in [`Target::IdHash`](crate::Target::IdHash).
+    /// A hash of the claim's id. It names the claim, as in
+    /// [`Target::IdHash`](crate::Target::IdHash).
     #[serde(serialize_with = "serial::text")]
     pub id: IdHash,
     /// The owner that it names itself.
@@ -49,7 +51,8 @@ pub struct HolderInfo {
     /// The number of permits that it has; `u32::MAX` for an exclusive holder, 1 for a reader.
     #[serde(rename = "permits", skip_serializing_if = "is_all")]
     pub weight: u32,
-    /// The number of permits of the semaphore that this holder names; `None` for a mutex or read-write lock.
+    /// The number of permits of the semaphore that this holder names; `None` for a mutex or
+    /// read-write lock.
     pub capacity: Option<u32>,
     /// Its token, unless the number is out of the range that this version knows.
     pub token: Option<FencingToken>,
@@ -59,11 +62,11 @@ pub struct HolderInfo {
     /// How long its claim lives without a renewal.
     #[serde(rename = "expires_in_ms", serialize_with = "serial::maybe_millis")]
     pub expires_in: Option<Duration>,
-    /// Whether only the minimum hold keeps the lock: the holder has released the lock, or is gone. `expires_in` is then
-    /// the rest of the minimum hold.
+    /// Whether only the minimum hold keeps the lock: the holder has released the lock, or is gone.
+    /// `expires_in` is then the rest of the minimum hold.
     pub kept: bool,
-    /// The operator who broke the lock and the reason, if the lock was broken. The holder keeps the lock until its
-    /// claim ends, and cannot renew it.
+    /// The operator who broke the lock and the reason, if the lock was broken. The holder keeps the
+    /// lock until its claim ends, and cannot renew it.
     pub broken: Option<Broken>,
 }
 
@@ -71,7 +74,8 @@ pub struct HolderInfo {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct WaiterInfo {
-    /// A hash of the claim's id. It names the claim, as in [`Target::IdHash`](crate::Target::IdHash).
+    /// A hash of the claim's id. It names the claim, as in
+    /// [`Target::IdHash`](crate::Target::IdHash).
     #[serde(serialize_with = "serial::text")]
     pub id: IdHash,
     /// The owner that it names itself.
@@ -81,7 +85,8 @@ pub struct WaiterInfo {
     /// The number of permits that it waits for; `u32::MAX` for an exclusive waiter, 1 for a reader.
     #[serde(rename = "permits", skip_serializing_if = "is_all")]
     pub weight: u32,
-    /// The number of permits of the semaphore that this waiter names; `None` for a mutex or read-write lock.
+    /// The number of permits of the semaphore that this waiter names; `None` for a mutex or
+    /// read-write lock.
     pub capacity: Option<u32>,
     /// How long it has waited, if the store knows.
     #[serde(rename = "waited_ms", serialize_with = "serial::maybe_millis")]

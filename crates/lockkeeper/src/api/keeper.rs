@@ -22,33 +22,35 @@ use crate::{Error, ErrorKind, FencingToken, Guard, Handle, LockName, Result, Seq
 /// Connects to the store at `url` with all defaults; [`Keeper::from_url`] has the settings.
 ///
 /// # Errors
-/// [`Invalid`](ErrorKind::Invalid) for a URL that cannot be read, [`Unsupported`](ErrorKind::Unsupported) for a store
-/// that this build does not have. Also the errors with which the store refuses to open.
+/// [`Invalid`](ErrorKind::Invalid) for a URL that cannot be read,
+/// [`Unsupported`](ErrorKind::Unsupported) for a store that this build does not have. Also the
+/// errors with which the store refuses to open.
 pub async fn connect(url: &str) -> Result<Keeper> {
     Keeper::from_url(url)?.connect().await
 }
 
 /// Makes locks on one store. Cheap to clone; clones share the connection and its sessions.
 ///
-/// The engine of the keeper runs on the tokio runtime in which the keeper was connected (with timers and I/O enabled).
-/// Without a runtime, or with [`dedicated_thread`](KeeperBuilder::dedicated_thread), it runs on a thread of its own.
-/// Guards keep the engine alive. [`shutdown`](Self::shutdown) ends it in order. Dropping the last clone releases
-/// everything in the background.
+/// The engine of the keeper runs on the tokio runtime in which the keeper was connected (with
+/// timers and I/O enabled). Without a runtime, or with
+/// [`dedicated_thread`](KeeperBuilder::dedicated_thread), it runs on a thread of its own. Guards
+/// keep the engine alive. [`shutdown`](Self::shutdown) ends it in order. Dropping the last clone
+/// releases everything in the background.
 #[derive(Clone)]
 pub struct Keeper {
     engine: Arc<Engine>,
 }
 
 impl Keeper {
-    /// A builder for a keeper on this store. The store may be open already. It may also be a builder of a store, which
-    /// [`connect`](KeeperBuilder::connect) opens: see [`Open`].
+    /// A builder for a keeper on this store. The store may be open already. It may also be a
+    /// builder of a store, which [`connect`](KeeperBuilder::connect) opens: see [`Open`].
     pub fn builder(store: impl Open<dyn Store>) -> KeeperBuilder {
         KeeperBuilder::new(Source::Open(Box::new(store)))
     }
 
-    /// A builder for a keeper on the store at `url`. The builder can replace the settings of the URL (`prefix`, `ttl`,
-    /// `epoch`, `max-waiters`). A [`StoreUrl`] can carry a secret that should not be part of a text, for example a
-    /// password from a file.
+    /// A builder for a keeper on the store at `url`. The builder can replace the settings of the
+    /// URL (`prefix`, `ttl`, `epoch`, `max-waiters`). A [`StoreUrl`] can carry a secret that should
+    /// not be part of a text, for example a password from a file.
     ///
     /// # Errors
     /// As [`connect`], except the errors that only connecting can find.
@@ -60,9 +62,9 @@ impl Keeper {
         Ok(KeeperBuilder::new(Source::Url(Box::new(url.try_into()?))))
     }
 
-    /// Adds the driver of another store, for all keepers of this process: from now on [`connect`], the parser of
-    /// [`StoreUrl`] and [`doctor`](crate::doctor) know the URLs of that store. See [`Driver`] for an example. A driver
-    /// that is registered already stays registered.
+    /// Adds the driver of another store, for all keepers of this process: from now on [`connect`],
+    /// the parser of [`StoreUrl`] and [`doctor`](crate::doctor) know the URLs of that store. See
+    /// [`Driver`] for an example. A driver that is registered already stays registered.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) for a scheme that another store has.
@@ -70,12 +72,14 @@ impl Keeper {
         drivers::register(driver)
     }
 
-    /// A keeper on a new store in the memory of this process, for tests and examples. Two such keepers have two stores.
+    /// A keeper on a new store in the memory of this process, for tests and examples. Two such
+    /// keepers have two stores.
     ///
     /// Outside a tokio runtime the engine gets a thread of its own.
     ///
     /// # Panics
-    /// When the operating system gives the engine no thread. [`KeeperBuilder::connect`] returns an error instead.
+    /// When the operating system gives the engine no thread. [`KeeperBuilder::connect`] returns an
+    /// error instead.
     pub fn memory() -> Self {
         match KeeperBuilder::memory().start() {
             Ok(keeper) => keeper,
@@ -87,8 +91,8 @@ impl Keeper {
     /// The mutex of this name.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a name that is not 1 to 255 bytes, with the prefix, or has control
-    /// characters.
+    /// [`Invalid`](ErrorKind::Invalid) for a name that is not 1 to 255 bytes, with the prefix, or
+    /// has control characters.
     pub fn mutex<N>(&self, name: N) -> Result<Mutex>
     where
         N: TryInto<LockName>,
@@ -121,11 +125,12 @@ impl Keeper {
         Ok(RwLock::new(&self.engine, self.engine.settings.checked_name(name)?))
     }
 
-    /// The semaphore of this name, with this number of permits: 1 to 2^31. If its users name different numbers, the
-    /// smallest number that a holder names counts: see [`Semaphore`].
+    /// The semaphore of this name, with this number of permits: 1 to 2^31. If its users name
+    /// different numbers, the smallest number that a holder names counts: see [`Semaphore`].
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a name as with [`mutex`](Self::mutex), and for another number of permits.
+    /// [`Invalid`](ErrorKind::Invalid) for a name as with [`mutex`](Self::mutex), and for another
+    /// number of permits.
     pub fn semaphore<N>(&self, name: N, permits: u32) -> Result<Semaphore>
     where
         N: TryInto<LockName>,
@@ -148,16 +153,18 @@ impl Keeper {
 
     /// Several locks as one lock, each in a mode of its own. An attempt gets all of them, or none.
     ///
-    /// Every multi-lock acquires its locks in the order of the bytes of their names, so two multi-locks never wait for
-    /// each other.
+    /// Every multi-lock acquires its locks in the order of the bytes of their names, so two
+    /// multi-locks never wait for each other.
     pub fn multi(&self) -> MultiBuilder {
         MultiBuilder::new(&self.engine)
     }
 
-    /// The mutexes of these names as one lock: a [`multi`](Self::multi) in which all locks are exclusive.
+    /// The mutexes of these names as one lock: a [`multi`](Self::multi) in which all locks are
+    /// exclusive.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for no names at all, and for a name as with [`mutex`](Self::mutex).
+    /// [`Invalid`](ErrorKind::Invalid) for no names at all, and for a name as with
+    /// [`mutex`](Self::mutex).
     pub fn multi_lock<N>(&self, names: impl IntoIterator<Item = N>) -> Result<MultiLock>
     where
         N: TryInto<LockName>,
@@ -166,17 +173,19 @@ impl Keeper {
         names.into_iter().fold(self.multi(), MultiBuilder::lock).build()
     }
 
-    /// The guard of a lock that was [detached](crate::Acquire::detached), in this process or in another.
+    /// The guard of a lock that was [detached](crate::Acquire::detached), in this process or in
+    /// another.
     ///
-    /// This guard differs from other guards. Only [`renew_once`](Guard::renew_once) renews it. Before the first renewal
-    /// this process knows nothing of the lock, and [`check`](Guard::check) returns
-    /// [`Unavailable`](ErrorKind::Unavailable). Dropping the guard leaves the lock taken, for the next process with the
-    /// handle. Only [`release`](Guard::release) releases the lock. Every process with a copy of the handle can do the
-    /// same.
+    /// This guard differs from other guards. Only [`renew_once`](Guard::renew_once) renews it.
+    /// Before the first renewal this process knows nothing of the lock, and [`check`](Guard::check)
+    /// returns [`Unavailable`](ErrorKind::Unavailable). Dropping the guard leaves the lock taken,
+    /// for the next process with the handle. Only [`release`](Guard::release) releases the lock.
+    /// Every process with a copy of the handle can do the same.
     ///
     /// # Errors
-    /// [`Mismatch`](ErrorKind::Mismatch) when the lock is in another store than this keeper's, or outside this keeper's
-    /// prefix. The error names both. The first use of the guard shows whether the lock is still held.
+    /// [`Mismatch`](ErrorKind::Mismatch) when the lock is in another store than this keeper's, or
+    /// outside this keeper's prefix. The error names both. The first use of the guard shows whether
+    /// the lock is still held.
     pub fn adopt(&self, handle: Handle) -> Result<Guard> {
         let engine = &self.engine;
         let full = handle.full_name();
@@ -219,8 +228,8 @@ impl Keeper {
     /// ```
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for the name, [`Unavailable`](ErrorKind::Unavailable) when the store does not
-    /// answer.
+    /// [`Invalid`](ErrorKind::Invalid) for the name, [`Unavailable`](ErrorKind::Unavailable) when
+    /// the store does not answer.
     ///
     /// # Cancel safety
     /// The future only reads, and may be dropped.
@@ -235,7 +244,8 @@ impl Keeper {
         Ok(LockInfo::new(self.engine.settings.full_name(&name), name, line))
     }
 
-    /// Watches the holders and the waiters of this lock, whatever its kind. This call sends nothing to the store yet.
+    /// Watches the holders and the waiters of this lock, whatever its kind. This call sends nothing
+    /// to the store yet.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) for the name.
@@ -249,8 +259,9 @@ impl Keeper {
 
     /// Whether the grant of this sequencer still holds its lock. The keeper asks the store.
     ///
-    /// A sequencer has the full name of its lock, which may be outside this keeper's prefix. For a resource with many
-    /// requests, a [`FenceGate`](crate::fence::FenceGate) checks without the store.
+    /// A sequencer has the full name of its lock, which may be outside this keeper's prefix. For a
+    /// resource with many requests, a [`FenceGate`](crate::fence::FenceGate) checks without the
+    /// store.
     ///
     /// # Errors
     /// [`Unavailable`](ErrorKind::Unavailable) when the store does not answer.
@@ -294,17 +305,18 @@ impl Keeper {
         Ok(Admin::new(&self.engine))
     }
 
-    /// How much the engine still has in hand: claims, claims that linger, places in local queues, owners. For tests:
-    /// when all holders and waiters are gone it is zero.
+    /// How much the engine still has in hand: claims, claims that linger, places in local queues,
+    /// owners. For tests: when all holders and waiters are gone it is zero.
     #[cfg(feature = "testing")]
     #[doc(hidden)]
     pub fn leftovers(&self) -> usize {
         self.engine.leftovers()
     }
 
-    /// Ends this keeper and all its clones. Waiters leave the queue with [`Closed`](ErrorKind::Closed). Locks that are
-    /// still held are lost with [`Shutdown`](crate::LostReason::Shutdown), and the keeper gives them up. The call waits
-    /// for the releases under way, for at most `within`.
+    /// Ends this keeper and all its clones. Waiters leave the queue with
+    /// [`Closed`](ErrorKind::Closed). Locks that are still held are lost with
+    /// [`Shutdown`](crate::LostReason::Shutdown), and the keeper gives them up. The call waits for
+    /// the releases under way, for at most `within`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -321,11 +333,12 @@ impl Keeper {
     /// ```
     ///
     /// # Errors
-    /// [`Unavailable`](ErrorKind::Unavailable) when the store did not acknowledge all releases in time: the remaining
-    /// locks end with their leases.
+    /// [`Unavailable`](ErrorKind::Unavailable) when the store did not acknowledge all releases in
+    /// time: the remaining locks end with their leases.
     ///
     /// # Cancel safety
-    /// A future that is dropped before its end has done a part of the above. Call `shutdown` again on a clone.
+    /// A future that is dropped before its end has done a part of the above. Call `shutdown` again
+    /// on a clone.
     pub async fn shutdown(self, within: Duration) -> Result<()> {
         if !self.engine.lifetime.is_here() {
             return self.engine.usable();
@@ -364,8 +377,8 @@ impl SessionWatch {
         *self.0.borrow()
     }
 
-    /// The next state, as soon as it differs from the last state that was seen. The future stays pending for ever when
-    /// the keeper is gone.
+    /// The next state, as soon as it differs from the last state that was seen. The future stays
+    /// pending for ever when the keeper is gone.
     ///
     /// # Cancel safety
     /// The future may be dropped. It misses no change, but may report several quick changes as one.

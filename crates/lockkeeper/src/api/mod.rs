@@ -1,5 +1,5 @@
-//! The public interface around the kinds of locks: the keeper and its builder, an attempt, a guard, a handle, what is shown
-//! of locks, and the operations for administrators.
+//! The public interface around the kinds of locks: the keeper and its builder, an attempt, a guard,
+//! a handle, what is shown of locks, and the operations for administrators.
 
 pub(crate) mod acquire;
 pub(crate) mod acquiring;

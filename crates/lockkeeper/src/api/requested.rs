@@ -23,12 +23,13 @@ pub struct ReleaseRequest {
     pub reason: String,
 }
 
-/// A future that completes when an operator asks for a lock, or for the first of several locks; from
-/// [`Guard::release_requested`](crate::Guard::release_requested) and similar methods.
+/// A future that completes when an operator asks for a lock, or for the first of several locks;
+/// from [`Guard::release_requested`](crate::Guard::release_requested) and similar methods.
 ///
-/// An earlier request, from before the first poll or from before this future existed, completes it too. The future
-/// borrows nothing: a program may clone it, send it to another task, and keep it longer than the guard. After the end
-/// of the guard it stays pending, unless a request came before that.
+/// An earlier request, from before the first poll or from before this future existed, completes it
+/// too. The future borrows nothing: a program may clone it, send it to another task, and keep it
+/// longer than the guard. After the end of the guard it stays pending, unless a request came before
+/// that.
 ///
 /// # Cancel safety
 /// The future only reads, and may be dropped.

@@ -34,19 +34,20 @@ impl LockWatch {
         Self { observer: LineObserver::new(engine, name), last: None }
     }
 
-    /// Waits until the holders or the waiters differ from those of the last call, and returns the lock. The first call
-    /// returns at once.
+    /// Waits until the holders or the waiters differ from those of the last call, and returns the
+    /// lock. The first call returns at once.
     ///
-    /// If the store pushes changes, the call returns as soon as the lock changes. Otherwise, and when a claim expires,
-    /// it returns within a second. A lost push delays the call by at most 21 s. A claim that comes and goes between two
-    /// looks at the store is not reported.
+    /// If the store pushes changes, the call returns as soon as the lock changes. Otherwise, and
+    /// when a claim expires, it returns within a second. A lost push delays the call by at most 21
+    /// s. A claim that comes and goes between two looks at the store is not reported.
     ///
     /// # Errors
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer. The call may be repeated.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer. The call may
+    /// be repeated.
     ///
     /// # Cancel safety
-    /// The future only reads, and may be dropped. The watch misses no change, but may report several quick changes as
-    /// one.
+    /// The future only reads, and may be dropped. The watch misses no change, but may report
+    /// several quick changes as one.
     pub async fn changed(&mut self) -> Result<LockInfo> {
         loop {
             let line = self.observer.look().await?;

@@ -8,7 +8,8 @@ use super::park::wait;
 use crate::acquire::Acquire;
 use crate::{Handle, Owner, Result};
 
-/// An attempt to acquire a lock `L` with options of its own. Set the options first, then call a method that acquires.
+/// An attempt to acquire a lock `L` with options of its own. Set the options first, then call a
+/// method that acquires.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,18 +62,20 @@ impl<L, G: Acquired> Attempt<'_, L, G> {
     }
 
     mirror! { Acquire:
-        /// The longest time in the queue; zero is a single try. Without this setting, `lock()` and its like wait for
-        /// the keeper's [`default_wait`](super::KeeperBuilder::default_wait) (by default without a limit), and a `try_`
-        /// method does not wait.
+        /// The longest time in the queue; zero is a single try. Without this setting, `lock()` and
+        /// its like wait for the keeper's [`default_wait`](super::KeeperBuilder::default_wait) (by
+        /// default without a limit), and a `try_` method does not wait.
         set fn wait(self, d: Duration) -> Self;
         /// A fixed lease in place of the lock's ttl, never renewed after the grant.
         set fn lease(self, d: Duration) -> Self;
-        /// The owner of the attempt, by which the engine detects a wait for a guard of the same owner: see [`Owner`].
+        /// The owner of the attempt, by which the engine detects a wait for a guard of the same
+        /// owner: see [`Owner`].
         set fn owner(self, owner: &Owner) -> Self;
         /// The longest time to hold the lock, however often the keeper renews it. The default is
         /// the keeper's limit, if it has one.
         set fn max_hold(self, d: Duration) -> Self;
-        /// The minimum hold: how long the store keeps the lock from all others, whatever happens to the holder.
+        /// The minimum hold: how long the store keeps the lock from all others, whatever happens to
+        /// the holder.
         set fn min_hold(self, d: Duration) -> Self;
         /// Waits without a place in the queue.
         set fn unfair(self) -> Self;

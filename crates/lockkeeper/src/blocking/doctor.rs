@@ -7,8 +7,8 @@ use crate::doctor::{self, Finding};
 use crate::runtime::{Runtime, inside};
 use crate::url::StoreUrl;
 
-/// Examines the store at `url`, without creating it if it does not exist: see [`examine`](crate::doctor::examine). Each
-/// step may take `within`.
+/// Examines the store at `url`, without creating it if it does not exist: see
+/// [`examine`](crate::doctor::examine). Each step may take `within`.
 ///
 /// ```
 /// use std::time::Duration;

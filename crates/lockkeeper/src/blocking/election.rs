@@ -14,8 +14,8 @@ use crate::{Error, FencingToken, Leader, Result};
 use lockkeeper_core::kit::Backoff;
 
 wrappers! {
-    /// An election of one leader at a time. The leader shows a value to others, for example its name or its address.
-    /// See [`Election`](crate::Election).
+    /// An election of one leader at a time. The leader shows a value to others, for example its
+    /// name or its address. See [`Election`](crate::Election).
     #[derive(Clone, Debug)]
     Election;
 
@@ -26,8 +26,9 @@ wrappers! {
 
 ways! {
     Election {
-        /// Waits in the queue as a candidate until it leads, without a limit unless the attempt or the keeper sets one.
-        /// Every client that asks for the leader sees the value of at most 64 KiB.
+        /// Waits in the queue as a candidate until it leads, without a limit unless the attempt or
+        /// the keeper sets one. Every client that asks for the leader sees the value of at most 64
+        /// KiB.
         wrap campaign(value: impl Into<Vec<u8>>) -> Leadership;
         /// Leads if the election has no leader, and returns `None` otherwise.
         wrap try_campaign(value: impl Into<Vec<u8>>) -> Option<Leadership>;
@@ -44,7 +45,8 @@ impl Election {
 
     /// Campaigns until it leads, runs `work`, resigns, and returns the result of `work`: see
     /// [`Lead::run`](crate::Lead::run). A loss does not interrupt `work`, so long work has to call
-    /// [`check`](Guard::check) now and then. After a loss the candidate campaigns again, whatever `work` has returned.
+    /// [`check`](Guard::check) now and then. After a loss the candidate campaigns again, whatever
+    /// `work` has returned.
     ///
     /// ```
     /// # fn f() -> lockkeeper::Result<()> {
@@ -89,13 +91,14 @@ impl Election {
 
 impl Observer {
     mirror! { Observer:
-        /// Waits for the next change, and returns the leader, or `None` when the election has none. The first call
-        /// returns at once.
+        /// Waits for the next change, and returns the leader, or `None` when the election has none.
+        /// The first call returns at once.
         #[allow(clippy::should_implement_trait, reason = "a vacancy is an item, and not the end")]
         wait fn next(&mut self) -> Result<Option<Leader>>;
     }
 
-    /// As [`next`](Self::next), for at most `d`. `Some(None)` is a vacancy, and `None` means that nothing has changed.
+    /// As [`next`](Self::next), for at most `d`. `Some(None)` is a vacancy, and `None` means that
+    /// nothing has changed.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -149,7 +152,8 @@ impl Leadership {
         self.guard.release_requested()
     }
 
-    /// Shows another value from now on, of at most 64 KiB: see [`Leadership::proclaim`](crate::Leadership::proclaim).
+    /// Shows another value from now on, of at most 64 KiB: see
+    /// [`Leadership::proclaim`](crate::Leadership::proclaim).
     ///
     /// # Errors
     /// As [`Leadership::proclaim`](crate::Leadership::proclaim).
@@ -170,7 +174,8 @@ impl Leadership {
         covered(outcome, self.resign())
     }
 
-    /// Gives the leadership up, and waits until the store acknowledges this, like [`Guard::release`].
+    /// Gives the leadership up, and waits until the store acknowledges this, like
+    /// [`Guard::release`].
     ///
     /// # Errors
     /// As [`Guard::release`].

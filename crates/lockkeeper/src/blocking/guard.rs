@@ -14,8 +14,8 @@ use crate::{Error, FencingToken, LockName, Mode, NotConverted, Result, Sequencer
 /// A held lock. Dropping it releases the lock in the background, without waiting, unless it was
 /// [adopted](super::Keeper::adopt).
 ///
-/// A program may send the guard to another thread and drop it there. The async [`Guard`](crate::Guard) describes what a
-/// guard promises, and what it does not.
+/// A program may send the guard to another thread and drop it there. The async
+/// [`Guard`](crate::Guard) describes what a guard promises, and what it does not.
 ///
 /// ```
 /// # fn f() -> lockkeeper::Result<()> {
@@ -46,8 +46,8 @@ impl Mirrored for crate::Guard {
     }
 }
 
-/// The held locks of a multi-lock. The guard reports a loss as soon as one of its locks is lost. Dropping it releases
-/// the locks in the background.
+/// The held locks of a multi-lock. The guard reports a loss as soon as one of its locks is lost.
+/// Dropping it releases the locks in the background.
 #[must_use = "if unused, the locks are released at once"]
 #[clippy::has_significant_drop]
 pub struct MultiGuard {
@@ -76,29 +76,31 @@ macro_rules! work {
                 self.end.lost(|| self.holds())
             }
 
-            /// A value with which another thread waits until an operator asks the holder to release the lock, or one
-            /// of several locks.
+            /// A value with which another thread waits until an operator asks the holder to release
+            /// the lock, or one of several locks.
             pub fn release_requested(&self) -> ReleaseRequested {
                 self.end.requested(|| self.holds())
             }
 
-            /// Runs `f` if the lock is held, and returns the result of `f` if the lock is still held then.
+            /// Runs `f` if the lock is held, and returns the result of `f` if the lock is still
+            /// held then.
             ///
             /// A closure cannot be stopped: it runs to its end even if the lock is lost, and
             /// `scope` returns the loss after that. A closure that takes longer than the ttl should
             /// call [`check`](Self::check) in between.
             ///
-            /// `f` returns a `Result`, and its error type converts from [`Error`]. Work that cannot fail runs in
-            /// [`while_held`](Self::while_held).
+            /// `f` returns a `Result`, and its error type converts from [`Error`]. Work that cannot
+            /// fail runs in [`while_held`](Self::while_held).
             ///
             /// # Errors
-            /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when the lock is lost before the end
-            /// of `f`.
+            /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when the lock is
+            /// lost before the end of `f`.
             pub fn scope<T, E: From<Error>>(&self, f: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
                 scoped(|| self.check(), f)
             }
 
-            /// Like [`scope`](Self::scope), for work that cannot fail: returns the value of `f`, or the loss.
+            /// Like [`scope`](Self::scope), for work that cannot fail: returns the value of `f`, or
+            /// the loss.
             ///
             /// # Errors
             /// [`Lost`](crate::ErrorKind::Lost) when the lock is lost before the end of `f`.
@@ -108,10 +110,10 @@ macro_rules! work {
 
             /// Runs `f` with the guard, and releases the lock.
             ///
-            /// If `f` fails, the result is its error, whatever else went wrong. If `f` succeeds but the lock was lost
-            /// before the end of `f`, the result is the loss; `f` has run to its end, as in [`scope`](Self::scope). If
-            /// only the release fails, the lock covered the work, and the result is the value of `f`. A panic in `f`
-            /// drops the guard.
+            /// If `f` fails, the result is its error, whatever else went wrong. If `f` succeeds but
+            /// the lock was lost before the end of `f`, the result is the loss; `f` has run to its
+            /// end, as in [`scope`](Self::scope). If only the release fails, the lock covered the
+            /// work, and the result is the value of `f`. A panic in `f` drops the guard.
             ///
             /// ```
             /// # fn f() -> lockkeeper::Result<()> {
@@ -153,14 +155,15 @@ impl Guard {
         call fn token(&self) -> FencingToken;
         /// Full name, mode and token as one string that can be sent along with a request.
         call fn sequencer(&self) -> Sequencer;
-        /// Time left before the guard reports the lock as lost, unless a renewal succeeds first. Zero once the lock is
-        /// lost.
+        /// Time left before the guard reports the lock as lost, unless a renewal succeeds first.
+        /// Zero once the lock is lost.
         call fn remaining(&self) -> Duration;
         /// Whether the lock is still held, as far as this process can know, without I/O. Long work
         /// should call this method now and then.
         call fn check(&self) -> Result<()>;
-        /// Renews the lock now, and waits until the store acknowledges the renewal. This is for guards that the keeper
-        /// does not renew: of an [adopted](super::Keeper::adopt) lock, or with a fixed [lease](super::Attempt::lease).
+        /// Renews the lock now, and waits until the store acknowledges the renewal. This is for
+        /// guards that the keeper does not renew: of an [adopted](super::Keeper::adopt) lock, or
+        /// with a fixed [lease](super::Attempt::lease).
         wait fn renew_once(&self) -> Result<()>;
         /// Gives back some of the guard's permits.
         wait fn release_permits(&mut self, permits: u32) -> Result<()>;
@@ -219,12 +222,14 @@ impl Guard {
 }
 
 impl MultiGuard {
-    /// The guard of each lock, with its token and its sequencer, in the order of the bytes of their names.
+    /// The guard of each lock, with its token and its sequencer, in the order of the bytes of their
+    /// names.
     pub fn guards(&self) -> &[Guard] {
         &self.guards
     }
 
-    /// The guard of the lock with this name, as it was typed; `None` for a name that the multi-lock does not have.
+    /// The guard of the lock with this name, as it was typed; `None` for a name that the multi-lock
+    /// does not have.
     pub fn get(&self, name: impl AsRef<str>) -> Option<&Guard> {
         self.guards.iter().find(|guard| guard.name().as_str() == name.as_ref())
     }

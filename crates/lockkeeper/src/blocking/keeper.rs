@@ -24,12 +24,13 @@ pub fn connect(url: &str) -> Result<Keeper> {
 }
 
 wrappers! {
-    /// Makes locks on one store: see [`Keeper`](crate::Keeper). Cheap to clone; clones share the connection, its
-    /// sessions and its thread.
+    /// Makes locks on one store: see [`Keeper`](crate::Keeper). Cheap to clone; clones share the
+    /// connection, its sessions and its thread.
     #[derive(Clone, Debug)]
     Keeper;
 
-    /// The settings of a keeper that is not connected yet: see [`KeeperBuilder`](crate::KeeperBuilder).
+    /// The settings of a keeper that is not connected yet: see
+    /// [`KeeperBuilder`](crate::KeeperBuilder).
     #[derive(Debug)]
     #[must_use = "a builder does nothing until it is connected"]
     KeeperBuilder;
@@ -69,7 +70,8 @@ impl Keeper {
         crate::Keeper::builder(store).dedicated_thread().here()
     }
 
-    /// A builder for a keeper on the store at `url`: see [`Keeper::from_url`](crate::Keeper::from_url).
+    /// A builder for a keeper on the store at `url`: see
+    /// [`Keeper::from_url`](crate::Keeper::from_url).
     ///
     /// # Errors
     /// As [`connect`], except the errors that only connecting can find.
@@ -81,10 +83,12 @@ impl Keeper {
         Ok(crate::Keeper::from_url(url)?.dedicated_thread().here())
     }
 
-    /// A keeper on a new store in the memory of this process, for tests and examples. Two such keepers have two stores.
+    /// A keeper on a new store in the memory of this process, for tests and examples. Two such
+    /// keepers have two stores.
     ///
     /// # Panics
-    /// When the operating system gives the engine no thread. [`KeeperBuilder::connect`] returns an error instead.
+    /// When the operating system gives the engine no thread. [`KeeperBuilder::connect`] returns an
+    /// error instead.
     pub fn memory() -> Self {
         match crate::KeeperBuilder::memory().dedicated_thread().start() {
             Ok(keeper) => keeper.here(),
@@ -93,11 +97,12 @@ impl Keeper {
         }
     }
 
-    /// The mutexes of these names as one lock: a [`multi`](Self::multi) in which all locks are exclusive. See
-    /// [`Keeper::multi_lock`](crate::Keeper::multi_lock).
+    /// The mutexes of these names as one lock: a [`multi`](Self::multi) in which all locks are
+    /// exclusive. See [`Keeper::multi_lock`](crate::Keeper::multi_lock).
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for no names at all, and for a name as with [`mutex`](Self::mutex).
+    /// [`Invalid`](crate::ErrorKind::Invalid) for no names at all, and for a name as with
+    /// [`mutex`](Self::mutex).
     pub fn multi_lock<N>(&self, names: impl IntoIterator<Item = N>) -> Result<MultiLock>
     where
         N: TryInto<LockName>,
@@ -109,19 +114,22 @@ impl Keeper {
     mirror! { Keeper:
         /// The mutex of this name.
         wrap fn mutex<N>(&self, name: N) -> Result<Mutex>;
-        /// The reentrant mutex of this name: a thread that holds it can lock it again. For all other threads it is the
-        /// [mutex](Self::mutex) of the name.
+        /// The reentrant mutex of this name: a thread that holds it can lock it again. For all
+        /// other threads it is the [mutex](Self::mutex) of the name.
         wrap fn reentrant_mutex<N>(&self, name: N) -> Result<ReentrantMutex>;
-        /// The read-write lock of this name. Its write lock is the [mutex](Self::mutex) of the name.
+        /// The read-write lock of this name. Its write lock is the [mutex](Self::mutex) of the
+        /// name.
         wrap fn rw_lock<N>(&self, name: N) -> Result<RwLock>;
         /// The semaphore of this name, with this number of permits: 1 to 2^31.
         wrap fn semaphore<N>(&self, name: N, permits: u32) -> Result<Semaphore>;
         /// The election of this name.
         wrap fn election<N>(&self, name: N) -> Result<Election>;
-        /// Several locks as one lock, each in a mode of its own. An attempt gets all of them, or none.
+        /// Several locks as one lock, each in a mode of its own. An attempt gets all of them, or
+        /// none.
         wrap fn multi(&self) -> MultiBuilder;
-        /// The guard of a lock that was [detached](super::Attempt::detached), in this process or in another. Only
-        /// [`renew_once`](Guard::renew_once) renews it, and dropping the guard leaves the lock taken.
+        /// The guard of a lock that was [detached](super::Attempt::detached), in this process or in
+        /// another. Only [`renew_once`](Guard::renew_once) renews it, and dropping the guard leaves
+        /// the lock taken.
         wrap fn adopt(&self, handle: Handle) -> Result<Guard>;
         /// The holders and the waiters of this lock, whatever its kind.
         wait fn inspect<N>(&self, name: N) -> Result<LockInfo>;
@@ -135,30 +143,33 @@ impl Keeper {
         wrap fn session(&self) -> SessionWatch;
         /// The administrator's operations.
         wrap fn admin(&self) -> Result<Admin>;
-        /// Ends this keeper and all its clones. Waiting threads get [`Closed`](crate::ErrorKind::Closed). The call
-        /// waits for the releases under way, for at most `within`.
+        /// Ends this keeper and all its clones. Waiting threads get
+        /// [`Closed`](crate::ErrorKind::Closed). The call waits for the releases under way, for at
+        /// most `within`.
         wait fn shutdown(self, within: Duration) -> Result<()>;
     }
 }
 
 impl KeeperBuilder {
     mirror! { KeeperBuilder:
-        /// Uses this store instead of the store of the URL. The store may be open already, or a builder that
-        /// [`connect`](Self::connect) opens: see [`Open`].
+        /// Uses this store instead of the store of the URL. The store may be open already, or a
+        /// builder that [`connect`](Self::connect) opens: see [`Open`].
         set fn store(self, store: impl Open<dyn Store>) -> Self;
-        /// The ttl: how long a lock stays taken when its holder vanishes. The default is 30 s; a lock can set its own.
+        /// The ttl: how long a lock stays taken when its holder vanishes. The default is 30 s; a
+        /// lock can set its own.
         set fn ttl(self, ttl: Duration) -> Self;
-        /// The lock-delay: how much longer than the ttl the store keeps a lock from others when its holder vanished.
-        /// The default is zero; a lock can set its own.
+        /// The lock-delay: how much longer than the ttl the store keeps a lock from others when its
+        /// holder vanished. The default is zero; a lock can set its own.
         set fn lock_delay(self, delay: Duration) -> Self;
-        /// The longest time to hold a lock, unless the attempt sets another limit. The default is no limit.
+        /// The longest time to hold a lock, unless the attempt sets another limit. The default is
+        /// no limit.
         set fn max_hold(self, d: Duration) -> Self;
         /// The longest wait in the queue, unless the attempt sets another. The default is no limit.
         set fn default_wait(self, d: Duration) -> Self;
         /// Plain text before every name in the store. The default is no prefix.
         set fn prefix(self, prefix: impl Into<String>) -> Self;
-        /// The owner that people see when they look at a lock, at most 255 bytes. It proves nothing. The default is
-        /// `user@host:pid`.
+        /// The owner that people see when they look at a lock, at most 255 bytes. It proves
+        /// nothing. The default is `user@host:pid`.
         set fn owner(self, owner: impl Into<String>) -> Self;
         /// The epoch of all tokens, 0 to 511. The default is 0.
         set fn epoch(self, epoch: u16) -> Self;
@@ -167,13 +178,15 @@ impl KeeperBuilder {
         set fn max_waiters(self, waiters: u32) -> Self;
         /// Refuses to connect to a store with weaker fencing than this.
         set fn require(self, fencing: Fencing) -> Self;
-        /// Calls `callback` with every [`Event`], on the thread on which the event happens. This may be the engine's
-        /// thread, so the callback must not wait: a call of this module that would wait is refused there.
+        /// Calls `callback` with every [`Event`], on the thread on which the event happens. This
+        /// may be the engine's thread, so the callback must not wait: a call of this module that
+        /// would wait is refused there.
         set fn on_event(self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self;
     }
 
-    /// Puts a layer around the store once it is open, for example around the store of a URL. The last of several layers
-    /// is the outermost. See [`KeeperBuilder::layer`](crate::KeeperBuilder::layer).
+    /// Puts a layer around the store once it is open, for example around the store of a URL. The
+    /// last of several layers is the outermost. See
+    /// [`KeeperBuilder::layer`](crate::KeeperBuilder::layer).
     pub fn layer<S: Store>(
         self,
         around: impl FnOnce(Arc<dyn Store>) -> S + Send + Sync + 'static,
@@ -184,8 +197,9 @@ impl KeeperBuilder {
     /// Opens the store if it is not open yet, and starts the engine on a thread of its own.
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for an impossible setting, [`Unsupported`](crate::ErrorKind::Unsupported)
-    /// for a setting that the store does not support. Also the errors with which the store refuses to open.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for an impossible setting,
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for a setting that the store does not
+    /// support. Also the errors with which the store refuses to open.
     pub fn connect(self) -> Result<Keeper> {
         wait(self.inner.connect())?.here()
     }
@@ -193,13 +207,13 @@ impl KeeperBuilder {
 
 impl Admin {
     mirror! { Admin:
-        /// The locks with a holder or a waiter whose names begin with `prefix`, sorted by name, at most `limit`. The
-        /// list has no lock outside the keeper's prefix.
+        /// The locks with a holder or a waiter whose names begin with `prefix`, sorted by name, at
+        /// most `limit`. The list has no lock outside the keeper's prefix.
         wait fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockInfo>>;
         /// Breaks the lock of one holder. The result is `false` when no such holder exists.
         wait fn break_lock<N>(&self, name: N, target: Target, reason: &str, how: Break) -> Result<bool>;
-        /// Asks the holders of a lock to release it, and breaks nothing. The result is `false` when the lock has no
-        /// holder.
+        /// Asks the holders of a lock to release it, and breaks nothing. The result is `false` when
+        /// the lock has no holder.
         wait fn request_release<N>(&self, name: N, reason: &str) -> Result<bool>;
     }
 }
@@ -211,7 +225,8 @@ impl LockWatch {
         wait fn changed(&mut self) -> Result<LockInfo>;
     }
 
-    /// As [`changed`](Self::changed), for at most `d`. The result is `None` when nothing has changed by then.
+    /// As [`changed`](Self::changed), for at most `d`. The result is `None` when nothing has
+    /// changed by then.
     ///
     /// # Errors
     /// As [`changed`](Self::changed).
@@ -226,8 +241,8 @@ impl SessionWatch {
         call fn state(&self) -> SessionState;
     }
 
-    /// Waits for the next state, which differs from the last state that was seen. The result is `None` when the keeper
-    /// is gone.
+    /// Waits for the next state, which differs from the last state that was seen. The result is
+    /// `None` when the keeper is gone.
     ///
     /// # Errors
     /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the engine's thread.
@@ -235,7 +250,8 @@ impl SessionWatch {
         wait(self.inner.next())
     }
 
-    /// As [`changed`](Self::changed), for at most `d`. The result is also `None` when nothing has changed by then.
+    /// As [`changed`](Self::changed), for at most `d`. The result is also `None` when nothing has
+    /// changed by then.
     ///
     /// # Errors
     /// As [`changed`](Self::changed).

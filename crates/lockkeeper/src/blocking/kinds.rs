@@ -10,7 +10,8 @@ use super::reentrant::{ReentrantMutex, this_thread};
 use crate::{Handle, LockName, Result};
 
 wrappers! {
-    /// A lock with one holder at a time, on all machines that use the same store: see [`Mutex`](crate::Mutex).
+    /// A lock with one holder at a time, on all machines that use the same store: see
+    /// [`Mutex`](crate::Mutex).
     ///
     /// ```
     /// # fn f() -> lockkeeper::Result<()> {
@@ -55,11 +56,11 @@ macro_rules! kinds {
             }
 
             mirror! { $Kind:
-                /// The ttl: how long the lock stays taken at most when its holder vanishes. The default is the
-                /// keeper's ttl (30 s).
+                /// The ttl: how long the lock stays taken at most when its holder vanishes. The
+                /// default is the keeper's ttl (30 s).
                 set fn ttl(self, ttl: Duration) -> Self;
-                /// The lock-delay: how much longer than the ttl the store keeps the lock from others when its holder
-                /// vanished. The default is the keeper's lock-delay (zero).
+                /// The lock-delay: how much longer than the ttl the store keeps the lock from
+                /// others when its holder vanished. The default is the keeper's lock-delay (zero).
                 set fn lock_delay(self, delay: Duration) -> Self;
             }
         }
@@ -95,9 +96,9 @@ named!(Mutex RwLock Semaphore ReentrantMutex Election);
 macro_rules! detachable {
     ($($Kind:ident)+) => {$(
         impl<'a> Attempt<'a, $Kind> {
-            /// Acquires a lock that outlives this process, and that no keeper renews. The result is a [`Handle`]
-            /// instead of a guard. The lock ends `lease` after the grant or the last renewal: see
-            /// [`Acquire::detached`](crate::Acquire::detached).
+            /// Acquires a lock that outlives this process, and that no keeper renews. The result is
+            /// a [`Handle`] instead of a guard. The lock ends `lease` after the grant or the last
+            /// renewal: see [`Acquire::detached`](crate::Acquire::detached).
             pub fn detached(self, lease: Duration) -> Attempt<'a, $Kind, Handle> {
                 self.for_life(lease)
             }
@@ -109,7 +110,8 @@ detachable!(Mutex RwLock Semaphore);
 
 ways! {
     Mutex {
-        /// Waits in the queue for the lock, without a limit unless the attempt or the keeper sets one.
+        /// Waits in the queue for the lock, without a limit unless the attempt or the keeper sets
+        /// one.
         held lock() -> Guard;
         /// Takes the lock if it is free, and returns `None` if it is not.
         wrap try_lock() -> Option<Guard>;
@@ -117,7 +119,8 @@ ways! {
     RwLock {
         /// Waits in the queue to read, without a limit unless the attempt or the keeper sets one.
         held read() -> Guard;
-        /// Takes the lock to read if no writer has it or waits for it, and returns `None` otherwise.
+        /// Takes the lock to read if no writer has it or waits for it, and returns `None`
+        /// otherwise.
         wrap try_read() -> Option<Guard>;
         /// Waits in the queue to write, without a limit unless the attempt or the keeper sets one.
         held write() -> Guard;
@@ -125,13 +128,15 @@ ways! {
         wrap try_write() -> Option<Guard>;
     }
     Semaphore {
-        /// Waits in the queue for a permit, without a limit unless the attempt or the keeper sets one.
+        /// Waits in the queue for a permit, without a limit unless the attempt or the keeper sets
+        /// one.
         held acquire() -> Guard;
         /// Takes a permit if one is free and the queue is empty, and returns `None` otherwise.
         wrap try_acquire() -> Option<Guard>;
         /// Waits in the queue for this number of permits at once. The permits are one lock.
         held acquire_many(permits: u32) -> Guard;
-        /// Takes this number of permits at once if they are free and the queue is empty, and returns `None` otherwise.
+        /// Takes this number of permits at once if they are free and the queue is empty, and
+        /// returns `None` otherwise.
         wrap try_acquire_many(permits: u32) -> Option<Guard>;
     }
     MultiLock {

@@ -10,8 +10,8 @@ use super::park;
 use crate::engine::Hold;
 use crate::{LostReason, ReleaseRequest, Result};
 
-/// Waits for the loss of a lock; from [`Guard::lost`](super::Guard::lost) and similar methods. This is for a thread
-/// that watches the work of another thread. The wait also ends with the guard.
+/// Waits for the loss of a lock; from [`Guard::lost`](super::Guard::lost) and similar methods. This
+/// is for a thread that watches the work of another thread. The wait also ends with the guard.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,9 +41,9 @@ pub struct Lost {
 }
 
 /// Waits until an operator asks the holder of a lock to release it; from
-/// [`Guard::release_requested`](super::Guard::release_requested) and similar methods. The wait also ends with the guard.
-/// The async [`Guard::release_requested`](crate::Guard::release_requested) describes what a request is and when it
-/// arrives.
+/// [`Guard::release_requested`](super::Guard::release_requested) and similar methods. The wait also
+/// ends with the guard. The async [`Guard::release_requested`](crate::Guard::release_requested)
+/// describes what a request is and when it arrives.
 #[derive(Clone)]
 pub struct ReleaseRequested {
     holds: Vec<Arc<Hold>>,

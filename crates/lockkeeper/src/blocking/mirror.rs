@@ -133,9 +133,10 @@ macro_rules! see {
     };
 }
 
-/// The ways to acquire a lock: each is a method of the kind, and a method of an [`Attempt`](super::Attempt) with
-/// options. Both do with the lock what the async method of the same name does. The result of `held` is a guard, or the
-/// handle of a detached lock; the result of `wrap` is the wrapped result of the async method.
+/// The ways to acquire a lock: each is a method of the kind, and a method of an
+/// [`Attempt`](super::Attempt) with options. Both do with the lock what the async method of the
+/// same name does. The result of `held` is a guard, or the handle of a detached lock; the result of
+/// `wrap` is the wrapped result of the async method.
 macro_rules! ways {
     ($($Kind:ident { $($(#[$meta:meta])* $how:ident $method:ident($($arg:ident: $T:ty),*) -> $Out:ty;)+ })+) => {$($(
         impl $Kind {

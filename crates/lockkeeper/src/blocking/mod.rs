@@ -1,4 +1,5 @@
-//! The same locks without async: for programs with threads, and for the parts of an async program that block.
+//! The same locks without async: for programs with threads, and for the parts of an async program
+//! that block.
 //!
 //! ```
 //! # fn f() -> lockkeeper::Result<()> {
@@ -27,8 +28,9 @@
 //! | `FileStore::new(path).open().await?`, for a keeper or a register | `FileStore::new(path)` itself: see [`Open`](crate::Open) |
 //! | a [reentrant mutex](crate::ReentrantMutex) for an [`Owner`](crate::Owner) | one for a [thread](ReentrantMutex) |
 //!
-//! All other items have the same names and do the same. Types without async, such as errors, tokens, handles and
-//! events, are the same types. The transactions of `RedisStore` on data of the program have an async form only.
+//! All other items have the same names and do the same. Types without async, such as errors,
+//! tokens, handles and events, are the same types. The transactions of `RedisStore` on data of the
+//! program have an async form only.
 //!
 //! # Threads and runtimes
 //!
@@ -39,8 +41,9 @@
 //! runtime of one thread no other task runs meanwhile. If such a task holds the lock, the call
 //! waits for ever: give such a wait a [limit](Attempt::wait), or move it to `spawn_blocking`.
 //!
-//! The callback of [`KeeperBuilder::on_event`] must not block, since it may run on the engine's thread. A call that
-//! would wait there fails with [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock).
+//! The callback of [`KeeperBuilder::on_event`] must not block, since it may run on the engine's
+//! thread. A call that would wait there fails with
+//! [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock).
 //!
 //! Only two events interrupt a waiting thread: the end of its [limit](Attempt::wait), and a
 //! [`shutdown`](Keeper::shutdown) from another thread. After a shutdown the waiting thread gets

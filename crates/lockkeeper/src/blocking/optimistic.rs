@@ -1,4 +1,5 @@
-//! Optimistic locking without async: see [`lockkeeper::optimistic`](crate::optimistic), which also has the types.
+//! Optimistic locking without async: see [`lockkeeper::optimistic`](crate::optimistic), which also
+//! has the types.
 //!
 //! ```
 //! use lockkeeper::FileStore;
@@ -31,8 +32,8 @@ use crate::time::Clock;
 use crate::{Error, Open, Result};
 use lockkeeper_core::kit::Process;
 
-/// A register for threads: [values with versions](crate::optimistic::Register), each under a key. Cheap to clone;
-/// clones share the register and the thread with its timers and connections.
+/// A register for threads: [values with versions](crate::optimistic::Register), each under a key.
+/// Cheap to clone; clones share the register and the thread with its timers and connections.
 #[derive(Clone)]
 pub struct Register {
     inner: Arc<dyn registers::Register>,
@@ -41,13 +42,14 @@ pub struct Register {
 }
 
 impl Register {
-    /// Opens a register from the builder of a store that keeps registers, or uses a register that is open already: see
-    /// [`Open`].
+    /// Opens a register from the builder of a store that keeps registers, or uses a register that
+    /// is open already: see [`Open`].
     ///
     /// # Errors
-    /// The errors with which the register refuses to open; [`Internal`](crate::ErrorKind::Internal) when the operating system
-    /// gives no thread; [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the thread of an engine, as from every call
-    /// here.
+    /// The errors with which the register refuses to open; [`Internal`](crate::ErrorKind::Internal)
+    /// when the operating system gives no thread;
+    /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) on the thread of an engine, as from every
+    /// call here.
     pub fn open(register: impl Open<dyn registers::Register>) -> Result<Self> {
         may_wait()?;
         let runtime = Arc::new(Runtime::own()?);
@@ -76,8 +78,8 @@ impl Register {
         self.run(registers::update(&*self.inner, key, |old| ready(compute(old))))?
     }
 
-    /// [`update`](Self::update) with another policy, for a computation that may fail. If it fails, the call writes
-    /// nothing.
+    /// [`update`](Self::update) with another policy, for a computation that may fail. If it fails,
+    /// the call writes nothing.
     ///
     /// # Errors
     /// As [`try_update`](crate::optimistic::try_update).
@@ -90,12 +92,14 @@ impl Register {
         self.run(registers::try_update(policy, &*self.inner, key, |old| ready(compute(old))))?
     }
 
-    /// Does a write on a known version, and returns its outcome. See [`swap`](crate::optimistic::swap).
+    /// Does a write on a known version, and returns its outcome. See
+    /// [`swap`](crate::optimistic::swap).
     pub fn swap(&self, policy: &Policy, key: &str, write: &Write) -> Result<Outcome<Version>> {
         self.run(registers::swap(policy, &*self.inner, key, write))?
     }
 
-    /// Continues a write whose outcome was [`Unknown`](Outcome::Unknown). See [`settle`](crate::optimistic::settle).
+    /// Continues a write whose outcome was [`Unknown`](Outcome::Unknown). See
+    /// [`settle`](crate::optimistic::settle).
     pub fn settle(&self, policy: &Policy, key: &str, write: &Write) -> Result<Outcome<Version>> {
         self.run(registers::settle(policy, &*self.inner, key, write))?
     }
@@ -119,7 +123,8 @@ impl fmt::Debug for Register {
     }
 }
 
-/// Repeats an optimistic attempt of any kind until it is done: see [`retry`](crate::optimistic::retry).
+/// Repeats an optimistic attempt of any kind until it is done: see
+/// [`retry`](crate::optimistic::retry).
 ///
 /// # Errors
 /// As [`retry`](crate::optimistic::retry).

@@ -83,7 +83,8 @@ pub(super) fn park<F: IntoFuture>(future: F) -> F::Output {
     }
 }
 
-/// The output of the future, or `None` if it has none within `limit`. For futures that may be dropped.
+/// The output of the future, or `None` if it has none within `limit`. For futures that may be
+/// dropped.
 ///
 /// # Errors
 /// As [`may_wait`].

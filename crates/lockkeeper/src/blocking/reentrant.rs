@@ -10,15 +10,16 @@ use super::mirror::wrappers;
 use crate::{Error, Owner, Result};
 
 wrappers! {
-    /// A mutex that a thread can lock again while it holds it. The async [`ReentrantMutex`](crate::ReentrantMutex)
-    /// takes an [`Owner`]; here the owner is the thread.
+    /// A mutex that a thread can lock again while it holds it. The async
+    /// [`ReentrantMutex`](crate::ReentrantMutex) takes an [`Owner`]; here the owner is the thread.
     ///
-    /// The first `lock` of a thread waits in the queue like any other. While the thread has a guard, its further calls
-    /// succeed at once, without the store. The lock is released with the last guard. A guard stays on its thread. If a
-    /// guard is leaked, its lock stays taken after the end of the thread, until the shutdown of the keeper.
+    /// The first `lock` of a thread waits in the queue like any other. While the thread has a
+    /// guard, its further calls succeed at once, without the store. The lock is released with the
+    /// last guard. A guard stays on its thread. If a guard is leaked, its lock stays taken after
+    /// the end of the thread, until the shutdown of the keeper.
     ///
-    /// In a runtime, the tasks of one thread are one owner, and a task may move to another thread. So async code needs
-    /// the async mutex.
+    /// In a runtime, the tasks of one thread are one owner, and a task may move to another thread.
+    /// So async code needs the async mutex.
     ///
     /// ```
     /// # fn f() -> lockkeeper::Result<()> {
@@ -42,8 +43,8 @@ wrappers! {
 }
 
 impl ReentrantMutex {
-    /// Waits in the queue for the lock, without a limit unless [`attempt`](Self::attempt) or the keeper sets one. A
-    /// thread that holds the lock gets it at once.
+    /// Waits in the queue for the lock, without a limit unless [`attempt`](Self::attempt) or the
+    /// keeper sets one. A thread that holds the lock gets it at once.
     ///
     /// # Errors
     /// The errors of [`Acquire`](crate::Acquire).
@@ -73,7 +74,8 @@ impl Attempt<'_, ReentrantMutex> {
         self.owner(&me).held(asked).map(ReentrantGuard::new)
     }
 
-    /// As [`ReentrantMutex::try_lock`], with these options. The attempt joins the queue only with [`wait`](Self::wait).
+    /// As [`ReentrantMutex::try_lock`], with these options. The attempt joins the queue only with
+    /// [`wait`](Self::wait).
     ///
     /// # Errors
     /// The errors of [`Acquire`](crate::Acquire).
@@ -94,8 +96,8 @@ pub(super) fn this_thread() -> Owner {
     THIS_THREAD.try_with(Owner::clone).unwrap_or_else(|_| Owner::new())
 }
 
-/// A guard of a [`ReentrantMutex`](super::ReentrantMutex): a [`Guard`] that stays on its thread. Dropping it releases
-/// the lock in the background if it is the last one of the thread.
+/// A guard of a [`ReentrantMutex`](super::ReentrantMutex): a [`Guard`] that stays on its thread.
+/// Dropping it releases the lock in the background if it is the last one of the thread.
 ///
 /// ```compile_fail,E0277
 /// # let keeper = lockkeeper::blocking::Keeper::memory();
@@ -124,8 +126,8 @@ impl ReentrantGuard {
         self.guard.with(f)
     }
 
-    /// Releases the lock if this is the last guard of the thread, and waits until the store acknowledges the release:
-    /// see [`Guard::release`].
+    /// Releases the lock if this is the last guard of the thread, and waits until the store
+    /// acknowledges the release: see [`Guard::release`].
     ///
     /// # Errors
     /// As [`Guard::release`].

@@ -22,14 +22,15 @@ use crate::store::Examined;
 pub use crate::store::{Finding, Level};
 use crate::url::StoreUrl;
 
-/// Each step gets no more time than this if the user lacks a right: another doctor without it may have left a lock that it
-/// could not release.
+/// Each step gets no more time than this if the user lacks a right: another doctor without it may
+/// have left a lock that it could not release.
 const WITHOUT_A_RIGHT: Duration = Duration::from_secs(1);
 
-/// Examines the store at `url`, and does not create it if it is not there. Each step may take `within`.
+/// Examines the store at `url`, and does not create it if it is not there. Each step may take
+/// `within`.
 ///
-/// The examination acquires and releases one lock several times: `lockkeeper-doctor` behind the prefix of the URL. A
-/// store that cannot be opened is a finding and not an error.
+/// The examination acquires and releases one lock several times: `lockkeeper-doctor` behind the
+/// prefix of the URL. A store that cannot be opened is a finding and not an error.
 ///
 /// # Cancel safety
 /// The future may be dropped. A lock that the examination holds then is released in the background.

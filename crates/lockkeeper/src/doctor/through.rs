@@ -1,4 +1,5 @@
-//! What can be seen of any store through a keeper: how long a lock takes, who holds how many, what it can do.
+//! What can be seen of any store through a keeper: how long a lock takes, who holds how many, what
+//! it can do.
 
 use std::future::ready;
 use std::sync::Arc;

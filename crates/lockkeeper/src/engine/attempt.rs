@@ -1,8 +1,8 @@
 //! One attempt to acquire, from the request to the grant.
 //!
-//! The attempt is one future that owns all it needs. The caller polls it in place; a caller that goes away hands it
-//! to the engine, which polls it to its end, so that no store call is ever cancelled half-way and whatever was
-//! claimed is withdrawn.
+//! The attempt is one future that owns all it needs. The caller polls it in place; a caller that
+//! goes away hands it to the engine, which polls it to its end, so that no store call is ever
+//! cancelled half-way and whatever was claimed is withdrawn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,13 +32,14 @@ struct Progress {
     turn: Option<Turn>,
     /// How many of its ids were retired.
     ids: u32,
-    /// How often the store was asked since it has answered last. The count goes on with the next id: a store may be
-    /// silent for longer than a claim lives.
+    /// How often the store was asked since it has answered last. The count goes on with the next
+    /// id: a store may be silent for longer than a claim lives.
     tries: u32,
 }
 
 impl Attempt {
-    /// The whole attempt. Must be polled to its end; a `Timeout` when the lock is busy and the request does not wait.
+    /// The whole attempt. Must be polled to its end; a `Timeout` when the lock is busy and the
+    /// request does not wait.
     pub(crate) async fn run(&self) -> Result<Granted> {
         self.engine.usable()?;
         match &self.request.owner {
@@ -135,8 +136,8 @@ impl Attempt {
         Ok(())
     }
 
-    /// An id was retired, and the attempt takes another one. After many of them, one that stood in line may lose its
-    /// place again and again, but not in a hurry.
+    /// An id was retired, and the attempt takes another one. After many of them, one that stood in
+    /// line may lose its place again and again, but not in a hurry.
     async fn go_on(&self, progress: &mut Progress, died: bool) -> Result<()> {
         if self.request.replaces.is_some() {
             return Err(self.replaced_by_nothing());
@@ -191,7 +192,8 @@ impl Attempt {
     async fn new_claim(&self) -> Result<Arc<Hold>> {
         let mut tries = 0;
         loop {
-            // An opening of its own is seen to its end; one that others want, too, goes on by itself.
+            // An opening of its own is seen to its end; one that others want, too, goes on by
+            // itself.
             let hold = tokio::select! {
                 biased;
                 () = self.stopped(), if !self.request.fixed => return Err(self.gave_up()),

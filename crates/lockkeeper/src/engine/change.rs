@@ -13,12 +13,14 @@ impl Engine {
     /// Changes a claim in place. Every change may be asked for twice. Must be polled to its end.
     ///
     /// # Errors
-    /// Of unknown effect when an answer was lost and none came after it, and when it was done for a claim that is lost.
+    /// Of unknown effect when an answer was lost and none came after it, and when it was done for a
+    /// claim that is lost.
     pub(crate) async fn amend(self: &Arc<Self>, hold: &Arc<Hold>, change: &Amend) -> Result<()> {
         self.amend_while(hold, change, || Ok(())).await
     }
 
-    /// The same for somebody who may give up: `wanted` is asked before each try, and its error is the answer.
+    /// The same for somebody who may give up: `wanted` is asked before each try, and its error is
+    /// the answer.
     pub(super) async fn amend_while(
         self: &Arc<Self>,
         hold: &Arc<Hold>,
@@ -48,7 +50,8 @@ impl Engine {
                 Ok(Amended::Older { .. }) if shows && hold.shows_later(number) => {
                     return hold.check().map_err(Error::with_unknown_effect);
                 }
-                // A change of another kind has overtaken it, or another process has changed the claim.
+                // A change of another kind has overtaken it, or another process has changed the
+                // claim.
                 Ok(Amended::Older { last }) if tries < AMEND_TRIES => {
                     hold.was_changed(last);
                     number = hold.next_change(shows);
@@ -79,12 +82,12 @@ impl Engine {
         }
     }
 
-    /// Puts a new claim, with a new token, into the place of one that is held, if that is alone in its line. Must be
-    /// polled to its end.
+    /// Puts a new claim, with a new token, into the place of one that is held, if that is alone in
+    /// its line. Must be polled to its end.
     ///
     /// # Errors
-    /// `Timeout` when it is not alone: the old claim stays. `Lost` when the old claim was lost before the answer. After
-    /// any error but the first neither of them is to be believed in.
+    /// `Timeout` when it is not alone: the old claim stays. `Lost` when the old claim was lost
+    /// before the answer. After any error but the first neither of them is to be believed in.
     pub(crate) async fn replace(
         self: &Arc<Self>,
         old: &Arc<Hold>,

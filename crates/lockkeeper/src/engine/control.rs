@@ -16,11 +16,12 @@ use lockkeeper_core::kit::watchful;
 pub(crate) struct AttemptControl {
     given_up: AtomicBool,
     notify: Notify,
-    /// Whether others are known to want the lock. From then on, and for as long as anybody has this, the attempt
-    /// counts as one that waits.
+    /// Whether others are known to want the lock. From then on, and for as long as anybody has
+    /// this, the attempt counts as one that waits.
     waiting: OnceLock<Counted>,
     in_line: AtomicBool,
-    /// The attempt has asked the store to keep a granted lock, so the lock may stay taken after a failure.
+    /// The attempt has asked the store to keep a granted lock, so the lock may stay taken after a
+    /// failure.
     keeps: AtomicBool,
     /// Of the locks that are wanted together, the one that is being acquired.
     part: AtomicUsize,
@@ -38,8 +39,8 @@ impl AttemptControl {
         self.given_up.load(Ordering::SeqCst)
     }
 
-    /// To be said before the look whether it [is over](Self::is_over), and looked at after that was said: of two threads
-    /// one at least sees the other.
+    /// To be said before the look whether it [is over](Self::is_over), and looked at after that was
+    /// said: of two threads one at least sees the other.
     pub(super) fn set_keeping(&self, it_is: bool) {
         self.keeps.store(it_is, Ordering::SeqCst);
     }
@@ -53,7 +54,8 @@ impl AttemptControl {
         watchful(&self.notify, || self.is_over().then_some(())).await;
     }
 
-    /// Whether the store has said that others hold the lock. Until then a wait is not what takes the time.
+    /// Whether the store has said that others hold the lock. Until then a wait is not what takes
+    /// the time.
     pub(crate) fn has_answer(&self) -> bool {
         self.waiting.get().is_some()
     }
@@ -81,8 +83,8 @@ impl AttemptControl {
         *lock(&self.last_error) = Some(error);
     }
 
-    /// Whether it has stood in the store's line: such an attempt outlasts an outage. Waiting behind a task of the same
-    /// process says nothing about the store.
+    /// Whether it has stood in the store's line: such an attempt outlasts an outage. Waiting behind
+    /// a task of the same process says nothing about the store.
     pub(super) fn was_in_line(&self) -> bool {
         self.in_line.load(Ordering::Acquire)
     }

@@ -1,7 +1,8 @@
 //! Whether a session is in danger: its renewals fail, or its store may have forgotten what is held.
 //!
-//! After a word of the store (a connection was made again) everything that is held is in doubt, until a renewal that was
-//! sent later has found it held. Such words come in any number: they make one round of renewals in each [`ROUNDS_APART`].
+//! After a word of the store (a connection was made again) everything that is held is in doubt,
+//! until a renewal that was sent later has found it held. Such words come in any number: they make
+//! one round of renewals in each [`ROUNDS_APART`].
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -63,8 +64,8 @@ impl Danger {
         lock(&self.why).suspected.extend(claims);
     }
 
-    /// When a claim is to be renewed at the latest whose last answer is that of a request sent at `sent`: soon, where
-    /// the store may have forgotten it since.
+    /// When a claim is to be renewed at the latest whose last answer is that of a request sent at
+    /// `sent`: soon, where the store may have forgotten it since.
     pub(super) fn again(&self, sent: Instant) -> Option<Instant> {
         let round = self.last_round();
         (sent < round).then(|| round + ROUND_WITHIN)
@@ -80,8 +81,8 @@ impl Danger {
         }
     }
 
-    /// Notes how the last renewal went, where one went. Returns whether the session is in danger, where that has
-    /// changed. Who is not `here` any more is in doubt no more.
+    /// Notes how the last renewal went, where one went. Returns whether the session is in danger,
+    /// where that has changed. Who is not `here` any more is in doubt no more.
     pub(super) fn book(
         &self,
         failing: Option<bool>,

@@ -7,7 +7,8 @@ use tokio::sync::Notify;
 
 use crate::time::Instant;
 
-/// The handle of the timer: it wakes the timer when a deadline is earlier than the one that the timer is set to.
+/// The handle of the timer: it wakes the timer when a deadline is earlier than the one that the
+/// timer is set to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Deadlines(Arc<Inner>);
 
@@ -22,23 +23,23 @@ struct Inner {
 impl Deadlines {
     /// Something ends at `at`.
     pub(super) fn expect(&self, at: Instant) {
-        // In one order with the accesses of `run`: either `run` finds this deadline, or this call finds what the timer
-        // is set to.
+        // In one order with the accesses of `run`: either `run` finds this deadline, or this call
+        // finds what the timer is set to.
         self.0.reported.fetch_min(at.as_nanos(), Ordering::SeqCst);
         if at.as_nanos() < self.0.set_to.load(Ordering::SeqCst) {
             self.wake();
         }
     }
 
-    /// Deadlines that are reported from here on are read at the end of the scan. They do not wake the timer, which
-    /// would begin another scan.
+    /// Deadlines that are reported from here on are read at the end of the scan. They do not wake
+    /// the timer, which would begin another scan.
     pub(super) fn begin(&self) {
         self.0.reported.store(u64::MAX, Ordering::SeqCst);
         self.0.set_to.store(0, Ordering::SeqCst);
     }
 
-    /// Sets the timer to the earlier of two deadlines: the one that the scan found, and the earliest one that was
-    /// reported during the scan.
+    /// Sets the timer to the earlier of two deadlines: the one that the scan found, and the
+    /// earliest one that was reported during the scan.
     pub(super) fn set(&self, found: Option<Instant>) -> Option<Instant> {
         let mut next = found.map_or(u64::MAX, Instant::as_nanos);
         self.0.set_to.store(next, Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! Claims that outlive their process: given away as a handle, and adopted by whoever has it.
 //!
-//! What was given away is the handle's: this engine neither renews nor closes it any more. What was adopted is not ours
-//! either. It is believed only after a renewal of our own, for the life that this has proven, and nothing but an
-//! explicit release withdraws it.
+//! What was given away is the handle's: this engine neither renews nor closes it any more. What was
+//! adopted is not ours either. It is believed only after a renewal of our own, for the life that
+//! this has proven, and nothing but an explicit release withdraws it.
 
 use std::sync::Arc;
 
@@ -58,7 +58,8 @@ impl Engine {
         hold.is_dead() || (self.renew_once(hold).await.is_err() && hold.is_dead())
     }
 
-    /// Whether only the lock-delay keeps it, which a renewal would end on a store where claims live by themselves.
+    /// Whether only the lock-delay keeps it, which a renewal would end on a store where claims live
+    /// by themselves.
     async fn is_in_its_delay(&self, hold: &Hold) -> bool {
         let delay = hold.session.spec.lock_delay;
         if delay.is_zero() {

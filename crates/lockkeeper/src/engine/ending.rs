@@ -1,4 +1,5 @@
-//! How an attempt ends: with a guard, or with an error; and what becomes of a claim that it does not need.
+//! How an attempt ends: with a guard, or with an error; and what becomes of a claim that it does
+//! not need.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ impl Attempt {
     /// Makes a guard of the claim, unless its time was over before this.
     pub(super) async fn grant_to_caller(&self, hold: Arc<Hold>) -> Result<Option<Granted>> {
         if self.request.fixed && self.engine.now() + hold.ttl() / 10 * 9 > hold.lease_deadline() {
-            // Where life belongs to the session, the grant has what is left of it: the fixed lease begins now.
+            // Where life belongs to the session, the grant has what is left of it: the fixed lease
+            // begins now.
             match self.confirm(&hold).await {
                 Outcome::Failed(error) => return Err(self.fail(&hold, error)),
                 Outcome::Retired => {
@@ -42,8 +44,8 @@ impl Attempt {
         Ok(Some(granted))
     }
 
-    /// The claim that was to take another's place may have done so, and was withdrawn: nothing can be believed of
-    /// either any more.
+    /// The claim that was to take another's place may have done so, and was withdrawn: nothing can
+    /// be believed of either any more.
     pub(super) fn replaced_by_nothing(&self) -> Error {
         let error =
             Error::new(ErrorKind::Unavailable, "the answer to the upgrade came too late, or never");
@@ -51,8 +53,8 @@ impl Attempt {
         self.engine.describe(error, &self.request.name)
     }
 
-    /// Nothing is left of it in the store. A late copy of an upgrade could still take the reader's place, which nobody
-    /// would believe in then: a tombstone keeps it out.
+    /// Nothing is left of it in the store. A late copy of an upgrade could still take the reader's
+    /// place, which nobody would believe in then: a tombstone keeps it out.
     pub(super) fn turned_away(&self, hold: &Arc<Hold>) {
         if self.request.replaces.is_some() {
             hold.mark_unsettled();
@@ -90,8 +92,8 @@ impl Attempt {
         self.engine.describe(error, &self.request.name)
     }
 
-    /// Withdraws it; unless it may have the place of a claim that was lost or left, whose lock-delay it then has to
-    /// keep.
+    /// Withdraws it; unless it may have the place of a claim that was lost or left, whose
+    /// lock-delay it then has to keep.
     pub(super) fn withdraw_unneeded(&self, hold: &Arc<Hold>) {
         if let Some(until) = self.inherited_delay() {
             self.engine.keep_in_lock_delay(hold, until);

@@ -12,8 +12,9 @@ use crate::LostReason;
 use crate::event::Event;
 use crate::time::{Alarm, Clock, Instant, WallAlarm};
 
-/// By so many nanoseconds the wall clock may be set against the time since boot without a question whether the machine
-/// was paused: about what two clocks may drift apart in a lease of half a second.
+/// By so many nanoseconds the wall clock may be set against the time since boot without a question
+/// whether the machine was paused: about what two clocks may drift apart in a lease of half a
+/// second.
 const SET: i64 = 10_000_000;
 
 /// Ends with the engine.
@@ -42,8 +43,8 @@ pub(super) async fn run(engine: Weak<Engine>, clock: Clock, deadlines: Deadlines
     }
 }
 
-/// The wall clock was set: the machine may have been paused (by its hypervisor, for a snapshot, for a migration), which
-/// no clock of its own counts. What is held is renewed at once.
+/// The wall clock was set: the machine may have been paused (by its hypervisor, for a snapshot, for
+/// a migration), which no clock of its own counts. What is held is renewed at once.
 fn suspect_a_pause(engine: &Weak<Engine>) {
     let Some(engine) = engine.upgrade() else { return };
     engine.events.emit(&Event::ClockAnomaly);
@@ -76,7 +77,8 @@ async fn end_what_is_over(engine: &Weak<Engine>) -> Option<Option<Instant>> {
     Some(next)
 }
 
-/// Ends those that are dead, or were left by their attempts, and returns when the first of the others will be.
+/// Ends those that are dead, or were left by their attempts, and returns when the first of the
+/// others will be.
 fn end_those_over(
     engine: &Arc<Engine>,
     session: &Arc<Session>,
@@ -91,8 +93,8 @@ fn end_those_over(
     live.into_iter().map(|hold| engine.end_of(hold)).min()
 }
 
-/// A waiter that died takes a new id. A holder gets an event. What nobody has collected, and what may have been
-/// granted by an answer that nobody reads, is given back: it may have its whole ttl.
+/// A waiter that died takes a new id. A holder gets an event. What nobody has collected, and what
+/// may have been granted by an answer that nobody reads, is given back: it may have its whole ttl.
 fn end(engine: &Arc<Engine>, session: &Arc<Session>, hold: &Arc<Hold>) {
     let nobody_has_it = hold.stage() == Stage::InFlight || hold.offered().is_some();
     // Who is here alive was left.
@@ -123,8 +125,9 @@ impl Engine {
         left.into_iter().fold(hold.deadline(), Instant::min)
     }
 
-    /// Whether nobody has collected this grant for a waiter's life: the attempt that it belongs to is polled no more.
-    /// An engine with a thread of its own serves callers that block, and keeps a grant for longer.
+    /// Whether nobody has collected this grant for a waiter's life: the attempt that it belongs to
+    /// is polled no more. An engine with a thread of its own serves callers that block, and keeps a
+    /// grant for longer.
     pub(super) fn was_left(&self, hold: &Hold, now: Instant) -> bool {
         hold.offered().is_some_and(|since| now.saturating_since(since) >= self.kept(hold))
     }

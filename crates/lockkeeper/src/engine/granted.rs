@@ -8,7 +8,8 @@ use crate::event::Event;
 use crate::time::Instant;
 use crate::{FencingToken, Mode};
 
-/// A claim that holds the lock, on its way to becoming a guard. Dropped before that, it is withdrawn.
+/// A claim that holds the lock, on its way to becoming a guard. Dropped before that, it is
+/// withdrawn.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) engine: Arc<Engine>,

@@ -42,7 +42,8 @@ pub(crate) enum Stage {
 
 /// A claim of this process.
 ///
-/// Its deadline only ever rises, and never after it has passed: dead is dead, whatever any late reply says.
+/// Its deadline only ever rises, and never after it has passed: dead is dead, whatever any late
+/// reply says.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) key: ClaimKey,
@@ -64,7 +65,8 @@ pub(crate) struct Hold {
     replacing: AtomicBool,
     /// Since when it waits, granted, for its attempt to collect it.
     offered: AtomicU64,
-    /// The guards that came to it through another attempt than its own: while one has it, it is not left.
+    /// The guards that came to it through another attempt than its own: while one has it, it is not
+    /// left.
     shared: AtomicUsize,
     /// Somebody sees to it that the store gives it back.
     release_begun: AtomicBool,
@@ -76,14 +78,15 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// A claim whose first request is about to be sent. That send counts as acknowledged: the id dies when a waiter's
-    /// life has passed since without an answer.
+    /// A claim whose first request is about to be sent. That send counts as acknowledged: the id
+    /// dies when a waiter's life has passed since without an answer.
     pub(crate) fn new(key: ClaimKey, session: Arc<Session>, clock: Clock) -> Self {
         let belief = Belief::until(session.waits_until(clock.now()));
         Self::at(Stage::InFlight, belief, key, session, clock)
     }
 
-    /// A claim that was granted to somebody else, who gave it away. Nothing is believed of it before a renewal.
+    /// A claim that was granted to somebody else, who gave it away. Nothing is believed of it
+    /// before a renewal.
     pub(super) fn adopted(key: ClaimKey, token: u64, session: Arc<Session>, clock: Clock) -> Self {
         let hold = Self::at(Stage::Granted, Belief::unproven(), key, session, clock);
         hold.token.store(token, Ordering::Release);
@@ -198,8 +201,8 @@ impl Hold {
         Duration::from_nanos(self.ttl.load(Ordering::Acquire))
     }
 
-    /// The store keeps this ttl. Returns `until`, the end of a life with the ttl of the session, as the end of a life
-    /// with the ttl that counts: the shorter one.
+    /// The store keeps this ttl. Returns `until`, the end of a life with the ttl of the session, as
+    /// the end of a life with the ttl that counts: the shorter one.
     pub(crate) fn keeps(&self, ttl: Duration, until: Instant) -> Instant {
         self.ttl.fetch_min(nanos(ttl), Ordering::AcqRel);
         self.session.until_with(self.ttl(), until)
@@ -210,8 +213,9 @@ impl Hold {
         self.session.until_with(self.ttl(), self.session.proven_until(sent))
     }
 
-    /// The number of the next change of the claim. `shows`: the change replaces what the claim shows. Two processes that
-    /// have learned the same last number must not send different changes with the same next number, so the step is random.
+    /// The number of the next change of the claim. `shows`: the change replaces what the claim
+    /// shows. Two processes that have learned the same last number must not send different changes
+    /// with the same next number, so the step is random.
     pub(super) fn next_change(&self, shows: bool) -> u64 {
         let step = 1 + random::below(CHANGE_STEP);
         let number = self.changes.fetch_add(step, Ordering::AcqRel) + step;
@@ -242,7 +246,8 @@ impl Hold {
             return false;
         }
         self.token.store(token, Ordering::Release);
-        // Before it is known as granted, and once: whoever has collected it is not asked to do so again.
+        // Before it is known as granted, and once: whoever has collected it is not asked to do so
+        // again.
         let now = self.clock.now().as_nanos();
         let _ = self.offered.compare_exchange(NEVER, now, Ordering::AcqRel, Ordering::Acquire);
         self.stage.store(Stage::Granted as u8, Ordering::Release);
@@ -279,7 +284,8 @@ impl Hold {
         self.belief.deadline()
     }
 
-    /// Whether this process is a fork of the one that made the claim, where the engine's threads do not exist.
+    /// Whether this process is a fork of the one that made the claim, where the engine's threads do
+    /// not exist.
     pub(crate) fn is_forked(&self) -> bool {
         !self.session.process.is_this()
     }
@@ -312,7 +318,8 @@ impl Hold {
         self.renews() || self.stage() != Stage::Granted
     }
 
-    /// `every`, shortened by up to a fifth that differs from claim to claim. The id is random enough, and at hand.
+    /// `every`, shortened by up to a fifth that differs from claim to claim. The id is random
+    /// enough, and at hand.
     pub(crate) fn spread(&self, every: Duration) -> Duration {
         let part = u32::from(self.key.id.as_bytes()[0]);
         every - every / 5 * part / 255

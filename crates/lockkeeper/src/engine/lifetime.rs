@@ -1,4 +1,5 @@
-//! Whether an engine can be used: in the process and the runtime in which it was started, until its shutdown.
+//! Whether an engine can be used: in the process and the runtime in which it was started, until its
+//! shutdown.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -74,7 +75,8 @@ impl Lifetime {
         self.runtime.strong_count() == 0
     }
 
-    /// What a poll gives. A timer that is polled in the moment in which its runtime ends tells that by a panic only.
+    /// What a poll gives. A timer that is polled in the moment in which its runtime ends tells that
+    /// by a panic only.
     ///
     /// # Errors
     /// `Closed` when the runtime has ended meanwhile.

@@ -7,12 +7,14 @@ pub(super) const CLAIM_TRIES: u32 = 4;
 /// The pause between two tries to claim: it doubles from the first to the last.
 pub(super) const CLAIM_PAUSE_MIN: Duration = Duration::from_millis(50);
 pub(super) const CLAIM_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How many ids one attempt may use up without having waited in between: more is a store that breaks its contract.
+/// How many ids one attempt may use up without having waited in between: more is a store that
+/// breaks its contract.
 pub(super) const CLAIM_IDS: u32 = 10;
 
 /// How long to wait beside a line without news, since a wake-up may be lost.
 pub(super) const OUTSIDE_MAX: Duration = Duration::from_secs(10);
-/// A pushed grant is renewed so soon, unless it is released before: most locks that are wanted by many are.
+/// A pushed grant is renewed so soon, unless it is released before: most locks that are wanted by
+/// many are.
 pub(super) const PUSHED_RENEWAL: Duration = Duration::from_millis(5);
 /// For so long an engine with a thread of its own keeps a grant whose caller is blocked.
 pub(super) const KEPT_FOR_BLOCKED: Duration = Duration::from_secs(15);
@@ -52,8 +54,8 @@ pub(super) const ROUND_WITHIN: Duration = Duration::from_millis(100);
 /// By so much the renewal of each further claim of a round comes later.
 pub(super) const ROUND_EACH: Duration = Duration::from_micros(10);
 
-/// How long to wait for the store's word before looking all the same: a claim whose time is over is gone from the line
-/// without anybody having changed it.
+/// How long to wait for the store's word before looking all the same: a claim whose time is over is
+/// gone from the line without anybody having changed it.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// The same where every change but that is told: a word of the store may have been lost.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(20);

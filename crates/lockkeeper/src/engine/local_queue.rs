@@ -1,8 +1,9 @@
-//! The queue inside the process: of the tasks that want the same exclusive lock, one stands in the store's line.
+//! The queue inside the process: of the tasks that want the same exclusive lock, one stands in the
+//! store's line.
 //!
-//! The place in line belongs to this queue, not to the task that opened it: a task that gives up hands its claim to
-//! the next one. A turn only saves claims: who is behind a task that is polled no more stands in the store's line by
-//! itself.
+//! The place in line belongs to this queue, not to the task that opened it: a task that gives up
+//! hands its claim to the next one. A turn only saves claims: who is behind a task that is polled
+//! no more stands in the store's line by itself.
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
@@ -101,7 +102,8 @@ impl Sign {
     ) -> Option<F::Output> {
         loop {
             let shown = self.0.load(Ordering::Acquire);
-            // Two timers: after a pause of the machine one may be over before the other task is polled again.
+            // Two timers: after a pause of the machine one may be over before the other task is
+            // polled again.
             for limit in [SIGN_LIMIT, SIGN_EVERY] {
                 if let Some(turn) = clock.timeout(limit, turn.as_mut()).await {
                     return Some(turn);

@@ -25,7 +25,8 @@ impl LineObserver {
         Self { engine: Arc::clone(engine), name, seen: None, only_holders: false }
     }
 
-    /// The same for whoever minds only those who hold the lock: the end of one who waits is no reason to look.
+    /// The same for whoever minds only those who hold the lock: the end of one who waits is no
+    /// reason to look.
     pub(crate) fn of_holders(engine: &Arc<Engine>, name: LockName) -> Self {
         Self { only_holders: true, ..Self::new(engine, name) }
     }
@@ -35,8 +36,8 @@ impl LineObserver {
         LockInfo::new(self.engine.settings.full_name(&self.name), self.name.clone(), line)
     }
 
-    /// The line: at once the first time, and then when the store thinks that it is worth while, or when time has
-    /// passed. It only reads, and may be dropped.
+    /// The line: at once the first time, and then when the store thinks that it is worth while, or
+    /// when time has passed. It only reads, and may be dropped.
     pub(crate) async fn look(&mut self) -> Result<Line> {
         self.engine.usable()?;
         let line = match self.seen {
@@ -53,8 +54,8 @@ impl LineObserver {
     }
 }
 
-/// How long to wait for a push before the next look: until the first holder or waiter may be dead. All observers look
-/// then, so their looks are spread over the second that follows.
+/// How long to wait for a push before the next look: until the first holder or waiter may be dead.
+/// All observers look then, so their looks are spread over the second that follows.
 fn next_look_in(line: &Line, only_holders: bool) -> Duration {
     let minded = line.entries.iter().filter(|entry| entry.granted || !only_holders);
     let ends = minded.map(|entry| entry.expires_in).collect::<Option<Vec<_>>>();
@@ -80,8 +81,8 @@ impl Engine {
         }
     }
 
-    /// Looks whether the store still has what a mark, or the end of `max_hold`, has left to its holder. Not each store
-    /// tells that it was removed, and no renewal asks for it.
+    /// Looks whether the store still has what a mark, or the end of `max_hold`, has left to its
+    /// holder. Not each store tells that it was removed, and no renewal asks for it.
     async fn see_given_away(self: &Arc<Self>, hold: &Hold) -> Result<()> {
         hold.lost().await;
         let mut observer = LineObserver::of_holders(self, hold.key.name.clone());
@@ -107,7 +108,8 @@ impl Engine {
         line.map_err(|error| self.describe(error, name))
     }
 
-    /// The line of a lock whose full name is known, under this keeper's prefix or not. It only reads, and may be dropped.
+    /// The line of a lock whose full name is known, under this keeper's prefix or not. It only
+    /// reads, and may be dropped.
     pub(crate) async fn line_of_full(&self, full: &LockName) -> Result<Line> {
         let (store, of) = (Arc::clone(&self.whole), full.clone());
         let line = self.runtime.look(Box::pin(async move { store.line(&of).await })).await;
@@ -120,8 +122,8 @@ impl Engine {
         })
     }
 
-    /// The line once the store thinks that it has changed since it was `seen`, or `within` is over. It only reads, and
-    /// may be dropped.
+    /// The line once the store thinks that it has changed since it was `seen`, or `within` is over.
+    /// It only reads, and may be dropped.
     async fn line_after(&self, name: &LockName, seen: Revision, within: Duration) -> Result<Line> {
         let (store, of) = (Arc::clone(&self.store), name.clone());
         let look = async move {

@@ -1,5 +1,5 @@
-//! Losses, and what a store reports without being asked. To stop believing early, and to ask again early, are always
-//! safe, so the store is taken at its word.
+//! Losses, and what a store reports without being asked. To stop believing early, and to ask again
+//! early, are always safe, so the store is taken at its word.
 
 use std::sync::{Arc, Weak};
 
@@ -17,7 +17,8 @@ impl Engine {
             engine.upgrade().inspect(call).is_some()
         };
         let [loses, asks] = [(); 2].map(|()| Arc::downgrade(self));
-        // Not the engine: this may be called with a lock of the store held, and the end of an engine asks the store.
+        // Not the engine: this may be called with a lock of the store held, and the end of an
+        // engine asks the store.
         let suspects = Arc::downgrade(&self.sessions);
         self.store.on_loss(Losses::new(
             move |id, broken| {
@@ -30,8 +31,9 @@ impl Engine {
         ));
     }
 
-    /// An administrator asks for a claim: the store reports this at once, or the answer to a renewal does, which is not
-    /// older than the sending of the renewal. The holder gets one event for each request.
+    /// An administrator asks for a claim: the store reports this at once, or the answer to a
+    /// renewal does, which is not older than the sending of the renewal. The holder gets one event
+    /// for each request.
     pub(super) fn on_asked(&self, id: ClaimId, asked: &Asked, known: Instant) {
         for hold in self.sessions.all().iter().filter_map(|session| session.claims.find(id)) {
             if hold.ask(asked, known) {
@@ -41,7 +43,8 @@ impl Engine {
         }
     }
 
-    /// Everything that is held is to be renewed at once. From any thread: it wakes the watchdogs, and nothing more.
+    /// Everything that is held is to be renewed at once. From any thread: it wakes the watchdogs,
+    /// and nothing more.
     pub(super) fn suspect_all(&self) {
         self.sessions.suspect_all();
     }
@@ -57,7 +60,8 @@ impl Engine {
             return;
         }
         self.sessions.forget(session);
-        // Before the losses are told: that takes its time, and a session that is opened meanwhile is the newer word.
+        // Before the losses are told: that takes its time, and a session that is opened meanwhile
+        // is the newer word.
         if !session.is_adopted() {
             self.sessions.publish_expiry();
         }
@@ -67,7 +71,8 @@ impl Engine {
         session.claims.clear();
     }
 
-    /// Ends the belief in a claim. A holder's claim is not given away before its lease and its delay are over.
+    /// Ends the belief in a claim. A holder's claim is not given away before its lease and its
+    /// delay are over.
     pub(super) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
         hold.lose(reason);
         let held = hold.loss().filter(|_| hold.stage() == Stage::Granted);
@@ -98,8 +103,8 @@ impl Engine {
         self.deadlines.expect(until);
     }
 
-    /// A claim that is believed in by nobody, but may have to keep others out: it is withdrawn at `until`, and not
-    /// before.
+    /// A claim that is believed in by nobody, but may have to keep others out: it is withdrawn at
+    /// `until`, and not before.
     pub(super) fn keep_in_lock_delay(&self, hold: &Arc<Hold>, until: Instant) {
         if !hold.session.claims.take(hold, self.now(), Some(until)) {
             hold.session.claims.keep_in_lock_delay(hold, until);
@@ -108,8 +113,8 @@ impl Engine {
     }
 }
 
-/// Whether the store may still have what was lost, and is to keep it for its delay. A session with such a claim is
-/// not closed, which would free it.
+/// Whether the store may still have what was lost, and is to keep it for its delay. A session with
+/// such a claim is not closed, which would free it.
 fn keeps_lock_delay(hold: &Hold, reason: &LostReason) -> bool {
     let absent =
         matches!(reason, LostReason::Expired | LostReason::Forgotten | LostReason::Removed { .. });
@@ -128,8 +133,9 @@ fn on_lost(engine: &Arc<Engine>, id: ClaimId, broken: Option<Broken>) {
     // What was adopted twice is in two sessions.
     for hold in engine.sessions.all().iter().filter_map(|session| session.claims.find_even_lost(id))
     {
-        // Also while another claim is to take its place: unlike a renewal that finds nothing, this is its end. And also
-        // where it is lost: what a mark has left to its holder others may have now.
+        // Also while another claim is to take its place: unlike a renewal that finds nothing, this
+        // is its end. And also where it is lost: what a mark has left to its holder others may have
+        // now.
         engine.lose(&hold, broken.clone().map_or(LostReason::Expired, broken_by));
     }
 }

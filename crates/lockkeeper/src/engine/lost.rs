@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use super::Hold;
 use crate::{Error, LockName, LostReason};
 
-/// A future that completes when a lock is lost, or the first of several locks; from [`Guard::lost`](crate::Guard::lost)
-/// and [`MultiGuard::lost`](crate::MultiGuard::lost).
+/// A future that completes when a lock is lost, or the first of several locks; from
+/// [`Guard::lost`](crate::Guard::lost) and [`MultiGuard::lost`](crate::MultiGuard::lost).
 #[must_use = "futures do nothing unless polled"]
 pub struct Lost {
     holds: Vec<Arc<Hold>>,

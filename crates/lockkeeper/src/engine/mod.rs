@@ -1,5 +1,5 @@
-//! The engine: sessions, renewals, deadlines, waiting and cleaning up, once for all stores. It knows claims only, and
-//! never names a backend.
+//! The engine: sessions, renewals, deadlines, waiting and cleaning up, once for all stores. It
+//! knows claims only, and never names a backend.
 //!
 //! What an engine knows is in a few types, each of which alone sees its fields:
 //!
@@ -103,7 +103,8 @@ use crate::store::{Capabilities, Store};
 use crate::time::{Clock, Instant};
 use crate::{Error, ErrorKind, FencingToken, LockName, Result};
 
-/// One engine serves one keeper. It knows a lock by the name that was typed; the store below adds the prefix.
+/// One engine serves one keeper. It knows a lock by the name that was typed; the store below adds
+/// the prefix.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) store: Arc<dyn Store>,

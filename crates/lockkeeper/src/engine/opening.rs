@@ -1,6 +1,8 @@
-//! Opening sessions, and closing those that nobody uses. One that several attempts want at the same time is opened once.
+//! Opening sessions, and closing those that nobody uses. One that several attempts want at the same
+//! time is opened once.
 //!
-//! The engine polls the opening, not the attempt that asked first: an attempt that nobody polls holds up no other.
+//! The engine polls the opening, not the attempt that asked first: an attempt that nobody polls
+//! holds up no other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +23,8 @@ struct Opens {
 impl Opens {
     fn end(&self, opened: Result<Arc<Session>>) {
         if opened.is_err() {
-            // First: an attempt that hears of the failure finds no failed opening when it tries again.
+            // First: an attempt that hears of the failure finds no failed opening when it tries
+            // again.
             self.engine.sessions.forget_opening(&self.spec, &self.opening);
         }
         self.opening.end(opened);

@@ -81,7 +81,8 @@ impl Owners {
         }
     }
 
-    /// Whether a guard of this owner holds the lock. One that is lost holds nothing, though nobody has dropped it.
+    /// Whether a guard of this owner holds the lock. One that is lost holds nothing, though nobody
+    /// has dropped it.
     pub(super) fn hold(&self, name: &LockName, owner: &Owner) -> bool {
         let held = lock(&self.held);
         held.get(&(name.clone(), owner.clone()))
@@ -168,7 +169,8 @@ impl Interest {
 impl Drop for Interest {
     fn drop(&mut self) {
         let mut entries = lock(&self.owners.entries);
-        // An attempt that is about to join has a clone of the entry, made under this lock, and its own interest.
+        // An attempt that is about to join has a clone of the entry, made under this lock, and its
+        // own interest.
         let is_left = |entry: &Arc<OwnerEntry>| {
             Arc::strong_count(entry) == 1 && lock(&entry.reentrant).strong_count() == 0
         };

@@ -1,7 +1,7 @@
 //! Re-entry: the guards that one owner has of one lock share a claim.
 //!
-//! The first attempt of an owner acquires as any other does. While a guard of it lives, further ones ask nobody: they
-//! take a share in the same claim, and the last of them to go withdraws it.
+//! The first attempt of an owner acquires as any other does. While a guard of it lives, further
+//! ones ask nobody: they take a share in the same claim, and the last of them to go withdraws it.
 
 use std::sync::Arc;
 
@@ -12,8 +12,9 @@ use super::{Attempt, Engine, Granted, Hold};
 use crate::{LostReason, Owner, Result};
 
 impl Engine {
-    /// Who had this claim has left it to others that have a share in it. Where none of them is a guard, their attempts are
-    /// waited for from now on. The guard of the claim's own attempt has no `Share`.
+    /// Who had this claim has left it to others that have a share in it. Where none of them is a
+    /// guard, their attempts are waited for from now on. The guard of the claim's own attempt has
+    /// no `Share`.
     pub(crate) fn left_to_others(&self, hold: &Hold, share: Option<Share>) {
         match share {
             Some(share) => drop(share),
@@ -62,7 +63,8 @@ impl Attempt {
         }
     }
 
-    /// Waits while another attempt of the same owner is under way and is polled, as far as this one waits at all.
+    /// Waits while another attempt of the same owner is under way and is polled, as far as this one
+    /// waits at all.
     async fn join(&self, entry: &OwnerEntry) -> Result<Joined> {
         if let Some(joined) = entry.join_at_once() {
             return Ok(joined);

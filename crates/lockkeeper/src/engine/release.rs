@@ -1,4 +1,5 @@
-//! Releasing: withdrawing what nobody wants any more, until it is known to be gone or has ended by itself.
+//! Releasing: withdrawing what nobody wants any more, until it is known to be gone or has ended by
+//! itself.
 
 use std::sync::Arc;
 
@@ -11,8 +12,9 @@ use crate::{Effect, Error, ErrorKind, LostReason, Result};
 use lockkeeper_core::kit::Backoff;
 
 impl Engine {
-    /// Withdraws a claim for its holder. What was adopted is looked for before: a store may still have what is over
-    /// already, and with a lock-delay that must not end early. Must be polled to its end.
+    /// Withdraws a claim for its holder. What was adopted is looked for before: a store may still
+    /// have what is over already, and with a lock-delay that must not end early. Must be polled to
+    /// its end.
     ///
     /// # Errors
     /// `Lost` when it was not held any more.
@@ -30,15 +32,16 @@ impl Engine {
         hold.check()
     }
 
-    /// Withdraws a claim in the background. Its first request goes out before this returns, where the store lets it.
+    /// Withdraws a claim in the background. Its first request goes out before this returns, where
+    /// the store lets it.
     pub(crate) fn withdraw_later(self: &Arc<Self>, hold: &Arc<Hold>) {
         let release = Release { engine: self, hold };
         release.forget();
         self.runtime.post(release.in_background());
     }
 
-    /// The guard of a lost lock is gone: nobody works under it any more. Without a lock-delay the claim can go too;
-    /// with one, the delay runs out.
+    /// The guard of a lost lock is gone: nobody works under it any more. Without a lock-delay the
+    /// claim can go too; with one, the delay runs out.
     pub(crate) fn clean_up_after_loss(self: &Arc<Self>, hold: &Arc<Hold>) {
         if let Some(reason) = hold.loss().cloned() {
             self.lose(hold, reason);
@@ -63,8 +66,8 @@ impl Release<'_> {
         self.hold.session.claims.forget(self.hold, self.engine.now());
     }
 
-    /// Withdraws the claim, in a few tries; on failure the rest is done in the background. A session of its own stays
-    /// open when the claim was absent. Must be polled to its end.
+    /// Withdraws the claim, in a few tries; on failure the rest is done in the background. A
+    /// session of its own stays open when the claim was absent. Must be polled to its end.
     async fn now(&self) -> Result<Withdrawal> {
         let mut unknown = false;
         let (mut tries, mut backoff) = (0, Backoff::new(RELEASE_PAUSE_MIN, RELEASE_PAUSE_MAX));
@@ -80,7 +83,8 @@ impl Release<'_> {
                 Err(error) => {
                     unknown |= error.effect() == Effect::Unknown;
                     let error = self.failed(error);
-                    // Where the runtime has ended nothing can be slept, and nobody goes on in the background.
+                    // Where the runtime has ended nothing can be slept, and nobody goes on in the
+                    // background.
                     if tries == RELEASE_TRIES
                         || !error.is_retryable()
                         || self.engine.lifetime.has_no_runtime()
@@ -113,7 +117,8 @@ impl Release<'_> {
                 return;
             }
             self.failed(error);
-            // The first poll may be in place, in a drop after the end of the runtime: no timer is made in it.
+            // The first poll may be in place, in a drop after the end of the runtime: no timer is
+            // made in it.
             tokio::task::yield_now().await;
             self.engine.clock.sleep(backoff.pause()).await;
         }
@@ -140,8 +145,8 @@ impl Release<'_> {
         error
     }
 
-    /// The store did not have any more what was to be released: it had been lost, and nobody had noticed. Must be polled
-    /// to its end.
+    /// The store did not have any more what was to be released: it had been lost, and nobody had
+    /// noticed. Must be polled to its end.
     async fn found_absent(&self) {
         let Self { engine, hold } = *self;
         if !hold.is_dead() && !hold.session.is_over() {
@@ -190,7 +195,8 @@ impl Release<'_> {
         }
     }
 
-    /// When the store has dropped the claim even if it processes the last renewal as late as it can.
+    /// When the store has dropped the claim even if it processes the last renewal as late as it
+    /// can.
     fn ended_by_itself(&self) -> Instant {
         let lease = self.hold.session.ttl + self.hold.session.spec.lock_delay;
         self.engine.now() + lease.max(TOMBSTONE_MIN) + lease / 10

@@ -15,8 +15,8 @@ use crate::time::Instant;
 use crate::{Error, ErrorKind, LostReason, Result};
 
 impl Engine {
-    /// Renews these claims of a session; all of its claims where life belongs to the session. Must be polled to its
-    /// end.
+    /// Renews these claims of a session; all of its claims where life belongs to the session. Must
+    /// be polled to its end.
     pub(super) async fn renew(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -26,8 +26,9 @@ impl Engine {
         let (mut holds, mut live) = (holds.to_vec(), Vec::new());
         let (sent, mut call, first);
         {
-            // A store whose claims belong to a session may remove what a renewal does not list. So no claim may join
-            // between the making of the list and the first poll, with which the request takes its place in the order.
+            // A store whose claims belong to a session may remove what a renewal does not list. So
+            // no claim may join between the making of the list and the first poll, with which the
+            // request takes its place in the order.
             let _list = session.expires_as_one().then(|| session.claims.list(&mut holds));
             live.extend(holds.iter().map(|h| Live { key: h.key.clone(), state: h.live_state() }));
             sent = self.now();
@@ -132,7 +133,8 @@ impl Sent<'_> {
     /// Whether no claim of it has failed.
     fn apply_all(&self, renewals: Vec<Renewal>) -> bool {
         let until = self.session.proven_until(self.at);
-        // A store that answers for fewer claims than it was asked for has not answered for the rest.
+        // A store that answers for fewer claims than it was asked for has not answered for the
+        // rest.
         let answers = renewals.into_iter().chain(std::iter::repeat(Renewal::Unknown));
         let (mut held, mut is_whole) = (Vec::with_capacity(self.holds.len()), true);
         for ((hold, live), renewal) in self.holds.iter().zip(self.live).zip(answers) {

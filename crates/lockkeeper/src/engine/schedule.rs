@@ -1,5 +1,5 @@
-//! The claims of a session, by their ids and by when they are to be renewed: among a hundred thousand the few that are
-//! due are found without a look at the others.
+//! The claims of a session, by their ids and by when they are to be renewed: among a hundred
+//! thousand the few that are due are found without a look at the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -25,11 +25,11 @@ use lockkeeper_core::kit::Process;
 pub enum SessionState {
     /// The store acknowledges the renewals.
     Valid,
-    /// Renewals fail, and the leases have not expired yet. Or the connection to the store is a new one, and the store has
-    /// not yet acknowledged every held lock on it.
+    /// Renewals fail, and the leases have not expired yet. Or the connection to the store is a new
+    /// one, and the store has not yet acknowledged every held lock on it.
     Jeopardy,
-    /// A lease has expired without a renewal, or the store has forgotten the session. The locks of the session are lost.
-    /// New attempts get a new session.
+    /// A lease has expired without a renewal, or the store has forgotten the session. The locks of
+    /// the session are lost. New attempts get a new session.
     Expired,
 }
 
@@ -56,7 +56,8 @@ pub(crate) struct Session {
     due: AtomicU64,
 }
 
-/// The acknowledged renewals that prove that a session lives, on stores where life belongs to the session.
+/// The acknowledged renewals that prove that a session lives, on stores where life belongs to the
+/// session.
 #[derive(Debug)]
 struct Proofs {
     /// How many acknowledged renewals back the proof lies.
@@ -117,13 +118,15 @@ impl Session {
         self.fixed.load(Ordering::Acquire)
     }
 
-    /// The deadline of a claim that a request sent at `sent` found granted. If claims live with their session, only a
-    /// renewal that was proven before `sent` counts: a later renewal need not have found the claim.
+    /// The deadline of a claim that a request sent at `sent` found granted. If claims live with
+    /// their session, only a renewal that was proven before `sent` counts: a later renewal need not
+    /// have found the claim.
     pub(crate) fn proven_until(&self, sent: Instant) -> Instant {
         self.proofs.proven().map_or(sent, |proven| proven.min(sent)) + believed(self.ttl)
     }
 
-    /// `until` is the end of a life with the ttl of the session: the end of the same life with a shorter ttl.
+    /// `until` is the end of a life with the ttl of the session: the end of the same life with a
+    /// shorter ttl.
     pub(super) fn until_with(&self, ttl: Duration, until: Instant) -> Instant {
         let shorter = believed(self.ttl).saturating_sub(believed(ttl));
         Instant::from_nanos(
@@ -131,8 +134,9 @@ impl Session {
         )
     }
 
-    /// Until when a claim may be believed in that was found waiting by a request sent at `sent`, or whose first
-    /// request was sent then: a waiter's life, and where life belongs to the session no longer than that.
+    /// Until when a claim may be believed in that was found waiting by a request sent at `sent`, or
+    /// whose first request was sent then: a waiter's life, and where life belongs to the session no
+    /// longer than that.
     pub(crate) fn waits_until(&self, sent: Instant) -> Instant {
         self.proven_until(sent).min(sent + believed(self.wait_ttl))
     }
@@ -148,8 +152,8 @@ impl Session {
         self.watchdog.wake_by(at);
     }
 
-    /// A request that was sent at `sent` is the last one that has found this claim: it is to be renewed `every` later, or
-    /// soon, where the store may have forgotten it since.
+    /// A request that was sent at `sent` is the last one that has found this claim: it is to be
+    /// renewed `every` later, or soon, where the store may have forgotten it since.
     pub(super) fn schedule_after(&self, hold: &Hold, sent: Instant, every: Duration) {
         let at = self
             .claims
@@ -177,14 +181,15 @@ impl Session {
         self.due.store(at.as_nanos(), Ordering::Release);
     }
 
-    /// The store may have forgotten what is held: the watchdog begins a round of renewals. From any thread.
+    /// The store may have forgotten what is held: the watchdog begins a round of renewals. From any
+    /// thread.
     pub(super) fn suspect(&self) {
         self.danger.suspect();
         self.watchdog.wake();
     }
 
-    /// Begins a round of renewals, if the store has asked for one: what is held, and would be renewed in time, is due
-    /// now. Returns whether one has begun.
+    /// Begins a round of renewals, if the store has asked for one: what is held, and would be
+    /// renewed in time, is due now. Returns whether one has begun.
     pub(super) fn begin_round(&self, now: Instant) -> bool {
         let Some(round) = self.danger.begin(now) else { return false };
         let held = |hold: &Arc<Hold>| hold.stage() == Stage::Granted && hold.is_renewed();
@@ -200,8 +205,8 @@ impl Session {
         true
     }
 
-    /// Notes how the last renewal went, where one went. Returns whether the session is in danger, where that has
-    /// changed.
+    /// Notes how the last renewal went, where one went. Returns whether the session is in danger,
+    /// where that has changed.
     pub(super) fn book(&self, failing: Option<bool>) -> Option<bool> {
         self.danger.book(failing, |id| self.claims.find(id).is_some())
     }
@@ -262,7 +267,8 @@ impl Proofs {
     }
 }
 
-/// How many acknowledged renewals back the proof of a session's life lies; `None` where claims live by themselves.
+/// How many acknowledged renewals back the proof of a session's life lies; `None` where claims live
+/// by themselves.
 pub(super) fn proof_lag(can: &Capabilities) -> Option<u8> {
     match can.expiry {
         Expiry::PerClaim => None,

@@ -1,4 +1,5 @@
-//! The sessions of an engine: those that are open, the ones among them that attempts share, and how they are.
+//! The sessions of an engine: those that are open, the ones among them that attempts share, and how
+//! they are.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -20,8 +21,8 @@ pub(crate) struct Sessions {
     state: watch::Sender<SessionState>,
 }
 
-/// A session, once it is open, or why it could not be opened. The attempts that wait for it go on in
-/// the order in which they came.
+/// A session, once it is open, or why it could not be opened. The attempts that wait for it go on
+/// in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     outcome: OnceLock<Result<Arc<Session>>>,
@@ -39,7 +40,8 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// The opening that is under way or done, or a new one, which the caller has to see to; whether it is new.
+    /// The opening that is under way or done, or a new one, which the caller has to see to; whether
+    /// it is new.
     pub(super) fn opening(&self, spec: &SessionSpec) -> (Arc<Opening>, bool) {
         let mut shared = lock(&self.shared);
         if let Some(opening) = shared.get(spec) {

@@ -10,7 +10,8 @@ use crate::time::Instant;
 use crate::{Error, ErrorKind, LostReason, Result};
 
 impl Engine {
-    /// Ends everything: waiters leave the line, what is still held is lost, releases are awaited for `within`.
+    /// Ends everything: waiters leave the line, what is still held is lost, releases are awaited
+    /// for `within`.
     pub(crate) async fn shutdown(self: &Arc<Self>, within: Duration) -> Result<()> {
         self.lifetime.close();
         let deadline = self.clock.now() + within;
@@ -20,7 +21,8 @@ impl Engine {
             for hold in session.claims.live() {
                 self.lose(&hold, LostReason::Shutdown);
             }
-            // Who joins after this sends nothing: a claim is sent by nobody who finds the keeper closed.
+            // Who joins after this sends nothing: a claim is sent by nobody who finds the keeper
+            // closed.
             session.end();
             self.sessions.forget(&session);
             if session.is_adopted() {
@@ -72,7 +74,8 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// The last keeper and the last guard are gone: so are all claims. The sessions are closed, as well as that goes.
+    /// The last keeper and the last guard are gone: so are all claims. The sessions are closed, as
+    /// well as that goes.
     fn drop(&mut self) {
         if !self.lifetime.is_here() {
             return;

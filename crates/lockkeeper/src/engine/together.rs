@@ -1,5 +1,5 @@
-//! Several locks as one: acquired one after the other in a fixed order, so that no two attempts wait for each other,
-//! and all or nothing.
+//! Several locks as one: acquired one after the other in a fixed order, so that no two attempts
+//! wait for each other, and all or nothing.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ pub(crate) struct Attempts {
 pub(crate) type AllGranted = (Granted, Vec<Granted>);
 
 impl Attempts {
-    /// All of it. Must be polled to its end; what was acquired is given back when a later one fails.
+    /// All of it. Must be polled to its end; what was acquired is given back when a later one
+    /// fails.
     pub(crate) async fn run(self) -> Result<AllGranted> {
         let min_hold = self.first.request.min_hold;
         if min_hold.is_zero() {
@@ -36,7 +37,8 @@ impl Attempts {
             let all = self.clone().acquire_all().await?;
             match beside(&engine, &all, self.keep(&all, min_hold)).await {
                 Ok(()) => return Ok(all),
-                // Another round would wait for the claim that the store keeps on the request of this attempt.
+                // Another round would wait for the claim that the store keeps on the request of
+                // this attempt.
                 Err(error) if error.effect() == Effect::Unknown => return Err(error),
                 Err(error) => {
                     control.set_keeping(false);
@@ -51,11 +53,13 @@ impl Attempts {
         }
     }
 
-    /// Has the store keep each of them for so long from now on. It is asked when all are held and are about to be handed
-    /// out, as long as somebody wants them: what is given back before that is free at once.
+    /// Has the store keep each of them for so long from now on. It is asked when all are held and
+    /// are about to be handed out, as long as somebody wants them: what is given back before that
+    /// is free at once.
     ///
     /// # Errors
-    /// Of unknown effect when the store may keep one of them. `Lost` of no effect when one was lost before that.
+    /// Of unknown effect when the store may keep one of them. `Lost` of no effect when one was lost
+    /// before that.
     async fn keep(&self, all: &AllGranted, min_hold: Duration) -> Result<()> {
         let (engine, first) = (&self.first.engine, &self.first);
         let wanted = || if first.is_stopped() { Err(first.gave_up()) } else { Ok(()) };
@@ -92,7 +96,8 @@ impl Attempts {
                 }
                 return Ok(all);
             }
-            // A part was lost while others were waited for. What comes after it in the order has to go too.
+            // A part was lost while others were waited for. What comes after it in the order has to
+            // go too.
             self.first.pause(jittered(TOGETHER_PAUSE)).await;
         }
     }
@@ -152,8 +157,8 @@ impl Attempts {
     }
 }
 
-/// Does something while these are held. They are offered meanwhile, with a new sign of life whenever this is polled: if it is
-/// polled no more they are given back.
+/// Does something while these are held. They are offered meanwhile, with a new sign of life
+/// whenever this is polled: if it is polled no more they are given back.
 async fn beside<T>(engine: &Engine, held: &AllGranted, work: impl Future<Output = T>) -> T {
     let sign = held.0.hold().session.wait_ttl / 4;
     let mut work = pin!(work);
@@ -166,7 +171,8 @@ async fn beside<T>(engine: &Engine, held: &AllGranted, work: impl Future<Output 
     }
 }
 
-/// The error of an attempt whose locks the store may keep. It never says that another client has them.
+/// The error of an attempt whose locks the store may keep. It never says that another client has
+/// them.
 pub(crate) fn kept_from_all(error: Error, names: &[&LockName], min_hold: Duration) -> Error {
     let error = match error.kind() {
         ErrorKind::Timeout => {

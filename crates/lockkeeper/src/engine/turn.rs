@@ -9,7 +9,8 @@ use crate::store::SessionSpec;
 
 /// The right to stand in the store's line for this process.
 pub(super) struct Turn {
-    // Dropped before the presence: the turn is free when the last one looks for a claim that was left.
+    // Dropped before the presence: the turn is free when the last one looks for a claim that was
+    // left.
     slot: Slot,
     presence: Presence,
 }
@@ -22,7 +23,8 @@ struct Presence {
 }
 
 impl Engine {
-    /// Waits for the turn of this task; `None` when the task that has it is polled no more. May be dropped.
+    /// Waits for the turn of this task; `None` when the task that has it is polled no more. May be
+    /// dropped.
     pub(super) async fn turn(
         self: &Arc<Self>,
         name: &LockName,

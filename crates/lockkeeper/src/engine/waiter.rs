@@ -1,4 +1,5 @@
-//! Waiting in line with one id: claim, wait, claim again, until the claim is granted, retired, or given up.
+//! Waiting in line with one id: claim, wait, claim again, until the claim is granted, retired, or
+//! given up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +31,8 @@ impl Attempt {
                 return Outcome::GivenUp;
             }
             let sent = self.engine.now();
-            // Before it is sent: the store looks at no later renewal when it decides where the claim is to live.
+            // Before it is sent: the store looks at no later renewal when it decides where the
+            // claim is to live.
             let until = hold.session.proven_until(sent);
             let claim = self.claim(hold, pending.sent);
             let answer = self.engine.store.claim(&claim).await;
@@ -125,7 +127,8 @@ impl Attempt {
         }
     }
 
-    /// Waits beside the line until it has moved, or a holder's life may be over, and now and then for no reason.
+    /// Waits beside the line until it has moved, or a holder's life may be over, and now and then
+    /// for no reason.
     pub(super) async fn wait_outside(&self, line: BusyLine) {
         // Who was turned away outlasts an outage, as those do who stand in line.
         self.control.join_line(&self.engine.events, &self.request.name);
@@ -143,8 +146,9 @@ impl Attempt {
         }
     }
 
-    /// The store granted it by itself. That gives no new time, so it is renewed soon; with a lock-delay, or a
-    /// fixed lease, it is not handed out before the store has acknowledged its whole life.
+    /// The store granted it by itself. That gives no new time, so it is renewed soon; with a
+    /// lock-delay, or a fixed lease, it is not handed out before the store has acknowledged its
+    /// whole life.
     async fn pushed(&self, hold: &Arc<Hold>, token: u64) -> Outcome {
         if !hold.pushed(token) {
             return Outcome::Retired;
@@ -152,15 +156,16 @@ impl Attempt {
         if self.request.spec.lock_delay.is_zero() && !self.request.fixed {
             let due = self.engine.now() + PUSHED_RENEWAL.min(hold.remaining() / 8);
             hold.session.schedule(hold, due);
-            // The watchdog sets its timer now, which other workers of the runtime drive: what is granted here may be
-            // followed by work without an await.
+            // The watchdog sets its timer now, which other workers of the runtime drive: what is
+            // granted here may be followed by work without an await.
             tokio::task::yield_now().await;
             return Outcome::Granted;
         }
         self.confirm(hold).await
     }
 
-    /// Renews until the store has acknowledged that the claim has its whole life, or refuses for good.
+    /// Renews until the store has acknowledged that the claim has its whole life, or refuses for
+    /// good.
     pub(super) async fn confirm(&self, hold: &Arc<Hold>) -> Outcome {
         hold.session.unschedule(hold);
         loop {
@@ -206,8 +211,8 @@ impl Attempt {
         }
     }
 
-    /// Before the store has ever answered an attempt fails after a few tries; one that stands in line goes on for as
-    /// long as it may wait.
+    /// Before the store has ever answered an attempt fails after a few tries; one that stands in
+    /// line goes on for as long as it may wait.
     pub(super) async fn pause_or_fail(&self, error: Error, tries: u32) -> Result<()> {
         let temporary = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SessionLost);
         if !temporary || (tries >= CLAIM_TRIES && !self.control.was_in_line()) {

@@ -71,14 +71,16 @@ impl Watchdog<'_> {
             }
             return;
         }
-        // What was left out travels apart: a store in several places waits for an answer when it has no other.
+        // What was left out travels apart: a store in several places waits for an answer when it
+        // has no other.
         let (late, prompt): (Vec<_>, Vec<_>) = due.into_iter().partition(|hold| hold.is_left_out());
         for batch in prompt.chunks(RENEWAL_BATCH).chain(late.chunks(RENEWAL_BATCH)) {
             self.renew_and_move_on(batch.to_vec(), until).await;
         }
     }
 
-    /// A renewal that hangs does not hold up the next one: it goes on by itself, and its answer still counts.
+    /// A renewal that hangs does not hold up the next one: it goes on by itself, and its answer
+    /// still counts.
     async fn renew_and_move_on(&self, holds: Vec<Arc<Hold>>, until: Instant) {
         let (engine, session) = (self.engine, self.session);
         let limit = session.wait_ttl / 6;

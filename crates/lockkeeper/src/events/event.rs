@@ -10,9 +10,9 @@ use crate::{Error, ErrorKind, FencingToken, LockName, LostReason, Mode, serial};
 /// Something that happened to a lock of this keeper.
 ///
 /// Each event goes to [`tracing`] (target `lockkeeper`), to
-/// [`KeeperBuilder::on_event`](crate::KeeperBuilder::on_event), and with the feature `metrics` to the recorder of the
-/// `metrics` facade. The serialized form has durations in milliseconds, tokens as text, and the kind of event as
-/// `event` in snake case.
+/// [`KeeperBuilder::on_event`](crate::KeeperBuilder::on_event), and with the feature `metrics` to
+/// the recorder of the `metrics` facade. The serialized form has durations in milliseconds, tokens
+/// as text, and the kind of event as `event` in snake case.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -35,7 +35,8 @@ pub enum Event<'a> {
         /// The number of these tasks, the newest included.
         waiters: usize,
     },
-    /// The store did not acknowledge a waiting claim. The attempt asks the store again for as long as it may wait.
+    /// The store did not acknowledge a waiting claim. The attempt asks the store again for as long
+    /// as it may wait.
     #[non_exhaustive]
     ClaimFailed {
         /// The lock.
@@ -55,8 +56,8 @@ pub enum Event<'a> {
         /// How long the attempt took.
         #[serde(rename = "waited_ms", serialize_with = "serial::millis")]
         waited: Duration,
-        /// The error of the attempt. A `try_` form returns `None` for [`Missed::Busy`], and a dropped future has no
-        /// error.
+        /// The error of the attempt. A `try_` form returns `None` for [`Missed::Busy`], and a
+        /// dropped future has no error.
         error: Option<&'a Error>,
     },
     /// The lock was acquired.
@@ -79,7 +80,8 @@ pub enum Event<'a> {
         /// The lock.
         #[serde(rename = "lock")]
         name: &'a LockName,
-        /// Time left before the guard reports the lock as lost, unless another renewal succeeds first.
+        /// Time left before the guard reports the lock as lost, unless another renewal succeeds
+        /// first.
         #[serde(rename = "remaining_ms", serialize_with = "serial::millis")]
         remaining: Duration,
         /// Time left of the lease when the acknowledgement came.
@@ -89,7 +91,8 @@ pub enum Event<'a> {
         #[serde(rename = "ttl_ms", serialize_with = "serial::millis")]
         ttl: Duration,
     },
-    /// The store did not acknowledge a renewal of a held lock. The keeper tries again before the deadline.
+    /// The store did not acknowledge a renewal of a held lock. The keeper tries again before the
+    /// deadline.
     #[non_exhaustive]
     RenewalFailed {
         /// The lock.
@@ -105,10 +108,10 @@ pub enum Event<'a> {
     Jeopardy,
     /// A renewal of a session succeeded again after a failure.
     Recovered,
-    /// The store's clock has run ahead of the clock of this process by more than the drift allowance. Leases may be
-    /// shorter than they seem, and the session is in jeopardy until the next renewal. The other cause: the wall clock
-    /// of this machine was set by 10 ms or more. The machine may have been paused, so the keeper renews all held locks
-    /// at once.
+    /// The store's clock has run ahead of the clock of this process by more than the drift
+    /// allowance. Leases may be shorter than they seem, and the session is in jeopardy until the
+    /// next renewal. The other cause: the wall clock of this machine was set by 10 ms or more. The
+    /// machine may have been paused, so the keeper renews all held locks at once.
     ClockAnomaly,
     /// A lock was lost while it was held.
     #[non_exhaustive]
@@ -216,8 +219,8 @@ pub enum Missed {
     Unavailable,
     /// The future of the attempt was dropped.
     Cancelled,
-    /// The library or the store refused the attempt, for example because of a setting, a missing right, another kind of
-    /// lock, or a keeper that was shut down.
+    /// The library or the store refused the attempt, for example because of a setting, a missing
+    /// right, another kind of lock, or a keeper that was shut down.
     Refused,
 }
 

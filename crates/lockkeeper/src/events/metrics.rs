@@ -1,6 +1,7 @@
 //! Events as metrics, for the `metrics` facade. `docs/metrics.md` is their list.
 //!
-//! No label carries a lock's name: a program may have millions of locks, and each value of a label is kept for ever.
+//! No label carries a lock's name: a program may have millions of locks, and each value of a label
+//! is kept for ever.
 
 mod keys;
 
@@ -21,8 +22,8 @@ const OTHER: &str = "other";
 
 static METADATA: Metadata<'static> = Metadata::new("lockkeeper", Level::INFO, Some("lockkeeper"));
 
-/// Where metrics go. The recorder is looked up each time, so that it may be installed after the keeper was connected;
-/// the keys are made once, so that without a recorder nothing is allocated.
+/// Where metrics go. The recorder is looked up each time, so that it may be installed after the
+/// keeper was connected; the keys are made once, so that without a recorder nothing is allocated.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metrics {
     keys: Option<Arc<Keys>>,

@@ -64,8 +64,8 @@ impl Events {
     }
 }
 
-/// Passes an event to one receiver. A panic there must not end the watchdog or the deadlines, and with them every lock of
-/// the process.
+/// Passes an event to one receiver. A panic there must not end the watchdog or the deadlines, and
+/// with them every lock of the process.
 fn call(receiver: &str, callback: impl Fn()) {
     if catch_unwind(AssertUnwindSafe(callback)).is_err() {
         // It may be the log that panics.

@@ -10,8 +10,9 @@ use crate::{LockName, Sequencer};
 
 /// The check of one resource, which one lock protects.
 ///
-/// Call [`admit`](Self::admit) at the start of every access, and finish the access before a newer one can pass. A call
-/// before the resource's own mutex is locked is too early: a newer access can pass between the call and the mutex.
+/// Call [`admit`](Self::admit) at the start of every access, and finish the access before a newer
+/// one can pass. A call before the resource's own mutex is locked is too early: a newer access can
+/// pass between the call and the mutex.
 #[derive(Debug)]
 pub struct FenceGate {
     name: LockName,
@@ -37,8 +38,8 @@ impl FenceGate {
     /// Lets an access pass, and shuts out older accesses that conflict with it.
     ///
     /// # Errors
-    /// [`Stale`] when a newer access that conflicts has passed, when the sequencer belongs to another lock, or when it
-    /// is for permits. The access must not happen then.
+    /// [`Stale`] when a newer access that conflicts has passed, when the sequencer belongs to
+    /// another lock, or when it is for permits. The access must not happen then.
     pub fn admit(&self, sequencer: &Sequencer) -> Result<(), Stale> {
         of_lock(&self.name, sequencer)?;
         let verdict = lock(&self.marks).admit(sequencer.mode(), sequencer.token());
@@ -53,8 +54,8 @@ impl FenceGate {
 
 /// The check of many resources. The lock of its own name protects each of them.
 ///
-/// The gate keeps some bytes for every name that it has seen. It forgets no name by itself, since this would let an old
-/// holder in.
+/// The gate keeps some bytes for every name that it has seen. It forgets no name by itself, since
+/// this would let an old holder in.
 ///
 /// ```
 /// use lockkeeper::Sequencer;
@@ -77,23 +78,24 @@ impl KeyedFenceGate {
         Self::default()
     }
 
-    /// Lets an access to the resource of this lock pass, and shuts out older accesses that conflict with it.
+    /// Lets an access to the resource of this lock pass, and shuts out older accesses that conflict
+    /// with it.
     ///
     /// # Errors
-    /// [`Stale`] when a newer access that conflicts has passed, when the sequencer belongs to another lock, or when it
-    /// is for permits. The access must not happen then.
+    /// [`Stale`] when a newer access that conflicts has passed, when the sequencer belongs to
+    /// another lock, or when it is for permits. The access must not happen then.
     pub fn admit_for(&self, lock: &LockName, sequencer: &Sequencer) -> Result<(), Stale> {
         of_lock(lock, sequencer)?;
         self.admit(sequencer)
     }
 
-    /// Like [`admit_for`](Self::admit_for), for requests in which only the sequencer names the resource. If the request
-    /// names the resource too, use [`admit_for`](Self::admit_for), which compares: otherwise the holder of any lock
-    /// could name any resource.
+    /// Like [`admit_for`](Self::admit_for), for requests in which only the sequencer names the
+    /// resource. If the request names the resource too, use [`admit_for`](Self::admit_for), which
+    /// compares: otherwise the holder of any lock could name any resource.
     ///
     /// # Errors
-    /// [`Stale`] when a newer access that conflicts has passed, or when the sequencer is for permits. The access must
-    /// not happen then.
+    /// [`Stale`] when a newer access that conflicts has passed, or when the sequencer is for
+    /// permits. The access must not happen then.
     pub fn admit(&self, sequencer: &Sequencer) -> Result<(), Stale> {
         let mut all = lock(&self.marks);
         let mut marks = all.get(sequencer.name()).copied().unwrap_or_default();
@@ -142,8 +144,8 @@ mod tests {
         prop::collection::vec(sequencer, 0..40)
     }
 
-    /// The rule at its plainest, with everything remembered: what has passed shuts out what is older, of the same
-    /// lock, and not a reader beside it.
+    /// The rule at its plainest, with everything remembered: what has passed shuts out what is
+    /// older, of the same lock, and not a reader beside it.
     fn passes(passed: &[&Sequencer], s: &Sequencer) -> bool {
         let shut_out = |p: &&Sequencer| {
             p.name() == s.name()

@@ -19,12 +19,12 @@ use crate::{LockName, Sequencer};
 /// The header in which a request carries the [`Sequencer`] of its lock: `Lock-Sequencer`.
 pub const LOCK_SEQUENCER: HeaderName = HeaderName::from_static("lock-sequencer");
 
-/// Puts a gate before a [tower](https://docs.rs/tower) service: axum, hyper, and what is built on them. Needs the
-/// feature `tower`.
+/// Puts a gate before a [tower](https://docs.rs/tower) service: axum, hyper, and what is built on
+/// them. Needs the feature `tower`.
 ///
-/// Every request has to carry the [`Sequencer`] of the lock in the header [`Lock-Sequencer`](LOCK_SEQUENCER), whatever
-/// its method. This includes requests that only read, since the first access of a new holder has to shut out the old
-/// holders.
+/// Every request has to carry the [`Sequencer`] of the lock in the header
+/// [`Lock-Sequencer`](LOCK_SEQUENCER), whatever its method. This includes requests that only read,
+/// since the first access of a new holder has to shut out the old holders.
 ///
 /// | the request | the answer |
 /// |---|---|
@@ -32,8 +32,8 @@ pub const LOCK_SEQUENCER: HeaderName = HeaderName::from_static("lock-sequencer")
 /// | has the sequencer of an older holder, of another lock, or for permits | 412 Precondition Failed |
 /// | may pass | the answer of the service, which finds the [`Sequencer`] in the request's extensions |
 ///
-/// A refusal is one line of plain text that says what to do. The body of the service's answers must be made from a
-/// `String`, as axum's `Body` and `http_body_util::Full<Bytes>` are.
+/// A refusal is one line of plain text that says what to do. The body of the service's answers must
+/// be made from a `String`, as axum's `Body` and `http_body_util::Full<Bytes>` are.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,11 +50,12 @@ pub const LOCK_SEQUENCER: HeaderName = HeaderName::from_static("lock-sequencer")
 ///
 /// # Ask again where the work is done
 ///
-/// This check is the first one, and must not be the only one. Between it and the work, two requests can change their
-/// order: a request of an old holder passes and is slow, a request of a new holder passes and reads, and then the old
-/// request writes. So the service asks the same gate again *where no other request can come between*: under the mutex
-/// of the resource, or with the [marks](super::Marks) in the transaction. A token that has passed passes again, until a
-/// newer access that conflicts has passed.
+/// This check is the first one, and must not be the only one. Between it and the work, two requests
+/// can change their order: a request of an old holder passes and is slow, a request of a new holder
+/// passes and reads, and then the old request writes. So the service asks the same gate again
+/// *where no other request can come between*: under the mutex of the resource, or with the
+/// [marks](super::Marks) in the transaction. A token that has passed passes again, until a newer
+/// access that conflicts has passed.
 ///
 /// ```
 /// # use std::sync::{Mutex, PoisonError};
@@ -75,27 +76,31 @@ pub const LOCK_SEQUENCER: HeaderName = HeaderName::from_static("lock-sequencer")
 ///
 /// # What it does not do
 ///
-/// The layer does not know what a request does. A service that would change something for the holder of a read lock has
-/// to look at [`Sequencer::mode`] and refuse. The layer does not know the sender of a request: a sequencer is no
-/// secret, and a forged one with a very high token shuts all other holders out. Put the layer for authentication, and
-/// the layer that answers the preflight requests of browsers, around this layer. A cache around this layer answers
-/// reads that the gate never sees, so let the service send `Cache-Control: no-store`.
+/// The layer does not know what a request does. A service that would change something for the
+/// holder of a read lock has to look at [`Sequencer::mode`] and refuse. The layer does not know the
+/// sender of a request: a sequencer is no secret, and a forged one with a very high token shuts all
+/// other holders out. Put the layer for authentication, and the layer that answers the preflight
+/// requests of browsers, around this layer. A cache around this layer answers reads that the gate
+/// never sees, so let the service send `Cache-Control: no-store`.
 #[derive(Clone, Debug)]
 pub struct FenceLayer {
     gate: Gate,
 }
 
 impl FenceLayer {
-    /// A layer for a service whose whole work one lock protects. Keep the gate, to ask it again where the work is done.
+    /// A layer for a service whose whole work one lock protects. Keep the gate, to ask it again
+    /// where the work is done.
     pub fn new(gate: impl Into<Arc<FenceGate>>) -> Self {
         Self { gate: Gate::One(gate.into()) }
     }
 
-    /// A layer with a lock for each request, which `lock_of` names. The layer never takes the name from the sequencer
-    /// of the request, so it refuses the holder of another lock. If `lock_of` returns `None`, no request passes.
+    /// A layer with a lock for each request, which `lock_of` names. The layer never takes the name
+    /// from the sequencer of the request, so it refuses the holder of another lock. If `lock_of`
+    /// returns `None`, no request passes.
     ///
-    /// `lock_of` has to find the same resource as the service. A path has several spellings (`/stock/%34%32`), and none
-    /// of them may lead `lock_of` and the service to different resources.
+    /// `lock_of` has to find the same resource as the service. A path has several spellings
+    /// (`/stock/%34%32`), and none of them may lead `lock_of` and the service to different
+    /// resources.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -227,8 +232,8 @@ impl fmt::Debug for Gate {
     }
 }
 
-/// The sequencer, or what is wrong with its header. Of two, neither is taken: a service that looks at the other one
-/// than the gate did would not be protected.
+/// The sequencer, or what is wrong with its header. Of two, neither is taken: a service that looks
+/// at the other one than the gate did would not be protected.
 fn read(headers: &HeaderMap) -> Result<Sequencer, String> {
     let mut values = headers.get_all(LOCK_SEQUENCER).iter();
     let value = match (values.next(), values.next()) {

@@ -9,11 +9,13 @@ use crate::engine::{Engine, LineObserver};
 use crate::store::MAX;
 use crate::{Acquired, Lead, Leader, Leadership, LockName, Observer, Result};
 
-/// An election of one leader at a time. The leader shows a value to others, for example its name or its address.
+/// An election of one leader at a time. The leader shows a value to others, for example its name or
+/// its address.
 ///
-/// A candidacy is an exclusive claim. Candidates wait in the queue, and the next candidate leads when the leader
-/// resigns or vanishes. Leadership is a lock, and has the limits of a lock: a leader that was paused may learn of its
-/// loss too late, so its writes carry the [token](crate::Guard::token) of its leadership.
+/// A candidacy is an exclusive claim. Candidates wait in the queue, and the next candidate leads
+/// when the leader resigns or vanishes. Leadership is a lock, and has the limits of a lock: a
+/// leader that was paused may learn of its loss too late, so its writes carry the
+/// [token](crate::Guard::token) of its leadership.
 ///
 /// An `Election` is cheap to clone. It is no candidate by itself.
 ///
@@ -42,20 +44,22 @@ impl Election {
         Self { lock: Named::new(engine, name) }
     }
 
-    /// Waits in the queue as a candidate until it leads, without a limit unless [`Acquire::wait`] or the keeper sets
-    /// one. Every client that asks for the leader sees the value of at most 64 KiB.
+    /// Waits in the queue as a candidate until it leads, without a limit unless [`Acquire::wait`]
+    /// or the keeper sets one. Every client that asks for the leader sees the value of at most 64
+    /// KiB.
     pub fn campaign(&self, value: impl Into<Vec<u8>>) -> Acquire<Leadership> {
         self.candidate(value.into(), self.lock.acquire(MAX, MAX))
     }
 
-    /// Leads if the election has no leader, and returns `None` otherwise. The candidate joins the queue only with
-    /// [`Acquire::wait`].
+    /// Leads if the election has no leader, and returns `None` otherwise. The candidate joins the
+    /// queue only with [`Acquire::wait`].
     pub fn try_campaign(&self, value: impl Into<Vec<u8>>) -> Acquire<Option<Leadership>> {
         self.candidate(value.into(), self.lock.try_acquire(MAX, MAX))
     }
 
-    /// Work that only the leader does. A candidacy comes before the work, and another candidacy after each loss: see
-    /// [`Lead::run`]. Every client that asks for the leader sees the value of at most 64 KiB.
+    /// Work that only the leader does. A candidacy comes before the work, and another candidacy
+    /// after each loss: see [`Lead::run`]. Every client that asks for the leader sees the value of
+    /// at most 64 KiB.
     pub fn lead(&self, value: impl Into<Vec<u8>>) -> Lead {
         Lead::new(self.clone(), value.into())
     }

@@ -27,15 +27,16 @@ impl Lead {
 
     /// Campaigns until it leads, runs `work`, resigns, and returns the result of `work`.
     ///
-    /// A loss of the leadership drops the work at its next await, and the candidate campaigns again. So `work` may be
-    /// called more than once. Work that has succeeded is not repeated: if the leadership was lost meanwhile, the result
-    /// is the loss. A candidacy that fails with a [retryable](Error::is_retryable) error is repeated after a back-off of
-    /// 100 ms. The back-off doubles with each failure up to 10 s, and varies at random. To hand the leadership over, for
-    /// example at the end of the program or on a [request](Leadership::release_requested), let `work` return: the next
-    /// candidate leads at once.
+    /// A loss of the leadership drops the work at its next await, and the candidate campaigns
+    /// again. So `work` may be called more than once. Work that has succeeded is not repeated: if
+    /// the leadership was lost meanwhile, the result is the loss. A candidacy that fails with a
+    /// [retryable](Error::is_retryable) error is repeated after a back-off of 100 ms. The back-off
+    /// doubles with each failure up to 10 s, and varies at random. To hand the leadership over, for
+    /// example at the end of the program or on a [request](Leadership::release_requested), let
+    /// `work` return: the next candidate leads at once.
     ///
-    /// In a task of its own (`tokio::spawn`) the closure must be `async move`: for the compiler, a closure that borrows
-    /// is not `Send`.
+    /// In a task of its own (`tokio::spawn`) the closure must be `async move`: for the compiler, a
+    /// closure that borrows is not `Send`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -59,13 +60,15 @@ impl Lead {
     /// ```
     ///
     /// # Errors
-    /// The error of `work`, unless the leadership is lost by then. The error of a candidacy that is not
-    /// [retryable](Error::is_retryable), such as [`Denied`](crate::ErrorKind::Denied), [`Invalid`](crate::ErrorKind::Invalid) or
-    /// [`Closed`](crate::ErrorKind::Closed). [`Lost`](crate::ErrorKind::Lost) when the work has succeeded, but the
-    /// leadership was lost before it was resigned.
+    /// The error of `work`, unless the leadership is lost by then. The error of a candidacy that is
+    /// not [retryable](Error::is_retryable), such as [`Denied`](crate::ErrorKind::Denied),
+    /// [`Invalid`](crate::ErrorKind::Invalid) or [`Closed`](crate::ErrorKind::Closed).
+    /// [`Lost`](crate::ErrorKind::Lost) when the work has succeeded, but the leadership was lost
+    /// before it was resigned.
     ///
     /// # Cancel safety
-    /// Dropping the future drops `work`, and gives up the candidacy or the leadership in the background.
+    /// Dropping the future drops `work`, and gives up the candidacy or the leadership in the
+    /// background.
     pub async fn run<T, E: From<Error>>(
         self,
         mut work: impl AsyncFnMut(&mut Leadership) -> Result<T, E>,
@@ -97,7 +100,8 @@ impl Lead {
                 outcome
             };
             let outcome = scoped(|| hold.check(), lost, work).await;
-            // Work that has succeeded is not repeated. An error may be that of the loss, which is an event already.
+            // Work that has succeeded is not repeated. An error may be that of the loss, which is
+            // an event already.
             if hold.is_dead() && !is_done {
                 continue;
             }

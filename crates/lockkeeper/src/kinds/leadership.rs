@@ -47,7 +47,8 @@ impl Leadership {
         self.guard.lost()
     }
 
-    /// A future that completes when an operator asks the leader to resign: see [`Guard::release_requested`].
+    /// A future that completes when an operator asks the leader to resign: see
+    /// [`Guard::release_requested`].
     pub fn release_requested(&self) -> ReleaseRequested {
         self.guard.release_requested()
     }
@@ -68,10 +69,11 @@ impl Leadership {
     /// ```
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for a value that is too long; [`Lost`](crate::ErrorKind::Lost) when the
-    /// leadership is lost; [`Unsupported`](crate::ErrorKind::Unsupported) if the store cannot change a value;
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store did not answer: the store may then show either
-    /// value.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a value that is too long;
+    /// [`Lost`](crate::ErrorKind::Lost) when the leadership is lost;
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the store cannot change a value;
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store did not answer: the store may
+    /// then show either value.
     ///
     /// # Cancel safety
     /// Once polled, the call goes on in the background when the future is dropped.
@@ -79,7 +81,8 @@ impl Leadership {
         proclaim(&self.guard, value.into()).await
     }
 
-    /// Gives the leadership up, and waits until the store acknowledges this, like [`Guard::release`].
+    /// Gives the leadership up, and waits until the store acknowledges this, like
+    /// [`Guard::release`].
     ///
     /// # Errors
     /// As [`Guard::release`].

@@ -14,12 +14,12 @@ use crate::{Error, LockName, MultiGuard, Result};
 /// Several locks as one, from [`Keeper::multi`](crate::Keeper::multi) or
 /// [`Keeper::multi_lock`](crate::Keeper::multi_lock).
 ///
-/// The attempt acquires the locks one after the other, in the order of the bytes of their names. It gives them back if
-/// it cannot get one of them. If it loses a lock while it waits for another, it acquires that lock again. A
-/// `MultiLock` is cheap to clone. It holds nothing by itself.
+/// The attempt acquires the locks one after the other, in the order of the bytes of their names. It
+/// gives them back if it cannot get one of them. If it loses a lock while it waits for another, it
+/// acquires that lock again. A `MultiLock` is cheap to clone. It holds nothing by itself.
 ///
-/// Two multi-locks never wait for each other. A separate attempt by a holder of another lock has no such promise, so
-/// acquire all locks that the work needs in one multi-lock.
+/// Two multi-locks never wait for each other. A separate attempt by a holder of another lock has no
+/// such promise, so acquire all locks that the work needs in one multi-lock.
 ///
 /// ```
 /// # async fn f() -> lockkeeper::Result<()> {
@@ -43,8 +43,9 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// Waits in the queue of one lock after the other, without a limit unless [`Acquire::wait`] or the keeper sets one
-    /// for all of them together. A fixed lease and `max_hold` begin when the attempt holds all locks.
+    /// Waits in the queue of one lock after the other, without a limit unless [`Acquire::wait`] or
+    /// the keeper sets one for all of them together. A fixed lease and `max_hold` begin when the
+    /// attempt holds all locks.
     pub fn lock(&self) -> Acquire<MultiGuard> {
         self.lock.acquire(self.weight, self.capacity).and(self.also.clone())
     }
@@ -62,10 +63,11 @@ impl MultiLock {
 
 durations!(MultiLock);
 
-/// The builder of a multi-lock, with the names and modes of its locks, from [`Keeper::multi`](crate::Keeper::multi).
+/// The builder of a multi-lock, with the names and modes of its locks, from
+/// [`Keeper::multi`](crate::Keeper::multi).
 ///
-/// A name that occurs twice counts once, in the stronger mode: exclusive rather than shared, and the larger number of
-/// permits.
+/// A name that occurs twice counts once, in the stronger mode: exclusive rather than shared, and
+/// the larger number of permits.
 ///
 /// ```
 /// # async fn f() -> lockkeeper::Result<()> {
@@ -124,8 +126,8 @@ impl MultiBuilder {
     }
 
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for no names at all, for an impossible name or number of permits, and for
-    /// a name that occurs as two kinds of locks.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for no names at all, for an impossible name or number
+    /// of permits, and for a name that occurs as two kinds of locks.
     pub fn build(self) -> Result<MultiLock> {
         let Self { engine, parts, problem } = self;
         if let Some(problem) = problem {

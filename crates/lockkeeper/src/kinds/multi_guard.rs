@@ -9,8 +9,8 @@ use crate::finish;
 use crate::guard::scoped;
 use crate::{Error, ErrorKind, Guard, Lost, ReleaseRequested, Result};
 
-/// The held locks of a multi-lock. The guard reports a loss as soon as one of its locks is lost. Dropping it releases
-/// the locks in the background.
+/// The held locks of a multi-lock. The guard reports a loss as soon as one of its locks is lost.
+/// Dropping it releases the locks in the background.
 #[must_use = "if unused, the locks are released at once"]
 #[clippy::has_significant_drop]
 pub struct MultiGuard {
@@ -36,18 +36,20 @@ impl MultiGuard {
         self.guards
     }
 
-    /// The guard of each lock, with its token and its sequencer, in the order of the bytes of their names.
+    /// The guard of each lock, with its token and its sequencer, in the order of the bytes of their
+    /// names.
     pub fn guards(&self) -> &[Guard] {
         &self.guards
     }
 
-    /// The guard of the lock with this name, as it was typed; `None` for a name that the multi-lock does not have.
+    /// The guard of the lock with this name, as it was typed; `None` for a name that the multi-lock
+    /// does not have.
     pub fn get(&self, name: impl AsRef<str>) -> Option<&Guard> {
         self.guards.iter().find(|guard| guard.name().as_str() == name.as_ref())
     }
 
-    /// Time left before the guard reports one of the locks as lost, unless a renewal succeeds first. Zero once a lock
-    /// is lost.
+    /// Time left before the guard reports one of the locks as lost, unless a renewal succeeds
+    /// first. Zero once a lock is lost.
     pub fn remaining(&self) -> Duration {
         self.guards.iter().map(Guard::remaining).min().unwrap_or(Duration::ZERO)
     }
@@ -65,7 +67,8 @@ impl MultiGuard {
         Lost::of(self.guards.iter().map(|guard| Arc::clone(guard.hold())).collect())
     }
 
-    /// A future that completes when an operator asks for one of the locks: see [`Guard::release_requested`].
+    /// A future that completes when an operator asks for one of the locks: see
+    /// [`Guard::release_requested`].
     pub fn release_requested(&self) -> ReleaseRequested {
         ReleaseRequested::of(self.guards.iter().map(|guard| Arc::clone(guard.hold())).collect())
     }
@@ -73,8 +76,8 @@ impl MultiGuard {
     /// Runs `f` while all locks are held, and drops `f` when one is lost: see [`Guard::scope`].
     ///
     /// # Errors
-    /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when a lock is lost before `f` completes, or
-    /// while it does.
+    /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when a lock is lost before
+    /// `f` completes, or while it does.
     ///
     /// # Cancel safety
     /// Dropping the future drops `f`; the locks stay held.
@@ -99,8 +102,9 @@ impl MultiGuard {
     /// Releases all locks, and waits until the store acknowledges the releases.
     ///
     /// # Errors
-    /// As [`Guard::release`]. The guard releases the other locks all the same. [`Lost`](crate::ErrorKind::Lost) names
-    /// the first lock that was no longer held, and takes precedence over an error of another kind.
+    /// As [`Guard::release`]. The guard releases the other locks all the same.
+    /// [`Lost`](crate::ErrorKind::Lost) names the first lock that was no longer held, and takes
+    /// precedence over an error of another kind.
     ///
     /// # Cancel safety
     /// Once polled, the releases go on in the background when this is dropped.

@@ -47,9 +47,10 @@ impl Named {
 macro_rules! durations {
     ($kind:ty) => {
         impl $kind {
-            /// The ttl: how long the lock stays taken at most when its holder vanishes. The keeper renews the lease
-            /// after each third of the ttl. The default is the keeper's ttl (30 s). A store that sees the end of a
-            /// process, such as the file store, frees its locks at once.
+            /// The ttl: how long the lock stays taken at most when its holder vanishes. The keeper
+            /// renews the lease after each third of the ttl. The default is the keeper's ttl (30
+            /// s). A store that sees the end of a process, such as the file store, frees its locks
+            /// at once.
             ///
             /// If the store does not support this ttl, the first attempt returns `Unsupported`.
             #[must_use]
@@ -58,9 +59,10 @@ macro_rules! durations {
                 self
             }
 
-            /// The lock-delay: how much longer than the ttl the store keeps the lock from others when its holder
-            /// vanished. It is for resources that cannot check tokens, and gives the last requests of that holder time
-            /// to arrive. The default is the keeper's lock-delay (zero). A release in time ends the hold at once.
+            /// The lock-delay: how much longer than the ttl the store keeps the lock from others
+            /// when its holder vanished. It is for resources that cannot check tokens, and gives
+            /// the last requests of that holder time to arrive. The default is the keeper's
+            /// lock-delay (zero). A release in time ends the hold at once.
             #[must_use]
             pub fn lock_delay(mut self, delay: std::time::Duration) -> Self {
                 self.lock.lock_delay = delay;

@@ -33,14 +33,17 @@ impl Observer {
         Self { observer, last: None, latest: None }
     }
 
-    /// Waits for the next change, and returns the leader, or `None` when the election has none. The first call returns
-    /// at once. A later call returns when the leader has changed, or shows another value.
+    /// Waits for the next change, and returns the leader, or `None` when the election has none. The
+    /// first call returns at once. A later call returns when the leader has changed, or shows
+    /// another value.
     ///
-    /// The tokens never fall, and two calls in a row never return the same. The observer never misses the latest
-    /// leader. It may miss a leadership or a vacancy that is shorter than the time between two looks at the store.
+    /// The tokens never fall, and two calls in a row never return the same. The observer never
+    /// misses the latest leader. It may miss a leadership or a vacancy that is shorter than the
+    /// time between two looks at the store.
     ///
     /// # Errors
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer. The call may be repeated.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not answer. The call may
+    /// be repeated.
     ///
     /// # Cancel safety
     /// The future only reads, and may be dropped. The observer does not miss the latest leader.

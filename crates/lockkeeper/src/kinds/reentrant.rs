@@ -10,16 +10,18 @@ use crate::{Guard, LockName, Owner};
 
 /// A mutex that its owner can lock again while it holds it.
 ///
-/// Ownership is explicit: the program passes an [`Owner`] down the call chain. The first attempt of an owner waits in
-/// the queue like any other. While the owner has a guard, its further attempts succeed at once, without the store. The
-/// lock is released with the last guard. The guards share one claim and one token, and are lost together. While the
-/// owner keeps a guard of a lost claim, its attempts fail with [`Lost`](crate::ErrorKind::Lost).
+/// Ownership is explicit: the program passes an [`Owner`] down the call chain. The first attempt of
+/// an owner waits in the queue like any other. While the owner has a guard, its further attempts
+/// succeed at once, without the store. The lock is released with the last guard. The guards share
+/// one claim and one token, and are lost together. While the owner keeps a guard of a lost claim,
+/// its attempts fail with [`Lost`](crate::ErrorKind::Lost).
 ///
-/// The options of an attempt (a fixed lease, `max_hold`, a reason) apply to the first guard, and a re-entry joins what
-/// is held. An owner counts in one process and for one keeper. For all others the lock is the [mutex](crate::Mutex) of
-/// its name.
+/// The options of an attempt (a fixed lease, `max_hold`, a reason) apply to the first guard, and a
+/// re-entry joins what is held. An owner counts in one process and for one keeper. For all others
+/// the lock is the [mutex](crate::Mutex) of its name.
 ///
-/// Two tasks that share an owner do not exclude each other. Make one owner for each task to exclude them.
+/// Two tasks that share an owner do not exclude each other. Make one owner for each task to exclude
+/// them.
 ///
 /// ```
 /// use lockkeeper::Owner;
@@ -49,14 +51,14 @@ impl ReentrantMutex {
         Self { lock: Named::new(engine, name) }
     }
 
-    /// Waits in the queue for the lock, without a limit unless [`Acquire::wait`] or the keeper sets one. An owner that
-    /// holds the lock gets it at once.
+    /// Waits in the queue for the lock, without a limit unless [`Acquire::wait`] or the keeper sets
+    /// one. An owner that holds the lock gets it at once.
     pub fn lock(&self, owner: &Owner) -> Acquire<Guard> {
         self.of(owner, self.lock.acquire(MAX, MAX))
     }
 
-    /// Takes the lock if it is free or held by this owner, and returns `None` otherwise. It also returns `None` while
-    /// another attempt of this owner waits for the lock.
+    /// Takes the lock if it is free or held by this owner, and returns `None` otherwise. It also
+    /// returns `None` while another attempt of this owner waits for the lock.
     pub fn try_lock(&self, owner: &Owner) -> Acquire<Option<Guard>> {
         self.of(owner, self.lock.try_acquire(MAX, MAX))
     }

@@ -10,10 +10,11 @@ use crate::{Guard, LockName};
 
 /// A lock that many readers hold together, or one writer alone.
 ///
-/// First come, first served: a reader that comes after a waiting writer waits behind it, so neither starves. The cost:
-/// one slow reader holds up the writer behind it, and all readers behind that writer. So work that holds a read lock
-/// and asks for a second one can wait for ever, behind a writer that waits for the first. Pass the guard down instead,
-/// or set an owner ([`Acquire::owner`]), which turns this wait into an error.
+/// First come, first served: a reader that comes after a waiting writer waits behind it, so neither
+/// starves. The cost: one slow reader holds up the writer behind it, and all readers behind that
+/// writer. So work that holds a read lock and asks for a second one can wait for ever, behind a
+/// writer that waits for the first. Pass the guard down instead, or set an owner
+/// ([`Acquire::owner`]), which turns this wait into an error.
 ///
 /// The write lock is the [mutex](crate::Mutex) of the same name. A writer can become a reader
 /// ([`Guard::downgrade`]), and a lone reader the writer ([`Guard::try_upgrade`]).
@@ -48,25 +49,26 @@ impl RwLock {
 
     /// Waits in the queue to read, without a limit unless [`Acquire::wait`] or the keeper sets one.
     ///
-    /// Each reader has a token of its own. A resource that checks tokens lets an older reader in beside newer readers
-    /// ([`FenceGate`](crate::fence::FenceGate)).
+    /// Each reader has a token of its own. A resource that checks tokens lets an older reader in
+    /// beside newer readers ([`FenceGate`](crate::fence::FenceGate)).
     pub fn read(&self) -> Acquire<Guard> {
         self.lock.acquire(1, MAX)
     }
 
-    /// Takes the lock to read if no writer has it or waits for it, and returns `None` otherwise. The attempt joins the
-    /// queue only with [`Acquire::wait`].
+    /// Takes the lock to read if no writer has it or waits for it, and returns `None` otherwise.
+    /// The attempt joins the queue only with [`Acquire::wait`].
     pub fn try_read(&self) -> Acquire<Option<Guard>> {
         self.lock.try_acquire(1, MAX)
     }
 
-    /// Waits in the queue to write, without a limit unless [`Acquire::wait`] or the keeper sets one.
+    /// Waits in the queue to write, without a limit unless [`Acquire::wait`] or the keeper sets
+    /// one.
     pub fn write(&self) -> Acquire<Guard> {
         self.lock.acquire(MAX, MAX)
     }
 
-    /// Takes the lock to write if it is free, and returns `None` if it is not. The attempt joins the queue only with
-    /// [`Acquire::wait`].
+    /// Takes the lock to write if it is free, and returns `None` if it is not. The attempt joins
+    /// the queue only with [`Acquire::wait`].
     pub fn try_write(&self) -> Acquire<Option<Guard>> {
         self.lock.try_acquire(MAX, MAX)
     }

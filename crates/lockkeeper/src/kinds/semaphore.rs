@@ -12,22 +12,24 @@ const PERMITS_MAX: u32 = 1 << 31;
 
 /// A number of permits that holders take and give back.
 ///
-/// First come, first served: an attempt for few permits does not overtake an earlier attempt for many, even if its
-/// permits are free. Permits have a lease like every lock, so the permits of a holder that vanished become free when
-/// its lease expires.
+/// First come, first served: an attempt for few permits does not overtake an earlier attempt for
+/// many, even if its permits are free. Permits have a lease like every lock, so the permits of a
+/// holder that vanished become free when its lease expires.
 ///
-/// The number of permits may change while the semaphore is in use, up or down: a deploy from 3 to 5 permits, or from 5
-/// to 3, needs no stop. Each claim names the number that it knows. The store grants an attempt when the permits of all
-/// claims before it and its own permits are no more than the *smallest* number that these claims and the attempt name.
-/// So no holder shares the semaphore with more permits than it names, and the store takes no permit back. A claim with
-/// a small number waits until enough permits are free, and the claims behind it wait too.
+/// The number of permits may change while the semaphore is in use, up or down: a deploy from 3 to 5
+/// permits, or from 5 to 3, needs no stop. Each claim names the number that it knows. The store
+/// grants an attempt when the permits of all claims before it and its own permits are no more than
+/// the *smallest* number that these claims and the attempt name. So no holder shares the semaphore
+/// with more permits than it names, and the store takes no permit back. A claim with a small number
+/// waits until enough permits are free, and the claims behind it wait too.
 /// [`inspect`](crate::Keeper::inspect) shows the number that counts.
 ///
-/// A mutex or read-write lock of the same name is another kind of lock. While one kind is in use, the store refuses an
-/// attempt on the other kind ([`Mismatch`](crate::ErrorKind::Mismatch)).
+/// A mutex or read-write lock of the same name is another kind of lock. While one kind is in use,
+/// the store refuses an attempt on the other kind ([`Mismatch`](crate::ErrorKind::Mismatch)).
 ///
-/// A token does not show a resource whether its permit is still held, so a [`FenceGate`](crate::fence::FenceGate)
-/// refuses permits. [`check_sequencer`](crate::Keeper::check_sequencer) asks the store.
+/// A token does not show a resource whether its permit is still held, so a
+/// [`FenceGate`](crate::fence::FenceGate) refuses permits.
+/// [`check_sequencer`](crate::Keeper::check_sequencer) asks the store.
 ///
 /// A `Semaphore` is cheap to clone. It takes no permit by itself.
 ///
@@ -61,26 +63,30 @@ impl Semaphore {
         self.permits
     }
 
-    /// Waits in the queue for a permit, without a limit unless [`Acquire::wait`] or the keeper sets one.
+    /// Waits in the queue for a permit, without a limit unless [`Acquire::wait`] or the keeper sets
+    /// one.
     pub fn acquire(&self) -> Acquire<Guard> {
         self.acquire_many(1)
     }
 
-    /// Takes a permit if one is free and the queue is empty, and returns `None` otherwise. The attempt joins the queue
-    /// only with [`Acquire::wait`].
+    /// Takes a permit if one is free and the queue is empty, and returns `None` otherwise. The
+    /// attempt joins the queue only with [`Acquire::wait`].
     pub fn try_acquire(&self) -> Acquire<Option<Guard>> {
         self.try_acquire_many(1)
     }
 
-    /// Waits in the queue for this number of permits at once. The permits are one lock with one token.
-    /// [`Guard::release`] gives all of them back, and [`Guard::release_permits`] some of them.
+    /// Waits in the queue for this number of permits at once. The permits are one lock with one
+    /// token. [`Guard::release`] gives all of them back, and [`Guard::release_permits`] some of
+    /// them.
     ///
-    /// The attempt returns [`Invalid`](crate::ErrorKind::Invalid) for no permits, and for more than the semaphore has.
+    /// The attempt returns [`Invalid`](crate::ErrorKind::Invalid) for no permits, and for more than
+    /// the semaphore has.
     pub fn acquire_many(&self, permits: u32) -> Acquire<Guard> {
         self.checked(permits, self.lock.acquire(permits, self.permits))
     }
 
-    /// Takes this number of permits at once if they are free and the queue is empty, and returns `None` otherwise.
+    /// Takes this number of permits at once if they are free and the queue is empty, and returns
+    /// `None` otherwise.
     pub fn try_acquire_many(&self, permits: u32) -> Acquire<Option<Guard>> {
         self.checked(permits, self.lock.try_acquire(permits, self.permits))
     }

@@ -24,14 +24,14 @@ use crate::{Error, ErrorKind, LockName, Result};
 /// It stands for *one client's* connection. Give each client a `Chaos` with a seed of its own.
 ///
 /// # What may change the order
-/// A store processes the requests of one client in the order of their first polls, and so does this store: a delayed
-/// request delays all later ones, as on one connection. Two faults may break the order, as a real network does when a
-/// client gives up a connection and goes on with a new one:
+/// A store processes the requests of one client in the order of their first polls, and so does this
+/// store: a delayed request delays all later ones, as on one connection. Two faults may break the
+/// order, as a real network does when a client gives up a connection and goes on with a new one:
 /// - the *copy* of a request whose answer was lost ([`Fault::LateCopy`]), and
 /// - a request that its caller counts as unanswered ([`Fault::Overdue`]).
 ///
-/// Both arrive at most 60 s late, which is how long a tombstone lasts at least. A claim whose answer did arrive is
-/// never doubled later: its owner has no reason to set a tombstone.
+/// Both arrive at most 60 s late, which is how long a tombstone lasts at least. A claim whose
+/// answer did arrive is never doubled later: its owner has no reason to set a tombstone.
 ///
 /// Answers are delayed one by one, so they may change places.
 ///
@@ -75,7 +75,8 @@ impl Chaos {
         }
     }
 
-    /// Starts the random sequence of this seed. The same requests in the same order then meet the same faults.
+    /// Starts the random sequence of this seed. The same requests in the same order then meet the
+    /// same faults.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         self.fault_profile().seed = Seeded::new(seed);
@@ -92,21 +93,22 @@ impl Chaos {
         self.fault_profile().faults = faults;
     }
 
-    /// Ends all faults, except for the requests that are still to arrive late: see [`settled`](Self::settled).
+    /// Ends all faults, except for the requests that are still to arrive late: see
+    /// [`settled`](Self::settled).
     pub fn quiet(&self) {
         let mut fault_profile = self.fault_profile();
         fault_profile.faults = Faults::none();
         fault_profile.planned.clear();
     }
 
-    /// Plans this fault for the next request of this kind, whatever the rates are. Two calls plan it for the next two
-    /// requests.
+    /// Plans this fault for the next request of this kind, whatever the rates are. Two calls plan
+    /// it for the next two requests.
     pub fn plan(&self, operation: Operation, fault: Fault) {
         self.fault_profile().planned.push((operation, fault));
     }
 
-    /// Delays every answer to this operation by this time from now on, and leaves the faults as they are. Zero ends the
-    /// delay.
+    /// Delays every answer to this operation by this time from now on, and leaves the faults as
+    /// they are. Zero ends the delay.
     pub fn delay(&self, operation: Operation, by: Duration) {
         self.fault_profile().faults.delay(operation, by);
     }

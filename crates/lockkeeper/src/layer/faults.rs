@@ -14,19 +14,21 @@ pub enum Fault {
     Refused,
     /// The store does nothing, and answers with an error of this kind, no effect.
     Answered(ErrorKind),
-    /// The request is lost on its way. The caller cannot know, and gets `Unavailable`, unknown effect.
+    /// The request is lost on its way. The caller cannot know, and gets `Unavailable`, unknown
+    /// effect.
     LostRequest,
     /// The store processes the request, and the answer is lost: `Unavailable`, unknown effect.
     LostReply,
-    /// The store processes the request twice, as with a driver that repeats a request on its own. The caller gets the
-    /// second answer. Of two withdrawals the caller gets the first answer, as the contract of
-    /// [`Store::withdraw`](crate::store::Store::withdraw) asks of such a driver.
+    /// The store processes the request twice, as with a driver that repeats a request on its own.
+    /// The caller gets the second answer. Of two withdrawals the caller gets the first answer, as
+    /// the contract of [`Store::withdraw`](crate::store::Store::withdraw) asks of such a driver.
     Twice,
-    /// The answer is lost, and the store processes a copy of the request later. For `claim`, `renew`, `amend` and
-    /// `withdraw`; any other request only loses its answer.
+    /// The answer is lost, and the store processes a copy of the request later. For `claim`,
+    /// `renew`, `amend` and `withdraw`; any other request only loses its answer.
     LateCopy,
-    /// The caller gets an error at once, as if the store had not answered, and the store processes the request only
-    /// later. For `claim`, `renew`, `amend` and `withdraw`; any other request is lost.
+    /// The caller gets an error at once, as if the store had not answered, and the store processes
+    /// the request only later. For `claim`, `renew`, `amend` and `withdraw`; any other request is
+    /// lost.
     Overdue,
     /// A wait misses its wake-up.
     LostWake,
@@ -105,16 +107,17 @@ impl Faults {
         self
     }
 
-    /// Delays `per_mille` of 1000 requests before they are processed, and as many answers on their way back, each by up
-    /// to `longest`.
+    /// Delays `per_mille` of 1000 requests before they are processed, and as many answers on their
+    /// way back, each by up to `longest`.
     #[must_use]
     pub fn slow(mut self, per_mille: u16, longest: Duration) -> Self {
         (self.slow, self.slow_max) = (per_mille, longest);
         self
     }
 
-    /// Delays every answer to this operation by this time, in addition to [`slow`](Self::slow) and regardless of
-    /// [`only`](Self::only). The request itself is processed at once. Zero ends the delay.
+    /// Delays every answer to this operation by this time, in addition to [`slow`](Self::slow) and
+    /// regardless of [`only`](Self::only). The request itself is processed at once. Zero ends the
+    /// delay.
     #[must_use]
     pub fn delayed(mut self, operation: Operation, by: Duration) -> Self {
         self.delay(operation, by);
@@ -129,16 +132,16 @@ impl Faults {
         }
     }
 
-    /// Sets how late a late request arrives at most; 5 s by default, and at most 60 s. A copy of a claim that arrives
-    /// after its tombstone has ended is a fault that no store can handle.
+    /// Sets how late a late request arrives at most; 5 s by default, and at most 60 s. A copy of a
+    /// claim that arrives after its tombstone has ended is a fault that no store can handle.
     #[must_use]
     pub fn late(mut self, longest: Duration) -> Self {
         self.late_max = longest.min(crate::store::TOMBSTONE_MIN);
         self
     }
 
-    /// Limits how many answers in a row are lost for requests of one kind about one lock. So a client that repeats its
-    /// request once more than that always gets through.
+    /// Limits how many answers in a row are lost for requests of one kind about one lock. So a
+    /// client that repeats its request once more than that always gets through.
     #[must_use]
     pub fn in_a_row(mut self, most: u32) -> Self {
         self.in_a_row = most;
@@ -184,8 +187,8 @@ impl Faults {
     }
 }
 
-/// How many answers are missing in a row, by the kind of request and the lock that it is about: those who ask at the same
-/// time for different ones do not use up each other's luck.
+/// How many answers are missing in a row, by the kind of request and the lock that it is about:
+/// those who ask at the same time for different ones do not use up each other's luck.
 #[derive(Debug, Default)]
 pub(super) struct Streaks(HashMap<(Operation, Option<LockName>), u32>);
 

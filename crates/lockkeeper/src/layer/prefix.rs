@@ -13,17 +13,19 @@ use crate::store::{
 };
 use crate::{Error, ErrorKind, LockName, Result, name};
 
-/// A store around a store that puts a plain text before every name, and removes it from the names that it shows.
+/// A store around a store that puts a plain text before every name, and removes it from the names
+/// that it shows.
 ///
-/// A program that has this store can neither lock nor list nor break anything outside of the prefix. So parts of one
-/// store can be given to users who are to be kept apart.
+/// A program that has this store can neither lock nor list nor break anything outside of the
+/// prefix. So parts of one store can be given to users who are to be kept apart.
 ///
 /// # Which prefix to use
 /// Behind both prefixes a name is shown as it is typed. The difference is the sequencer. With
-/// [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) a sequencer carries the *full* name, so that a resource
-/// tells `blue/stock` from `green/stock`. This layer is a boundary: a keeper inside does not know the prefix, and its
-/// sequencers do not carry it. Use one resource, and one [`FenceGate`](crate::fence::FenceGate), for each prefix. If
-/// both prefixes are set, the prefix of the layer comes first.
+/// [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) a sequencer carries the *full* name, so
+/// that a resource tells `blue/stock` from `green/stock`. This layer is a boundary: a keeper inside
+/// does not know the prefix, and its sequencers do not carry it. Use one resource, and one
+/// [`FenceGate`](crate::fence::FenceGate), for each prefix. If both prefixes are set, the prefix of
+/// the layer comes first.
 ///
 /// ```
 /// use lockkeeper::layer::Prefix;
@@ -49,11 +51,12 @@ pub struct Prefix<S> {
 }
 
 impl<S: Store> Prefix<S> {
-    /// Restricts `inner` to the names that begin with `prefix`. Name and prefix have at most 255 bytes together: a
-    /// longer name is refused as [`Invalid`](crate::ErrorKind::Invalid).
+    /// Restricts `inner` to the names that begin with `prefix`. Name and prefix have at most 255
+    /// bytes together: a longer name is refused as [`Invalid`](crate::ErrorKind::Invalid).
     ///
     /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid) for a prefix of more than 254 bytes, or with a control character.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a prefix of more than 254 bytes, or with a
+    /// control character.
     pub fn new(inner: S, prefix: impl Into<String>) -> Result<Self> {
         let prefix = prefix.into();
         name::check_prefix(&prefix)?;
@@ -118,7 +121,8 @@ impl<S: Store> Store for Prefix<S> {
         if below.len() == live.len() {
             return Ok(renewed);
         }
-        // A store that answers for fewer claims than it was asked for has not answered for the rest.
+        // A store that answers for fewer claims than it was asked for has not answered for the
+        // rest.
         let mut answers = renewed.claims.into_iter().chain(std::iter::repeat(Renewal::Unknown));
         let answer = |live: &Live| match self.full(&live.key.name) {
             Ok(_) => answers.next().unwrap_or(Renewal::Unknown),
@@ -182,8 +186,8 @@ impl<S: Store> Admin for Prefix<S> {
         after: Option<&LockName>,
         limit: usize,
     ) -> Result<Vec<(LockName, Result<Line>)>> {
-        // The prefix itself may be the name of a lock of the store below. In here it would have no name, and it would
-        // be the first.
+        // The prefix itself may be the name of a lock of the store below. In here it would have no
+        // name, and it would be the first.
         let is_first = prefix.is_empty() && after.is_none() && limit > 0;
         let room = if is_first { limit.saturating_add(1) } else { limit };
         let after = after.map(|after| self.full(after)).transpose()?;

@@ -32,9 +32,10 @@ use crate::{Error, ErrorKind, LockName, Result};
 /// | `store.names` | `prefix` |
 /// | `store.evict`, `store.request_release` | `lock` |
 ///
-/// Each span has `store`, the address without secrets; `outcome`, a word or two; `elapsed`; and `error` if the call
-/// failed. A span without an outcome is a call that was dropped. No span has the id of a claim or of a session, since
-/// these ids authorise a release. Each claim that a renewal finds lost is an event inside of `store.renew`.
+/// Each span has `store`, the address without secrets; `outcome`, a word or two; `elapsed`; and
+/// `error` if the call failed. A span without an outcome is a call that was dropped. No span has
+/// the id of a claim or of a session, since these ids authorise a release. Each claim that a
+/// renewal finds lost is an event inside of `store.renew`.
 ///
 /// Without a subscriber for them the spans cost next to nothing.
 /// With no subscriber that wants them the spans cost next to nothing.
@@ -62,7 +63,8 @@ impl<S: Store> Traced<S> {
         Self { inner, clock: Clock::boot() }
     }
 
-    /// Makes the call inside the span, whose first poll is the call's first poll: requests keep their order.
+    /// Makes the call inside the span, whose first poll is the call's first poll: requests keep
+    /// their order.
     async fn show<T>(&self, span: Span, call: impl Future<Output = Result<T>> + Send) -> Result<T>
     where
         T: Outcome,

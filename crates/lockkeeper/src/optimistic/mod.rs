@@ -1,8 +1,9 @@
-//! Optimistic locking: no client holds a lock. A client reads a value with its version, computes the new value, and
-//! writes it if the version is still the same. If another client wrote first, it begins again.
+//! Optimistic locking: no client holds a lock. A client reads a value with its version, computes
+//! the new value, and writes it if the version is still the same. If another client wrote first, it
+//! begins again.
 //!
-//! This is the better way if the work between reading and writing is short and touches one value. If the work is long,
-//! or has effects elsewhere, use a [lock](crate::Mutex).
+//! This is the better way if the work between reading and writing is short and touches one value.
+//! If the work is long, or has effects elsewhere, use a [lock](crate::Mutex).
 //!
 //! ```
 //! use lockkeeper::optimistic::{MemoryRegister, Register, update};
@@ -37,17 +38,20 @@
 //! `Unknown`. After a lost answer the client reads the register again, and [`Fate`] says what the
 //! client can know. The version that the write would make decides:
 //!
-//! - The register shows the id of this write at that version: the write was done, and later writes do not matter.
-//! - The register shows another id at that version: the write was not done, and never will be, since a late copy finds
-//!   another version.
-//! - The register still has the version that the write expects: the write is not done so far. The client sends the
-//!   *same* write again, with the same id. Of all copies, late ones too, the version lets at most one through.
+//! - The register shows the id of this write at that version: the write was done, and later writes
+//!   do not matter.
+//! - The register shows another id at that version: the write was not done, and never will be,
+//!   since a late copy finds another version.
+//! - The register still has the version that the write expects: the write is not done so far. The
+//!   client sends the *same* write again, with the same id. Of all copies, late ones too, the
+//!   version lets at most one through.
 //! - The register has a version so much later that it has forgotten the id: the write was done and
 //!   replaced since, or never will be done. No client can find out any more, and the caller gets
 //!   this as an error.
 //!
-//! The caller gets [`Effect::Unknown`](crate::Effect::Unknown) only if the register cannot be reached for as long as
-//! the [`Policy`] allows, or if the register has forgotten the id. An open write can be [settled](settle) later.
+//! The caller gets [`Effect::Unknown`](crate::Effect::Unknown) only if the register cannot be
+//! reached for as long as the [`Policy`] allows, or if the register has forgotten the id. An open
+//! write can be [settled](settle) later.
 
 #[cfg(feature = "redis")]
 pub mod redis;

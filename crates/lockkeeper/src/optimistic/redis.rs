@@ -1,5 +1,5 @@
-//! Transactions on data in Redis: read some keys, decide, and change them if no other client has changed them meanwhile
-//! (`WATCH`, `MULTI`, `EXEC`).
+//! Transactions on data in Redis: read some keys, decide, and change them if no other client has
+//! changed them meanwhile (`WATCH`, `MULTI`, `EXEC`).
 //!
 //! [`RedisStore::transactions`](crate::RedisStore::transactions) begins one. Each transaction has a
 //! connection of its own: a watch belongs to a connection, and on a shared connection an `EXEC`
@@ -63,9 +63,11 @@
 //!
 //! # What it takes
 //!
-//! - In a Cluster all keys of a transaction lie in one slot: give them the same `{hash tag}`. While that slot moves to
-//!   another node its transactions wait.
-//! - A user of the access list needs `+watch +unwatch +multi +exec` besides the commands and the keys.
-//! - A proxy that shares the connections of a server among clients (twemproxy and the like) cannot watch.
+//! - In a Cluster all keys of a transaction lie in one slot: give them the same `{hash tag}`. While
+//!   that slot moves to another node its transactions wait.
+//! - A user of the access list needs `+watch +unwatch +multi +exec` besides the commands and the
+//!   keys.
+//! - A proxy that shares the connections of a server among clients (twemproxy and the like) cannot
+//!   watch.
 
 pub use crate::backend::redis::transactions::{Changes, Reply, Transaction, Transactions, Watched};

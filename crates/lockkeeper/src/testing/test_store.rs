@@ -21,8 +21,8 @@ use crate::{ErrorKind, MemoryStore, Result};
 
 const WHO: &str = "TestStore";
 
-/// A memory store that loses locks, fails, and is slow when a test calls for it. Clones are the same store: one goes
-/// under the keeper of the code under test, the other stays with the test.
+/// A memory store that loses locks, fails, and is slow when a test calls for it. Clones are the
+/// same store: one goes under the keeper of the code under test, the other stays with the test.
 ///
 /// A test shows in three lines what happens to your work when its lock is lost:
 ///
@@ -46,9 +46,9 @@ const WHO: &str = "TestStore";
 /// ```
 ///
 /// # Names
-/// A store knows full names. With [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) or behind a
-/// [`Prefix`](crate::layer::Prefix) the prefix belongs to the name. [`Guard::full_name`](crate::Guard::full_name) has
-/// the prefix of the keeper.
+/// A store knows full names. With [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) or behind
+/// a [`Prefix`](crate::layer::Prefix) the prefix belongs to the name.
+/// [`Guard::full_name`](crate::Guard::full_name) has the prefix of the keeper.
 ///
 /// # Time
 /// The methods do not wait: a lock of 30 s is lost at once. Some things do take time, such as the
@@ -92,8 +92,8 @@ impl TestStore {
         Self::with_clock(Clock::boot())
     }
 
-    /// An empty store without faults on another clock, for tests on virtual time. The keepers of the store need the
-    /// same clock.
+    /// An empty store without faults on another clock, for tests on virtual time. The keepers of
+    /// the store need the same clock.
     pub fn with_clock(clock: Clock) -> Self {
         let memory = MemoryStore::with_clock(clock.clone());
         let way = Chaos::new(Arc::new(memory.clone()), clock);
@@ -105,12 +105,12 @@ impl TestStore {
         }))
     }
 
-    /// Ends the lock as if its lease and its lock-delay had expired. Its holders have [`Expired`] before this method
-    /// returns, and the next waiter has the lock.
+    /// Ends the lock as if its lease and its lock-delay had expired. Its holders have [`Expired`]
+    /// before this method returns, and the next waiter has the lock.
     ///
     /// # Panics
-    /// When no claim holds the lock: a test with a wrong name would wait for the loss for ever. The message lists the
-    /// names that are held.
+    /// When no claim holds the lock: a test with a wrong name would wait for the loss for ever. The
+    /// message lists the names that are held.
     ///
     /// [`Expired`]: crate::LostReason::Expired
     #[track_caller]
@@ -144,12 +144,13 @@ impl TestStore {
         }
     }
 
-    /// Makes the next call of this operation do nothing, and fail with this error. Two calls plan it for the next two
-    /// calls.
+    /// Makes the next call of this operation do nothing, and fail with this error. Two calls plan
+    /// it for the next two calls.
     ///
-    /// A keeper tries again if that helps: an attempt to lock fails with [`Unavailable`](ErrorKind::Unavailable) when
-    /// its first four claims do, and a release when four withdrawals do. With [`SessionLost`] the keeper loses all
-    /// locks of the session of that call.
+    /// A keeper tries again if that helps: an attempt to lock fails with
+    /// [`Unavailable`](ErrorKind::Unavailable) when its first four claims do, and a release when
+    /// four withdrawals do. With [`SessionLost`] the keeper loses all locks of the session of that
+    /// call.
     ///
     /// For a call that takes effect without an answer see [`plan`](Self::plan).
     ///
@@ -179,14 +180,15 @@ impl TestStore {
         self.0.way.plan(op, fault);
     }
 
-    /// Delays each answer to this operation by this time from now on; zero ends the delay. The store processes the call
-    /// before the delay. Other calls are not delayed.
+    /// Delays each answer to this operation by this time from now on; zero ends the delay. The
+    /// store processes the call before the delay. Other calls are not delayed.
     pub fn delay(&self, op: Op, by: Duration) {
         self.0.way.delay(op, by);
     }
 
-    /// Stops all renewals, and their answers, until the returned value is dropped. A keeper is in [`Jeopardy`] from the
-    /// first renewal that it misses, and its locks end when their leases expire. On real time, use a short ttl.
+    /// Stops all renewals, and their answers, until the returned value is dropped. A keeper is in
+    /// [`Jeopardy`] from the first renewal that it misses, and its locks end when their leases
+    /// expire. On real time, use a short ttl.
     ///
     /// [`Jeopardy`]: crate::SessionState::Jeopardy
     #[must_use = "renewals go on when it is dropped"]

@@ -29,7 +29,8 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Outside a runtime the engine has a thread of its own: locks, waits, renewals and shutdown work from any executor.
+/// Outside a runtime the engine has a thread of its own: locks, waits, renewals and shutdown work
+/// from any executor.
 #[test]
 fn a_keeper_needs_no_runtime_around_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -46,7 +46,8 @@ const NAME: &str = "lockkeeper-guard";
 const HAS_KILLED: u8 = 3;
 /// How long a guard that was dismissed may take to go.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
-/// How long a signal to the command waits for the guard to have looked; one that is stopped does not look.
+/// How long a signal to the command waits for the guard to have looked; one that is stopped does
+/// not look.
 const LOOK: Duration = Duration::from_millis(250);
 /// `run` gives up after this many guards in a row that ended without an answer.
 const TRIES: usize = 3;

@@ -1,4 +1,5 @@
-//! `lockkeeper run NAME -- CMD` and `lockkeeper elect NAME -- CMD`: a command under a lock, once, or again and again.
+//! `lockkeeper run NAME -- CMD` and `lockkeeper elect NAME -- CMD`: a command under a lock, once,
+//! or again and again.
 //!
 //! ```text
 //! find CMD ── connect ── wait in line ── acquired ── started ── supervised ── reaped ── held on ── released ── end

@@ -222,7 +222,8 @@ impl Run<'_> {
         was_lost
     }
 
-    /// A waiter may wait for the rest of the lease and the lock-delay, or for the rest of the minimum hold.
+    /// A waiter may wait for the rest of the lease and the lock-delay, or for the rest of the
+    /// minimum hold.
     fn report_unreleased(&self, why: &str, kept: Duration) {
         let by_itself = human(kept.max(self.ttl() + self.args.lock_delay.unwrap_or_default()));
         for name in self.task.names {

@@ -117,7 +117,8 @@ fn script(typed: &[Typed]) -> String {
     script
 }
 
-/// Whether this was printed. Times, tokens and ids are examples, blanks may be more or fewer, and `…` is any text.
+/// Whether this was printed. Times, tokens and ids are examples, blanks may be more or fewer, and
+/// `…` is any text.
 pub(super) fn same(expected: &str, printed: &str) -> bool {
     let (expected, printed) = (plain(expected), plain(printed));
     let mut parts = expected.split('…');

@@ -1,7 +1,7 @@
 //! The claims of this client that stand in line, and what the server has pushed about them.
 //!
-//! A push may come before the answer to the claim that it is about, and what was pushed while no subscription stood is
-//! lost: this is where neither costs a waiter its grant.
+//! A push may come before the answer to the claim that it is about, and what was pushed while no
+//! subscription stood is lost: this is where neither costs a waiter its grant.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,14 +16,15 @@ use crate::store::{ClaimId, ClaimKey};
 use crate::sync::lock;
 use crate::time::{Clock, Instant};
 
-/// How many grants are kept that came before the answer to their claim. They are rare, and wait for microseconds.
+/// How many grants are kept that came before the answer to their claim. They are rare, and wait for
+/// microseconds.
 const EARLY: usize = 4096;
 
 /// So many claims are kept before those that nobody waits for are removed.
 const MIN_BEFORE_SWEEP: usize = 1024;
 
-/// Every claim of this client that is in line. Each keeps an `L` for as long as it waits: what subscribes to its pushes. No
-/// `L` is dropped while the claims are locked.
+/// Every claim of this client that is in line. Each keeps an `L` for as long as it waits: what
+/// subscribes to its pushes. No `L` is dropped while the claims are locked.
 #[derive(Debug)]
 pub struct WaitingClaims<L>(Mutex<WaitingState<L>>);
 
@@ -36,10 +37,11 @@ impl<L> Default for WaitingClaims<L> {
 #[derive(Debug)]
 struct WaitingState<L> {
     claims: HashMap<ClaimId, WaitingClaim<L>>,
-    /// Grants that were pushed before the answer to their claim was looked at: the token, and the number of the push.
+    /// Grants that were pushed before the answer to their claim was looked at: the token, and the
+    /// number of the push.
     early: HashMap<ClaimId, (u64, u64)>,
-    /// The claims that were sent, are not answered, and were not withdrawn; with the number of a push that came before
-    /// the answer was looked at, and makes it worth while to claim again.
+    /// The claims that were sent, are not answered, and were not withdrawn; with the number of a
+    /// push that came before the answer was looked at, and makes it worth while to claim again.
     asked: HashMap<ClaimId, Option<u64>>,
     /// How often a subscription has begun. What was pushed before may have been missed.
     subscriptions: u64,
@@ -78,8 +80,8 @@ pub struct Sent<'a, L> {
 }
 
 impl<L> Sent<'_, L> {
-    /// The server says that the claim stands in line. One that was withdrawn meanwhile has no place: nobody would leave
-    /// it.
+    /// The server says that the claim stands in line. One that was withdrawn meanwhile has no
+    /// place: nobody would leave it.
     pub fn queued(self, key: &ClaimKey, listens: Option<L>) {
         let mut state = self.claims.lock();
         let again = state.asked.get(&self.id).copied();
@@ -103,8 +105,8 @@ struct WaitingClaim<L> {
     name: LockName,
     /// The token, and the number of the push.
     granted: Option<(u64, u64)>,
-    /// The number of the subscription after which a grant may have been missed: the status of the claim must be read
-    /// from the server.
+    /// The number of the subscription after which a grant may have been missed: the status of the
+    /// claim must be read from the server.
     look: Option<u64>,
     /// It is worth while to claim again, since this push.
     again: Option<u64>,
@@ -148,7 +150,8 @@ impl<L> WaitingClaims<L> {
         drop(state);
     }
 
-    /// The claim does not stand in line any more, or another client receives what is pushed about it.
+    /// The claim does not stand in line any more, or another client receives what is pushed about
+    /// it.
     pub fn left(&self, id: ClaimId) {
         let mut state = self.lock();
         state.early.remove(&id);
@@ -185,8 +188,9 @@ impl<L> WaitingClaims<L> {
         })
     }
 
-    /// What is known of this claim once it is known that it does not wait in this `place` any more; `None` when `until`
-    /// comes before. A claim that was put in line again has another place, and `place` is not notified any more.
+    /// What is known of this claim once it is known that it does not wait in this `place` any more;
+    /// `None` when `until` comes before. A claim that was put in line again has another place, and
+    /// `place` is not notified any more.
     pub async fn news(
         &self,
         clock: &Clock,
@@ -218,8 +222,8 @@ impl<L> WaitingClaims<L> {
             return claim.notify.notify_waiters();
         }
         if state.early.len() >= EARLY {
-            // Those were withdrawn while they were granted: nobody asks for them any more. The answers that the latest
-            // wait for may still be on their way.
+            // Those were withdrawn while they were granted: nobody asks for them any more. The
+            // answers that the latest wait for may still be on their way.
             let old = push.saturating_sub(EARLY as u64 / 2);
             state.early.retain(|_, (_, push)| *push > old);
         }
@@ -239,7 +243,8 @@ impl<L> WaitingClaims<L> {
         }
     }
 
-    /// A subscription stands, and what was pushed before it did not arrive: everybody whom it serves looks.
+    /// A subscription stands, and what was pushed before it did not arrive: everybody whom it
+    /// serves looks.
     pub fn subscribed(&self, serves: impl Fn(&LockName) -> bool) {
         let mut state = self.lock();
         state.subscriptions += 1;
@@ -260,10 +265,11 @@ impl<L> WaitingState<L> {
         Before { subscriptions: self.subscriptions, pushes: self.pushes }
     }
 
-    /// The claim stands in line, as the server says that was asked when `before` was all that had been heard. Whether a
-    /// subscription has begun since decides whether a push can have been missed; a push that came before is of another
-    /// time, when the server knew more, or another server had the line.
-    /// Returns what the claim does not need: another `L` listens for it, and none is dropped under the mutex.
+    /// The claim stands in line, as the server says that was asked when `before` was all that had
+    /// been heard. Whether a subscription has begun since decides whether a push can have been
+    /// missed; a push that came before is of another time, when the server knew more, or another
+    /// server had the line. Returns what the claim does not need: another `L` listens for it, and
+    /// none is dropped under the mutex.
     fn queued(
         &mut self,
         key: &ClaimKey,
@@ -300,9 +306,9 @@ impl<L> WaitingState<L> {
         }
     }
 
-    /// Forgets each claim that nobody waits for, or has asked for since the last sweep: it was given up without a
-    /// withdrawal, and the push that another client has it is lost. Who waits for it after all asks the server. Returns
-    /// them, to be dropped when the mutex is free.
+    /// Forgets each claim that nobody waits for, or has asked for since the last sweep: it was
+    /// given up without a withdrawal, and the push that another client has it is lost. Who waits
+    /// for it after all asks the server. Returns them, to be dropped when the mutex is free.
     fn forget_the_idle(&mut self) -> Vec<WaitingClaim<L>> {
         if self.claims.len() < self.look_at {
             return Vec::new();
@@ -439,7 +445,8 @@ mod tests {
         assert!(claims.lock().asked.is_empty());
     }
 
-    /// The script has put it in line, and before its answer was looked at somebody else's script told it to look again.
+    /// The script has put it in line, and before its answer was looked at somebody else's script
+    /// told it to look again.
     #[test]
     fn a_push_to_look_again_that_comes_before_the_answer_to_its_claim_is_not_missed() {
         let (claims, key) = (WaitingClaims::<()>::default(), key());

@@ -2,22 +2,22 @@
 //! script: it compares and raises the marks, and runs a command on the data if the marks let it
 //! pass.
 //!
-//! The functions return a script, its keys and its arguments. They need no driver, and any client can run the script
-//! (`EVALSHA`, `EVAL`), in a pipeline too.
+//! The functions return a script, its keys and its arguments. They need no driver, and any client
+//! can run the script (`EVALSHA`, `EVAL`), in a pipeline too.
 //!
 //! - **Every access is a [`Call`], reads too** ([`read`](FencedKey::read),
 //!   [`write`](FencedKey::write)): the first access of a new holder shuts out all older holders. If
 //!   only writes were checked, an old holder's write could still come between a new holder's read
 //!   and its write, and an update would be lost.
-//! - **The answer is a list.** If it begins with `1`, the access passed, and the answer of the command follows. If it
-//!   begins with `0`, the holder has lost its lock, the script did nothing, and the newer token follows
-//!   ([`Answer::of`]).
+//! - **The answer is a list.** If it begins with `1`, the access passed, and the answer of the
+//!   command follows. If it begins with `0`, the holder has lost its lock, the script did nothing,
+//!   and the newer token follows ([`Answer::of`]).
 //! - **The marks must not be lost**: give them no expiry, and give the server no eviction policy.
 //!   The marks are as durable as the server's data: after a failover with lost writes, an old
 //!   holder may pass again.
 //!
-//! The key belongs to one lock. The tokens of different locks cannot be compared: if a sequencer comes with a request,
-//! compare [its name](crate::Sequencer::name) first.
+//! The key belongs to one lock. The tokens of different locks cannot be compared: if a sequencer
+//! comes with a request, compare [its name](crate::Sequencer::name) first.
 //!
 //! ```
 //! use lockkeeper::Sequencer;
@@ -103,12 +103,13 @@ pub struct FencedKey {
 }
 
 impl FencedKey {
-    /// The data is under `key`. The marks are under the same key with `:fence` at its end. A key without a hash tag
-    /// gets braces (`{key}:fence`), so that a cluster keeps both keys in one slot.
+    /// The data is under `key`. The marks are under the same key with `:fence` at its end. A key
+    /// without a hash tag gets braces (`{key}:fence`), so that a cluster keeps both keys in one
+    /// slot.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for an empty key, and for a key with braces that are no hash tag: in a cluster
-    /// its marks would be in another slot.
+    /// [`Invalid`](ErrorKind::Invalid) for an empty key, and for a key with braces that are no hash
+    /// tag: in a cluster its marks would be in another slot.
     pub fn new(key: &str) -> Result<Self> {
         let tag = key
             .split_once('{')
@@ -135,8 +136,8 @@ impl FencedKey {
         &self.key
     }
 
-    /// The check alone, for an access to another resource than the key. The access has to follow at once: after a pause
-    /// between the two, it may come too late.
+    /// The check alone, for an access to another resource than the key. The access has to follow at
+    /// once: after a pause between the two, it may come too late.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for permits, which no order of tokens can check.
@@ -144,8 +145,8 @@ impl FencedKey {
         self.read(holder, &[] as &[&str])
     }
 
-    /// The check and a command that reads the key. `command` has the name of the command and its arguments after the
-    /// key (`["GET"]`, `["HGET", "field"]`).
+    /// The check and a command that reads the key. `command` has the name of the command and its
+    /// arguments after the key (`["GET"]`, `["HGET", "field"]`).
     ///
     /// # Errors
     /// As [`admit`](Self::admit).
@@ -165,12 +166,12 @@ impl FencedKey {
         Ok(Call { script: SCRIPT, keys: [self.marks.clone(), self.key.clone()], args })
     }
 
-    /// The check and a command that writes the key. `command` has the name of the command and its arguments after the
-    /// key (`["SET", "6"]`, `["HSET", "field", "value"]`, `["DEL"]`).
+    /// The check and a command that writes the key. `command` has the name of the command and its
+    /// arguments after the key (`["SET", "6"]`, `["HSET", "field", "value"]`, `["DEL"]`).
     ///
     /// # Errors
-    /// As [`admit`](Self::admit); [`Invalid`](ErrorKind::Invalid) for the holder of a read lock: other readers hold the
-    /// lock at the same time.
+    /// As [`admit`](Self::admit); [`Invalid`](ErrorKind::Invalid) for the holder of a read lock:
+    /// other readers hold the lock at the same time.
     pub fn write<A: AsRef<[u8]>>(&self, holder: &Sequencer, command: &[A]) -> Result<Call> {
         if holder.mode() == Mode::Shared {
             let problem = Error::invalid("the holder of a read lock may not write")

@@ -1,6 +1,6 @@
-//! The scripts on a clock that goes back now and then. The clock of the memory store only goes on, so that this looks for
-//! what has to hold of a line whatever the clock did: the rule of admission, rising tokens, and an end of each claim that
-//! is no further away than its life.
+//! The scripts on a clock that goes back now and then. The clock of the memory store only goes on,
+//! so that this looks for what has to hold of a line whatever the clock did: the rule of admission,
+//! rising tokens, and an end of each claim that is no further away than its life.
 
 use std::time::Duration;
 

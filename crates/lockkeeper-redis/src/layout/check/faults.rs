@@ -1,4 +1,5 @@
-//! One thing that the server refuses in the middle of a script: either nothing has happened then, or everything.
+//! One thing that the server refuses in the middle of a script: either nothing has happened then,
+//! or everything.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -148,7 +149,8 @@ impl Server {
         assert_eq!(self.admin.command(&[b"CONFIG", b"SET", b"maxmemory", most]), Value::Okay);
     }
 
-    /// What is kept, as far as it means anything: without a line in use nothing beside its key does.
+    /// What is kept, as far as it means anything: without a line in use nothing beside its key
+    /// does.
     fn state(&mut self) -> Vec<Value> {
         let mut state = Vec::new();
         for keys in self.lines.clone() {

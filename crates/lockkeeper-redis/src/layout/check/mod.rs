@@ -1,5 +1,5 @@
-//! The scripts in lock step with the memory store, on a real server whose clock is ours: random operations on a few
-//! lines, which have to have the same answers and to leave the same lines.
+//! The scripts in lock step with the memory store, on a real server whose clock is ours: random
+//! operations on a few lines, which have to have the same answers and to leave the same lines.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
@@ -33,7 +33,8 @@ pub struct Agreement {
     pub grants: u32,
     /// Grants that were pushed.
     pub pushes: u32,
-    /// Answers that are less exact than the memory store's where they may be: a line was full of dead waiters that had been looked for less than a second before.
+    /// Answers that are less exact than the memory store's where they may be: a line was full of
+    /// dead waiters that had been looked for less than a second before.
     pub lenient: u32,
     /// Claims that were found to be kept by their minimum hold.
     pub kept: u32,
@@ -43,11 +44,12 @@ pub struct Agreement {
     pub passed: u32,
 }
 
-/// Makes the memory store on this clock. The tests have it from the library, which is above this crate.
+/// Makes the memory store on this clock. The tests have it from the library, which is above this
+/// crate.
 pub type Memory = fn(Clock) -> Arc<dyn Store>;
 
-/// Random operations on the Redis server at `address` (`host:port`), in lock step with a memory store. Panics where they
-/// differ. The same seed makes the same operations.
+/// Random operations on the Redis server at `address` (`host:port`), in lock step with a memory
+/// store. Panics where they differ. The same seed makes the same operations.
 ///
 /// # Panics
 /// When they differ, or the server cannot be reached.
@@ -55,9 +57,9 @@ pub fn against_memory(address: &str, seed: u64, steps: u32, memory: Memory) -> A
     run(address, seed, steps, 0, memory)
 }
 
-/// The same on a server that nobody else uses, and where `faults` of 1000 requests meet one fault each: the user may not
-/// run one command or not publish, the memory is full, or a side key is of another kind. A request that fails has to
-/// have changed nothing, and one that passes everything.
+/// The same on a server that nobody else uses, and where `faults` of 1000 requests meet one fault
+/// each: the user may not run one command or not publish, the memory is full, or a side key is of
+/// another kind. A request that fails has to have changed nothing, and one that passes everything.
 ///
 /// # Panics
 /// When they differ, or the server cannot be reached.
@@ -71,8 +73,9 @@ pub fn against_memory_with_faults(
     run(address, seed, steps, faults, memory)
 }
 
-/// Random operations on the Redis server at `address` while its clock goes on, and back by up to ten minutes. Panics where
-/// the rule of admission is broken, a token falls, or a claim is to live for longer than it may.
+/// Random operations on the Redis server at `address` while its clock goes on, and back by up to
+/// ten minutes. Panics where the rule of admission is broken, a token falls, or a claim is to live
+/// for longer than it may.
 ///
 /// # Panics
 /// When that happens, or the server cannot be reached.
@@ -108,8 +111,8 @@ struct Tried {
     /// The client that was answered last that the claim waits, and receives its grant.
     waits_at: usize,
     line: usize,
-    /// The client that receives its grant knows of it: from the answer to its claim, or from a push. The answer to a
-    /// renewal may be another client's.
+    /// The client that receives its grant knows of it: from the answer to its claim, or from a
+    /// push. The answer to a renewal may be another client's.
     notified: bool,
     /// It was pushed.
     pushed: bool,

@@ -11,7 +11,8 @@ use crate::store::{
 };
 
 impl World {
-    /// Of the first two lines a mutex and readers, of the third a semaphore of changing size; seldom the other way round.
+    /// Of the first two lines a mutex and readers, of the third a semaphore of changing size;
+    /// seldom the other way round.
     pub(super) async fn new_claim(&mut self) -> usize {
         let line = self.pick(LINES);
         let is_lock = (line < 2) != self.seed.happens(50);
@@ -78,7 +79,8 @@ impl World {
         self.tried[which].claim.resend =
             self.seed.happens(300) || there.is_some_and(|entry| entry.kept);
         if self.seed.happens(300) {
-            // Through another client, and with another ttl: the first ttl counts while the claim is known.
+            // Through another client, and with another ttl: the first ttl counts while the claim is
+            // known.
             self.tried[which].client = self.pick(CLIENTS);
             self.tried[which].claim.ttl = Duration::from_millis(500 + self.seed.below(10_000));
         }
@@ -186,7 +188,8 @@ impl World {
                     assert_eq!(ttl, kept);
                     self.token(self.tried[which[i]].line, theirs, token);
                 }
-                // Redis says by a push who removed a claim, and keeps nothing for a renewal to find.
+                // Redis says by a push who removed a claim, and keeps nothing for a renewal to
+                // find.
                 (Renewal::Lost(None), Renewal::Lost(Some(broken))) if broken.removed => {}
                 (ours, theirs) => assert_eq!(ours, theirs, "{:?}", live[i]),
             }

@@ -15,7 +15,8 @@ use crate::layout::Keys;
 use crate::wire::Request;
 use lockkeeper_core::kit::seeded::Seeded;
 
-/// Where the time begins, in microseconds: some day of 2096, so that nothing that is to expire has expired for the server.
+/// Where the time begins, in microseconds: some day of 2096, so that nothing that is to expire has
+/// expired for the server.
 const BEGIN: u64 = 4_000_000_000_000_000;
 
 pub(super) struct Server {

@@ -306,8 +306,8 @@ async fn scripts_that_the_server_has_forgotten_are_called_again() {
     assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
 }
 
-/// A release, and a claim that comes after it. The task of the claim is polled first, and the other one only when both
-/// are answered.
+/// A release, and a claim that comes after it. The task of the claim is polled first, and the other
+/// one only when both are answered.
 #[tokio::test]
 async fn requests_whose_scripts_the_server_has_forgotten_keep_their_order_whichever_task_wakes_first()
  {

@@ -111,7 +111,8 @@ async fn a_server_that_stops_answering_is_dropped_after_the_timeout() {
     assert!(is_broken(&within(first).await));
     assert!(is_broken(&within(second).await));
     assert!(began.elapsed() >= Duration::from_millis(200));
-    // By the time of the request, and not by that of a question into the silence, which takes longer.
+    // By the time of the request, and not by that of a question into the silence, which takes
+    // longer.
     let mut seen = Vec::new();
     while let Some(text) = remote.next().await.get(1) {
         seen.push(text.clone());

@@ -224,7 +224,8 @@ async fn in_resp2_messages_have_a_connection_of_their_own() {
         within(answer).await,
         Ok(Value::Array(vec![Value::BulkString(b"message".to_vec())]))
     );
-    // Where requests go to another connection, it may be to another server: messages come on a new one, too.
+    // Where requests go to another connection, it may be to another server: messages come on a new
+    // one, too.
     drop(main);
     let mut main = peer.accept().await;
     main.greet_in_resp2().await;

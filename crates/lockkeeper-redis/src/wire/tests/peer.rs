@@ -100,8 +100,8 @@ impl PeerConnection {
         }
     }
 
-    /// The next request; empty at the end of the connection. Answers the question behind the beginning or the end of a
-    /// subscription, for which the answer is to be given before.
+    /// The next request; empty at the end of the connection. Answers the question behind the
+    /// beginning or the end of a subscription, for which the answer is to be given before.
     pub(crate) async fn next(&mut self) -> Vec<String> {
         let mut request = self.read().await;
         if std::mem::take(&mut self.is_change) && request.len() == 2 && request[0] == "PING" {
@@ -234,7 +234,8 @@ pub(crate) fn impatient() -> Settings {
     }
 }
 
-/// Not for long, but for longer than a loaded machine stands still, so that who answers at once answers in time.
+/// Not for long, but for longer than a loaded machine stands still, so that who answers at once
+/// answers in time.
 pub(crate) fn tolerant() -> Settings {
     Settings { timeout: Duration::from_millis(1500), ..impatient() }
 }

@@ -56,8 +56,8 @@ fn the_drivers_own_requests_end_with_their_connection() {
     assert_eq!(waiting(&mut queue, now), "aa");
 }
 
-/// As calls do whose scripts the server lacks, also where the first of them is written or given up before the second is
-/// put back.
+/// As calls do whose scripts the server lacks, also where the first of them is written or given up
+/// before the second is put back.
 #[test]
 fn what_goes_before_the_others_keeps_its_own_order() {
     let first = |queue: &mut Queue, texts: [&'static str; 2], now| {

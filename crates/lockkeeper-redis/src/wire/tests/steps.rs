@@ -100,7 +100,8 @@ async fn an_error_to_the_links_own_question_is_its_answer() {
     assert_eq!(within(x).await, Ok(Value::Int(1)));
 }
 
-/// The server confirms or refuses the subscription and is in trouble behind it, so that it refuses the question.
+/// The server confirms or refuses the subscription and is in trouble behind it, so that it refuses
+/// the question.
 #[tokio::test]
 async fn a_question_that_is_refused_moves_no_answer() {
     for (said, sound) in [
@@ -134,7 +135,8 @@ struct Dialogue {
     here: BTreeSet<String>,
     /// The slot of the sharded channel is at this node.
     is_ours: bool,
-    /// The end of a sharded subscription was refused, or the question behind it: nobody can tell which.
+    /// The end of a sharded subscription was refused, or the question behind it: nobody can tell
+    /// which.
     is_unclear: bool,
     asked: Vec<(u64, Answer)>,
     next: u64,
@@ -294,7 +296,8 @@ impl Dialogue {
         }
     }
 
-    /// Everything is written, served, and read; again on the next connection where the last answers end this one.
+    /// Everything is written, served, and read; again on the next connection where the last answers
+    /// end this one.
     fn finish(&mut self) {
         for _ in 0..2 {
             loop {
@@ -332,8 +335,8 @@ fn is_right(number: u64, answer: &Result<Value, WireError>) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
-    /// Whatever the order of requests, subscriptions, refusals, ends that nobody asked for, moves, cuts of the bytes and
-    /// of the connection.
+    /// Whatever the order of requests, subscriptions, refusals, ends that nobody asked for, moves,
+    /// cuts of the bytes and of the connection.
     #[test]
     fn every_answer_is_that_of_its_request_or_it_learns_that_nothing_is_known(steps in steps()) {
         let mut dialogue = Dialogue::new();

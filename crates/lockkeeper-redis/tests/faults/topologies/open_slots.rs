@@ -78,9 +78,9 @@ async fn is_refused(keeper: Keeper, name: &str, stops: Arc<AtomicBool>) -> u32 {
 }
 
 /// The keys of one lock stay at the old node, the key of another lock is at the new node, and the
-/// keys of a third one are at both. No request about them is served. So each holder knows by its own
-/// deadline that its lock is lost, and no client gets a lock before the move ends. Then all locks
-/// work again, with higher tokens.
+/// keys of a third one are at both. No request about them is served. So each holder knows by its
+/// own deadline that its lock is lost, and no client gets a lock before the move ends. Then all
+/// locks work again, with higher tokens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lock_in_a_slot_that_stays_open_for_longer_than_its_ttl_is_lost_and_never_held_twice() {
     let open = Open::start(0);
@@ -142,7 +142,8 @@ struct Turns {
 }
 
 impl Turns {
-    /// Takes the lock again and again until `stops`. Each attempt succeeds, alone, and with a higher token.
+    /// Takes the lock again and again until `stops`. Each attempt succeeds, alone, and with a
+    /// higher token.
     async fn take(&self, keeper: Keeper, name: &str, stops: &AtomicBool) {
         while !stops.load(Ordering::SeqCst) {
             let guard = lock(&keeper, name).await;
@@ -215,8 +216,8 @@ async fn a_slot_that_moves_under_load_within_the_ttl_loses_no_lock_and_no_reques
 }
 
 /// A line with a holder, a waiter and a tombstone has all of its keys, so each node serves it: the
-/// old node sends clients to the new one (`ASK`) for as long as the slot is open. Each renewal counts
-/// only when a replica has it.
+/// old node sends clients to the new one (`ASK`) for as long as the slot is open. Each renewal
+/// counts only when a replica has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn with_min_replicas_a_lock_with_all_of_its_keys_at_the_new_node_lives_on_while_the_slot_is_open()
  {

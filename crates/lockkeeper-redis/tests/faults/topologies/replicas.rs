@@ -164,7 +164,8 @@ async fn min_replicas_a_minimum_hold_counts_only_on_a_replica() {
     assert!(claimant.line().await.entries[0].kept);
 }
 
-/// Without a replica, the new master would open the closed session again, and would have another id.
+/// Without a replica, the new master would open the closed session again, and would have another
+/// id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_end_of_a_session_and_the_id_of_the_store_count_only_on_a_replica() {
     let master = Redis::start().unwrap();

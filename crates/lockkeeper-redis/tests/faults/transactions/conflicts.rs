@@ -9,8 +9,8 @@ use super::{Calls, less, once, patient, put, shared_with, take_one, value};
 use crate::servers::{BehindTls, ByResp2, BySentinels, Clustered, Standalone};
 use crate::support::{TIME_LIMIT, name, store, within};
 
-/// Wherever the store is: the first look is overtaken, the second is not; all is done together, and the answers are the
-/// same in both protocols.
+/// Wherever the store is: the first look is overtaken, the second is not; all is done together, and
+/// the answers are the same in both protocols.
 #[tokio::test]
 async fn a_transaction_is_done_as_a_whole_wherever_the_store_is() {
     for url in

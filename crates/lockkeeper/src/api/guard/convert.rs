@@ -60,8 +60,8 @@ impl<G> fmt::Display for NotConverted<G> {
 impl<G: fmt::Debug> std::error::Error for NotConverted<G> {}
 
 impl Guard {
-    /// Turns the writer into a reader, which lets other readers in. The token stays. Readers that wait behind a waiting
-    /// writer go on waiting.
+    /// Turns the writer into a reader, which lets other readers in. The token stays. Readers that
+    /// wait behind a waiting writer go on waiting.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -78,11 +78,13 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// The guard comes back with each error. [`Invalid`](ErrorKind::Invalid) for a guard that is not exclusive, and for
-    /// the guard of a [reentrant mutex](crate::ReentrantMutex) or of an [adopted](crate::Keeper::adopt) lock.
-    /// [`Unsupported`](ErrorKind::Unsupported) if the store cannot downgrade. [`Lost`](ErrorKind::Lost) when the lock
-    /// is lost. [`Unavailable`](ErrorKind::Unavailable) when the store did not answer: if the [effect](Error::effect)
-    /// is unknown, the guard is a reader from now on, since other readers may hold the lock too.
+    /// The guard comes back with each error. [`Invalid`](ErrorKind::Invalid) for a guard that is
+    /// not exclusive, and for the guard of a [reentrant mutex](crate::ReentrantMutex) or of an
+    /// [adopted](crate::Keeper::adopt) lock. [`Unsupported`](ErrorKind::Unsupported) if the store
+    /// cannot downgrade. [`Lost`](ErrorKind::Lost) when the lock is lost.
+    /// [`Unavailable`](ErrorKind::Unavailable) when the store did not answer: if the
+    /// [effect](Error::effect) is unknown, the guard is a reader from now on, since other readers
+    /// may hold the lock too.
     ///
     /// # Cancel safety
     /// Dropping the future drops the guard, which releases the lock in the background.
@@ -115,8 +117,9 @@ impl Guard {
         }
     }
 
-    /// Gives back some of the permits of a guard from [`acquire_many`](crate::Semaphore::acquire_many). The other
-    /// permits stay, with the same token. [`release`](Self::release) gives back the last permit.
+    /// Gives back some of the permits of a guard from
+    /// [`acquire_many`](crate::Semaphore::acquire_many). The other permits stay, with the same
+    /// token. [`release`](Self::release) gives back the last permit.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -133,14 +136,16 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for no permits, for all permits, for a guard without permits, and for an
-    /// [adopted](crate::Keeper::adopt) lock. [`Unsupported`](ErrorKind::Unsupported) if the store cannot do it.
-    /// [`Lost`](ErrorKind::Lost) when the lock is lost. [`Unavailable`](ErrorKind::Unavailable) when the store did not
-    /// answer: if the [effect](Error::effect) is unknown, the permits count as given back, but may stay taken until the
-    /// release of the guard.
+    /// [`Invalid`](ErrorKind::Invalid) for no permits, for all permits, for a guard without
+    /// permits, and for an [adopted](crate::Keeper::adopt) lock.
+    /// [`Unsupported`](ErrorKind::Unsupported) if the store cannot do it. [`Lost`](ErrorKind::Lost)
+    /// when the lock is lost. [`Unavailable`](ErrorKind::Unavailable) when the store did not
+    /// answer: if the [effect](Error::effect) is unknown, the permits count as given back, but may
+    /// stay taken until the release of the guard.
     ///
     /// # Cancel safety
-    /// Once polled, the call goes on in the background when the future is dropped, and the permits count as given back.
+    /// Once polled, the call goes on in the background when the future is dropped, and the permits
+    /// count as given back.
     pub async fn release_permits(&mut self, permits: u32) -> Result<()> {
         let left = self.left_without(permits)?;
         let (engine, hold, all) = (Arc::clone(&self.engine), Arc::clone(&self.hold), self.mode);
@@ -186,10 +191,12 @@ impl Guard {
         (self.mode, self.since) = (Mode::Shared, engine.now());
     }
 
-    /// Turns the reader into the writer, if the lock has no other holder and no waiter. The writer has a new token, and
-    /// a fixed [lease](crate::Acquire::lease) starts again. The limit of `max_hold` stays as it was.
+    /// Turns the reader into the writer, if the lock has no other holder and no waiter. The writer
+    /// has a new token, and a fixed [lease](crate::Acquire::lease) starts again. The limit of
+    /// `max_hold` stays as it was.
     ///
-    /// There is no upgrade that waits: two readers that wait for each other's release would wait for ever.
+    /// There is no upgrade that waits: two readers that wait for each other's release would wait
+    /// for ever.
     ///
     /// ```
     /// # async fn f() -> lockkeeper::Result<()> {
@@ -208,13 +215,15 @@ impl Guard {
     /// ```
     ///
     /// # Errors
-    /// The guard comes back, still a reader, with [`Timeout`](ErrorKind::Timeout) when the lock has other holders or
-    /// waiters, and with [`Invalid`](ErrorKind::Invalid) when the guard is not a reader's or its lock was
-    /// [adopted](crate::Keeper::adopt). The lock is given up with [`Lost`](ErrorKind::Lost) when it was lost, and with
-    /// [`Unavailable`](ErrorKind::Unavailable) when the store did not answer.
+    /// The guard comes back, still a reader, with [`Timeout`](ErrorKind::Timeout) when the lock has
+    /// other holders or waiters, and with [`Invalid`](ErrorKind::Invalid) when the guard is not a
+    /// reader's or its lock was [adopted](crate::Keeper::adopt). The lock is given up with
+    /// [`Lost`](ErrorKind::Lost) when it was lost, and with [`Unavailable`](ErrorKind::Unavailable)
+    /// when the store did not answer.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the lock, whether the guard was still a reader or already the writer.
+    /// Dropping the future gives up the lock, whether the guard was still a reader or already the
+    /// writer.
     pub async fn try_upgrade(mut self) -> Result<Self, NotConverted> {
         if let Err(error) = self.can_become(Mode::Shared) {
             return Err(NotConverted::new(Some(self), error));

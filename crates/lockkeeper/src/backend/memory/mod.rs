@@ -1,7 +1,7 @@
 //! The memory store: the reference for every other store, and the store of tests.
 //!
-//! It lives in one process and ends with it. Claims expire one by one ([`Expiry::PerClaim`]). Tokens count from 1, and
-//! go on counting when an unused name is forgotten.
+//! It lives in one process and ends with it. Claims expire one by one ([`Expiry::PerClaim`]).
+//! Tokens count from 1, and go on counting when an unused name is forgotten.
 //!
 //! [`Expiry::PerClaim`]: crate::store::Expiry::PerClaim
 
@@ -46,7 +46,8 @@ impl MemoryStore {
         Self::with_clock(Clock::boot())
     }
 
-    /// An empty store on another clock, for tests on virtual time. The keepers of the store need the same clock.
+    /// An empty store on another clock, for tests on virtual time. The keepers of the store need
+    /// the same clock.
     pub fn with_clock(clock: Clock) -> Self {
         Self { lines: Arc::default(), listeners: Arc::default(), clock, id: StoreId::random() }
     }
@@ -57,8 +58,8 @@ impl MemoryStore {
         self.lines().holders(self.clock.now())
     }
 
-    /// A panic while the lock was held cannot have left a line half changed in a way that breaks the rule: each
-    /// operation ends by granting from the front. So poisoning is not passed on.
+    /// A panic while the lock was held cannot have left a line half changed in a way that breaks
+    /// the rule: each operation ends by granting from the front. So poisoning is not passed on.
     fn lines(&self) -> MutexGuard<'_, Lines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use crate::Result;
 use crate::registers::{Register, Swap, Version, Versioned, Write, check_key, check_write};
 
-/// A register in this process's memory, for tests and for values that may end with the process. Clones share it.
+/// A register in this process's memory, for tests and for values that may end with the process.
+/// Clones share it.
 #[derive(Clone, Default)]
 pub struct MemoryRegister(Arc<Mutex<HashMap<String, Versioned>>>);
 

@@ -1,7 +1,9 @@
-//! What each store promises, and which test shows it. `docs/stores/NAME.md` says so, with one page for each layout of a
-//! store. These tests check the pages, and write the generated part of each page and of `docs/stores.md`.
+//! What each store promises, and which test shows it. `docs/stores/NAME.md` says so, with one page
+//! for each layout of a store. These tests check the pages, and write the generated part of each
+//! page and of `docs/stores.md`.
 //!
-//! A store adds itself with a page. What follows from its [`Capabilities`](crate::store::Capabilities) is generated.
+//! A store adds itself with a page. What follows from its
+//! [`Capabilities`](crate::store::Capabilities) is generated.
 #![cfg(all(feature = "etcd", feature = "file", feature = "redis", target_os = "linux"))]
 
 mod page;
@@ -15,8 +17,8 @@ use std::{env, fs};
 
 use self::page::Page;
 
-/// What holds on all of them, and the cases of the suite that show it. A case that needs more than a store has is left
-/// out on it, and the page says so.
+/// What holds on all of them, and the cases of the suite that show it. A case that needs more than
+/// a store has is left out on it, and the page says so.
 const OF_ALL: &[(&str, &[&str])] = &[
     (
         "The guards of two clients never report one exclusive lock as held at the same time.",

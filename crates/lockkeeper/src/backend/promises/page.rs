@@ -1,4 +1,5 @@
-//! The page of one layout of a store, `docs/stores/NAME.md`: front matter, tables by hand, and a generated part.
+//! The page of one layout of a store, `docs/stores/NAME.md`: front matter, tables by hand, and a
+//! generated part.
 
 use std::fs;
 
@@ -112,12 +113,14 @@ fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     front(text).find(|(found, _)| *found == key).map(|(_, value)| value)
 }
 
-/// The cases of the suite that a cell names. `cargo xtask tidy` looks whether the other tests are there.
+/// The cases of the suite that a cell names. `cargo xtask tidy` looks whether the other tests are
+/// there.
 pub(super) fn cases(cell: &str) -> impl Iterator<Item = &str> {
     cell.split("suite `").skip(1).filter_map(|rest| rest.split('`').next())
 }
 
-/// `lockkeeper-live matrix redis::redis_cluster::*`: the package, the test program, and the tests as it prints them.
+/// `lockkeeper-live matrix redis::redis_cluster::*`: the package, the test program, and the tests
+/// as it prints them.
 fn suite(file: &str, module: &str) -> String {
     let parts: Vec<_> = file.split('/').collect();
     let ["crates", folder, "tests", program, last] = parts[..] else {

@@ -1,4 +1,5 @@
-//! The cases of the contract suite, and what each needs of a store, read from where they are listed.
+//! The cases of the contract suite, and what each needs of a store, read from where they are
+//! listed.
 
 use crate::store::{Admission, Capabilities, Expiry};
 

@@ -6,8 +6,9 @@ use crate::store::Asked;
 use crate::time::Instant;
 
 impl Hold {
-    /// Somebody asks for it, as the store knew at `known`. Whether that is news: an answer to a question that was sent
-    /// before the last request was received of may know only the request before it.
+    /// Somebody asks for it, as the store knew at `known`. Whether that is news: an answer to a
+    /// question that was sent before the last request was received of may know only the request
+    /// before it.
     pub(in crate::engine) fn ask(&self, asked: &Asked, known: Instant) -> bool {
         let mut last = lock(&self.asked);
         let is_news =

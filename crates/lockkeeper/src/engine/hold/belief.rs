@@ -18,7 +18,8 @@ pub(super) struct Belief {
     /// The end of the longest hold.
     ends: AtomicU64,
     lost: OnceLock<LostReason>,
-    /// The store may have given it to somebody else. Apart from the first reason, which may leave it to its holder.
+    /// The store may have given it to somebody else. Apart from the first reason, which may leave
+    /// it to its holder.
     given_away: AtomicBool,
 }
 
@@ -37,7 +38,8 @@ impl Belief {
         Self::until(Instant::from_nanos(UNPROVEN))
     }
 
-    /// Moves the end of the lease on. It only ever rises; the caller sees to it that it has not passed.
+    /// Moves the end of the lease on. It only ever rises; the caller sees to it that it has not
+    /// passed.
     pub(super) fn raise(&self, until: Instant) {
         self.deadline.fetch_max(until.as_nanos(), Ordering::AcqRel);
     }

@@ -46,8 +46,8 @@ impl Hold {
         self.loss().is_some()
     }
 
-    /// Ends the belief for this reason, unless the clock or another reason has ended it before. A later one still counts
-    /// where it gives away what the first has left to the holder.
+    /// Ends the belief for this reason, unless the clock or another reason has ended it before. A
+    /// later one still counts where it gives away what the first has left to the holder.
     pub(crate) fn lose(&self, reason: LostReason) {
         let gives_away = reason.gives_away();
         if !self.is_dead() {

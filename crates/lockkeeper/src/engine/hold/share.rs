@@ -1,4 +1,5 @@
-//! Who has a claim that was granted: its own attempt, the guard of that, and guards that have a share in it.
+//! Who has a claim that was granted: its own attempt, the guard of that, and guards that have a
+//! share in it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +13,8 @@ impl Hold {
         self.offered.store(now.as_nanos(), Ordering::Release);
     }
 
-    /// Its attempt shows that it is polled: where it has not collected the grant, it is waited for from now on.
+    /// Its attempt shows that it is polled: where it has not collected the grant, it is waited for
+    /// from now on.
     pub(in crate::engine) fn offer_still(&self) {
         let now = self.clock.now().as_nanos();
         let extended = |offered: u64| (offered < COLLECTED).then(|| offered.max(now));
@@ -24,7 +26,8 @@ impl Hold {
         self.offered.store(COLLECTED, Ordering::Release);
     }
 
-    /// A guard has it besides the one that its own attempt is to make, for as long as the result lives.
+    /// A guard has it besides the one that its own attempt is to make, for as long as the result
+    /// lives.
     pub(crate) fn share(self: &Arc<Self>) -> Share {
         self.shared.fetch_add(1, Ordering::AcqRel);
         Share(Arc::clone(self))

@@ -1,4 +1,5 @@
-//! The claims of a session: those that live, with the times of their renewals, and those in their lock-delay.
+//! The claims of a session: those that live, with the times of their renewals, and those in their
+//! lock-delay.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -67,8 +68,8 @@ impl SessionClaims {
         found
     }
 
-    /// Keeps a claim in its lock-delay that was removed already. A session that is over keeps none: nobody looks any
-    /// more.
+    /// Keeps a claim in its lock-delay that was removed already. A session that is over keeps none:
+    /// nobody looks any more.
     pub(in crate::engine) fn keep_in_lock_delay(&self, hold: &Arc<Hold>, until: Instant) {
         let mut claims = lock(&self.claims);
         if !self.is_over() {
@@ -84,14 +85,16 @@ impl SessionClaims {
         claims.in_lock_delay.retain(|(in_lock_delay, _)| in_lock_delay.key.id != hold.key.id);
     }
 
-    /// Forgets all claims, which keep the session as it keeps them. For one that is over, when nobody looks any more.
+    /// Forgets all claims, which keep the session as it keeps them. For one that is over, when
+    /// nobody looks any more.
     pub(in crate::engine) fn clear(&self) {
         let all = std::mem::take(&mut *lock(&self.claims));
         // What becomes of them in the store nobody would hear.
         all.in_lock_delay.iter().for_each(|(hold, _)| hold.give_away());
     }
 
-    /// Lists all claims, those in their lock-delay too. None joins and none leaves while the result lives.
+    /// Lists all claims, those in their lock-delay too. None joins and none leaves while the result
+    /// lives.
     pub(in crate::engine) fn list(&self, all: &mut Vec<Arc<Hold>>) -> impl Drop + '_ {
         let claims = lock(&self.claims);
         all.clear();
@@ -134,7 +137,8 @@ impl SessionClaims {
         lock(&self.claims).live.set_due(hold.key.id, at);
     }
 
-    /// The same with a time that is found out under the lock: a claim that is brought forward meanwhile stays so.
+    /// The same with a time that is found out under the lock: a claim that is brought forward
+    /// meanwhile stays so.
     pub(in crate::engine) fn set_due_to(
         &self,
         hold: &Hold,

@@ -82,7 +82,8 @@ impl Keys {
     }
 }
 
-/// The scheme of a store's address. A store of somebody else's may show anything, and a label must not.
+/// The scheme of a store's address. A store of somebody else's may show anything, and a label must
+/// not.
 pub(super) fn scheme(address: &str) -> &str {
     let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'+');
     let plain = |scheme: &&str| scheme.bytes().all(is_plain);
@@ -136,7 +137,8 @@ impl Keys {
         self.attempts.iter().chain(&self.losses).chain(others)
     }
 
-    /// Shows all counters to this recorder, each at 0: the first event of a counter that begins at 1 is no increase.
+    /// Shows all counters to this recorder, each at 0: the first event of a counter that begins at
+    /// 1 is no increase.
     pub(super) fn appear(&self, recorder: &dyn Recorder) {
         let this = std::ptr::from_ref(recorder).cast::<()>().addr();
         if self.shown_to.swap(this, Ordering::Relaxed) != this {

@@ -1,4 +1,5 @@
-//! Names of tables and columns. They cannot be parameters, so nothing but plain ones gets into a text.
+//! Names of tables and columns. They cannot be parameters, so nothing but plain ones gets into a
+//! text.
 
 use super::Dialect;
 use crate::{Error, Result};
@@ -19,7 +20,8 @@ pub(super) fn column(name: &str) -> Result<String> {
     if is_plain(name) { Ok(name.to_owned()) } else { Err(refused(name, "column")) }
 }
 
-/// Refuses one column for two purposes. The databases do not tell `Id` and `id` apart, or do so only when quoted.
+/// Refuses one column for two purposes. The databases do not tell `Id` and `id` apart, or do so
+/// only when quoted.
 pub(super) fn distinct(columns: &[&str]) -> Result<()> {
     let twice = columns
         .iter()

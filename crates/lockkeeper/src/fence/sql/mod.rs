@@ -1,21 +1,24 @@
-//! The check for data that lives in an SQL database: the marks are columns of the protected row, and every access begins
-//! with a statement that compares and raises them.
+//! The check for data that lives in an SQL database: the marks are columns of the protected row,
+//! and every access begins with a statement that compares and raises them.
 //!
-//! The functions return text and parameters. They need no driver, and any driver can run the statements.
+//! The functions return text and parameters. They need no driver, and any driver can run the
+//! statements.
 //!
-//! - **[`open`](FencedTable::open) is the first statement of a transaction** that reads or writes the row, *also of one
-//!   that only reads*: the first access of a new holder shuts out all older ones. If only writes were checked, an old
-//!   holder's write would still get in between a new holder's read and its write, and an update would be lost. The
-//!   check does not cover what the transaction has read before `open`.
-//! - **[`write`](FencedTable::write) is the check and the write in one**, for a holder that writes without a read
-//!   before.
-//! - **Run the statements in their order, each as a query. If the last one returns a row, go on; if it does not, roll
-//!   back**: the holder has lost its lock, or there is no such row ([`look`](FencedTable::look) tells which). Do not
-//!   use the counts of affected rows: by default MySQL does not count a row that already has the same values, so the
-//!   second access of a holder would look like a refusal.
+//! - **[`open`](FencedTable::open) is the first statement of a transaction** that reads or writes
+//!   the row, *also of one that only reads*: the first access of a new holder shuts out all older
+//!   ones. If only writes were checked, an old holder's write would still get in between a new
+//!   holder's read and its write, and an update would be lost. The check does not cover what the
+//!   transaction has read before `open`.
+//! - **[`write`](FencedTable::write) is the check and the write in one**, for a holder that writes
+//!   without a read before.
+//! - **Run the statements in their order, each as a query. If the last one returns a row, go on; if
+//!   it does not, roll back**: the holder has lost its lock, or there is no such row
+//!   ([`look`](FencedTable::look) tells which). Do not use the counts of affected rows: by default
+//!   MySQL does not count a row that already has the same values, so the second access of a holder
+//!   would look like a refusal.
 //!
-//! The row belongs to one lock. The tokens of different locks cannot be compared: if a sequencer comes with a request,
-//! compare [its name](crate::Sequencer::name) first.
+//! The row belongs to one lock. The tokens of different locks cannot be compared: if a sequencer
+//! comes with a request, compare [its name](crate::Sequencer::name) first.
 //!
 //! ```
 //! use lockkeeper::Sequencer;
@@ -74,9 +77,11 @@ use crate::{Error, ErrorKind, Mode, Result, Sequencer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dialect {
-    /// SQLite from 3.35 on. Begin the transaction with `BEGIN IMMEDIATE`, so that no transaction has to be repeated.
+    /// SQLite from 3.35 on. Begin the transaction with `BEGIN IMMEDIATE`, so that no transaction
+    /// has to be repeated.
     Sqlite,
-    /// PostgreSQL, at any isolation level. From `REPEATABLE READ` on, the access may fail with 40001; repeat it then.
+    /// PostgreSQL, at any isolation level. From `REPEATABLE READ` on, the access may fail with
+    /// 40001; repeat it then.
     Postgres,
     /// MySQL and MariaDB, on InnoDB. Run all statements of an access in one transaction.
     MySql,
@@ -84,9 +89,9 @@ pub enum Dialect {
 
 /// A table whose rows are protected by locks, one lock for each row.
 ///
-/// Names have to be plain: `[A-Za-z_][A-Za-z0-9_]*`, at most 63 bytes. A table may have its schema before a dot. The
-/// statements quote the names as they are. PostgreSQL has stored unquoted names in lower case, so give those in lower
-/// case.
+/// Names have to be plain: `[A-Za-z_][A-Za-z0-9_]*`, at most 63 bytes. A table may have its schema
+/// before a dot. The statements quote the names as they are. PostgreSQL has stored unquoted names
+/// in lower case, so give those in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FencedTable {
     dialect: Dialect,
@@ -99,12 +104,13 @@ pub struct FencedTable {
 }
 
 impl FencedTable {
-    /// The table `table_name`. Its column `key` identifies a row. Its column `fence` has the highest token that the row
-    /// has seen: a 64-bit integer, 0 before the first access ([`add_columns`](Self::add_columns)). This is for locks
-    /// that are exclusive only.
+    /// The table `table_name`. Its column `key` identifies a row. Its column `fence` has the
+    /// highest token that the row has seen: a 64-bit integer, 0 before the first access
+    /// ([`add_columns`](Self::add_columns)). This is for locks that are exclusive only.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a name that is not plain, or for one column with two purposes.
+    /// [`Invalid`](ErrorKind::Invalid) for a name that is not plain, or for one column with two
+    /// purposes.
     pub fn new(dialect: Dialect, table_name: &str, key: &str, fence: &str) -> Result<Self> {
         let fenced = Self {
             dialect,
@@ -117,9 +123,9 @@ impl FencedTable {
         Ok(fenced)
     }
 
-    /// Adds a column for a lock that readers hold too. The new column has the highest *exclusive* token, and the first
-    /// column has the highest token of all. With a single mark, the row would refuse a reader as soon as a newer reader
-    /// came first.
+    /// Adds a column for a lock that readers hold too. The new column has the highest *exclusive*
+    /// token, and the first column has the highest token of all. With a single mark, the row would
+    /// refuse a reader as soon as a newer reader came first.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -129,8 +135,8 @@ impl FencedTable {
         Ok(self)
     }
 
-    /// The statements that add the columns to a table without them. While they run, no holder that does not check the
-    /// columns may be at work.
+    /// The statements that add the columns to a table without them. While they run, no holder that
+    /// does not check the columns may be at work.
     pub fn add_columns(&self) -> Vec<String> {
         let integer = if self.dialect == Dialect::Sqlite { "INTEGER" } else { "BIGINT" };
         let table = self.dialect.quoted(&self.table);
@@ -143,15 +149,15 @@ impl FencedTable {
         self.marks().map(add).collect()
     }
 
-    /// Begins an access to the row: the first statement of a transaction that reads or writes it. The [module](self)
-    /// describes how to run it.
+    /// Begins an access to the row: the first statement of a transaction that reads or writes it.
+    /// The [module](self) describes how to run it.
     ///
-    /// `V` is the type that the driver takes as a parameter, or an enum of your own that you bind. It has to convert
-    /// from the token, an `i64`.
+    /// `V` is the type that the driver takes as a parameter, or an enum of your own that you bind.
+    /// It has to convert from the token, an `i64`.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) for permits, which no order of tokens can check, and for a shared holder
-    /// without [the column for that](Self::with_exclusive).
+    /// [`Unsupported`](ErrorKind::Unsupported) for permits, which no order of tokens can check, and
+    /// for a shared holder without [the column for that](Self::with_exclusive).
     pub fn open<V: Clone + From<i64>>(
         &self,
         key: V,
@@ -160,13 +166,13 @@ impl FencedTable {
         self.write(key, holder, &[])
     }
 
-    /// Writes these columns of the row if no newer access that conflicts has passed. The [module](self) describes how
-    /// to run it. Only MySQL needs a transaction for it.
+    /// Writes these columns of the row if no newer access that conflicts has passed. The
+    /// [module](self) describes how to run it. Only MySQL needs a transaction for it.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Invalid`](ErrorKind::Invalid) for the holder of a read lock, since other readers hold
-    /// the lock at the same time, and for a column whose name is not plain, occurs twice, or is that of the key or of a
-    /// mark.
+    /// As [`open`](Self::open); [`Invalid`](ErrorKind::Invalid) for the holder of a read lock,
+    /// since other readers hold the lock at the same time, and for a column whose name is not
+    /// plain, occurs twice, or is that of the key or of a mark.
     pub fn write<V>(
         &self,
         key: V,
@@ -199,8 +205,8 @@ impl FencedTable {
             update.raw(" RETURNING 1");
             return Ok(vec![update.done()]);
         }
-        // It has no RETURNING, and its count of affected rows depends on the client. What is locked is what is current:
-        // a plain SELECT might look at a snapshot from before the update.
+        // It has no RETURNING, and its count of affected rows depends on the client. What is locked
+        // is what is current: a plain SELECT might look at a snapshot from before the update.
         let mut check = Text::new(self.dialect);
         check.raw("SELECT 1 FROM ").name(&self.table);
         self.guard(&mut check, key, newest, token());
@@ -208,8 +214,8 @@ impl FencedTable {
         Ok(vec![update.done(), check.done()])
     }
 
-    /// Reads the marks of the row, 0 before the first access. This tells a refused holder from a row that does not
-    /// exist.
+    /// Reads the marks of the row, 0 before the first access. This tells a refused holder from a
+    /// row that does not exist.
     pub fn look<V>(&self, key: V) -> Statement<V> {
         let mut look = Text::new(self.dialect);
         look.raw("SELECT ");
@@ -228,7 +234,8 @@ impl FencedTable {
         std::iter::once(self.key.as_str()).chain(self.marks()).collect()
     }
 
-    /// The mark that this holder must not be older than: the rule of [`Marks`](super::Marks), in SQL.
+    /// The mark that this holder must not be older than: the rule of [`Marks`](super::Marks), in
+    /// SQL.
     fn compared(&self, holder: &Sequencer) -> Result<&str> {
         match (holder.mode(), &self.exclusive) {
             (Mode::Exclusive, _) => Ok(&self.any),

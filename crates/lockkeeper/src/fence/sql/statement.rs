@@ -6,15 +6,15 @@ use super::Dialect;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statement<V> {
-    /// The text, with the placeholders `?` for SQLite and MySQL, and `$1`, `$2` … for PostgreSQL. Each parameter has
-    /// one placeholder.
+    /// The text, with the placeholders `?` for SQLite and MySQL, and `$1`, `$2` … for PostgreSQL.
+    /// Each parameter has one placeholder.
     pub sql: String,
     /// The values to bind, from the first placeholder to the last.
     pub params: Vec<V>,
 }
 
-/// A statement that is being written. Names come from the outside only through [`name`](Self::name), values only through
-/// [`value`](Self::value).
+/// A statement that is being written. Names come from the outside only through
+/// [`name`](Self::name), values only through [`value`](Self::value).
 #[derive(Debug)]
 pub(super) struct Text<V> {
     dialect: Dialect,

@@ -80,7 +80,8 @@ fn what_a_stopped_holder_does_late_is_refused_and_hinders_nobody() {
     let seen_by_b = count(&reading);
     reading.commit().unwrap();
 
-    // A goes on: neither what it had in mind to write nor another read gets through, nor does it shut B out.
+    // A goes on: neither what it had in mind to write nor another read gets through, nor does it
+    // shut B out.
     assert!(!admitted(&a, shop.stock.write(42, &older, &[("count", seen_by_a - 1)]).unwrap()));
     let reading = begin(&mut a);
     assert!(!admitted(&reading, shop.stock.open(42, &older).unwrap()));
@@ -96,7 +97,8 @@ fn what_a_stopped_holder_does_late_is_refused_and_hinders_nobody() {
     assert_eq!(count(&b), 6);
 }
 
-/// What the module says of resources that check writes only, with the very statements of the story above.
+/// What the module says of resources that check writes only, with the very statements of the story
+/// above.
 #[test]
 fn without_the_check_of_reads_an_update_is_lost() {
     let shop = Shop::new();

@@ -97,7 +97,8 @@ async fn a_renewal_sent_before_the_reconnection_ends_no_doubt() {
     assert_eq!(test_client.spy.asked(Operation::Renew).len(), 2);
 }
 
-/// It was sent on the connection before, and its failure is known only when the next connection stands.
+/// It was sent on the connection before, and its failure is known only when the next connection
+/// stands.
 #[tokio::test(start_paused = true)]
 async fn the_failure_of_an_older_renewal_puts_off_no_renewal_after_a_reconnection() {
     for _ in 0..5 {

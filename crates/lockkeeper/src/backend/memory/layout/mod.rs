@@ -147,7 +147,8 @@ impl Lines {
         };
         match change {
             Amend::Lower(_) | Amend::MinHold(_) if !entry.granted => return Amended::NotLive,
-            // A break has ended its minimum hold, and a change that comes after it does not bring that back.
+            // A break has ended its minimum hold, and a change that comes after it does not bring
+            // that back.
             Amend::MinHold(_) if entry.broken.is_some() => return Amended::NotLive,
             _ => {}
         }
@@ -340,7 +341,8 @@ impl Lines {
         if self.lines.len() <= IDLE_LINES {
             return;
         }
-        // What a minimum hold has kept leaves its line when somebody looks, and nobody may look at it again.
+        // What a minimum hold has kept leaves its line when somebody looks, and nobody may look at
+        // it again.
         let is_over = |line: &&mut Queue| {
             line.entries.values().next().is_some_and(|first| !first.is_counted(now))
         };

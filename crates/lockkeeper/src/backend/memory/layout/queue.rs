@@ -48,8 +48,8 @@ pub(super) struct QueueEntry {
 }
 
 impl Queue {
-    /// Removes the dead from the front and grants what has become admissible: after every change, and before every
-    /// look. Stops at the first claim that has to wait, so it costs O(holders).
+    /// Removes the dead from the front and grants what has become admissible: after every change,
+    /// and before every look. Stops at the first claim that has to wait, so it costs O(holders).
     pub(super) fn settle(&mut self, now: Instant) {
         let mut rule = Admission::new();
         let (mut dead, mut ended) = (Vec::new(), Vec::new());
@@ -78,7 +78,8 @@ impl Queue {
         }
     }
 
-    /// All live claims agree on the kind, since each was checked at the door; epochs may rise along the line.
+    /// All live claims agree on the kind, since each was checked at the door; epochs may rise along
+    /// the line.
     pub(super) fn check(&self, claim: &Claim, now: Instant) -> Result<()> {
         let live = || self.entries.values().filter(|p| p.is_counted(now));
         if live().next().is_some_and(|p| !same_kind(p.capacity, claim.capacity)) {
@@ -191,7 +192,8 @@ impl Queue {
         }
     }
 
-    /// The first in line looks when the next of the holders would die; the others leave it to the first.
+    /// The first in line looks when the next of the holders would die; the others leave it to the
+    /// first.
     pub(super) fn look_again(&self, token: u64, now: Instant) -> Duration {
         let first_waiting = self.entries.iter().find(|(_, p)| !p.granted).map(|(t, _)| *t);
         if first_waiting == Some(token) {
@@ -216,8 +218,8 @@ impl Queue {
         }
     }
 
-    /// The place of a live claim. One that died where `settle` does not come by, behind a waiter, goes now: nothing
-    /// that its owner sends may bring it back.
+    /// The place of a live claim. One that died where `settle` does not come by, behind a waiter,
+    /// goes now: nothing that its owner sends may bring it back.
     pub(super) fn find(&mut self, id: ClaimId, now: Instant) -> Option<u64> {
         let token = *self.by_id.get(&id)?;
         if self.entries.get(&token).is_some_and(|entry| entry.is_live(now)) {
@@ -241,7 +243,8 @@ impl Queue {
         (entry.kept, entry.asked) = (true, None);
         entry.notify.notify_waiters();
         self.by_id.remove(&entry.key.id);
-        // It has reckoned with the end of the lease, and now the minimum hold may be over before that.
+        // It has reckoned with the end of the lease, and now the minimum hold may be over before
+        // that.
         if let Some(first) = self.entries.values().find(|entry| !entry.granted) {
             first.notify.notify_waiters();
         }
