@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_a_line_of_a_shell_in_the_root_of_the_repository() {
+    fn a_step_is_a_shell_line_in_the_root_of_the_repository() {
         let root = crate::root().unwrap();
         let step = |line: &str| command(&root, line).status().unwrap().code();
         assert_eq!(
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn every_failure_is_listed_after_the_times_with_the_line_that_repeats_it() {
+    fn every_failure_is_listed_after_the_times_with_its_command() {
         let (budgets, mut report) =
             (Budgets::parse("docs 60\ntest 10\ntidy 10").unwrap(), Report::default());
         report.add("docs", DOCS, status("exit 101"), Duration::from_secs(7), &budgets);

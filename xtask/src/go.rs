@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_go_that_is_too_old_gets_another_or_says_what_to_do() {
+    fn a_go_that_is_too_old_fetches_another_or_names_a_remedy() {
         assert!(
             !must_get_another((1, 26), (1, 26)).unwrap()
                 && !must_get_another((1, 27), (1, 26)).unwrap()

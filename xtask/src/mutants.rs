@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_dashes_goes_to_the_tests() {
+    fn arguments_after_the_dashes_go_to_the_tests() {
         let args = owned(&["a.rs", "--live", "--", "--lib", "redis"]);
         assert_eq!(split(&args), (&args[..2], &args[3..]));
         assert_eq!(split(&args[..2]), (&args[..2], &[][..]));

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_in_memory_reaches_one_container_whether_its_folder_is_there_or_not() {
+    fn a_file_in_memory_belongs_to_one_container_with_or_without_its_folder() {
         let memory = Path::new("/dev/shm");
         assert!(is_on_a_containers_file_system(memory), "this test needs a tmpfs at /dev/shm");
         assert!(is_on_a_containers_file_system(&memory.join("not/there/locks.db")));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_comes_from_the_variable_or_from_the_file_that_it_names() {
+    fn a_secret_comes_from_the_variable_or_from_its_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_str().unwrap();
         assert_eq!(password(&[(PASSWORD, "hunter2 ")]).unwrap().as_deref(), Some("hunter2 "));

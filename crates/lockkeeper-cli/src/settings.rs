@@ -371,7 +371,7 @@ mod tests {
     "#;
 
     #[test]
-    fn the_configuration_stands_behind_the_url_and_before_the_default() {
+    fn the_configuration_comes_after_the_url_and_before_the_default() {
         let settings = configured(CONFIG, Global::default(), &[]).unwrap();
         assert_eq!(settings.store.url.to_string(), "redis://:***@prod?prefix=prod/&ttl=7s");
         assert_eq!(settings.store.url.password.as_ref().unwrap().expose(), "hunter2");
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_may_stand_in_the_environment_only() {
+    fn a_password_may_be_only_in_the_environment() {
         let failure = resolve(&store("redis://:hunter2@h"), &[]).unwrap_err();
         assert_eq!(failure.exit, Exit::Usage);
         assert!(!failure.message.contains("hunter2"));

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_speaks_at_its_start_at_another_holder_and_after_a_minute() {
+    fn a_wait_reports_its_start_another_holder_and_each_minute() {
         let (start, mut said) = (Instant::now(), Said::default());
         let at = |seconds| start + Duration::from_secs(seconds);
         assert!(said.is_due("a", id('1'), at(0), true));

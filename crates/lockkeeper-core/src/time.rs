@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_holder_believes_less_than_the_store_keeps() {
+    fn a_holders_deadline_comes_before_the_end_of_the_lease() {
         let ttl = Duration::from_secs(30);
         // The slowest store clock and the fastest holder: the store keeps ttl/(1+ρ) of real time,
         // the holder's lock is valid for at most believed(ttl)/(1−ρ).

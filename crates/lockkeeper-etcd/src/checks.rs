@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lets_two_hold_one_lock_is_refused_with_the_remedy_unless_that_is_waived() {
+    fn settings_that_let_two_hold_are_refused_with_a_remedy_unless_waived() {
         let good = status_of("3.5.14", 7, &[]);
         for (other, check, problem) in [
             (status_of("3.5.13", 7, &[]), Check::Version, "b:2 is etcd 3.5.13, older than 3.5.14"),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_are_well_or_full_or_on_the_way_to_another_version_are_used() {
+    fn members_that_are_healthy_full_or_upgrading_are_used() {
         for other in [
             status_of("3.6.16", 7, &[]),
             status_of("tomorrow's", 7, &[]),

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_cannot_be_one_of_a_server_is_no_reason_to_go_without_tls() {
+    fn a_certificate_that_is_no_server_certificate_is_no_reason_to_skip_tls() {
         for (why, remedy) in [
             (OF_AUTHORITY, "a server certificate that is not a CA"),
             (UNFIT, "another certificate of etcd"),

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_whose_own_lease_may_have_ended_looks_and_so_does_one_whose_revision_is_not_known() {
+    fn a_writer_with_a_doubtful_lease_or_an_unknown_revision_looks() {
         let gone = [event(EventType::Delete, "line/a", 200)];
         let mut on_our_lease = behind(&[writer("line/a", 5, 7)], true);
         assert!(matches!(on_our_lease.on_events(&incarnation(OWN, 100), &gone), Some(Next::Look)));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn all_claims_ahead_are_watched_in_a_short_queue_and_only_the_last_in_a_long_one() {
+    fn a_short_queue_is_watched_whole_and_a_long_one_at_its_last_claim() {
         for (number, short_queue, are_all) in [
             (1, true, true),
             (SHORT_QUEUE, true, true),

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_takes_along_what_leaves_the_same_line_and_nothing_is_remembered() {
+    fn a_claim_carries_the_withdrawals_of_its_line_and_none_is_remembered() {
         let (order, name, other) = (Order::default(), "a".parse().unwrap(), "b".parse().unwrap());
         let leaver = |key: &'static str, created: i64| Leaver {
             key: key.into(),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_one_name_go_one_after_the_other_in_the_order_of_their_first_polls() {
+    fn claims_of_one_name_run_in_the_order_of_their_first_polls() {
         let (order, name) = (Arc::new(Order::default()), "a".parse().unwrap());
         let guards = [order.guard(&name), order.guard(&name), order.guard(&name)];
         let mut cx = Context::from_waker(Waker::noop());

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_free_again_when_it_was_left_and_never_when_it_was_retired() {
+    fn a_slot_is_free_again_after_a_release_and_never_after_its_retirement() {
         let (lines, now) = (Lines::new(Layout::Native, None), Clock::boot().now());
         let mut slots = KeySlots::default();
         let [a, b, c] = [key("n"), key("n"), key("n")];
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_whose_slot_was_retired_is_forgotten_once_nothing_can_come_late() {
+    fn a_name_with_a_retired_slot_is_forgotten_once_nothing_can_come_late() {
         let (lines, now) = (Lines::new(Layout::Native, None), Clock::boot().now());
         let mut slots = KeySlots::default();
         let mut retire = |number: usize, now: Instant| {

@@ -41,7 +41,7 @@ mod tests {
     proptest! {
         /// Whatever two clocks make of each other that differ by less than the drift allowance.
         #[test]
-        fn a_timer_outlives_what_it_is_trusted_for_however_fast_etcds_clock_goes(
+        fn a_timer_outlives_its_trusted_time_at_any_rate_of_etcds_clock(
             ttl in 1_u64..1_000_000,
             drift in -0.005_f64..0.005,
             ours in -0.005_f64..0.005,

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clocks_tell_one_start_of_the_machine_from_the_next() {
+    fn the_clocks_distinguish_two_boots() {
         assert!(same(10 * HOUR, 0) && same(20 * HOUR, 0), "another id with the same clocks");
         assert!(same(10 * HOUR - LEAP, 0), "read a moment earlier");
         assert!(same(11 * HOUR, -3 * HOUR) && same(11 * HOUR, 3 * HOUR), "the date was corrected");

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_tls_needs_is_refused_without_it_with_the_scheme_that_has_it() {
+    fn settings_for_tls_alone_are_refused_with_the_right_scheme() {
         for (scheme, url) in [
             ("redis", "redis://a?ca=/x"),
             ("redis+sentinel", "redis+sentinel://a/m?server-name=n"),

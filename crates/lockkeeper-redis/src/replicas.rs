@@ -243,7 +243,7 @@ mod tests {
     /// The master was restarted between its answer and the look at its replicas: they have followed
     /// the new one.
     #[tokio::test]
-    async fn replicas_of_a_restarted_master_confirm_nothing_that_the_one_before_has_granted() {
+    async fn replicas_of_a_restarted_master_confirm_no_earlier_grant() {
         let (peer, mark) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()).mark());
         let (master, _remote, _received) = peer.link(patient()).await;
         let replicas = Arc::new(Replicas::needed(1).unwrap());

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_each_step_is_listed_and_the_slowest_tests_of_all_programs() {
+    fn the_time_of_each_step_and_the_slowest_tests_are_listed() {
         let mut total = Total::default();
         assert_eq!(total.time("build", || 7), 7);
         total.add(
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn where_budgets_are_given_a_program_that_takes_twice_its_own_or_has_none_is_no_success() {
+    fn with_budgets_a_program_over_twice_its_budget_or_without_one_fails() {
         let took = |seconds| Outcome {
             took: Duration::from_secs(seconds),
             passed: 1,
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_program_tells_times_no_tests_are_listed() {
+    fn without_reported_times_no_tests_are_listed() {
         let mut total = Total::default();
         total.add("x", read(&["test a::b ... ok"]));
         assert_eq!(total.times(), ["     0.0 s  x"]);

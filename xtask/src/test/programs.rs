@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_program_is_found_with_its_kind_and_how_to_repeat_it() {
+    fn a_test_program_is_found_with_its_kind_and_its_repeat_command() {
         let id = "crates/other#lockkeeper-redis@0.1.0";
         let test =
             Artifact::new(&message("test", id, "contract", true, r#""/t/c-1""#)).unwrap().test();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_program_is_asked_for_the_times_of_its_tests_and_a_benchmark_is_not() {
+    fn a_test_program_but_no_benchmark_is_asked_for_times() {
         let times = ["a::b", "--show-output", "--report-time", "-Zunstable-options"];
         assert_eq!(options("test", &["a::b"]), (times.map(str::to_owned).to_vec(), true));
         assert_eq!(options("bench", &[]), (vec!["--show-output".to_owned()], false));

@@ -178,7 +178,7 @@ fn paths_of_build_machines_are_found_in_every_text() {
 }
 
 #[test]
-fn a_test_that_the_documentation_names_is_there_in_the_module_that_it_names() {
+fn a_test_named_in_the_documentation_exists_in_its_module() {
     let source = "fn a_lock_is_held() {}\nmod inner {\n    async fn what_is_lost_is_lost() {}\n}\n// fn it_was_once_here()";
     let found = |text: &str| {
         let files = [("crates/x/tests/it/faults/cuts.rs", source), ("docs/x.md", text)];

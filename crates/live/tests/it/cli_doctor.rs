@@ -309,7 +309,7 @@ fn a_user_of_a_cluster_without_a_right_to_the_messages_of_shards_learns_the_rule
 /// With the shown rule the Sentinels answer; without one word of it the report names the missing
 /// right, and shows the rule.
 #[test]
-fn a_user_of_the_sentinels_by_their_rule_learns_the_master_and_one_without_learns_the_rule() {
+fn a_sentinel_user_needs_every_word_of_the_shown_rule() {
     let examine = |rules: &str| {
         let sentinels =
             Sentinel::builder().replicas(0).user(&format!("app {rules}")).start().unwrap();

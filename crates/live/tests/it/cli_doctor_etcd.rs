@@ -80,7 +80,7 @@ fn with_users() -> Etcd {
 }
 
 #[test]
-fn a_good_etcd_has_nothing_against_it_and_nothing_but_the_layout_is_left_there() {
+fn a_sound_etcd_passes_and_doctor_leaves_only_the_layout_key() {
     let etcd = Etcd::builder().durable().start().unwrap();
     let report = report(&etcd.url());
     assert_eq!((report.code, report.failed()), (Some(0), vec![]), "{:#?}", report.lines);
@@ -157,7 +157,7 @@ fn an_old_one_is_reported_with_its_mistakes() {
 }
 
 #[test]
-fn members_that_are_down_or_apart_or_not_in_the_url_are_named() {
+fn members_that_are_down_cut_off_or_missing_in_the_url_are_named() {
     // The leader is to be the same all the while.
     let mut etcd =
         Etcd::builder().members(3).election_timeout(Duration::from_secs(3)).start().unwrap();
@@ -233,7 +233,7 @@ fn one_that_is_not_there_or_silent_is_one_line() {
 }
 
 #[test]
-fn a_full_one_and_one_that_waits_for_no_disk_are_reported_with_what_to_do() {
+fn a_full_member_and_one_without_fsync_are_reported_with_a_remedy() {
     let quota = 64 << 20;
     let etcd = Etcd::builder().quota(quota).start().unwrap();
     let much = vec![b'x'; 1 << 20];
@@ -300,7 +300,7 @@ fn who_may_not_log_in_learns_so_without_the_password() {
 }
 
 #[test]
-fn a_user_with_the_role_that_is_shown_can_do_everything_and_one_without_learns_them() {
+fn the_shown_role_suffices_and_a_user_without_it_learns_the_rights() {
     let etcd = with_users();
     let login = format!("etcd://app:pw@{}", etcd.addresses()[0]);
     for url in [

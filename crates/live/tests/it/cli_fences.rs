@@ -10,7 +10,7 @@ use crate::support::{Store, code_of, stdout};
 mod documents;
 
 #[test]
-fn recipe_a_fenced_write_to_redis_of_an_older_holder_changes_nothing_and_fails() {
+fn recipe_an_older_holders_fenced_write_to_redis_is_refused_and_fails() {
     let (store, server) = (Store::new(), Redis::start().unwrap());
     let line = documents::block("docs/recipes.md", "redis-cli -u ")
         .replace("redis://10.0.0.5", &server.url());

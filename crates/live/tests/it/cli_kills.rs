@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::support::{Store, eventually, is_alive, sh, text};
 
 #[test]
-fn r8_after_a_kill_the_old_command_is_dead_at_once_and_the_next_one_starts_when_the_ttl_is_over() {
+fn r8_after_a_kill_the_command_dies_and_the_next_waits_for_the_ttl() {
     let store = Store::new();
     let beat = "trap '' TERM HUP; echo $$; while :; do date +%s%N >> beats; sleep 0.02; done";
     let mut run = store.start(&sh(&["run", "a", "--json", "-t", "9s"], beat));
@@ -30,7 +30,7 @@ fn r8_after_a_kill_the_old_command_is_dead_at_once_and_the_next_one_starts_when_
 }
 
 #[test]
-fn r8_a_run_that_is_stopped_for_longer_than_the_ttl_leaves_no_command_beside_the_next() {
+fn r8_a_run_stopped_for_longer_than_the_ttl_leaves_no_second_command() {
     let store = Store::new();
     let beat = "trap '' TERM; echo $$; while :; do date +%s%N >> beats; sleep 0.02; done";
     let mut run = store.start(&sh(&["run", "a", "--json", "-t", "3s"], beat));
@@ -49,7 +49,7 @@ fn r8_a_run_that_is_stopped_for_longer_than_the_ttl_leaves_no_command_beside_the
 }
 
 #[test]
-fn a_server_that_is_gone_for_longer_than_the_ttl_ends_the_command_in_time() {
+fn a_server_outage_longer_than_the_ttl_ends_the_command_in_time() {
     let store = Store::new();
     let mut run = store
         .start(&sh(&["run", "a", "--json", "-t", "3s"], "trap '' TERM; echo $$; exec sleep 60"));

@@ -92,7 +92,7 @@ fn a_server_that_does_not_let_us_in_is_77() {
 
 /// Sentinels have passwords of their own.
 #[test]
-fn a_sentinel_that_does_not_let_us_in_is_distinguished_from_a_master_that_does_not() {
+fn a_refusing_sentinel_is_distinguished_from_a_refusing_master() {
     let sentinel = Sentinel::builder()
         .replicas(0)
         .server(Redis::builder().password("hunter2"))
@@ -124,7 +124,7 @@ fn a_sentinel_that_does_not_let_us_in_is_distinguished_from_a_master_that_does_n
 }
 
 #[test]
-fn a_sentinel_that_is_taken_for_a_server_is_called_one_with_the_url_that_it_needs() {
+fn a_sentinel_in_place_of_a_server_is_named_with_the_right_url() {
     let sentinel = Redis::builder().sentinel().start().unwrap();
     let address = sentinel.address();
     let (named, remedy) =

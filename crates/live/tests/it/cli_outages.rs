@@ -46,7 +46,7 @@ fn waiter_is_informed(shut_out: &[&[&str]], restored: &[&str], pieces: &[&str]) 
 }
 
 #[test]
-fn a_user_that_is_switched_off_while_it_waits_learns_so_and_goes_on_when_it_is_back() {
+fn a_user_that_is_disabled_during_a_wait_learns_it_and_goes_on_afterwards() {
     let off: [&[&str]; 2] = [&["ACL", "SETUSER", "app", "off"], &["CLIENT", "KILL", "USER", "app"]];
     waiter_is_informed(
         &off,
@@ -56,7 +56,7 @@ fn a_user_that_is_switched_off_while_it_waits_learns_so_and_goes_on_when_it_is_b
 }
 
 #[test]
-fn a_user_whose_password_is_another_one_while_it_waits_learns_so_and_goes_on_when_it_is_back() {
+fn a_user_whose_password_changes_during_a_wait_learns_it_and_goes_on_afterwards() {
     let changed: [&[&str]; 2] =
         [&["ACL", "SETUSER", "app", "resetpass", ">other"], &["CLIENT", "KILL", "USER", "app"]];
     waiter_is_informed(
@@ -68,7 +68,7 @@ fn a_user_whose_password_is_another_one_while_it_waits_learns_so_and_goes_on_whe
 
 /// Redis 7 ends the connections of a user that loses its channels.
 #[test]
-fn a_user_without_channels_learns_so_while_it_waits_and_goes_on_when_it_has_them() {
+fn a_user_that_loses_its_channels_during_a_wait_goes_on_afterwards() {
     let none: [&[&str]; 2] =
         [&["ACL", "SETUSER", "app", "resetchannels"], &["CLIENT", "KILL", "USER", "app"]];
     waiter_is_informed(

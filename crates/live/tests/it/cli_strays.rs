@@ -42,7 +42,7 @@ fn is_refused(output: &Output, what: &str) {
 }
 
 #[test]
-fn what_is_no_lock_is_named_by_its_key_and_hides_no_other() {
+fn a_foreign_value_is_named_by_its_key_and_hides_no_other_lock() {
     let store = Store::new();
     let mut holder = store.hold("good");
     let strays = STRAYS
@@ -83,7 +83,7 @@ fn what_is_no_lock_is_named_by_its_key_and_hides_no_other() {
 }
 
 #[test]
-fn who_watches_all_learns_once_of_what_cannot_be_read_and_sees_the_others() {
+fn watching_all_locks_reports_an_unreadable_one_once_and_shows_the_others() {
     let store = Store::new();
     store.with_server(|server| put_a_list(server, "lk:{stray}"));
     let watching = store.start(&["watch", "--json", "*"]);
@@ -129,7 +129,7 @@ fn a_holder_whose_lock_was_overwritten_learns_by_what_and_where() {
 
 /// The lock itself is held: a user who deletes its key lets a second holder in.
 #[test]
-fn who_finds_something_beside_a_lock_is_not_advised_to_delete_the_lock() {
+fn advice_about_a_foreign_side_key_does_not_delete_the_lock() {
     let store = Store::new();
     let mut holder = store.hold("good");
     store.with_server(|server| put(server, "lk:{good}:q", b"garbage"));

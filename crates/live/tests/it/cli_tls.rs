@@ -9,7 +9,7 @@ use crate::support::{program, stderr};
 
 /// `SSL_CERT_FILE` names the certificates that the system trusts, for programs that ask the system.
 #[test]
-fn without_a_file_of_ours_those_are_trusted_whom_the_system_trusts() {
+fn without_a_ca_file_the_systems_authorities_are_trusted() {
     let redis = redis_tls().unwrap();
     let run = |trusted: &Path| -> Output {
         let mut run = program();

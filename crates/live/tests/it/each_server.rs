@@ -31,8 +31,8 @@ macro_rules! on_each_server {
 
 on_each_server! {
     a_restart_on_all_data_keeps_the_lock_and_the_line
-    a_server_that_stands_for_less_than_the_ttl_costs_nobody_the_lock
-    a_server_that_stands_for_longer_than_the_ttl_ends_the_belief_and_what_comes_late_brings_nothing_back
+    a_server_stopped_for_less_than_the_ttl_loses_no_lock
+    after_a_server_stop_longer_than_the_ttl_the_lock_stays_lost
 }
 
 /// A client that gives a request up soon, and asks again.
@@ -69,7 +69,7 @@ async fn a_restart_on_all_data_keeps_the_lock_and_the_line<S: Server>() {
 
 /// Paused for less than the ttl: the holder keeps the lock and sees no loss, renewals go on, and
 /// who waits gets the lock at the release.
-async fn a_server_that_stands_for_less_than_the_ttl_costs_nobody_the_lock<S: Server>() {
+async fn a_server_stopped_for_less_than_the_ttl_loses_no_lock<S: Server>() {
     let (mut server, ttl) = (S::start_lasting().unwrap(), Duration::from_secs(15));
     let (losses, counted) = (Arc::new(AtomicU64::new(0)), name());
     let count = Arc::clone(&losses);
@@ -98,9 +98,7 @@ async fn a_server_that_stands_for_less_than_the_ttl_costs_nobody_the_lock<S: Ser
 /// Paused for more than the ttl: the holder knows by its own clock that it has lost, while the
 /// server still stands. What the holder had sent meanwhile brings nothing back when the server goes
 /// on, and the lock is to be had.
-async fn a_server_that_stands_for_longer_than_the_ttl_ends_the_belief_and_what_comes_late_brings_nothing_back<
-    S: Server,
->() {
+async fn after_a_server_stop_longer_than_the_ttl_the_lock_stays_lost<S: Server>() {
     let (mut server, name, ttl) = (S::start_lasting().unwrap(), name(), 2 * S::LEAST_TTL);
     let holder = keeper(&server, ttl).await;
     let guard = lock(&holder, &name).await;

@@ -39,7 +39,7 @@ fn a_server_that_is_dropped_is_gone_with_its_data() {
 }
 
 #[test]
-fn what_is_not_installed_is_an_error_with_the_line_that_installs_it() {
+fn a_missing_program_is_an_error_with_the_command_that_installs_it() {
     let program =
         Program { binary: "no-such-server", packages: "a-server a-client", variable: None };
     let error = program.find().unwrap_err().to_string();

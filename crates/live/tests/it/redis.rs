@@ -13,7 +13,7 @@ fn all_tests_of_a_process_share_one() {
 }
 
 #[test]
-fn what_is_asked_in_the_wrong_way_is_an_error_with_the_answer() {
+fn a_malformed_request_is_an_error_with_the_answer() {
     let error = redis().unwrap().run(&["GET"]).unwrap_err();
     assert!(format!("{error:#}").contains("wrong number of arguments"), "{error:#}");
 }

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::play::{Round, Storm, plain};
 
 const STORM: Storm = Storm {
-    test: "file::processes_are_killed_and_stand_still",
+    test: "file::processes_are_killed_and_stopped",
     tasks: 8,
     pause: Duration::from_millis(3),
     ttl: Duration::from_secs(2),
@@ -21,7 +21,7 @@ const PAUSE: u64 = 400;
 
 /// No lock has two holders at once, tokens rise, and every waiter gets its lock.
 #[test]
-fn processes_are_killed_and_stand_still() {
+fn processes_are_killed_and_stopped() {
     if STORM.is_played_here(plain) {
         return;
     }

@@ -33,10 +33,8 @@ const FORGERY: Storm = Storm {
     at_most: Duration::from_secs(3),
 };
 
-const UNFENCED: Storm = Storm {
-    test: "findings::an_increment_that_is_lost_is_missed_where_no_fence_stands",
-    ..FORGERY
-};
+const UNFENCED: Storm =
+    Storm { test: "findings::a_lost_increment_is_found_without_a_fence", ..FORGERY };
 
 /// The witness needs no history, and the history needs no witness.
 #[test]
@@ -67,7 +65,7 @@ fn two_holders_are_seen_by_the_witness_and_by_the_history() {
 
 /// The same forgeries at a counter: without the fence increments are lost.
 #[test]
-fn an_increment_that_is_lost_is_missed_where_no_fence_stands() {
+fn a_lost_increment_is_found_without_a_fence() {
     if UNFENCED.is_played_here(|inner, process, lock| {
         fenced::counting(forging(inner, process, lock), process, lock, false)
     }) {

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_found_behind_the_values_of_options_and_before_another_command() {
+    fn the_command_is_found_after_option_values_and_before_another_command() {
         for line in [
             "-S list run --help",
             "--store list run --help",
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn help_of_each_command_fits_on_a_screen_and_says_where_the_rest_is() {
+    fn the_help_of_each_command_fits_on_a_screen_and_points_to_the_rest() {
         for command in Cli::command().get_subcommands() {
             let name = command.get_name();
             let help = of(&format!("{name} --help"));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_the_help_has_the_global_options_the_durations_and_the_exit_codes() {
+    fn the_whole_help_has_global_options_durations_and_exit_codes() {
         for command in Cli::command().get_subcommands() {
             let help = of(&format!("{} --help --all", command.get_name()));
             assert!(help.contains("--connect-timeout <DURATION>"), "{help}");

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn options_may_stand_before_or_after_the_command() {
+    fn options_come_before_or_after_the_command() {
         for line in
             ["lockkeeper -S file:x --json run a -- b", "lockkeeper run -S file:x a --json -- b"]
         {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_dashes_is_the_commands() {
+    fn arguments_after_the_dashes_are_the_commands() {
         let Command::Run(run) = parse("lockkeeper run a -- b --json -- -n").unwrap().command else {
             panic!()
         };

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_cost_is_paid_by_a_pause_and_not_done_before_a_deadline() {
+    fn an_expensive_action_is_followed_by_a_pause_and_not_done_before_a_deadline() {
         let (mut budget, cost) = (Budget::new(500), Duration::from_millis(20));
         assert!(budget.allows(Duration::MAX));
         let begun = budget.begin();

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_name_typed_stands_alone_and_all_stand_in_lines() {
+    fn the_first_name_has_its_own_variables_and_all_names_have_lines() {
         let held = |name: &str, token: &str| Held {
             name: name.to_owned(),
             token: token.to_owned(),

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_mark_and_the_end_of_max_hold_leave_the_command_its_time() {
+    fn only_a_break_mark_and_max_hold_leave_the_command_its_time() {
         let policy = Policy::new(
             OnLost::Term,
             Duration::from_secs(5),

@@ -64,7 +64,7 @@ mod tests {
     const S: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_failure_and_a_loss_are_followed_by_another_campaign_and_success_by_the_end() {
+    fn a_failure_or_loss_leads_to_another_campaign_and_a_success_ends() {
         let failures = [Exit::Child(1), Exit::Signal(9), Exit::Lost, Exit::Unavailable];
         for exit in failures {
             assert!(Restart::OnFailure.follows(exit) && Restart::Always.follows(exit), "{exit:?}");
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_lasted_makes_the_pauses_begin_anew() {
+    fn a_command_that_lasted_resets_the_pauses() {
         let mut backoff = Backoff::new();
         for _ in 0..5 {
             backoff.pause(59 * S, 0);

@@ -414,7 +414,7 @@ mod tests {
     use crate::output::Verbosity;
 
     #[tokio::test]
-    async fn r8_a_guard_that_has_answered_and_ended_is_replaced_before_the_start() {
+    async fn r8_a_guard_that_ended_after_its_answer_is_replaced_before_the_start() {
         let ends = unix::signal(SignalKind::child()).unwrap();
         let mut guard = Guardian::start(None, false, 1).unwrap();
         guard.extend(crate::child::guard::now() + Duration::from_secs(1000));

@@ -81,8 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_descriptor_a_process_that_has_ended_or_began_at_another_moment_is_not_the_one_that_was_seen()
-     {
+    fn without_a_descriptor_an_ended_or_restarted_process_is_not_the_seen_one() {
         let mut child = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
         let pid = Pid::from_child(&child);
         let seen = |started| Seen { process: None, session: None, started, was_signalled: false };

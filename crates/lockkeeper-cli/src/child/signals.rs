@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_explained_by_a_signal_that_asks_for_it_or_that_it_came_by() {
+    fn an_end_is_explained_by_a_signal_that_asked_for_it_or_caused_it() {
         let explained = |received: &[Signal], exit, had_terminal| {
             let received = received.iter().map(|signal| mask(*signal)).sum();
             Signals { handled: Vec::new(), queue: None, ending: END_A_RUN, received }

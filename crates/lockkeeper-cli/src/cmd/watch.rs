@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn many_locks_are_reported_by_name_and_a_lock_that_is_gone_is_not_forgotten() {
+    fn many_locks_are_reported_by_name_and_a_gone_lock_is_remembered() {
         let mut known = Known::default();
         let state = |names: &[&str]| {
             names.iter().map(|name| ((*name).to_owned(), vec![claim(name, true)])).collect()

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_the_user_stands_before_that_of_the_host() {
+    fn the_users_file_precedes_the_hosts_file() {
         let host = Path::new(OF_THE_HOST);
         assert_eq!(paths(&[]), [host]);
         assert_eq!(

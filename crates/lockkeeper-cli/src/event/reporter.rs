@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_for_what_has_ended_is_heard_by_no_later_command() {
+    async fn a_request_for_an_ended_hold_reaches_no_later_command() {
         let reporter =
             Reporter::new(&["a".to_owned()], Sinks::stderr(false).unwrap(), Verbosity::Errors);
         reporter.asked("a", "ops", "a test");

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_a_slow_reader_has_lost_are_counted_where_they_are_missing() {
+    fn lines_lost_to_a_slow_reader_are_counted_at_the_gap() {
         for json in [false, true] {
             let (reader, writer) = io::pipe().unwrap();
             let sink = Sink::to(writer.into(), json, |error| panic!("{error}")).unwrap();

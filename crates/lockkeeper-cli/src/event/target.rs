@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inherited_descriptor_can_also_be_opened_anew() {
+    fn an_inherited_descriptor_can_be_opened_again() {
         use std::io::Read;
         let (mut reader, writer) = io::pipe().unwrap();
         let reopened = reopen(writer.as_raw_fd()).unwrap();

@@ -88,7 +88,7 @@ fn a_bench_leaves_nothing_behind_and_meets_no_real_lock() {
 }
 
 #[test]
-fn a_bench_that_is_interrupted_tells_what_it_has() {
+fn an_interrupted_bench_prints_its_results_so_far() {
     let store = Store::new();
     let mut bench = store.start(&["bench", "--seconds", "1h", "--tasks", "2", "--prefix", "p/"]);
     // The first lock that the test sees may be the lock of the warm-up.

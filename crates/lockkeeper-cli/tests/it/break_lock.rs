@@ -17,7 +17,7 @@ fn hold(store: &Store, name: &str, ttl: &str, args: &[&str]) -> (Process, String
 }
 
 #[test]
-fn break_tells_the_holder_who_and_why_before_the_lock_is_free() {
+fn break_informs_the_holder_before_the_lock_is_free() {
     let store = Store::new();
     let (mut holder, token) = hold(&store, "a", "12s", &[]);
     let mut next = store.queue(&sh(&["run", "a"], "echo mine"), "a", 0);
@@ -72,7 +72,7 @@ fn machines_learn_of_it_too() {
 }
 
 #[test]
-fn a_holder_that_hears_nothing_keeps_it_for_the_rest_of_its_ttl_and_no_longer() {
+fn an_unreachable_holder_keeps_the_lock_for_the_rest_of_its_ttl() {
     let store = Store::new();
     let (holder, token) = hold(&store, "a", "6s", &[]);
     holder.signal(rustix::process::Signal::STOP);
@@ -83,7 +83,7 @@ fn a_holder_that_hears_nothing_keeps_it_for_the_rest_of_its_ttl_and_no_longer() 
 }
 
 #[test]
-fn break_now_gives_the_lock_away_at_once_and_says_what_that_means() {
+fn break_now_frees_the_lock_at_once_and_explains_it() {
     let store = Store::new();
     let (mut holder, token) = hold(&store, "a", "60s", &["--json"]);
     let args = ["break", "a", "--token", &token, "--reason", "r", "--yes", "--now"];
@@ -113,7 +113,7 @@ fn break_now_gives_the_lock_away_at_once_and_says_what_that_means() {
 }
 
 #[test]
-fn break_now_tells_the_holder_who_and_why() {
+fn break_now_reports_operator_and_reason_to_the_holder() {
     let store = Store::new();
     let (mut holder, token) = hold(&store, "a", "12s", &["--json"]);
     let args =
@@ -132,7 +132,7 @@ fn break_now_tells_the_holder_who_and_why() {
 /// The command of another run, whose lock was marked no later, shows that the cause is not the end
 /// of `--kill-after`.
 #[test]
-fn break_now_kills_the_command_to_which_a_mark_has_left_its_time() {
+fn break_now_kills_a_command_that_a_mark_left_its_time() {
     let store = Store::new();
     let hold = |name: &str| {
         let script = format!(

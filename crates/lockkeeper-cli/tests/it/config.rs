@@ -85,7 +85,7 @@ fn the_owner_of_the_configuration_is_shown() {
 }
 
 #[test]
-fn the_flag_stands_before_the_variable_and_that_before_the_usual_places() {
+fn the_flag_precedes_the_variable_and_that_the_usual_places() {
     let store = Store::new();
     let of = |name: &str| {
         format!(

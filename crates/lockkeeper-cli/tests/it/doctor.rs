@@ -188,7 +188,7 @@ fn permissions_that_are_too_wide_fail_with_the_command_that_repairs_them() {
 }
 
 #[test]
-fn a_file_that_is_no_database_fails_and_the_rest_is_looked_at() {
+fn a_file_that_is_no_database_fails_and_the_other_checks_run() {
     let store = Store::new();
     fs::write(store.database(), "not a database, but long enough to be looked at as one").unwrap();
     fs::set_permissions(store.database(), PermissionsExt::from_mode(0o600)).unwrap();

@@ -36,7 +36,7 @@ fn sources(folder: &Path, text: &mut String) {
 }
 
 #[test]
-fn the_messages_by_which_people_look_for_help_are_those_that_are_printed() {
+fn the_documented_error_messages_are_those_that_are_printed() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut source = String::new();
     let is_shipped = |name: &str| name.starts_with("lockkeeper");

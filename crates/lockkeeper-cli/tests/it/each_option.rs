@@ -113,7 +113,7 @@ fn ttl_is_30_s_and_what_the_flag_says() {
 }
 
 #[test]
-fn lock_delay_keeps_the_lock_of_a_holder_that_vanished_and_not_of_one_that_released() {
+fn lock_delay_keeps_a_vanished_holders_lock_and_not_a_released_one() {
     let store = Store::new();
     let args = ["run", "a", "--json", "-t", "1s", "--lock-delay", "2s", "--", "cat"];
     let mut holder = store.start(&args);
@@ -160,7 +160,7 @@ fn owner_is_the_flag_then_the_variable_then_user_host_and_pid() {
 }
 
 #[test]
-fn prefix_stands_before_every_name_of_every_command() {
+fn prefix_is_put_before_every_name_of_every_command() {
     let store = Store::new();
     let mut holder = store.start(&["--prefix", "p/", "run", "a", "--json", "--", "cat"]);
     assert_eq!(holder.event("acquired")["lock"], "a");
@@ -204,7 +204,7 @@ fn store_is_the_flag_then_the_variable() {
 }
 
 #[test]
-fn connect_timeout_is_how_long_a_store_may_be_silent_at_the_start() {
+fn connect_timeout_limits_a_silent_store_at_the_start() {
     let store = Store::new();
     drop(store.hold("a"));
     let _outage = store.outage();
@@ -259,7 +259,7 @@ fn log_is_a_level_or_a_filter() {
 }
 
 #[test]
-fn json_is_for_answers_on_stdout_and_for_the_events_of_run_on_stderr() {
+fn json_is_for_answers_on_stdout_and_events_on_stderr() {
     let store = Store::new();
     let _holder = store.hold("a");
     let commands = [

@@ -102,7 +102,7 @@ fn of_three_candidates_one_leads_and_kill_9_makes_another_lead() {
 }
 
 #[test]
-fn a_command_that_succeeds_is_the_end_and_its_events_are_those_of_run() {
+fn a_successful_command_ends_elect_and_has_the_events_of_run() {
     let store = Store::new();
     let output = store.output(&["elect", "a", "--json", "--", "echo", "x"]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "x\n"));
@@ -113,7 +113,7 @@ fn a_command_that_succeeds_is_the_end_and_its_events_are_those_of_run() {
 }
 
 #[test]
-fn event_restarting_tells_of_a_command_that_failed_and_is_run_again_after_another_campaign() {
+fn event_restarting_reports_a_failed_command_before_the_next_campaign() {
     let store = Store::new();
     let mut elect = exits(&store, &[], &["3", "4", "0"]);
     let mut tokens =
@@ -248,7 +248,7 @@ fn a_leader_that_loses_its_store_leads_again_when_that_is_back() {
 }
 
 #[test]
-fn a_command_that_is_away_in_a_later_round_is_run_when_it_is_back() {
+fn a_command_missing_in_a_later_round_runs_when_it_is_back() {
     let store = Store::new();
     script(&store.path("work"), "#!/bin/sh\nmv work away\nexit 3\n");
     let mut elect = store.start(&["elect", "a", "--json", "--", "./work"]);
@@ -326,7 +326,7 @@ fn in_a_long_pause(store: &Store) -> Process {
 }
 
 #[test]
-fn r3_a_signal_in_a_pause_or_in_line_ends_it_at_once() {
+fn r3_a_signal_in_a_pause_or_in_the_queue_ends_elect_at_once() {
     let store = Store::new();
     for signal in [Signal::TERM, Signal::INT, Signal::QUIT] {
         let mut elect = in_a_long_pause(&store);
@@ -496,7 +496,7 @@ fn leader_takes_the_prefix_and_nobody_who_shares_leads() {
 /// `elect` is stopped meanwhile, and so sees the end of the command first. The command's background
 /// processes go on: no other round may begin beside them.
 #[test]
-fn exit_code_0_is_the_end_though_the_leadership_turns_out_to_be_lost() {
+fn exit_code_0_ends_elect_though_the_leadership_was_lost() {
     let store = Store::new();
     let script = "sleep 1000 >/dev/null 2>&1 & echo $$ $!; kill -STOP $PPID";
     let mut elect = store.start(&sh(&["elect", "a", "--json"], script));

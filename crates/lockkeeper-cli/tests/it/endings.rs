@@ -37,7 +37,7 @@ const LONG: [&str; 6] = ["run", "a", "--json", "-t3m", "-k", "60s"];
 const TIMEOUT: &str = "timeout 1000";
 
 #[test]
-fn r13_a_job_whose_shell_was_ended_by_a_signal_to_run_keeps_the_lock() {
+fn r13_a_job_keeps_the_lock_when_a_signal_to_run_ended_its_shell() {
     for by in ["", TIMEOUT] {
         let store = Store::new();
         let (mut run, shell, job) = start(&store, &LONG, by);
@@ -54,7 +54,7 @@ fn r13_a_job_whose_shell_was_ended_by_a_signal_to_run_keeps_the_lock() {
 }
 
 #[test]
-fn r13_a_job_whose_shell_was_killed_is_asked_to_end_and_keeps_the_lock() {
+fn r13_a_killed_shells_job_is_asked_to_end_and_keeps_the_lock() {
     for by in ["", TIMEOUT] {
         let store = Store::new();
         let (mut run, shell, _) = start(&store, &LONG, by);
@@ -85,7 +85,7 @@ fn r13_a_job_that_does_not_end_after_its_shell_is_killed() {
 }
 
 #[test]
-fn r13_a_job_of_another_user_keeps_the_lock_though_it_cannot_be_killed() {
+fn r13_an_unkillable_job_of_another_user_keeps_the_lock() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("left out: only root can make a program that becomes another user");
         return;
@@ -123,7 +123,7 @@ fn r13_a_job_of_another_user_keeps_the_lock_though_it_cannot_be_killed() {
 }
 
 #[test]
-fn r13_a_loss_while_the_rest_of_the_command_ends_kills_that_in_time() {
+fn r13_a_loss_while_leftover_processes_end_kills_them_in_time() {
     let store = Store::new();
     let (mut run, shell, job) = start(&store, &["run", "a", "--json", "-t", "12s", "-k", "4s"], "");
     let outage = store.outage();
@@ -134,7 +134,7 @@ fn r13_a_loss_while_the_rest_of_the_command_ends_kills_that_in_time() {
 }
 
 #[test]
-fn r13_no_round_of_elect_begins_beside_what_is_left_of_the_one_before() {
+fn r13_no_round_of_elect_begins_beside_processes_of_the_last_one() {
     // The round may end in two ways: killed, or of its own will with a job in the background.
     for (end, is_killed) in [("wait", true), ("echo $! >/dev/null; exit 1", false)] {
         let store = Store::new();
@@ -163,7 +163,7 @@ fn r13_no_round_of_elect_begins_beside_what_is_left_of_the_one_before() {
 const LOSES: [&str; 9] = ["run", "a", "--json", "-t", "18s", "--max-hold", "6s", "-k", "5s"];
 
 #[test]
-fn r8_a_run_that_is_stopped_or_killed_while_its_command_ends_leaves_nobody() {
+fn r8_a_run_stopped_or_killed_during_the_end_leaves_no_process() {
     let leaves_nobody = |signal| {
         let store = Store::new();
         let (mut run, shell, job) = start(&store, &LOSES, TIMEOUT);
@@ -185,7 +185,7 @@ fn r8_a_run_that_is_stopped_or_killed_while_its_command_ends_leaves_nobody() {
 }
 
 #[test]
-fn r8_a_kill_of_run_and_of_the_shell_at_once_leaves_nobody() {
+fn r8_killing_run_and_the_shell_together_leaves_no_process() {
     let store = Store::new();
     let (mut run, shell, job) = start(&store, &LONG, TIMEOUT);
     wait_for_a_look();
@@ -197,7 +197,7 @@ fn r8_a_kill_of_run_and_of_the_shell_at_once_leaves_nobody() {
 }
 
 #[test]
-fn r6_a_loss_tells_jobs_in_groups_of_their_own_to_end() {
+fn r6_a_loss_sends_term_to_jobs_in_groups_of_their_own() {
     let store = Store::new();
     let (mut run, _, job) = start(&store, &LOSES, TIMEOUT);
     run.event("lost");
@@ -208,7 +208,7 @@ fn r6_a_loss_tells_jobs_in_groups_of_their_own_to_end() {
 }
 
 #[test]
-fn r4_signals_that_were_blocked_change_nothing_and_stay_blocked_for_the_command() {
+fn r4_blocked_signals_change_nothing_and_stay_blocked_for_the_command() {
     let store = Store::new();
     let blocked = |args: &[&str], script: &str| {
         let mut command = Command::new("env");

@@ -17,7 +17,7 @@ fn environment(command: &mut Command) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn environment_of_the_command_tells_of_its_lock() {
+fn environment_of_the_command_names_its_lock() {
     let store = Store::new();
     let mut command = store.command(&["run", "deploy/web", "--", "env"]);
     let env =
@@ -41,7 +41,7 @@ fn a_store_without_a_password_is_handed_on() {
 }
 
 #[test]
-fn the_flag_stands_before_the_environment() {
+fn the_flag_precedes_the_environment() {
     let store = Store::new();
     let mut command = store.command(&["run", "x", "--prefix", "flag/", "--", "env"]);
     let env =

@@ -54,7 +54,7 @@ fn error_of_a_value_names_the_help_of_its_command() {
 }
 
 #[test]
-fn error_of_a_ttl_that_the_store_cannot_keep_is_in_units_of_people() {
+fn error_of_an_impossible_ttl_has_readable_units() {
     let store = Store::new();
     for (ttl, shown) in [("0", "a ttl of 0s"), ("1ms", "a ttl of 1ms"), ("9000h", "a ttl of 9000h")]
     {
@@ -72,7 +72,7 @@ fn error_of_a_ttl_that_the_store_cannot_keep_is_in_units_of_people() {
 }
 
 #[test]
-fn error_of_a_ttl_that_no_option_has_set_is_of_the_configuration() {
+fn error_of_a_default_ttl_is_one_of_the_configuration() {
     let store = Store::new();
     let url = format!("{}?ttl=1ms", store.url());
     fs::write(
@@ -121,7 +121,7 @@ fn error_of_options_that_exclude_each_other_says_to_take_one() {
 }
 
 #[test]
-fn error_of_a_store_that_stays_away_says_for_how_long_it_was_tried() {
+fn error_of_an_absent_store_says_how_long_it_was_tried() {
     let list = |address: SocketAddr| {
         let url = format!("redis://{address}");
         program().args(["-S", &url, "--connect-timeout", "6s", "list"]).output().unwrap()
@@ -173,7 +173,7 @@ fn error_whose_remedy_is_doctor_names_the_store_that_was_typed() {
 }
 
 #[test]
-fn error_of_bytes_that_are_no_text_says_where_they_may_stand() {
+fn error_of_bytes_that_are_no_text_names_the_allowed_places() {
     let store = Store::new();
     let bytes = OsStr::from_bytes(b"\xff");
     for command in ["run", "elect", "leader", "inspect", "list", "watch", "acquire"] {
@@ -274,7 +274,7 @@ fn error_of_a_handle_file_comes_before_anybody_waits_for_the_lock() {
 }
 
 #[test]
-fn error_of_a_handle_file_that_others_can_read_is_only_a_warning() {
+fn error_of_a_readable_handle_file_is_only_a_warning() {
     let store = Store::new();
     assert_eq!(store.code(&["acquire", "a", "--handle-file", "h"]), 0);
     fs::set_permissions(store.path("h"), fs::Permissions::from_mode(0o644)).unwrap();
@@ -307,7 +307,7 @@ fn error_of_a_home_that_is_none_makes_no_store_elsewhere() {
 }
 
 #[test]
-fn error_of_a_store_that_is_no_database_or_cannot_be_written_names_it() {
+fn error_of_a_foreign_or_unwritable_database_names_it() {
     let store = Store::new();
     let file = store.path("plain");
     fs::write(&file, "hello\n").unwrap();
@@ -443,7 +443,7 @@ fn what_is_most_likely_a_mistake_of_a_name_is_said() {
 }
 
 #[test]
-fn error_of_what_can_be_no_store_says_what_to_do_about_it() {
+fn error_of_an_impossible_store_has_a_remedy() {
     let on =
         |args: &[&str]| program().args(args).args(["run", "a", "--", "true"]).output().unwrap();
     // The remedy must not ask the user to change the rights of a device.

@@ -43,7 +43,7 @@ fn kill(pid: &str, signal: Signal) {
 
 /// Here `run` itself kills, and the guard does not.
 #[test]
-fn r7_a_loss_that_kills_reaches_what_was_started_since_the_last_look() {
+fn r7_a_killing_loss_reaches_processes_started_since_the_last_look() {
     let store = Store::new();
     let script = "while :; do timeout 1000 sleep 1000 >/dev/null 2>&1 & sleep 0.002; done";
     let mut run = store
@@ -53,7 +53,7 @@ fn r7_a_loss_that_kills_reaches_what_was_started_since_the_last_look() {
 
 /// Each job makes itself the leader of a group, and its parent ends when it gets TERM.
 #[test]
-fn r7_a_loss_reaches_what_is_started_between_the_look_and_the_signal() {
+fn r7_a_loss_reaches_processes_started_between_look_and_signal() {
     let store = Store::new();
     for _ in 0..3 {
         let script = "while :; do timeout 1000 sleep 1000 >/dev/null 2>&1 & sleep 0.006; done";
@@ -66,7 +66,7 @@ fn r7_a_loss_reaches_what_is_started_between_the_look_and_the_signal() {
 /// The process is in a session of its own: no look happened between its start and the end of its
 /// parent.
 #[test]
-fn r7_a_loss_reaches_what_is_started_in_a_session_of_its_own_after_the_signal() {
+fn r7_a_loss_reaches_new_sessions_started_after_the_signal() {
     let store = Store::new();
     let args = ["run", "a", "--json", "-t", "15s", "-k", "3s", "--max-hold", "1s"];
     let job = "setsid sleep 1000 >/dev/null 2>&1";
@@ -78,7 +78,7 @@ fn r7_a_loss_reaches_what_is_started_in_a_session_of_its_own_after_the_signal() 
 /// The environment of the process is cleared, so only a look while its parent lives can find it.
 /// Meanwhile the guard gets the deadline more often than that.
 #[test]
-fn r7_a_command_that_is_being_ended_is_looked_at_however_near_its_deadline_is() {
+fn r7_an_ending_command_is_looked_at_up_to_its_deadline() {
     let store = Store::new();
     let args = ["run", "a", "--json", "-t", "15s", "-k", "2400ms", "--max-hold", "1s"];
     let job = "env -i JOB=of-$LOCKKEEPER_FENCING_TOKEN-$$ setsid sleep 1000 >/dev/null 2>&1";
@@ -109,7 +109,7 @@ fn r13_another_round_begins_when_nothing_of_the_last_one_is_left() {
 
 /// The command starts this process when it gets TERM, and leaves.
 #[test]
-fn r13_what_is_started_after_term_hears_it_too() {
+fn r13_processes_started_after_term_get_it_too() {
     let store = Store::new();
     let up = store.path("up");
     let job = format!(
@@ -129,7 +129,7 @@ fn r13_what_is_started_after_term_hears_it_too() {
 /// As a service manager does that terminates all of a service at once. The command has ended when
 /// `run` looks.
 #[test]
-fn r13_a_signal_to_both_that_is_seen_after_the_end_of_the_command_is_one_that_asks_for_it() {
+fn r13_a_signal_to_both_counts_even_if_seen_after_the_commands_end() {
     let store = Store::new();
     let script =
         "trap 'exit 0' TERM; (trap '' TERM; exec sleep 1000) >/dev/null 2>&1 & echo ready; wait";
@@ -165,7 +165,7 @@ fn r7_orphans_of_a_command_that_outlives_a_signal_are_reaped() {
 
 /// Its shell and `run` end at once, before any look.
 #[test]
-fn r8_a_job_that_nobody_has_seen_dies_with_its_shell_and_run() {
+fn r8_an_unseen_job_dies_with_its_shell_and_run() {
     let store = Store::new();
     let job = "timeout 1000 sh -c 'trap \"\" TERM; echo $$; sleep 1000; true'";
     for _ in 0..5 {
@@ -185,7 +185,7 @@ fn r8_a_job_that_nobody_has_seen_dies_with_its_shell_and_run() {
 /// No look happens before these: the job was just started, in a group of its own, when its shell
 /// ends.
 #[test]
-fn r13_a_job_that_nobody_has_seen_keeps_the_lock_when_its_shell_ends_by_a_signal() {
+fn r13_an_unseen_job_keeps_the_lock_when_a_signal_ends_its_shell() {
     let store = Store::new();
     let ends = ["kill -9 $$", "kill -USR1 $PPID; wait", "kill -TERM $PPID; wait"];
     for (end, by) in ends.iter().flat_map(|end| [(end, "timeout 1000"), (end, "setsid")]) {
@@ -233,7 +233,7 @@ fn r7_a_guard_that_does_not_answer_makes_no_kill_late() {
 /// The process has lost its parent by the signal, is in another session than the command, which
 /// goes on, and has cleared its environment.
 #[test]
-fn r7_a_guard_that_stands_in_knows_that_the_command_is_being_ended() {
+fn r7_a_replacing_guard_knows_that_the_command_is_being_ended() {
     let store = Store::new();
     let job = "#!/bin/sh\ntrap '' TERM; echo $$; exec sleep 1000";
     script(&store.path("job"), job);
@@ -267,7 +267,7 @@ fn r7_what_proc_hides_is_not_dead() {
 /// The first process of a container is visible to the process that started it, so its visibility
 /// does not show that others are hidden.
 #[test]
-fn r7_what_proc_hides_beside_a_first_process_that_it_shows_is_not_dead() {
+fn r7_a_process_hidden_beside_a_visible_first_process_is_not_dead() {
     nothing_hidden_is_left(&["-m", "--pid", "--fork", "--kill-child"]);
 }
 

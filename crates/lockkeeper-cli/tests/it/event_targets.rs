@@ -203,7 +203,7 @@ fn stuck_pipe(path: &Path) -> File {
 }
 
 #[test]
-fn a_reader_that_is_stuck_does_not_keep_the_command_from_ending_in_time() {
+fn a_stuck_reader_does_not_delay_the_end_of_the_command() {
     let store = Store::new();
     let _stuck = stuck_pipe(&store.path("pipe"));
     let mut run = store.start(&sh(
@@ -243,7 +243,7 @@ fn events_that_cannot_be_written_are_reported_once() {
 }
 
 #[test]
-fn an_event_behind_one_that_was_cut_off_begins_a_line_of_its_own() {
+fn an_event_after_a_torn_line_begins_its_own_line() {
     let store = Store::new();
     // There are twelve bytes left in the file, and the command makes room.
     let script = format!(
@@ -267,7 +267,7 @@ fn an_event_behind_one_that_was_cut_off_begins_a_line_of_its_own() {
 }
 
 #[test]
-fn a_stderr_that_is_stuck_does_not_keep_the_command_from_ending_in_time() {
+fn a_stuck_stderr_does_not_delay_the_end_of_the_command() {
     let store = Store::new();
     let mut stuck = stuck_pipe(&store.path("pipe"));
     let script = "run a -t 2s --json --events log -- \

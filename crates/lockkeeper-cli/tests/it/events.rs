@@ -75,7 +75,7 @@ fn event_busy_has_the_holder() {
 }
 
 #[test]
-fn event_renewal_failed_and_recovered_tell_of_an_outage() {
+fn events_renewal_failed_and_recovered_report_an_outage() {
     let store = Store::new();
     // A renewal is due at 2 s and is reported to hang 1 s later; TERM would come at 5.5 s.
     let mut run = store.start(&["run", "a", "--json", "-t", "6s", "-k", "500ms", "--", "cat"]);
@@ -99,7 +99,7 @@ fn event_renewal_failed_and_recovered_tell_of_an_outage() {
 }
 
 #[test]
-fn event_exited_tells_causes_apart() {
+fn event_exited_distinguishes_causes() {
     let store = Store::new();
     let cause = |args: &[&str]| {
         let output = store.output(&[&["run", "a", "--json", "--"], args].concat());
@@ -153,7 +153,7 @@ fn event_lost_has_the_reason_and_the_signal_and_exited_its_cause() {
 }
 
 #[test]
-fn event_released_tells_for_how_long_it_was_held() {
+fn event_released_has_the_length_of_the_hold() {
     let store = Store::new();
     let all = stderr(&store.output(&["run", "a", "--json", "--", "sleep", "0.3"]));
     let released = events(&all).into_iter().find(|event| event["event"] == "released").unwrap();

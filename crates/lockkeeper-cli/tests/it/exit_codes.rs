@@ -311,7 +311,7 @@ fn exit_128_and_n_is_reported_where_a_signal_cannot_end_it() {
 }
 
 #[test]
-fn exit_of_the_command_is_its_own_and_the_event_tells() {
+fn exit_code_of_the_command_is_its_own_and_the_event_says_so() {
     let store = Store::new();
     for code in [1, 2, 64, 69, 74, 75, 78, 79, 126, 127, 200, 255] {
         let output =

@@ -81,7 +81,7 @@ fn token(store: &Store) -> String {
 }
 
 #[test]
-fn recipe_a_fenced_update_of_an_older_holder_changes_no_row_and_fails() {
+fn recipe_an_older_holders_fenced_update_changes_no_row_and_fails() {
     for client in SERVER_NOT_THERE_YET {
         let database = Database::new();
         let line = block("docs/recipes.md", &format!("{client} -"));

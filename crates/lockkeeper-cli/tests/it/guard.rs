@@ -225,7 +225,7 @@ fn r7_what_a_daemon_starts_makes_it_no_job() {
 }
 
 #[test]
-fn r8_the_next_command_starts_after_the_last_process_of_the_old_group_is_dead() {
+fn r8_the_next_command_starts_after_the_old_groups_last_process() {
     let store = Store::new();
     for _ in 0..10 {
         let script = "trap '' TERM; for i in 1 2 3 4 5 6 7 8; do sleep 1000 & pids=\"$pids $!\"; done; echo $$$pids; wait";
@@ -249,7 +249,7 @@ fn r8_the_next_command_starts_after_the_last_process_of_the_old_group_is_dead() 
 }
 
 #[test]
-fn r8_a_command_of_a_stopped_run_is_dead_before_the_next_one_starts() {
+fn r8_a_stopped_runs_command_is_dead_before_the_next_one_starts() {
     let store = Store::new();
     let script = "trap '' TERM; sleep 1000 & echo $$ $!; wait";
     let (mut run, pids) = start(&store, &["run", "a", "--json", "-t", "8s"], script);
@@ -269,7 +269,7 @@ fn r8_a_command_of_a_stopped_run_is_dead_before_the_next_one_starts() {
 }
 
 #[test]
-fn r8_a_run_that_goes_on_between_the_kill_and_the_deadline_has_lost() {
+fn r8_a_run_that_resumes_between_kill_and_deadline_has_lost() {
     let store = Store::new();
     for _ in 0..2 {
         let (mut run, pids) =
@@ -284,7 +284,7 @@ fn r8_a_run_that_goes_on_between_the_kill_and_the_deadline_has_lost() {
 }
 
 #[test]
-fn r8_a_run_that_is_stopped_for_less_than_its_lease_goes_on() {
+fn r8_a_run_stopped_for_less_than_its_lease_goes_on() {
     let store = Store::new();
     let (mut run, _) = start(&store, &["run", "a", "--json", "-t", "30s"], "echo $$; cat; exit 4");
     run.signal(Signal::STOP);
@@ -296,7 +296,7 @@ fn r8_a_run_that_is_stopped_for_less_than_its_lease_goes_on() {
 /// Two streams of signals: WINCH comes as soon as the last one was passed on, and the guard looks
 /// before each TERM.
 #[test]
-fn r8_the_guard_hears_of_renewals_however_many_signals_come() {
+fn r8_the_guard_gets_renewals_under_a_stream_of_signals() {
     let store = Store::new();
     for (signal, pause) in [(Signal::WINCH, 20_000), (Signal::TERM, 100)] {
         let end = store.path("end");
@@ -379,7 +379,7 @@ fn r8_a_guard_that_is_stopped_keeps_nobody() {
 }
 
 #[test]
-fn r8_a_guard_that_was_stopped_reads_all_its_orders_before_it_kills() {
+fn r8_a_guard_that_was_stopped_reads_all_orders_before_a_kill() {
     let store = Store::new();
     let mut run = store
         .start(&sh(&["run", "a", "--json", "-t", "6s", "-k", "500ms"], "echo ready; cat; exit 4"));

@@ -233,7 +233,7 @@ fn where_the_token_cannot_be_printed_nothing_is_locked() {
 }
 
 #[test]
-fn renew_begins_the_ttl_anew_until_it_is_lost() {
+fn renew_restarts_the_ttl_until_the_lock_is_lost() {
     let store = Store::new();
     acquired(&store, &["--ttl", "6s"]);
     let began = Instant::now();
@@ -263,7 +263,7 @@ fn renew_begins_the_ttl_anew_until_it_is_lost() {
 }
 
 #[test]
-fn renew_tells_who_broke_it() {
+fn renew_reports_who_broke_the_lock() {
     let store = Store::new();
     let token = acquired(&store, &[]).trim_end().parse().unwrap();
     store.break_lock("a", token, Evict::Mark);

@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 #[test]
-fn max_hold_that_is_over_before_the_lock_is_confirmed_is_the_end() {
+fn max_hold_that_ends_before_the_confirmation_ends_the_run() {
     let store = Store::new();
     let mut holder = store.hold("a");
     let mut waiter = store.queue(&["run", "a", "--max-hold", "1ms", "--", "sleep", "1000"], "a", 0);
@@ -223,7 +223,7 @@ fn exit_64_is_a_hold_that_cannot_be() {
 }
 
 #[test]
-fn once_per_runs_the_command_once_in_that_time_and_says_nothing_otherwise() {
+fn once_per_runs_the_command_once_per_time_and_is_silent_otherwise() {
     let store = Store::new();
     let once = |script: &str| store.output(&sh(&["run", "a", "--once-per", "10m"], script));
     // One that fails counts.
@@ -283,7 +283,7 @@ fn exit_64_is_once_per_beside_an_option_that_says_otherwise() {
 
 /// The lock has no holder any more.
 #[test]
-fn break_now_warns_of_no_holder_where_only_a_minimum_hold_is_left() {
+fn break_now_warns_of_no_holder_during_a_minimum_hold() {
     let store = Store::new();
     assert_eq!(store.code(&["run", "a", "--min-hold", "10m", "--", "true"]), 0);
     let token = store.inspect("a")["holders"][0]["token"].as_str().unwrap().to_owned();
@@ -332,11 +332,9 @@ fn min_hold_is_reported_where_the_release_is_interrupted() {
 /// A run that is stopped at any of its steps, and so loses the lock, runs its command or reports
 /// that it has not.
 #[test]
-fn once_per_does_not_take_what_it_has_kept_itself_for_the_lock_of_another() {
+fn once_per_recognises_its_own_kept_lock() {
     let Ok(_) = std::process::Command::new("strace").arg("-V").output() else {
-        eprintln!(
-            "left out: once_per_does_not_take_what_it_has_kept_itself_for_the_lock_of_another: no strace"
-        );
+        eprintln!("left out: once_per_recognises_its_own_kept_lock: no strace");
         return;
     };
     let stopped_at = |step: u32| {

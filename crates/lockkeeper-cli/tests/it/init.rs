@@ -67,7 +67,7 @@ fn r11_as_pid_1_it_hands_on_signals_and_follows_its_command() {
 }
 
 #[test]
-fn r11_the_end_of_pid_1_is_the_end_of_its_command_and_frees_the_lock() {
+fn r11_the_end_of_pid_1_ends_its_command_and_frees_the_lock() {
     let store = Store::new();
     let mut run = start(&store, "echo ready; exec sleep 1000");
     run.line();

@@ -45,7 +45,7 @@ fn r6_silence_kills_what_ignores_term_before_the_deadline() {
 }
 
 #[test]
-fn r6_whoever_comes_next_finds_the_command_dead() {
+fn r6_the_next_holder_finds_the_command_dead() {
     let store = Store::new();
     // Each beat of the command is on record, and so is the moment at which the next one gets the
     // lock.

@@ -175,7 +175,7 @@ fn exit_64_is_a_share_that_nobody_can_have() {
 }
 
 #[test]
-fn exit_64_is_shared_together_with_permits_and_either_of_them_with_elect() {
+fn exit_64_is_shared_with_permits_and_either_with_elect() {
     let store = Store::new();
     for command in [
         &["run", "a", "--shared", "--permits", "2", "--", "true"][..],
@@ -227,7 +227,7 @@ fn inspect_and_list_show_how_it_is_held_and_wanted() {
 }
 
 #[test]
-fn watch_tells_of_each_holder_of_a_shared_lock() {
+fn watch_reports_each_holder_of_a_shared_lock() {
     let store = Store::new();
     let mut first = hold(&store, &["--owner", "one", "a", "-s"]);
     let watch = store.start(&["watch", "--json", "a"]);

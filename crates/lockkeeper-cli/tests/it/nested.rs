@@ -28,7 +28,7 @@ fn assert_runs(output: &Output) {
 }
 
 #[test]
-fn a_run_inside_a_run_of_the_same_lock_is_64_at_once() {
+fn a_run_inside_a_run_of_the_same_lock_exits_with_64_at_once() {
     let store = Store::new();
     // The run would wait for ever, or up to its limit.
     assert_refused(&nested(&store, &["run", "m"], "run m -w 5s -- echo ran"), "m");
@@ -105,7 +105,7 @@ fn who_does_not_wait_learns_that_the_lock_is_busy() {
 }
 
 #[test]
-fn what_was_left_behind_by_a_run_that_has_ended_waits_as_others_do() {
+fn a_process_left_by_an_ended_run_waits_as_others_do() {
     let store = Store::new();
     let before = stdout(&store.output(&["run", "m", "--", "printenv", "LOCKKEEPER_SEQUENCERS"]));
     let mut holder = store.hold("m");
@@ -120,7 +120,7 @@ fn what_was_left_behind_by_a_run_that_has_ended_waits_as_others_do() {
 /// The run that has ended holds nothing; only the store keeps the lock for the rest of its minimum
 /// hold.
 #[test]
-fn what_a_run_that_has_ended_has_left_to_the_store_waits_as_others_do() {
+fn a_lock_that_an_ended_run_left_kept_is_waited_for() {
     let store = Store::new();
     let outer = ["run", "m", "--min-hold", "4s", "--", "printenv", "LOCKKEEPER_SEQUENCERS"];
     let before = stdout(&store.output(&outer));
@@ -137,7 +137,7 @@ fn what_a_run_that_has_ended_has_left_to_the_store_waits_as_others_do() {
 
 /// The one between waits for the run around, and the run inside would wait for the one between.
 #[test]
-fn a_wait_behind_somebody_who_waits_for_the_run_around_is_64_at_once() {
+fn a_wait_behind_a_waiter_for_the_outer_run_exits_with_64() {
     let store = Store::new();
     for (outer, between, inner) in [
         (["-s", "m"], ["-w", "40s"], "-s m"),
@@ -162,7 +162,7 @@ fn a_wait_behind_somebody_who_waits_for_the_run_around_is_64_at_once() {
 
 /// The waiter between may give up before, and a limit ends the wait in any case.
 #[test]
-fn a_limited_wait_behind_somebody_who_waits_for_the_run_around_ends_by_itself() {
+fn a_limited_wait_behind_a_waiter_for_the_outer_run_ends_by_itself() {
     let store = Store::new();
     let script = format!("read -r _; {} run -w 1s -s m -- echo ran", binary().display());
     let mut run = store.start(&sh(&["run", "--json", "-s", "m"], &script));
@@ -174,7 +174,7 @@ fn a_limited_wait_behind_somebody_who_waits_for_the_run_around_ends_by_itself() 
 
 /// A holder that is not around this run leaves, and its capacity with it: it makes no wait endless.
 #[test]
-fn a_smaller_number_of_permits_of_another_holder_is_no_reason_to_refuse() {
+fn another_holders_smaller_capacity_is_no_reason_to_refuse() {
     let store = Store::new();
     let mut other = store.start(&["run", "--json", "--permits", "1/3", "m", "--", "cat"]);
     other.event("started");

@@ -66,7 +66,7 @@ fn run(stage: &Stage, block: &Block) -> Option<Console> {
 }
 
 #[test]
-fn times_tokens_and_ids_of_a_page_are_examples_and_all_else_is_compared() {
+fn times_tokens_and_ids_of_a_page_are_examples_and_the_rest_is_compared() {
     assert!(same(
         "held for 1.2s by a@b:1,  token 1795487515728929",
         "held for 30m00s by a@b:1, token 1795487515728930\n"

@@ -92,7 +92,7 @@ fn r5_bg_continues_both_without_the_terminal() {
 }
 
 #[test]
-fn r5_a_command_that_lost_its_lock_while_stopped_is_killed_and_not_continued() {
+fn r5_a_stopped_command_that_lost_its_lock_is_killed_and_not_continued() {
     let store = Store::new();
     pipe(&store, "never");
     let mut shell = Shell::new(&store);
@@ -162,7 +162,7 @@ fn r5_a_stop_right_after_a_continuation_is_a_stop() {
 }
 
 #[test]
-fn r5_a_lock_that_was_lost_while_stopped_is_noticed_without_the_guard() {
+fn r5_a_loss_during_a_stop_is_noticed_without_the_guard() {
     let store = Store::new();
     let script = "trap 'touch continued' CONT TERM; echo ready; read x";
     let mut command = store.command(&sh(&["run", "a", "--json", "-t", "15s"], script));

@@ -114,7 +114,7 @@ fn a_handle_is_shown_by_the_name_that_can_be_typed_here() {
 }
 
 #[test]
-fn break_of_a_name_with_the_prefix_in_it_says_that_the_prefix_is_put_before_it() {
+fn break_of_a_name_with_the_prefix_explains_the_prefix() {
     for (store, flags) in stores() {
         let (_holder, token) = hold(&store, flags);
         let broken = |name: &str, token: &str| {

@@ -137,7 +137,7 @@ fn recipe_one_deploy_at_a_time() {
 }
 
 #[test]
-fn recipe_migrations_run_in_one_pod_and_the_rest_find_nothing_to_do() {
+fn recipe_migrations_run_in_one_pod_and_the_others_find_no_work() {
     let store = Store::new();
     let migrate = "#!/bin/sh\ntest -e migrated && { echo nothing to do; exit 0; }\n\
                    echo migrating; sleep 0.3; touch migrated\n";

@@ -8,7 +8,7 @@ use crate::support::{Store, eventually, sh, stderr, stdout, waiters};
 const FOR_EVER: &str = "while :; do sleep 0.02; done";
 
 #[test]
-fn request_tells_the_holder_who_asks_and_why() {
+fn request_informs_the_holder_who_asks_and_why() {
     let store = Store::new();
     let mut holder =
         store.start(&sh(&["run", "a", "-t", "3s", "--json"], "echo ready; read -r _; echo done"));

@@ -122,7 +122,7 @@ fn r4_signals_go_to_the_commands_group() {
 }
 
 #[test]
-fn r4_a_command_that_is_stopped_hears_what_ends_it() {
+fn r4_a_stopped_command_gets_a_signal_that_ends_it() {
     let store = Store::new();
     let mut process = store.start(&sh(&["run", "a"], "echo $$; kill -STOP $$; sleep 60"));
     let stat = format!("/proc/{}/stat", process.line());
@@ -179,7 +179,7 @@ fn r4_a_signal_between_grant_and_start_is_not_lost() {
 }
 
 #[test]
-fn r9_the_end_of_the_command_releases_and_what_it_left_lives_on() {
+fn r9_the_end_of_the_command_releases_and_background_processes_live_on() {
     let store = Store::new();
     let output = store.output(&sh(&["run", "a"], "sleep 60 >/dev/null 2>&1 & echo $!"));
     let pid = stdout(&output).trim().to_owned();

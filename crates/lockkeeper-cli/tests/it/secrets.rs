@@ -135,7 +135,7 @@ fn a_variable_for_a_secret_that_is_empty_is_refused() {
 }
 
 #[test]
-fn a_file_with_a_secret_that_every_user_can_read_is_warned_about() {
+fn a_secret_file_that_every_user_can_read_causes_a_warning() {
     let store = Store::new();
     let file = secret_file(&store);
     let config = store.path("c.toml");
@@ -290,7 +290,7 @@ fn a_token_of_another_program_is_no_secret_of_ours() {
 }
 
 #[test]
-fn a_run_inside_a_run_has_the_same_store_and_never_falls_back_to_another() {
+fn a_nested_run_has_the_same_store_and_never_another() {
     let store = Store::new();
     let inner = "cd /; lockkeeper check \"$LOCKKEEPER_SEQUENCER\" && lockkeeper run -n a -- true";
     let folder = Path::new(env!("CARGO_BIN_EXE_lockkeeper")).parent().unwrap().to_str().unwrap();

@@ -21,7 +21,7 @@ fn printed(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn exit_64_is_more_names_than_a_variable_of_the_command_can_hold() {
+fn exit_64_is_more_names_than_a_variable_can_hold() {
     let store = Store::new();
     let names: Vec<String> = (0..600).map(|number| format!("{number:0>234}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -38,7 +38,7 @@ fn exit_64_is_more_names_than_a_variable_of_the_command_can_hold() {
 }
 
 #[test]
-fn exit_126_is_a_command_that_does_not_fit_with_its_names_and_is_reported_before_the_wait() {
+fn exit_126_is_a_command_too_long_with_its_names_before_the_wait() {
     let store = Store::new();
     let names: Vec<String> = (0..260).map(|number| format!("{number:0>234}")).collect();
     let _holder = store.hold(&names[0]);
@@ -68,7 +68,7 @@ fn exit_126_is_a_command_that_does_not_fit_with_its_names_and_is_reported_before
 }
 
 #[test]
-fn run_of_several_names_holds_all_and_tells_in_the_order_typed() {
+fn run_of_several_names_holds_all_and_reports_in_typed_order() {
     let store = Store::new();
     let output = store.output(&["run", "--json", "b", "c", "a", "--", "env"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

@@ -69,7 +69,7 @@ fn r8_a_guard_that_is_killed_is_replaced_by_another_one() {
 
 /// The command has made a session of its own. A process of its old group stays, without its parent.
 #[test]
-fn r8_a_guard_that_stands_in_knows_the_group_that_the_command_was_started_in() {
+fn r8_a_replacing_guard_knows_the_original_group_of_the_command() {
     let store = Store::new();
     let script =
         "(sleep 1000 >/dev/null 2>&1 & echo $!); exec setsid sh -c 'echo out; exec sleep 1000'";
@@ -88,7 +88,7 @@ fn r8_a_guard_that_stands_in_knows_the_group_that_the_command_was_started_in() {
 }
 
 #[test]
-fn r8_a_new_guard_hears_of_renewals_too() {
+fn r8_a_new_guard_gets_renewals_too() {
     let store = Store::new();
     let mut run = store
         .start(&sh(&["run", "a", "--json", "-t", "15s", "-k", "500ms"], "echo ready; cat; exit 4"));
@@ -115,7 +115,7 @@ fn leave_too_few_descriptors(run: &Process) {
 
 /// That there can be no other one is found while a signal is handed on.
 #[test]
-fn r8_a_guard_that_ends_while_it_is_to_look_is_missed_too() {
+fn r8_a_guard_that_ends_before_a_requested_look_is_noticed() {
     let store = Store::new();
     let mut run = store
         .start(&sh(&["run", "a", "--json"], "trap '' HUP; echo $$; while :; do sleep 0.02; done"));
@@ -137,7 +137,7 @@ fn r8_a_guard_that_ends_while_it_is_to_look_is_missed_too() {
 }
 
 #[test]
-fn r8_a_run_that_can_have_no_other_guard_ends_its_command_and_says_so() {
+fn r8_a_run_without_a_further_guard_ends_its_command_and_reports_it() {
     let store = Store::new();
     let mut run = store.start(&sh(&["run", "a", "--json"], "echo $$; exec sleep 1000"));
     let pid = run.line();
@@ -155,7 +155,7 @@ fn r8_a_run_that_can_have_no_other_guard_ends_its_command_and_says_so() {
 }
 
 #[test]
-fn r8_a_run_that_is_stopped_before_the_start_for_longer_than_its_lease_starts_nothing() {
+fn r8_a_run_stopped_before_the_start_for_a_whole_lease_starts_nothing() {
     let store = Store::new();
     let time = |name: &str| text(store.path(name)).trim().parse::<u128>().ok();
     for _ in 0..4 {
@@ -245,7 +245,7 @@ fn guard_alone(orders: &[(u8, u64)]) -> (Child, UnixStream) {
 }
 
 #[test]
-fn r8_a_guard_whose_time_has_come_kills_a_command_of_which_it_hears_later() {
+fn r8_a_guard_past_its_deadline_kills_a_command_named_later() {
     let mut sleeper = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
     // At the first nanosecond of the clock.
     let (mut guard, mut line) = guard_alone(&[(b'k', 1)]);
@@ -294,7 +294,7 @@ fn r8_a_program_that_is_started_by_its_loader_has_a_guard() {
 }
 
 #[test]
-fn r8_a_program_that_finds_its_libraries_by_a_variable_has_a_guard() {
+fn r8_a_program_that_needs_a_library_variable_has_a_guard() {
     let store = Store::new();
     // The same program with a renamed library, which only the variable finds.
     let mut program = fs::read(binary()).unwrap();

@@ -33,7 +33,7 @@ fn without_store(args: &[&str], home: &tempfile::TempDir, store: &Store) -> std:
 }
 
 #[test]
-fn a_default_store_in_memory_or_in_a_container_says_how_far_it_reaches() {
+fn a_default_store_in_memory_or_in_a_container_names_its_reach() {
     let (store, home) = (Store::new(), tempfile::tempdir_in("/dev/shm").unwrap());
     let run = |more: &[&str]| {
         let output = without_store(&[&["run", "a"], more, &["--", "true"]].concat(), &home, &store)
@@ -185,7 +185,7 @@ fn exit_78_is_a_file_store_whose_folder_is_not_there() {
 }
 
 #[test]
-fn exit_78_is_a_store_that_was_to_be_configured_and_is_not() {
+fn exit_78_is_a_required_store_that_is_not_configured() {
     let (store, home) = (Store::new(), tempfile::tempdir_in("/dev/shm").unwrap());
     let config = store.path("config.toml");
     std::fs::write(&config, format!("[stores]\nprod = {{ url = \"{}\" }}\n", store.url())).unwrap();

@@ -156,7 +156,7 @@ fn r12_a_message_from_the_background_stops_nobody() {
 }
 
 #[test]
-fn r12_a_background_run_that_reads_is_stopped_and_goes_on_in_the_foreground() {
+fn r12_a_background_run_that_reads_is_stopped_and_resumes_in_the_foreground() {
     let store = Store::new();
     let mut shell = Shell::new(&store);
     shell.keys("lockkeeper run a -- sh -c 'read x; echo i read $x' &\n");
@@ -191,7 +191,7 @@ fn r12_the_pager_of_a_pipeline_reads_its_keys() {
 }
 
 #[test]
-fn r12_a_pager_gets_the_terminal_back_from_a_command_that_has_asked_for_it() {
+fn r12_a_pager_gets_the_terminal_back_from_the_command() {
     let store = Store::new();
     pipe(&store, "go");
     let mut shell = Shell::new(&store);
@@ -232,7 +232,7 @@ fn r12_the_terminal_is_the_scripts_until_the_command_asks_for_it() {
 
 /// In the group of `run`, the kernel would have refused it the terminal.
 #[test]
-fn r12_a_command_that_waits_for_a_terminal_that_nobody_can_give_it_is_ended() {
+fn r12_a_command_that_waits_for_an_unavailable_terminal_is_ended() {
     let store = Store::new();
     let mut shell = Shell::new(&store);
     shell.keys("( lockkeeper run a -k 1s -- sh -c 'echo begun > begun; read x </dev/tty' & )\n");
@@ -244,7 +244,7 @@ fn r12_a_command_that_waits_for_a_terminal_that_nobody_can_give_it_is_ended() {
 /// Both runs are in the group of a script that no terminal controls. The first run has the
 /// terminal, and gives it back.
 #[test]
-fn r12_a_command_waits_for_the_terminal_that_another_run_of_its_script_has() {
+fn r12_a_command_waits_for_the_terminal_of_another_run_in_its_script() {
     let store = Store::new();
     let ask = |lock, before| {
         format!(

@@ -13,7 +13,7 @@ fn gauge(text: &str, name: &str) -> Option<f64> {
 }
 
 #[test]
-fn the_figures_of_a_run_are_there_while_it_holds_the_lock_and_after_its_end() {
+fn a_runs_figures_are_there_during_and_after_its_hold() {
     let store = Store::new();
     let file = store.path("run.prom");
     let path = file.to_str().unwrap();
@@ -39,7 +39,7 @@ fn the_figures_of_a_run_are_there_while_it_holds_the_lock_and_after_its_end() {
 }
 
 #[test]
-fn a_start_that_does_not_get_the_lock_leaves_the_figures_of_the_holder_as_they_are() {
+fn a_start_without_the_lock_leaves_the_holders_figures() {
     let store = Store::new();
     let file = store.path("run.prom");
     let path = file.to_str().unwrap();
@@ -59,7 +59,7 @@ fn a_start_that_does_not_get_the_lock_leaves_the_figures_of_the_holder_as_they_a
 }
 
 #[test]
-fn a_run_that_failed_is_in_the_textfile_until_the_command_runs_again() {
+fn a_failed_run_is_in_the_textfile_until_the_next_command() {
     let store = Store::new();
     let file = store.path("run.prom");
     let run = ["run", "--once-per", "1h", "nightly", "--metrics-textfile", file.to_str().unwrap()];
@@ -71,7 +71,7 @@ fn a_run_that_failed_is_in_the_textfile_until_the_command_runs_again() {
 }
 
 #[test]
-fn a_textfile_that_cannot_be_written_is_an_error_before_the_command_begins() {
+fn an_unwritable_textfile_is_an_error_before_the_command_begins() {
     let store = Store::new();
     let output = store.output(&[
         "run",

@@ -144,7 +144,7 @@ fn the_place_moves_up() {
 }
 
 #[test]
-fn nothing_is_left_of_the_line_when_the_wait_is_over_or_interrupted() {
+fn the_status_line_is_gone_after_the_wait_or_an_interruption() {
     let store = Store::new();
     let _holder = store.hold("a");
     let began = Instant::now();
@@ -236,7 +236,7 @@ fn assert_prints(printed: &str, line: &str) {
 }
 
 #[test]
-fn without_a_terminal_a_wait_says_who_holds_the_lock_and_when_that_changes() {
+fn without_a_terminal_a_wait_names_the_holder_and_its_changes() {
     let store = Store::new();
     let mut first = holder(&store, "boss@home");
     let second =
@@ -269,7 +269,7 @@ fn acquire_elect_and_unfair_runs_say_that_they_wait() {
 }
 
 #[test]
-fn a_wait_that_nobody_wants_to_hear_of_is_silent() {
+fn a_wait_with_a_tolerated_conflict_is_silent() {
     let store = Store::new();
     let _holder = holder(&store, "boss@home");
     for args in [&["-q"][..], &["-E", "0"]] {
@@ -282,7 +282,7 @@ fn a_wait_that_nobody_wants_to_hear_of_is_silent() {
 }
 
 #[test]
-fn who_did_not_get_the_lock_hears_who_holds_it_since_when_and_why() {
+fn a_failed_attempt_names_the_holder_with_time_and_reason() {
     let store = Store::new();
     let _holder = holder(&store, "boss@home");
     for args in
@@ -310,7 +310,7 @@ fn who_did_not_get_the_lock_hears_who_holds_it_since_when_and_why() {
 }
 
 #[test]
-fn who_wants_more_permits_than_a_holder_names_hears_how_many_count() {
+fn a_claim_for_more_permits_than_a_holder_names_learns_the_capacity() {
     let store = Store::new();
     let mut holders: Vec<Process> = Vec::new();
     for _ in 0..3 {
@@ -354,7 +354,7 @@ fn unfair_takes_no_place_in_line() {
 }
 
 #[test]
-fn unfair_overtakes_nobody_who_stands_in_line() {
+fn unfair_overtakes_no_waiter() {
     let store = Store::new();
     let mut holder = store.hold("a");
     let mut unfair = store.start(&sh(&["run", "a", "--unfair", "--json"], "echo unfair >> served"));

@@ -24,7 +24,7 @@ fn watching(store: &Store, args: &[&str]) -> Process {
 }
 
 #[test]
-fn watch_tells_who_comes_and_goes() {
+fn watch_reports_who_comes_and_goes() {
     let store = Store::new();
     let mut first = store.start(&["--owner", "one", "run", "a", "--json", "--", "cat"]);
     let token = first.event("acquired")["token"].clone();

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_claimed_and_not_withdrawn_is_known_until_the_session_is_closed() {
+    fn a_claim_without_a_withdrawal_is_known_until_the_session_closes() {
         let (claims, id, now) = opened();
         let (a, b) = (claim(&id), claim(&id));
         claims.claim(&a, now);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_renews_is_forgotten_in_the_end_and_what_is_renewed_is_kept() {
+    fn unrenewed_claims_are_forgotten_in_the_end_and_renewed_ones_are_kept() {
         let (claims, id, now) = opened();
         let kept = claim(&id);
         claims.claim(&kept, now);
@@ -236,8 +236,7 @@ mod tests {
 
     /// A lock that is detached has a session of its own, which nobody closes here.
     #[test]
-    fn sessions_whose_claims_have_outlived_themselves_are_forgotten_and_one_that_claims_again_is_known()
-     {
+    fn sessions_with_expired_claims_are_forgotten_and_a_new_claim_is_known() {
         let (claims, id, mut now) = opened();
         for _ in 0..4 * MIN_BEFORE_SWEEP {
             let other = SessionId::random();

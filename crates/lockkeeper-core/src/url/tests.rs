@@ -187,7 +187,7 @@ fn what_is_wrong_is_said_with_a_remedy() {
 }
 
 #[test]
-fn a_store_of_a_later_version_is_unsupported_and_its_parameters_are_its_own() {
+fn a_later_versions_store_is_unsupported_and_its_parameters_unchecked() {
     let url = parse("postgres://h/db?sslmode=require&sentinel-password=x").unwrap();
     let error = url.lacking();
     assert_eq!(error.kind(), ErrorKind::Unsupported);

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_one_line_that_names_the_lock_and_ends_with_the_remedy() {
+    fn an_error_is_one_line_with_the_lock_and_ends_with_the_remedy() {
         let error = Error::new(
             ErrorKind::Unavailable,
             "redis://10.0.0.5:6379 did not answer within 3 s (4 tries)",

@@ -244,7 +244,7 @@ mod tests {
     use crate::store::{ClaimId, SessionId, SessionSpec, Store as _};
 
     #[tokio::test]
-    async fn a_claim_that_was_withdrawn_while_it_waited_for_its_guard_is_never_sent() {
+    async fn a_claim_withdrawn_during_its_wait_for_order_is_never_sent() {
         let store = EtcdStore::unasked(&EtcdStore::new(["127.0.0.1:1"])).unwrap();
         let (now, ttl, session) =
             (store.0.clock.now(), Duration::from_secs(30), SessionId::random());

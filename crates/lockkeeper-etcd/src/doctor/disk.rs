@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_text_tells_nothing() {
+    fn an_unknown_metrics_text_gives_no_finding() {
         for text in [
             "",
             "etcd_disk_wal_fsync_duration_seconds_count",

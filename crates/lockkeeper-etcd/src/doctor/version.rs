@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_leases_that_are_alive_is_too_old_and_says_so_where_that_is_waived() {
+    fn a_version_that_ends_live_leases_is_too_old_and_named_even_if_waived() {
         for version in ["3.3.25", "3.4.23", "3.4.99", "3.5.0-rc.1", "3.5.13"] {
             assert_eq!(
                 (level(version, 1), level(version, 3)),

@@ -47,7 +47,7 @@ fn a_name_that_begins_like_another_is_another_line() {
 }
 
 #[test]
-fn what_a_store_says_of_itself_is_in_nobodys_line_where_names_are_paths() {
+fn the_stores_own_keys_are_in_no_line_where_names_are_paths() {
     let (shop, stock) = (
         Lines::new(Layout::Concurrency, Some("/shop")),
         Lines::new(Layout::Native, Some("/shop/stock")),

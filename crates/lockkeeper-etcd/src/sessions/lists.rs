@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_for_less_than_the_life_of_a_lease_is_none() {
+    fn a_renewal_for_less_than_a_leases_ttl_does_not_count() {
         let session = session(Clock::boot().now());
         let renewed = |seconds: i64| session.is_renewed(first(), seconds);
         assert!(renewed(30).unwrap() && renewed(60).unwrap() && !renewed(0).unwrap());
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_for_those_who_wait_is_renewed_for_their_life_and_not_for_that_of_a_holder() {
+    fn a_waiters_lease_is_renewed_for_the_wait_ttl_only() {
         let now = Clock::boot().now();
         let session = session(now);
         session.add(WAIT, Purpose::Wait, now);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_a_lease_are_listed_where_somebody_does_not_hear_of_his_end_and_now_and_then() {
+    fn a_leases_keys_are_listed_after_missed_ends_and_now_and_then() {
         let now = Clock::boot().now();
         let (session, wait, before) = (session(now), SECOND, now - Duration::from_secs(30));
         session.add(wait, Purpose::Wait, now);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_that_a_rush_has_left_empty_are_given_back_but_for_the_first() {
+    fn leases_that_a_rush_left_empty_are_revoked_except_the_first() {
         let now = Clock::boot().now();
         let session = session(now);
         let mut others = Vec::new();
@@ -283,7 +283,7 @@ mod tests {
     /// However late a renewal is: a claim that has chosen the lease before has the time to arrive
     /// there.
     #[test]
-    fn a_lease_is_given_back_no_sooner_than_a_minute_after_the_last_one_may_have_chosen_it() {
+    fn a_lease_is_revoked_a_minute_after_its_last_possible_use() {
         let now = Clock::boot().now();
         let (session, none) = (session(now), HashSet::new());
         let _full = session.expects(first(), PER_LEASE);
@@ -313,7 +313,7 @@ mod tests {
 
     /// No listing shows its key yet.
     #[test]
-    fn a_lease_is_not_given_back_while_a_claim_is_on_its_way_there() {
+    fn a_lease_with_a_claim_under_way_is_not_revoked() {
         let now = Clock::boot().now();
         let (session, none) = (session(now), HashSet::new());
         session.add(SECOND, Purpose::Hold, now);
@@ -336,7 +336,7 @@ mod tests {
 
     /// Its attempt was polled no more for a while, and reads the answer now.
     #[test]
-    fn a_claim_whose_answer_is_read_after_its_withdrawal_stands_nowhere() {
+    fn a_claim_whose_answer_comes_after_its_withdrawal_is_recorded_nowhere() {
         let now = Clock::boot().now();
         let session = session(now);
         let live = joins(&session, first(), None);

@@ -59,7 +59,7 @@ async fn a_lease_is_revoked_under_a_waiter_which_is_never_granted_afterwards() {
 
 /// A waiter that loses its place gets another one, at the end, and then the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_ends_while_it_waits_stands_in_line_anew() {
+async fn a_waiter_whose_session_ends_joins_the_line_again() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let (holder, other) = (keeper(&etcd.url(), LONG).await, keeper(&etcd.url(), TTL).await);
     let guard = holder.mutex(&name).unwrap().lock().await.unwrap();

@@ -55,7 +55,7 @@ async fn members_of_two_clusters_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_member_that_is_silent_does_not_keep_a_store_from_being_opened() {
+async fn one_silent_member_does_not_prevent_opening_a_store() {
     let mut etcd =
         Etcd::builder().members(3).election_timeout(Duration::from_secs(1)).start().unwrap();
     let follower = (etcd.leader().unwrap() + 2) % 3;

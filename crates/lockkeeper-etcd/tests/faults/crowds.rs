@@ -79,7 +79,7 @@ async fn a_try_that_others_overtake_again_and_again_gets_what_is_free() {
 /// The holders release one after the other, so that most ids of the waiters end before their turn
 /// comes. This costs the other claims nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn so_many_on_one_name_that_most_wait_longer_for_their_turn_than_a_claim_lives_get_in() {
+async fn waiters_get_the_lock_even_if_most_waits_outlast_a_claims_ttl() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
     let keeper = keeper(&etcd.url_through(&[&proxy]), Duration::from_secs(3)).await;

@@ -76,7 +76,7 @@ impl Bare {
 
 /// After each answered renewal, the lease of the claim lasts for at least a whole ttl.
 #[tokio::test]
-async fn the_lease_of_a_holder_outlives_its_belief_however_long_the_minimum_hold_is() {
+async fn a_holders_lease_outlives_its_deadline_with_any_minimum_hold() {
     let etcd = Etcd::start().unwrap();
     let longer = TTL + Duration::from_secs(1);
     let holds = [

@@ -150,7 +150,7 @@ async fn a_refused_claim_is_refused_when_it_is_asked_after() {
 /// Behind many waiters, a further claim goes to the lease of the waiters without a check; if that
 /// lease has ended, to another one.
 #[tokio::test]
-async fn who_joins_a_crowd_on_a_lease_that_has_ended_keeps_its_session() {
+async fn a_waiter_that_joins_many_on_an_ended_lease_keeps_its_session() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     holder.granted().await;

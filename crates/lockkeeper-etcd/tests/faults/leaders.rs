@@ -85,7 +85,7 @@ async fn a_leader_is_killed_while_one_holds_and_one_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_leader_stands_still_while_one_holds_and_one_waits() {
+async fn a_leader_is_stopped_while_one_holds_and_one_waits() {
     let mut etcd = three();
     let before = Before::on(&etcd).await;
     let old = etcd.leader().unwrap();
@@ -114,7 +114,7 @@ async fn at_a_follower(etcd: &Etcd) -> (usize, Before) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_follower_that_is_asked_is_killed_while_one_holds_and_one_waits() {
+async fn the_used_follower_is_killed_while_one_holds_and_one_waits() {
     let mut etcd = three();
     let (asked, before) = at_a_follower(&etcd).await;
     etcd.kill(asked).unwrap();
@@ -122,7 +122,7 @@ async fn a_follower_that_is_asked_is_killed_while_one_holds_and_one_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_follower_that_is_asked_stands_still_while_one_holds_and_one_waits() {
+async fn the_used_follower_is_stopped_while_one_holds_and_one_waits() {
     let mut etcd = three();
     let (asked, before) = at_a_follower(&etcd).await;
     etcd.pause(asked).unwrap();
@@ -131,7 +131,7 @@ async fn a_follower_that_is_asked_stands_still_while_one_holds_and_one_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_follower_that_is_asked_is_cut_off_while_one_holds_and_one_waits() {
+async fn the_used_follower_is_cut_off_while_one_holds_and_one_waits() {
     let etcd = three();
     let (asked, before) = at_a_follower(&etcd).await;
     etcd.isolate(asked).unwrap();

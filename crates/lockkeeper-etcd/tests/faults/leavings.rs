@@ -127,7 +127,7 @@ async fn nobody_is_asked_for_what_is_kept() {
 
 /// A busy machine: the timer is over before the claim is on it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_timer_that_ends_before_the_claim_is_on_it_is_asked_for_again() {
+async fn a_timer_that_ends_before_its_claim_is_on_it_is_requested_again() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
     let holder = Bare::new(&etcd.url_through(&[&proxy]), &name, UNRENEWED).await;
@@ -162,7 +162,7 @@ async fn a_timer_that_ends_before_the_claim_is_on_it_is_asked_for_again() {
 
 /// The claim that replaces another one arrives late, when the lease of its session is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upgrade_that_comes_after_its_withdrawal_leaves_the_reader_that_is_kept() {
+async fn an_upgrade_after_its_withdrawal_leaves_the_kept_reader() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let proxies =
         [Proxy::raw(etcd.addresses()[0]).unwrap(), Proxy::raw(etcd.addresses()[0]).unwrap()];
@@ -227,7 +227,7 @@ async fn what_was_replaced_is_forgotten_when_a_renewal_finds_its_heir() {
 
 /// A claim is about to wait, for which a lease is made, and its keeper is shut down.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_that_is_made_while_its_session_is_closed_ends_with_it() {
+async fn a_lease_made_during_the_close_of_its_session_ends_with_it() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
     let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;

@@ -37,7 +37,7 @@ async fn a_move_that_comes_late_does_not_take_a_grant_back() {
 /// Two readers are to be moved to the lease of the waiters, which an administrator has revoked.
 /// Both learn of that: the later reader has not lost its session.
 #[tokio::test]
-async fn a_lease_of_waiters_that_ends_under_two_readers_costs_none_of_them_its_session() {
+async fn a_waiters_lease_that_ends_under_two_readers_costs_neither_its_session() {
     let (etcd, names) = (Etcd::start().unwrap(), [name(), name(), name()]);
     let writer = Bare::new(&etcd.url(), &names[0], UNRENEWED).await;
     let reader = Bare::new(&etcd.url(), &names[0], UNRENEWED).await;

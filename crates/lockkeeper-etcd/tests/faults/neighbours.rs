@@ -33,7 +33,7 @@ fn stock_up(etcd: &Etcd, folder: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_below_the_name_of_a_lock_do_not_hide_who_holds_it() {
+async fn keys_below_a_locks_name_do_not_hide_its_holder() {
     let etcd = Etcd::start().unwrap();
     let (holder, other) =
         (under(&etcd, "/shop", UNRENEWED).await, under(&etcd, "/shop", LONG).await);
@@ -80,7 +80,7 @@ async fn a_store_whose_path_lies_in_anothers_hides_no_holder_of_that() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upgrade_a_sweep_and_a_register_beside_data_of_others_are_what_they_are_elsewhere() {
+async fn upgrades_sweeps_and_registers_work_beside_foreign_data() {
     let etcd = Etcd::start().unwrap();
     stock_up(&etcd, "/shop/stock");
     let (store, keeper) = (
@@ -122,7 +122,7 @@ async fn an_upgrade_a_sweep_and_a_register_beside_data_of_others_are_what_they_a
 /// A foreign key in the line itself keeps the lock closed, since a claim might be behind a skipped
 /// key. The error names the key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_was_put_into_a_line_by_hand_is_named_and_can_be_broken() {
+async fn a_foreign_key_in_a_line_is_named_and_can_be_broken() {
     let etcd = Etcd::start().unwrap();
     let keeper = under(&etcd, "", LONG).await;
     for key in ["/lockkeeper/.lock/stock/qty", "/lockkeeper/.lock/deep/a/b"] {
@@ -161,7 +161,7 @@ fn put_old_claim(etcd: &Etcd, name: &str, lease: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_prefix_where_an_older_version_is_at_work_is_refused_and_what_it_has_left_is_harmless() {
+async fn a_prefix_of_an_older_version_is_refused_and_its_leftovers_are_harmless() {
     let etcd = Etcd::start().unwrap();
     let url = format!("{}/shop", etcd.url());
     let open =

@@ -45,7 +45,7 @@ async fn aged(etcd: &Etcd, name: &str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_held_is_renewed_at_once_when_the_connection_was_made_again() {
+async fn held_locks_are_renewed_at_once_after_a_reconnection() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
     let keeper = keeper(&etcd.url_through(&[&proxy]), TTL).await;
@@ -75,8 +75,7 @@ async fn what_is_held_is_renewed_at_once_at_another_member() {
 
 /// The lease of the lock is gone with etcd's data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_was_forgotten_while_the_connection_was_away_is_lost_as_soon_as_it_is_there_again()
- {
+async fn a_lock_forgotten_during_an_outage_is_lost_at_the_reconnection() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
     let keeper = keeper(&etcd.url_through(&[&proxy]), TTL).await;
@@ -91,7 +90,7 @@ async fn a_lock_that_was_forgotten_while_the_connection_was_away_is_lost_as_soon
 /// lock is gone. The holder may have renewed until a moment before the mark, and is cut off since:
 /// its claim lasts for its whole ttl.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mark_that_comes_late_leaves_the_holder_its_whole_life() {
+async fn a_late_break_mark_leaves_the_holder_its_whole_ttl() {
     let etcd = Etcd::start().unwrap();
     // A mark that is faster than the looks at it is not late, and the test tries another one.
     let is_late = async || loop {

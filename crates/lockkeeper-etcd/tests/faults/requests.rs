@@ -12,7 +12,7 @@ const TTL: Duration = Duration::from_secs(300);
 
 /// The request comes while the holder has no connection: no watch of the holder reports it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_comes_while_the_connection_is_away_is_heard_when_it_is_there_again() {
+async fn a_request_during_an_outage_is_received_after_the_reconnection() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
     let (holder, asker) =
@@ -30,7 +30,7 @@ async fn a_request_that_comes_while_the_connection_is_away_is_heard_when_it_is_t
 
 /// The network swallows etcd's messages, and the client notices only when the connection ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_the_network_swallows_is_heard_by_the_next_watch() {
+async fn a_request_that_the_network_swallows_is_received_by_the_next_watch() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
     let (holder, asker) =

@@ -46,14 +46,14 @@ async fn goes_on(etcd: &Etcd, keeper: &Keeper, user: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_of_users_costs_nobody_a_lock_where_tokens_carry_the_revision_of_the_rights() {
+async fn a_change_of_users_costs_no_lock_with_tokens_of_an_older_revision() {
     let folder = tempfile::tempdir().unwrap();
     let etcd = with_jwt(folder.path()).login("app", "hunter2").start().unwrap();
     goes_on(&etcd, &keeper(&(etcd.url() + PATIENT), LONG).await, "jwt").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_of_users_between_a_claim_and_its_answer_is_no_bug_and_has_no_effect() {
+async fn a_change_of_users_between_claim_and_answer_has_no_effect() {
     let etcd = Etcd::builder().login("app", "hunter2").start().unwrap();
     let keeper = keeper(&(etcd.url() + PATIENT), LONG).await;
     goes_on(&etcd, &keeper, "simple").await;

@@ -10,7 +10,7 @@ use crate::support::{Bare, LONG, TIME_LIMIT, UNRENEWED, drive, line, name, withi
 
 /// The claims ahead leave in any order: the last of them lets the waiter in, and no earlier one.
 #[tokio::test]
-async fn whoever_leaves_a_short_line_the_last_one_lets_the_next_in() {
+async fn in_a_short_line_only_the_last_end_ahead_lets_the_waiter_in() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     let others = [
@@ -34,7 +34,7 @@ async fn whoever_leaves_a_short_line_the_last_one_lets_the_next_in() {
 
 /// The watch also reports the waiter's own end: a waiter that is gone does not get the lock.
 #[tokio::test]
-async fn who_waits_in_a_short_line_hears_of_its_own_end() {
+async fn a_waiter_in_a_short_line_notices_its_own_end() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let (_holder, waiter) = two(&etcd, &name).await;
     let mut wait = waiter.store.wait(Interest::Claim(&waiter.claim.key), Revision::default(), LONG);
@@ -47,7 +47,7 @@ async fn who_waits_in_a_short_line_hears_of_its_own_end() {
 
 /// The watch reports ends only; another way reports the break to its client.
 #[tokio::test]
-async fn who_waits_in_a_short_line_hears_that_it_was_broken() {
+async fn a_waiter_in_a_short_line_learns_that_it_was_broken() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let (holder, waiter) = two(&etcd, &name).await;
     let mut wait = waiter.store.wait(Interest::Claim(&waiter.claim.key), Revision::default(), LONG);

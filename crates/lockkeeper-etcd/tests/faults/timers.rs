@@ -113,7 +113,7 @@ async fn a_minimum_hold_that_was_asked_for_before_is_kept() {
 /// Two entries of one claim ask for minimum holds side by side: the claim is kept for the longer
 /// one, and no timer is left over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_minimum_holds_that_begin_side_by_side_the_longer_one_counts() {
+async fn the_longer_of_two_simultaneous_minimum_holds_counts() {
     let etcd = Etcd::start().unwrap();
     for _ in 0..10 {
         let name = name();

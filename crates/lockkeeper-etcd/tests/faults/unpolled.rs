@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_that_is_polled_no_more_holds_up_no_other_on_its_name() {
+async fn an_unpolled_claim_delays_no_other_claim_on_its_name() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let first = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     let mut left_alone = first.store.claim(&first.claim);
@@ -28,7 +28,7 @@ async fn a_claim_that_is_polled_no_more_holds_up_no_other_on_its_name() {
 
 /// Two readers behind a writer each, on two names: the first reader makes the lease of the waiters.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_that_is_polled_no_more_while_it_makes_a_lease_holds_up_nobody_of_its_session() {
+async fn an_unpolled_claim_that_makes_a_lease_delays_no_claim_of_its_session() {
     let (etcd, names) = (Etcd::start().unwrap(), [name(), name()]);
     let reader = Bare::new(&etcd.url(), &names[0], UNRENEWED).await;
     let readers = names.each_ref().map(|name| {
@@ -50,7 +50,7 @@ async fn a_claim_that_is_polled_no_more_while_it_makes_a_lease_holds_up_nobody_o
 /// Every change of the users makes the tokens invalid. However far a request has come that is about
 /// to log in again: another one logs in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_is_polled_no_more_while_it_logs_in_holds_up_no_other() {
+async fn an_unpolled_request_that_logs_in_delays_no_other_request() {
     let folder = tempfile::tempdir().unwrap();
     let etcd = crate::rights::with_jwt(folder.path()).login("app", "hunter2").start().unwrap();
     let (store, name) = (crate::support::store(&etcd.url()).await, name().parse().unwrap());
@@ -86,7 +86,7 @@ async fn a_claim_that_nobody_collects_is_withdrawn_as_any_other() {
 /// A deletion has given the waiter its turn. The waiter has received the message and has not read
 /// it, and its renewals find the turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_that_is_polled_no_more_holds_up_the_line_for_seconds() {
+async fn an_unpolled_waiter_delays_its_line_for_seconds_only() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
     holder.granted().await;

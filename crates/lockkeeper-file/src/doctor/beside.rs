@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_a_look_at_a_file_that_is_not_there() {
+    fn a_look_at_a_missing_file_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let looked = look(&dir.path().join("a/b/locks.db"), &[], GATE_LIMIT);
         assert!(

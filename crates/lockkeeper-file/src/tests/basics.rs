@@ -104,7 +104,7 @@ async fn a_known_id_gets_its_answer_again_and_a_withdrawn_one_never() {
 }
 
 #[tokio::test]
-async fn a_renewal_tells_how_each_claim_stands_and_makes_none() {
+async fn a_renewal_reports_each_claims_state_and_makes_none() {
     let machine = Machine::new();
     let client = machine.client().await;
     let (held, queued, absent) = (client.mutex("n"), client.mutex("n"), client.mutex("n"));
@@ -332,7 +332,7 @@ async fn requests_take_their_place_when_they_are_polled_first() {
 }
 
 #[tokio::test]
-async fn a_life_in_the_file_is_whole_after_each_claim_and_seldom_written() {
+async fn a_lease_in_the_file_is_whole_after_each_claim_and_seldom_written() {
     let machine = Machine::new();
     let client = machine.client().await;
     let whole = i64::try_from(TTL.as_micros()).unwrap();

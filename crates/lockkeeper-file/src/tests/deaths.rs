@@ -50,7 +50,7 @@ async fn the_dead_in_the_middle_of_a_line_wake_their_successor_once() {
 }
 
 #[tokio::test]
-async fn a_crash_lets_the_lock_delay_run_out_and_a_release_does_not() {
+async fn a_crash_waits_for_the_lock_delay_and_a_release_does_not() {
     let machine = Machine::new();
     let delay = ms(3000);
     let crashing = machine.client_with(SessionSpec::new(TTL, delay)).await;
@@ -91,7 +91,7 @@ async fn a_detached_session_outlives_its_client() {
 }
 
 #[tokio::test]
-async fn who_comes_to_stand_behind_a_holder_hears_of_its_end() {
+async fn a_waiter_that_moves_behind_a_holder_notices_its_end() {
     let machine = Machine::new();
     let (a, b, c) = (machine.client().await, machine.client().await, machine.client().await);
     a.granted(&a.mutex("n")).await;
@@ -108,7 +108,7 @@ async fn who_comes_to_stand_behind_a_holder_hears_of_its_end() {
 }
 
 #[tokio::test]
-async fn who_comes_to_be_the_first_that_waits_hears_of_the_end_of_any_holder() {
+async fn a_new_first_waiter_notices_the_end_of_any_holder() {
     let machine = Machine::new();
     let (a, b, c, d) = (
         machine.client().await,
@@ -135,7 +135,7 @@ async fn who_comes_to_be_the_first_that_waits_hears_of_the_end_of_any_holder() {
 
 /// The kernel reports a close before it releases the lock, and on a busy machine long before.
 #[tokio::test]
-async fn a_lock_that_is_let_go_of_long_after_its_file_was_closed_is_noticed() {
+async fn a_lock_released_long_after_the_close_of_its_file_is_noticed() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
     a.granted(&a.mutex("n")).await;
@@ -160,7 +160,7 @@ async fn a_lock_that_is_let_go_of_long_after_its_file_was_closed_is_noticed() {
 }
 
 #[tokio::test]
-async fn two_who_test_a_dead_client_at_once_both_see_that_it_is_dead() {
+async fn two_simultaneous_tests_of_a_dead_client_both_see_its_death() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
     a.granted(&a.mutex("n")).await;
@@ -204,7 +204,7 @@ async fn ended_on_record(machine: &Machine, delay: Duration) -> (Client, Claim, 
 }
 
 #[tokio::test]
-async fn who_begins_to_wait_after_a_death_was_put_on_record_elsewhere_is_woken_at_once() {
+async fn a_wait_that_begins_after_a_death_recorded_elsewhere_ends_at_once() {
     let machine = Machine::new();
     let (c, waiting, ended) = ended_on_record(&machine, Duration::ZERO).await;
     assert_eq!(c.wait(&waiting, TTL / 2).await, Wake::Changed);
@@ -213,7 +213,7 @@ async fn who_begins_to_wait_after_a_death_was_put_on_record_elsewhere_is_woken_a
 }
 
 #[tokio::test]
-async fn who_begins_to_wait_during_a_lock_delay_is_woken_at_its_end() {
+async fn a_wait_that_begins_during_a_lock_delay_ends_with_it() {
     let machine = Machine::new();
     let delay = ms(1500);
     let (c, waiting, ended) = ended_on_record(&machine, delay).await;
@@ -223,7 +223,7 @@ async fn who_begins_to_wait_during_a_lock_delay_is_woken_at_its_end() {
 }
 
 #[tokio::test]
-async fn who_cannot_watch_the_client_ahead_hears_of_its_end_all_the_same() {
+async fn a_waiter_that_cannot_watch_the_client_ahead_notices_its_end() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
     a.granted(&a.mutex("n")).await;
@@ -244,7 +244,7 @@ async fn who_cannot_watch_the_client_ahead_hears_of_its_end_all_the_same() {
 
 /// Its process lives, so the kernel reports nothing.
 #[tokio::test]
-async fn who_waits_behind_one_that_does_nothing_any_more_gets_the_lock_by_its_own_renewal() {
+async fn a_waiter_behind_an_idle_client_gets_the_lock_by_its_own_renewal() {
     for is_killed in [false, true] {
         let machine = Machine::new();
         let (a, b, c) =

@@ -67,7 +67,7 @@ async fn a_file_that_was_deleted_or_replaced_is_not_used_any_more() {
 
 /// A client that waits at the gate makes another file, and grants the same lock.
 #[tokio::test]
-async fn what_is_committed_to_a_file_that_was_deleted_within_the_turn_is_not_believed() {
+async fn a_commit_to_a_file_deleted_during_the_turn_does_not_count() {
     let machine = Machine::new();
     let client = machine.client().await;
     let path = machine.path();
@@ -169,7 +169,7 @@ async fn a_request_that_cannot_be_ended_undoes_the_whole_turn() {
 }
 
 #[tokio::test]
-async fn a_file_or_a_log_that_alone_was_deleted_or_replaced_is_not_used_any_more() {
+async fn a_file_or_log_that_was_deleted_or_replaced_is_not_used_any_more() {
     for suffix in ["", "-wal", "-shm"] {
         for replace in [false, true] {
             let machine = Machine::new();
@@ -231,7 +231,7 @@ async fn without_one_gate_for_all_sqlite_keeps_writers_apart() {
 }
 
 #[tokio::test]
-async fn a_life_begins_when_the_gate_is_passed() {
+async fn a_lease_begins_when_the_gate_is_passed() {
     let machine = Machine::new();
     let client = machine.client().await;
     let held = client.mutex("n");

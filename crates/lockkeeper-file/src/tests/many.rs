@@ -37,7 +37,7 @@ where
 }
 
 #[test]
-fn eight_stores_on_one_name_exclude_each_other_in_order_with_rising_tokens() {
+fn eight_stores_on_one_name_exclude_each_other_with_rising_tokens() {
     const ROUNDS: usize = 40;
     let machine = Arc::new(Machine::new());
     let (inside, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
@@ -115,7 +115,7 @@ async fn ten_thousand_claims_are_renewed_at_once() {
 
 /// No client claims their names again, and no client opens the store again.
 #[tokio::test]
-async fn claims_that_ended_on_names_that_nobody_visits_are_cleared_away_by_those_who_come_after() {
+async fn ended_claims_on_unused_names_are_removed_by_later_sessions() {
     const MANY: u32 = 100;
     let machine = Machine::new();
     let store = machine.open().await;
@@ -144,8 +144,7 @@ async fn claims_that_ended_on_names_that_nobody_visits_are_cleared_away_by_those
 
 /// No client claims their names again, or opens a session or the store again.
 #[tokio::test]
-async fn claims_that_were_kept_on_names_that_nobody_visits_are_cleared_away_by_those_who_come_after()
- {
+async fn kept_claims_on_unused_names_are_removed_by_later_claims() {
     const ROUND: u32 = 1024;
     let machine = Machine::new();
     let client = machine.client().await;

@@ -6,7 +6,7 @@ use super::rights::at_the_gate;
 use super::*;
 
 #[tokio::test]
-async fn tokens_go_on_after_reopening_and_in_a_file_that_was_made_anew() {
+async fn tokens_go_on_after_reopening_and_in_a_new_file() {
     let machine = Machine::new();
     let mut last = 0;
     for round in 0..4 {
@@ -266,7 +266,7 @@ async fn a_token_reaches_the_disk_before_it_is_given_out() {
 }
 
 #[tokio::test]
-async fn an_id_that_a_resend_retires_is_retired_for_a_minute_at_least() {
+async fn an_id_that_a_resend_retires_stays_retired_for_a_minute() {
     let machine = Machine::new();
     let client = machine.client_with(short()).await;
     let start = clock();

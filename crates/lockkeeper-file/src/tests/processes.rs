@@ -130,7 +130,7 @@ async fn a_killed_process_frees_its_locks_and_wakes_the_next_at_once() {
 }
 
 #[tokio::test]
-async fn a_child_of_a_process_that_is_killed_inside_the_gate_does_not_keep_it_shut() {
+async fn a_child_of_a_process_killed_inside_the_gate_does_not_block_it() {
     let machine = Machine::new();
     let (source, library) = (machine.0.path().join("fork.c"), machine.0.path().join("fork.so"));
     fs::write(&source, FORK).unwrap();
@@ -212,7 +212,7 @@ async fn a_database_that_is_mounted_by_itself_is_refused() {
 
 /// The same as LXC.
 #[tokio::test]
-async fn a_container_with_a_boot_id_of_its_own_frees_no_detached_lock() {
+async fn a_container_with_its_own_boot_id_frees_no_detached_lock() {
     let machine = Machine::new();
     let holder = machine
         .client_with(SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) })

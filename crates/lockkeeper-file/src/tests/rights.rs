@@ -33,7 +33,7 @@ async fn the_files_are_private_and_dead_clients_are_removed() {
 }
 
 #[tokio::test]
-async fn a_file_or_folder_that_others_can_write_is_refused_unless_that_is_allowed() {
+async fn a_file_or_folder_that_others_can_write_is_refused_unless_allowed() {
     for writable in ["locks.db", ""] {
         let machine = Machine::new();
         drop(machine.open().await);

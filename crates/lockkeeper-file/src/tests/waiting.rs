@@ -29,7 +29,7 @@ async fn a_notify_file_wakes_the_waiter_of_another_store() {
 }
 
 #[tokio::test]
-async fn a_wait_ends_when_its_time_is_over_and_one_for_the_past_at_once() {
+async fn a_wait_ends_at_its_time_and_one_for_the_past_at_once() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
     let (held, waiting) = (a.mutex("n"), b.mutex("n"));
@@ -43,7 +43,7 @@ async fn a_wait_ends_when_its_time_is_over_and_one_for_the_past_at_once() {
 }
 
 #[tokio::test]
-async fn an_observer_hears_of_every_change() {
+async fn an_observer_sees_every_change() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
     let n = name("n");
@@ -68,7 +68,7 @@ async fn an_observer_hears_of_every_change() {
 }
 
 #[tokio::test]
-async fn a_waiter_hears_that_its_claim_was_removed() {
+async fn a_waiter_learns_that_its_claim_was_removed() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
     a.granted(&a.mutex("n")).await;
@@ -84,7 +84,7 @@ async fn a_waiter_hears_that_its_claim_was_removed() {
 }
 
 #[tokio::test]
-async fn a_waiter_that_cannot_watch_its_notify_file_is_woken_all_the_same() {
+async fn a_waiter_without_a_watch_on_its_notify_file_is_woken_all_the_same() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
     let (held, waiting) = (a.mutex("n"), b.mutex("n"));
@@ -100,7 +100,7 @@ async fn a_waiter_that_cannot_watch_its_notify_file_is_woken_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_notify_file_that_was_deleted_since_it_was_opened_is_made_again() {
+async fn a_notify_file_deleted_since_its_opening_is_made_again() {
     let machine = Machine::new();
     let (a, b) = (machine.client().await, machine.client().await);
     let (n, held) = (name("n"), a.mutex("n"));
@@ -163,7 +163,7 @@ async fn what_happens_while_the_watch_is_being_set_is_seen() {
 }
 
 #[tokio::test]
-async fn an_observer_hears_of_the_end_of_a_holder_whenever_it_began_to_wait() {
+async fn an_observer_notices_a_holders_end_whenever_it_began() {
     for early in [true, false] {
         let machine = Machine::new();
         let (a, b) = (machine.client().await, machine.client().await);
@@ -191,7 +191,7 @@ async fn an_observer_hears_of_the_end_of_a_holder_whenever_it_began_to_wait() {
 }
 
 #[tokio::test]
-async fn an_observer_hears_of_the_end_of_a_lock_delay_and_of_a_detached_lock() {
+async fn an_observer_notices_the_end_of_a_lock_delay_and_of_a_detached_lock() {
     let machine = Machine::new();
     let b = machine.client().await;
     let (delayed, detached) =

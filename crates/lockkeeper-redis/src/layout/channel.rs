@@ -167,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_message_can_be_heard(payload in prop::collection::vec(any::<u8>(), 0..60)) {
+        fn any_message_can_be_received(payload in prop::collection::vec(any::<u8>(), 0..60)) {
             drop(pushed(&payload));
         }
 

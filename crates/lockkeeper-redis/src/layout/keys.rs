@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_holds_no_name_or_another_form_of_one_is_no_line() {
+    fn a_key_without_a_name_or_in_another_form_is_no_line() {
         for key in [
             "lk:{a%ff}",
             "lk:{a%}",
@@ -167,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_scanned_key_tells_its_name(name in "\\PC{1,60}") {
+        fn a_scanned_key_contains_its_name(name in "\\PC{1,60}") {
             let Ok(name) = LockName::new(&name) else { return Ok(()) };
             let keys = Keys::of(&name);
             let scanned = Keys::scanned(keys.all()[0]).unwrap();

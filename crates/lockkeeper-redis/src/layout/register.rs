@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_register_has_a_key_of_its_own_beside_the_lock_of_that_name() {
+    fn a_register_has_its_own_key_beside_the_lock_of_that_name() {
         let location = KeyLocation::of("a/{b}");
         assert_eq!(location.key, "lk:r:{a%2F%7Bb%7D}");
         assert_eq!(location.slot, slot(b"a%2F%7Bb%7D"));

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_sent_with_numbers_for_its_constants_and_keeps_its_lines() {
+    fn a_script_is_sent_with_numbers_for_constants_and_keeps_its_lines() {
         let text = "-- FLAGS: why\nlocal FLAGS=61\nlocal FLAGS_OF='FLAGS'..x\n  -- more\nreturn byte(claim,FLAGS)%(2*FLAGS)\n";
         assert_eq!(inlined(text), "\n\nlocal FLAGS_OF='61'..x\n\nreturn byte(claim,61)%(2*61)\n");
     }

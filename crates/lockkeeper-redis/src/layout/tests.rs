@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn no_integer_and_no_answer_about_another_claim_is_a_grant_or_says_how_a_claim_stands(
+    fn an_integer_or_an_answer_for_another_claim_is_no_grant_and_no_state(
         micros in 1_u64..1 << 53,
         other: [u8; 8],
     ) {
@@ -144,7 +144,7 @@ fn the_first_in_line_looks_when_the_next_holder_would_die() {
 }
 
 #[test]
-fn a_revision_tells_every_part_of_the_state() {
+fn a_revision_covers_every_part_of_the_state() {
     let revision = |last, left, touched| Seen { now: 1e15, last, left, touched }.revision();
     let all = [
         revision(5.0, 1.0, 0.0),

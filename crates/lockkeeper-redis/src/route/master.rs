@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentinel_that_did_not_hear_of_the_switch_sends_nobody_back() {
+    fn a_sentinel_without_the_switch_sends_no_client_back() {
         let current = says(2, B);
         assert_eq!(choose(&[says(1, A)], 3, Some(&current)), None);
         assert_eq!(choose(&[says(1, A), says(1, A)], 3, Some(&current)), None);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_cannot_be_seen_does_not_lose_to_one_that_is_over() {
+    fn an_invisible_switch_does_not_lose_to_a_finished_one() {
         let all = [says(1, A), says(None, B), says(None, B)];
         assert_eq!(choose(&all, 3, None), Some(says(None, B)));
         assert_eq!(choose(&all, 3, Some(&says(1, A))), Some(says(None, B)));

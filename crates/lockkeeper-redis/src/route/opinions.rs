@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_majority_of_those_that_there_are_is_enough_and_all_of_those_that_the_client_knows() {
+    fn a_majority_of_all_sentinels_suffices_or_all_that_the_client_knows() {
         let of = |said: usize, known: usize, named: usize| {
             let opinion = (None, Endpoint { host: "h".to_owned(), port: 1 });
             Opinions { said: vec![opinion; said], known, silent: Vec::new() }.are_enough(named)

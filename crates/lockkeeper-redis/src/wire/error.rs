@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_redis_6_2_says_inside_of_a_script_has_the_code_that_others_say() {
+    fn an_error_inside_a_redis_6_2_script_has_the_code_of_other_versions() {
         let inside = "ERR Error running script (call to f_6b1b): @user_script:9: @user_script: 9: ";
         for (said, code, message) in [
             (
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_that_is_missing_inside_of_a_script_is_reported_as_one() {
+    fn a_right_missing_inside_a_script_is_reported_as_a_missing_right() {
         let said = "ERR The user executing the script can't run this command or subcommand script: 49d06, on @user_script:21.";
         assert!(error_of(said).is("NOPERM"));
         assert!(error_of("ERR The user has no such key").is("ERR"));

@@ -23,7 +23,7 @@ fn server() -> Redis {
 /// and this test shows it. The second token is higher, so a fence refuses the first holder, which
 /// learns of the loss at its next renewal.
 #[tokio::test]
-async fn k3_a_clock_that_jumps_ahead_gives_the_lock_away_and_the_fence_refuses_the_older_holder() {
+async fn k3_a_clock_jump_loses_the_lock_and_the_fence_refuses_the_old_holder() {
     let (server, name) = (server(), name());
     let (holder, other) =
         (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
@@ -46,7 +46,7 @@ async fn k3_a_clock_that_jumps_ahead_gives_the_lock_away_and_the_fence_refuses_t
 
 /// The clock goes ahead by less than the ttl: the holder keeps the lock and its token.
 #[tokio::test]
-async fn a_clock_that_jumps_ahead_by_less_than_the_ttl_costs_nobody_the_lock() {
+async fn a_clock_jump_shorter_than_the_ttl_loses_no_lock() {
     let (server, name) = (server(), name());
     let keeper = keeper(server.address(), 4 * LONG).await;
     let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
@@ -59,7 +59,7 @@ async fn a_clock_that_jumps_ahead_by_less_than_the_ttl_costs_nobody_the_lock() {
 /// The clock goes back by an hour under a living holder: the holder keeps the lock, and later
 /// tokens are higher although the clock at which they begin is lower.
 #[tokio::test]
-async fn a_clock_that_goes_back_costs_nobody_the_lock_and_tokens_still_rise() {
+async fn a_clock_that_goes_back_loses_no_lock_and_tokens_still_rise() {
     let (server, name) = (server(), name());
     let (holder, other) =
         (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
@@ -80,7 +80,7 @@ async fn a_clock_that_goes_back_costs_nobody_the_lock_and_tokens_still_rise() {
 /// The clock goes back by an hour, and the holder and the first waiter are dead: the next waiter
 /// gets the lock when their ttls are over, counted from the jump, and not an hour later.
 #[tokio::test]
-async fn a_clock_that_goes_back_does_not_let_the_dead_live_for_an_hour() {
+async fn a_clock_that_goes_back_does_not_prolong_dead_claims() {
     let (server, name, ttl) = (server(), name(), Duration::from_secs(4));
     let store = store(server.address()).await;
     let (dead, dead_too) =
@@ -119,7 +119,7 @@ async fn tokens_rise_while_the_clock_goes_to_and_fro() {
 /// of the name lives until the clock is there again, although the lock is unused meanwhile and such
 /// keys usually live for two days.
 #[tokio::test]
-async fn a_token_that_is_ahead_of_the_clock_outlives_the_time_that_it_says_it_is() {
+async fn a_token_ahead_of_the_clock_is_remembered_until_the_clock_catches_up() {
     const DAY: i64 = 24 * HOUR;
     let (server, name) = (server(), name());
     let keeper = keeper(server.address(), LONG).await;

@@ -67,7 +67,7 @@ async fn acquires(holder: &Keeper, way: Way, number: u64, cut: Cut) -> bool {
 /// the cut; in each direction, in each manner. Each time the waiter gets the lock, its token rises,
 /// the release is done, the line is empty, and the lock is free at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_acquire_that_is_cut_at_any_step_comes_through_and_leaves_nothing_behind() {
+async fn an_acquire_that_is_cut_at_any_step_succeeds_and_leaves_nothing_behind() {
     let mut rounds = tokio::task::JoinSet::new();
     for way in [Way::ToServer, Way::ToClient] {
         for (manner, cut) in CUTS {

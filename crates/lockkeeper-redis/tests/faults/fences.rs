@@ -55,7 +55,7 @@ impl Stock {
 /// The first access of a newer holder, a read, shuts out the older holder, whose write does
 /// nothing.
 #[tokio::test]
-async fn an_older_holder_is_refused_from_the_first_access_of_a_newer_one_on() {
+async fn a_newer_holders_first_access_shuts_out_the_older_one() {
     let name = name();
     let (keeper, mut stock) = (keeper(redis().unwrap().address(), LONG).await, Stock::new(&name));
     let mutex = keeper.mutex(&*name).unwrap();

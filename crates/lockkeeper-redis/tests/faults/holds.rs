@@ -29,7 +29,7 @@ async fn leaves_a_kept_lock(claimant: &Claimant) {
 }
 
 /// Asserts that a waiter gets a message, and has to look when the hold is over.
-async fn is_told_of_the_end(waiter: &Claimant, seen: Revision) {
+async fn is_notified_of_the_end(waiter: &Claimant, seen: Revision) {
     assert_eq!(
         waiter.wait(seen, TIME_LIMIT).await,
         Wake::Changed,
@@ -55,7 +55,7 @@ async fn evict(claimant: &Claimant, how: Evict, reason: &str) -> Evicted {
 /// The clock goes back by an hour, and the holder is renewed until its minimum hold has passed a
 /// second time. Its release frees the lock.
 #[tokio::test]
-async fn a_clock_that_goes_back_stretches_a_minimum_hold_by_no_more_than_its_length() {
+async fn a_clock_that_goes_back_at_most_doubles_a_minimum_hold() {
     const HOUR: i64 = 3600;
     let server = Redis::builder().with_clock().start().unwrap();
     let claimant = Claimant::new(&store(server.address()).await, &name(), LONG).await;
@@ -110,7 +110,7 @@ async fn a_break_by_id_that_meets_a_release_ends_what_is_kept() {
 /// Redis deletes the key of an unused lock within a day or two, however long its hold or its lease
 /// was.
 #[tokio::test]
-async fn the_key_of_a_lock_that_was_kept_or_held_for_a_year_is_gone_in_days() {
+async fn the_key_of_a_lock_kept_or_held_for_a_year_expires_in_days() {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
     const DAYS: Duration = Duration::from_secs(3 * 24 * 3600);
     let server = Redis::start().unwrap();
@@ -145,7 +145,7 @@ async fn the_key_of_a_lock_that_was_kept_or_held_for_a_year_is_gone_in_days() {
 
 /// The first waiter gives up, or is broken. The next waiter knew only that others are before it.
 #[tokio::test]
-async fn a_waiter_that_becomes_the_first_behind_a_kept_lock_is_asked_to_look_at_its_end() {
+async fn a_new_first_waiter_behind_a_kept_lock_looks_at_its_end() {
     let store = store(redis().unwrap().address()).await;
     for is_broken in [false, true] {
         let [holder, first, second] = claimants(&store, &name()).await;
@@ -159,7 +159,7 @@ async fn a_waiter_that_becomes_the_first_behind_a_kept_lock_is_asked_to_look_at_
         } else {
             first.release().await;
         }
-        is_told_of_the_end(&second, seen).await;
+        is_notified_of_the_end(&second, seen).await;
         second.release().await;
     }
 }
@@ -167,7 +167,7 @@ async fn a_waiter_that_becomes_the_first_behind_a_kept_lock_is_asked_to_look_at_
 /// The first waiter is dead when the holder lets go, or dies later and the next one's renewal finds
 /// that.
 #[tokio::test]
-async fn a_waiter_behind_the_dead_learns_of_the_end_of_a_kept_lock() {
+async fn a_waiter_behind_dead_claims_learns_the_end_of_a_kept_lock() {
     const WAIT: Duration = Duration::from_millis(300);
     let store = store(redis().unwrap().address()).await;
     for dies_later in [false, true] {
@@ -185,14 +185,14 @@ async fn a_waiter_behind_the_dead_learns_of_the_end_of_a_kept_lock() {
         } else {
             leaves_a_kept_lock(&holder).await;
         }
-        is_told_of_the_end(&second, seen).await;
+        is_notified_of_the_end(&second, seen).await;
         second.release().await;
     }
 }
 
 /// One of two permits is kept, and the other one is handed on to the first waiter.
 #[tokio::test]
-async fn a_waiter_behind_one_that_is_granted_beside_a_kept_permit_learns_of_its_end() {
+async fn a_waiter_behind_a_grant_beside_a_kept_permit_learns_its_end() {
     let store = store(redis().unwrap().address()).await;
     let mut all: [Claimant; 4] = claimants(&store, &name()).await;
     for claimant in &mut all {
@@ -219,7 +219,7 @@ async fn a_waiter_behind_one_that_is_granted_beside_a_kept_permit_learns_of_its_
 /// The connection is gone when the holder releases. With it the message is lost that the lock is
 /// kept for a shorter time than the lease that the waiter knows.
 #[tokio::test]
-async fn a_waiter_whose_subscription_was_lost_learns_the_end_of_a_kept_lock() {
+async fn a_waiter_with_a_lost_subscription_learns_the_end_of_a_kept_lock() {
     let (server, name) = (redis().unwrap().address(), name());
     let proxy = Proxy::resp(server).unwrap();
     let holder = Claimant::new(&store(server).await, &name, 4 * LONG).await;
@@ -232,6 +232,6 @@ async fn a_waiter_whose_subscription_was_lost_learns_the_end_of_a_kept_lock() {
     proxy.until(|seen| seen.open == 0).await.unwrap();
     leaves_a_kept_lock(&holder).await;
     proxy.accept().unwrap();
-    is_told_of_the_end(&waiter, seen).await;
+    is_notified_of_the_end(&waiter, seen).await;
     waiter.release().await;
 }

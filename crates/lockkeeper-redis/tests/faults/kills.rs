@@ -24,14 +24,13 @@ const LINGERS: Duration = Duration::from_secs(15);
 /// Where the processes find the address of the server.
 const URL: &str = "server.url";
 
-const TEST: &str =
-    "kills::histories_of_twenty_processes_that_are_killed_pass_and_nothing_is_left_of_them";
+const TEST: &str = "kills::histories_of_twenty_killed_processes_pass_and_leave_no_lock";
 
 /// 30 s of 20 processes, one killed about twice a second: no two clients have held locks that
 /// exclude each other, tokens rise, a killed process's locks end with their leases, and in the end
 /// every lock is free.
 #[test]
-fn histories_of_twenty_processes_that_are_killed_pass_and_nothing_is_left_of_them() {
+fn histories_of_twenty_killed_processes_pass_and_leave_no_lock() {
     if let Some(process) = TestProcess::here() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         return runtime.block_on(async {

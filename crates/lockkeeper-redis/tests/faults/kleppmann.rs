@@ -62,7 +62,7 @@ async fn k2_a_delayed_write_is_refused_by_the_resource() {
 /// another client has the lock. A client that reads the grant then does not take it for a lock: it
 /// joins the line, and gets the lock after the other.
 #[tokio::test]
-async fn k5_a_pause_inside_the_acquire_hands_out_no_lock_that_is_over() {
+async fn k5_a_pause_inside_the_acquire_returns_no_expired_lock() {
     let (server, name) = (redis().unwrap().address(), name());
     let proxy = Proxy::resp(server).unwrap();
     let (late, other) = (keeper(proxy.address(), TTL).await, keeper(server, LONG).await);
@@ -94,7 +94,7 @@ async fn k5_a_pause_inside_the_acquire_hands_out_no_lock_that_is_over() {
 /// its socket until the lease of the grant is over. When the process goes on, it does not take the
 /// grant for valid.
 #[tokio::test]
-async fn k5_a_waiter_that_is_stopped_when_it_is_granted_does_not_take_it_for_a_lock() {
+async fn k5_a_waiter_stopped_at_its_grant_does_not_use_the_expired_grant() {
     let (server, name) = (redis().unwrap(), name());
     let keeper = keeper(server.address(), LONG).await;
     let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();

@@ -125,7 +125,7 @@ fn claim(key: ClaimKey) -> Claim {
 /// nothing there, so that all of the second one is looked at. One thread: the connection is known
 /// to be lost before the next request is made.
 #[tokio::test]
-async fn a_list_that_goes_on_at_another_server_misses_none_of_its_locks() {
+async fn a_list_that_continues_at_another_server_misses_no_lock() {
     let (first, second) = (Redis::start().unwrap(), Redis::start().unwrap());
     // Of others, and more than one request looks at.
     first.run(&["EVAL", "for i=1,30000 do redis.call('SET','other:'..i,'') end", "0"]).unwrap();

@@ -67,7 +67,7 @@ async fn a_waiter_looks_again_when_its_subscription_was_lost() {
 /// The server kills every client that listens, again and again, and the lock goes from hand to hand
 /// all the same.
 #[tokio::test]
-async fn clients_whose_subscriptions_are_killed_still_hear_of_their_grants() {
+async fn clients_with_killed_subscriptions_still_learn_of_their_grants() {
     let server = Redis::start().unwrap();
     let name = name();
     let (one, two) = (keeper(server.address(), LONG).await, keeper(server.address(), LONG).await);
@@ -90,7 +90,7 @@ async fn clients_whose_subscriptions_are_killed_still_hear_of_their_grants() {
 /// The push of a grant is lost, and the connection stays. The first waiter has to look again when
 /// the holder's ttl is over at the latest, and finds its grant then.
 #[tokio::test]
-async fn a_waiter_whose_grant_was_not_reported_finds_it_when_it_looks_again() {
+async fn a_waiter_with_an_unreported_grant_finds_it_at_its_next_look() {
     let (server, name, ttl) = (redis().unwrap().address(), name(), Duration::from_millis(2500));
     let proxy = without_messages();
     let a = Claimant::new(&store(server).await, &name, ttl).await;
@@ -190,7 +190,7 @@ async fn a_break_that_was_not_reported_is_found_at_the_next_renewal() {
 /// client connects again while the server refuses everything. Afterwards the client gets the
 /// server's pushes, as before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_connects_to_a_busy_server_hears_it_when_it_is_busy_no_more() {
+async fn a_client_that_connects_to_a_busy_server_receives_later_pushes() {
     let server = Redis::builder().config("lua-time-limit", "5000").start().unwrap();
     let proxy = Proxy::resp(server.address()).unwrap();
     let store = hasty_store(proxy.address(), Duration::from_millis(1500)).await;

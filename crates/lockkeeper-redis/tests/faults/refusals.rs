@@ -20,7 +20,7 @@ fn says(error: &Error, code: &str, remedy: &str) {
 /// behind. A holder keeps its lock for two ttls, alone or with others, and releases it; its waiter
 /// is granted the lock.
 #[tokio::test]
-async fn a_full_server_grants_nothing_new_and_keeps_and_releases_what_is_held() {
+async fn a_full_server_grants_nothing_new_but_keeps_and_releases_held_locks() {
     let server = Redis::start().unwrap();
     let (name, ttl) = (name(), Duration::from_secs(4));
     let [shared, new] = ["shared", "new"].map(|what| format!("{name}{what}"));

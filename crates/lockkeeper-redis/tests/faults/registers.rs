@@ -122,7 +122,7 @@ async fn a_write_whose_answer_is_lost_on_its_way_is_done_once() {
 /// The server is stopped while a write is under way to it: its outcome is unknown, and is found out
 /// afterwards.
 #[tokio::test]
-async fn a_write_that_a_standing_server_did_not_answer_is_settled_later() {
+async fn a_write_that_a_stopped_server_did_not_answer_is_settled_later() {
     let mut server = Redis::start().unwrap();
     let register = hasty_store(server.address(), Duration::from_millis(1500)).await.register();
     update(&register, "n", async |_| b"1".to_vec()).await.unwrap();

@@ -237,7 +237,7 @@ async fn a_change_that_arrives_late_does_not_bring_the_older_value_back() {
 /// The reply to a renewal comes late: the holder may take the lock for valid for a ttl from the
 /// sending of the request, not from the arrival of the reply.
 #[tokio::test]
-async fn a_reply_that_comes_late_gives_time_from_the_sending_of_its_request() {
+async fn a_late_reply_counts_from_the_sending_of_its_request() {
     let proxy = Proxy::resp(redis().unwrap().address()).unwrap();
     let keeper = keeper(proxy.address(), LONG).await;
     let guard = keeper.mutex(name()).unwrap().lock().await.unwrap();

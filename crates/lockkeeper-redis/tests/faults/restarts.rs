@@ -34,7 +34,7 @@ async fn tokens_rise_over_restarts_whatever_was_kept() {
 /// Exclusion fails, and this test shows it. The second token is higher, so a fence that has seen it
 /// refuses the first holder. The first holder learns of the loss when it is connected again.
 #[tokio::test]
-async fn k4_a_server_that_forgot_gives_the_lock_away_and_the_fence_refuses_the_older_holder() {
+async fn k4_a_server_without_its_data_is_caught_by_the_fence() {
     let mut server = Redis::start().unwrap();
     let name = name();
     let proxy = Proxy::resp(server.address()).unwrap();
@@ -62,7 +62,7 @@ async fn k4_a_server_that_forgot_gives_the_lock_away_and_the_fence_refuses_the_o
 /// The holder learns of the loss as soon as it is connected again. A renewal is the first request
 /// on the new connection; the next regular renewal would come ten seconds later.
 #[tokio::test]
-async fn the_holder_hears_at_once_that_the_server_forgot_everything() {
+async fn the_holder_learns_at_once_that_the_server_lost_its_data() {
     let mut server = Redis::start().unwrap();
     let proxy = Proxy::resp(server.address()).unwrap();
     let holder = keeper(proxy.address(), LONG).await;

@@ -26,7 +26,7 @@ async fn keeper(server: &Redis, waived: &str) -> lockkeeper::Result<Keeper> {
 /// Six clients wait for one lock, and no client may publish. Each release lets in one of them, in
 /// their order, and never two.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn without_the_right_to_publish_a_release_lets_in_one_and_not_two() {
+async fn without_the_right_to_publish_a_release_lets_in_exactly_one() {
     let server = Redis::builder().user("app", WITHOUT_CHANNELS).start().unwrap();
     let (holder, name) = (keeper(&server, WAIVED).await.unwrap(), name());
     let guard = holder.mutex(&*name).unwrap().lock().await.unwrap();
@@ -57,7 +57,7 @@ async fn without_the_right_to_publish_a_release_lets_in_one_and_not_two() {
 /// The usual rule for a user of Redis 7 is refused when the store is opened, with the missing
 /// rights and the remedy. So is each user who lacks a command of the scripts.
 #[tokio::test]
-async fn a_user_who_may_not_do_what_scripts_do_is_refused_when_the_store_is_opened() {
+async fn a_user_without_the_rights_of_the_scripts_is_refused_at_opening() {
     let server = Redis::builder().user("app", WITHOUT_CHANNELS).start().unwrap();
     let refused = async |what: &str| {
         let error = keeper(&server, "").await.unwrap_err();
@@ -157,8 +157,7 @@ async fn who_may_not_touch_the_keys_of_sessions_is_told_which_right_is_missing()
 /// With sharded channels another right is needed: without it no client would get the message of a
 /// release.
 #[tokio::test]
-async fn a_user_who_may_not_publish_to_the_shards_of_a_cluster_is_refused_when_the_store_is_opened()
-{
+async fn a_user_without_sharded_publish_rights_is_refused_at_opening() {
     let cluster = Cluster::builder().replicas(0).start().unwrap();
     let all = |rule: &str| {
         let words = ["ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all", rule];
@@ -239,7 +238,7 @@ async fn without(command: &str) {
 /// A layout of a later version is refused with its number, and foreign data are refused as such.
 /// Neither is taken for a free lock, and neither is changed.
 #[tokio::test]
-async fn a_layout_that_is_not_known_is_refused_by_its_number_and_left_as_it_is() {
+async fn an_unknown_layout_is_refused_by_its_number_and_not_changed() {
     let server = Redis::start().unwrap();
     let store = crate::support::store(server.address()).await;
     let keeper = Keeper::builder(store).connect().await.unwrap();

@@ -83,7 +83,7 @@ async fn a_release_under_way_keeps_its_place_before_a_claim_on_a_server_that_los
 /// requests. A refused request has changed and reported nothing; an accepted request has done
 /// everything.
 #[test]
-fn a_script_that_is_refused_anything_has_done_all_of_it_or_nothing() {
+fn a_script_with_a_refused_command_does_everything_or_nothing() {
     let redis = Redis::start().unwrap();
     for seed in SEEDS {
         eprintln!("seed {seed}");
@@ -101,7 +101,7 @@ fn a_script_that_is_refused_anything_has_done_all_of_it_or_nothing() {
 /// The clock of the server goes back by up to ten minutes, again and again. The rule admits all
 /// holders, tokens rise, and no claim lives, or is kept, for longer than it may from now on.
 #[test]
-fn a_clock_that_goes_back_breaks_no_rule_and_lengthens_no_life() {
+fn a_clock_that_goes_back_breaks_no_rule_and_prolongs_no_lease() {
     let redis = redis().unwrap();
     for seed in SEEDS {
         let agreement = with_a_clock_that_goes_back(&redis.address().to_string(), seed, STEPS);

@@ -53,13 +53,13 @@ async fn falls_silent(way: Way) {
 
 /// See [`falls_silent`]: the server receives nothing.
 #[tokio::test]
-async fn a_server_that_hears_nothing_costs_the_lock_and_nothing_else() {
+async fn a_server_that_receives_nothing_costs_only_the_lock() {
     falls_silent(Way::ToServer).await;
 }
 
 /// See [`falls_silent`]: the server handles everything, and its answers do not arrive.
 #[tokio::test]
-async fn a_server_that_is_not_heard_costs_the_lock_and_nothing_else() {
+async fn a_server_whose_answers_are_lost_costs_only_the_lock() {
     falls_silent(Way::ToClient).await;
 }
 

@@ -49,7 +49,7 @@ async fn a_cluster_behind_tls_is_found_and_its_moves_are_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sentinels_and_nodes_of_an_authority_that_nobody_trusts_are_refused_with_the_remedy() {
+async fn sentinels_and_nodes_of_an_untrusted_authority_are_refused_with_a_remedy() {
     let cluster = Cluster::builder().replicas(0).node(encrypted()).start().unwrap();
     let sentinel = Sentinel::builder().replicas(0).server(encrypted()).start().unwrap();
     let stranger = Certificates::new().unwrap().authority();

@@ -15,7 +15,7 @@ const CONNECTIONS: usize = 4;
 /// 200 waiters, each a client with a session of its own, on four connections: each gets the lock
 /// once, in the order of arrival, all within seconds, and with a few commands for each.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_waiters_get_the_lock_once_each_in_order_and_with_few_commands() {
+async fn two_hundred_waiters_get_the_lock_in_order_with_few_commands() {
     let server = Redis::start().unwrap();
     let name = name();
     let holder = keeper(server.address(), LONG).await;
@@ -72,7 +72,7 @@ fn calls(server: &Redis) -> u64 {
 /// The first waiter dies while the lock is held. The waiter behind removes it when it asks, and
 /// becomes the first: it has to look for the holder's end.
 #[tokio::test]
-async fn who_stands_behind_the_dead_clears_them_away_and_is_the_first() {
+async fn a_waiter_behind_dead_claims_removes_them_and_becomes_the_first() {
     const WAIT: Duration = Duration::from_millis(300);
     let server = Redis::start().unwrap();
     let store = store(server.address()).await;
@@ -101,7 +101,7 @@ async fn who_stands_behind_the_dead_clears_them_away_and_is_the_first() {
 /// An administrator deletes the key of a line, and not its side keys: no claim of the old line
 /// counts in the new one.
 #[tokio::test]
-async fn what_is_left_of_a_line_that_was_deleted_is_not_taken_up() {
+async fn leftovers_of_a_deleted_line_are_not_used() {
     let server = Redis::start().unwrap();
     let store = store(server.address()).await;
     let claimant = async || Claimant::new(&store, "lock", LONG).await;

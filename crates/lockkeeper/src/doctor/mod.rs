@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_store_has_its_round_trip_its_locks_and_its_capabilities_looked_at() {
+    async fn every_stores_round_trip_locks_and_capabilities_are_examined() {
         let findings = examined("memory:").await;
         let checks: Vec<_> = findings.iter().map(|found| (found.check, found.level)).collect();
         assert_eq!(

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_deadline_during_a_scan_is_read_at_its_end_and_begins_no_other_scan() {
+    async fn a_deadline_during_a_scan_is_read_at_its_end_without_another_scan() {
         let timer = Deadlines::default();
         timer.begin();
         timer.expect(at(50));

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_look_is_when_the_first_may_be_dead_and_within_a_second_of_it() {
+    fn the_next_look_is_within_a_second_of_the_first_possible_death() {
         let between = |ends: &[Option<u64>], least: u64, most: u64| {
             let next = next_look_in(&line(ends), false);
             assert!(
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_one_who_waits_is_no_reason_to_look_for_whoever_minds_only_holders() {
+    fn a_waiters_end_is_no_reason_to_look_for_observers_of_holders() {
         let mut line = line(&[Some(15_000), Some(3000)]);
         line.entries[1].granted = false;
         assert!(next_look_in(&line, true) >= Duration::from_secs(15));

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claims_own_request_proves_nothing_where_life_belongs_to_the_session() {
+    fn a_claims_own_request_proves_nothing_with_leases_of_the_session() {
         let t0 = Clock::boot().now();
         let later = t0 + Duration::from_secs(20);
         let lease = believed(Duration::from_secs(30));

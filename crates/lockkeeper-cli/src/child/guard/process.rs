@@ -238,7 +238,7 @@ mod tests {
 
     /// The guard did not run between its look for orders and its look at the clock.
     #[test]
-    fn a_longer_life_that_was_ordered_since_the_last_look_counts() {
+    fn an_extension_ordered_since_the_last_look_counts() {
         let (mut parent, orders) = UnixStream::pair().unwrap();
         let mut post = Post::at(orders).unwrap();
         assert!(!post.is_due());

@@ -89,7 +89,7 @@ fn with_a_member_that_nobody_has_seen() -> (Child, Pid) {
 }
 
 #[test]
-fn who_is_started_by_a_member_that_lost_its_parent_unseen_dies_with_the_command() {
+fn a_child_of_an_unseen_orphan_dies_with_the_command() {
     let (mut command, job) = with_a_member_that_nobody_has_seen();
     let mut kill_set = KillSet::of(Pid::from_child(&command));
     kill_set.look_around(Duration::MAX);
@@ -140,7 +140,7 @@ fn outlives(daemon: Pid, mut kill_set: KillSet, mut command: Child) -> bool {
 
 /// The starter waits until the daemon is up, and then leaves.
 #[test]
-fn a_daemon_that_was_seen_beside_its_starter_is_left_alone_when_that_has_left() {
+fn a_daemon_seen_beside_its_starter_is_left_alone_afterwards() {
     let script = "(setsid sleep 1000 >/dev/null & echo $!; read leave); exec sleep 1000 >/dev/null";
     let (command, stdin, mut stdout) = shell(script);
     let daemon = pid_from(&mut stdout);
@@ -159,7 +159,7 @@ fn a_daemon_that_was_seen_beside_its_starter_is_left_alone_when_that_has_left() 
 
 /// The starter leads the session, and starts the daemon after a look and before the next one.
 #[test]
-fn a_daemon_in_the_group_of_a_starter_that_was_seen_is_left_alone_when_that_has_left() {
+fn a_daemon_in_its_seen_starters_group_is_left_alone_afterwards() {
     let script = "setsid sh -c 'echo $$; read go; sleep 1000 >/dev/null & echo $!'; exec sleep 1000 >/dev/null";
     let (command, stdin, mut stdout) = shell(script);
     let starter = pid_from(&mut stdout);
@@ -189,7 +189,7 @@ fn where_the_kernel_lists_no_children_they_are_found_among_all_processes() {
 
 /// The number of a group that lost its last member while no look happened.
 #[test]
-fn a_group_is_taken_for_a_strangers_after_a_long_pause_if_nobody_known_is_in_it() {
+fn after_a_long_pause_a_group_without_known_members_counts_as_foreign() {
     let ((mut command, leader), (mut stranger, theirs)) = (sleeper(), sleeper());
     let mut kill_set = KillSet::of(leader);
     kill_set.know_group(theirs);
@@ -211,7 +211,7 @@ fn a_group_is_taken_for_a_strangers_after_a_long_pause_if_nobody_known_is_in_it(
 
 /// The command keeps its number until it is reaped, and its group does too.
 #[test]
-fn the_group_of_a_command_that_nobody_has_asked_for_is_its_own_after_any_pause() {
+fn the_group_of_an_unreaped_command_stays_its_own_after_any_pause() {
     let (mut command, leader) = sleeper();
     let mut kill_set = KillSet::of(leader);
     command.kill().unwrap();
@@ -227,7 +227,7 @@ fn the_group_of_a_command_that_nobody_has_asked_for_is_its_own_after_any_pause()
 
 /// Another group may have the number of the group that the command has left.
 #[test]
-fn a_group_that_the_command_was_started_in_is_its_own_while_somebody_is_in_it() {
+fn the_original_group_stays_the_commands_own_while_it_has_a_member() {
     let ((mut command, leader), (mut first, own)) = (sleeper(), sleeper());
     let mut kill_set = KillSet::of(leader);
     kill_set.know_group(own);
@@ -278,7 +278,7 @@ fn only_what_has_the_number_of_this_start_is_the_commands() {
 /// A look saw the process as a child. No look happened since it became a daemon, or a job whose
 /// parent was killed.
 #[test]
-fn who_has_made_a_session_since_the_last_look_is_killed_and_not_left_stopped() {
+fn a_process_with_a_new_session_is_killed_and_not_left_stopped() {
     let ((mut command, leader), (mut left, pid)) = (sleeper(), sleeper());
     let mut kill_set = KillSet::of(leader);
     kill_set.seen.extend(KillSet::of(pid).seen);

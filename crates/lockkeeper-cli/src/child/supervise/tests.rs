@@ -231,7 +231,7 @@ fn kill_shim(script: &str) {
 }
 
 #[tokio::test]
-async fn r8_a_command_that_its_guard_has_killed_before_it_began_was_lost() {
+async fn r8_a_command_killed_by_its_guard_before_its_start_was_lost() {
     let argv = ["/bin/sh", "-c", "sleep 0.4711"].map(Into::into);
     let reporter =
         Arc::new(Reporter::new(&["a".into()], Sinks::stderr(false).unwrap(), Verbosity::Errors));

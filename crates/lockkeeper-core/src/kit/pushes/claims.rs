@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_that_comes_before_the_answer_to_its_claim_is_not_missed() {
+    fn a_grant_before_the_answer_to_its_claim_is_not_missed() {
         let (claims, key) = (WaitingClaims::<()>::default(), key());
         let before = claims.before();
         claims.granted(key.id, 7);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscription_wakes_whom_it_serves_and_nobody_else() {
+    fn a_subscription_wakes_only_its_own_waiters() {
         let claims = WaitingClaims::<()>::default();
         let (a, b) = (key(), ClaimKey { name: "other".parse().unwrap(), ..key() });
         for key in [&a, &b] {
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn grants_of_nobody_are_not_kept_for_ever_and_cost_nobody_the_latest_one() {
+    fn grants_without_a_waiter_are_bounded_and_displace_no_recent_one() {
         let claims = WaitingClaims::<()>::default();
         for _ in 0..3 * EARLY {
             let (before, key) = (claims.before(), key());
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pushed_after_the_claim_was_sent_again_is_kept_and_the_last_push_before_is_not() {
+    fn a_push_after_a_repeated_claim_is_kept_and_an_earlier_one_is_not() {
         let (claims, key) = (WaitingClaims::<()>::default(), key());
         claims.queued(&key, claims.before(), None);
         claims.granted(key.id, 7);
@@ -448,7 +448,7 @@ mod tests {
     /// The script has put it in line, and before its answer was looked at somebody else's script
     /// told it to look again.
     #[test]
-    fn a_push_to_look_again_that_comes_before_the_answer_to_its_claim_is_not_missed() {
+    fn a_push_to_look_again_before_the_answer_to_its_claim_is_not_missed() {
         let (claims, key) = (WaitingClaims::<()>::default(), key());
         let asked = claims.asks(key.id);
         claims.again(key.id);
@@ -536,7 +536,7 @@ mod tests {
 
     /// A failover has lost the grant, or the break, of which it was told.
     #[test]
-    fn what_was_pushed_before_the_claim_was_sent_again_does_not_outlive_the_answer() {
+    fn a_push_before_a_repeated_claim_does_not_outlive_the_answer() {
         let (claims, key) = (WaitingClaims::<()>::default(), key());
         claims.queued(&key, claims.before(), None);
         for _ in 0..2 {

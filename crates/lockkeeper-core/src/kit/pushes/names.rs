@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_server_reported_since_the_beginning_is_known_and_a_subscription_is_no_change() {
+    fn reports_since_the_beginning_are_known_and_a_subscription_is_no_change() {
         let (names, name) = (WatchedNames::default(), "a".parse().unwrap());
         let watching = names.watch(&name);
         names.subscribed(|_| true);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_heard_by_who_watches_that_name_and_nobody_is_remembered() {
+    fn a_change_reaches_the_watchers_of_its_name_and_no_other() {
         let names = WatchedNames::default();
         {
             let (a, b) = (names.watch(&"a".parse().unwrap()), names.watch(&"b".parse().unwrap()));

@@ -310,7 +310,7 @@ proptest! {
 }
 
 #[test]
-fn a_watch_whose_reader_is_too_late_ends_and_what_it_has_received_has_no_gap() {
+fn a_watch_with_a_late_reader_ends_and_has_no_gap_before() {
     let mut world = World::default();
     world.watch(None);
     world.watch(Some(1));
@@ -337,7 +337,7 @@ fn a_watch_whose_reader_is_too_late_ends_and_what_it_has_received_has_no_gap() {
 }
 
 #[test]
-fn a_stream_that_says_nothing_is_ended_with_all_watches_in_it_and_one_that_speaks_is_not() {
+fn a_silent_stream_is_ended_with_its_watches_and_an_active_one_is_not() {
     let shared: Arc<Mutex<State>> = Arc::default();
     let mut opened = Vec::new();
     let mut begin = || {
@@ -382,7 +382,7 @@ fn a_stream_that_says_nothing_is_ended_with_all_watches_in_it_and_one_that_speak
 }
 
 #[test]
-fn what_a_reader_has_not_read_is_known_and_so_is_the_end_of_its_watch() {
+fn a_watchs_unread_events_and_its_end_are_known() {
     let shared: Arc<Mutex<State>> = Arc::default();
     lock(&shared).open(0);
     let (id, events) =
@@ -400,7 +400,7 @@ fn what_a_reader_has_not_read_is_known_and_so_is_the_end_of_its_watch() {
 
 /// It takes what is sent, and answers nothing.
 #[tokio::test]
-async fn a_stream_that_was_ended_is_read_no_more_though_its_member_hangs() {
+async fn a_stream_that_was_ended_is_read_no_more_with_a_hanging_member() {
     let hangs = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", hangs.local_addr().unwrap());
     let watches = Watches::new().unwrap();

@@ -33,7 +33,7 @@ fn to(slot: u16, host: &str, port: u16) -> Option<Redirect> {
 }
 
 #[test]
-fn a_redirection_without_a_host_leads_to_another_port_of_the_same_one() {
+fn a_redirection_without_a_host_keeps_the_host() {
     assert_eq!(moved("3999 127.0.0.1:6381"), to(3999, "127.0.0.1", 6381));
     assert_eq!(moved("3999 2001:db8::1:6381"), to(3999, "2001:db8::1", 6381));
     assert_eq!(moved("0 node-1.example:6381"), to(0, "node-1.example", 6381));

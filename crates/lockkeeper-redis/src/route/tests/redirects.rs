@@ -84,7 +84,7 @@ async fn a_request_that_is_moved_follows_and_so_do_the_next_ones() {
 }
 
 #[tokio::test]
-async fn a_request_for_a_slot_on_its_way_is_asked_for_there_this_once() {
+async fn a_request_for_a_moving_slot_is_sent_to_the_new_node_once() {
     let mut pair = cluster(patient()).await;
     let answer = tokio::spawn(pair.route.send(5, echo("x")));
     pair.one.1.request().await;
@@ -113,7 +113,7 @@ async fn answers_with_the_map(pair: &mut Pair, other: &mut PeerConnection) {
 }
 
 #[tokio::test]
-async fn a_node_that_a_slot_is_on_its_way_to_keeps_its_connection_while_it_has_no_slot() {
+async fn the_target_node_of_a_slot_move_keeps_its_connection_without_slots() {
     let mut pair = cluster(patient()).await;
     let importing = Peer::new().await;
     let Route::Cluster(nodes) = pair.route.clone() else { panic!("it is one") };
@@ -216,7 +216,7 @@ async fn a_request_whose_keys_stay_in_two_places_is_refused_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn what_may_have_happened_is_not_repeated_and_what_the_server_refuses_is_reported() {
+async fn a_possible_effect_is_not_repeated_and_a_refusal_is_reported() {
     let mut pair = cluster(patient()).await;
     let (refused, lost) = (pair.route.send(500, echo("x")), pair.route.send(500, echo("y")));
     pair.two.1.request().await;
@@ -273,7 +273,7 @@ async fn a_subscription_goes_where_its_slot_goes() {
 }
 
 #[tokio::test]
-async fn a_cluster_without_shards_tells_through_any_of_its_nodes() {
+async fn a_cluster_without_shards_publishes_through_any_node() {
     let mut pair =
         cluster_that_says("-ERR unknown command `SPUBLISH`, with args beginning with: ", patient())
             .await;
@@ -399,8 +399,7 @@ async fn a_script_that_the_server_never_has_is_asked_for_with_pauses_and_not_for
 
 /// It was another request's: whose the next ones are nobody knows.
 #[tokio::test]
-async fn a_redirection_for_another_slot_ends_the_connection_and_nothing_is_known_of_what_was_asked_there()
- {
+async fn a_redirection_for_another_slot_ends_the_connection_with_unknown_outcomes() {
     for said in ["-MOVED 6 127.0.0.1:1\r\n", "-ASK 6 127.0.0.1:1\r\n"] {
         let mut pair = cluster(patient()).await;
         let (x, y) = (

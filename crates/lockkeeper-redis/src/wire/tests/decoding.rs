@@ -98,7 +98,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_command_said_inside_a_script_is_reported_as_it_said_it() {
+fn a_commands_error_inside_a_script_is_reported_unchanged() {
     let sayings = [
         // Redis 7 and Valkey.
         (

@@ -9,7 +9,7 @@ use super::super::{Link, Settings, WireError};
 use super::peer::{Peer, Sound, echo, impatient, listener, patient, within};
 
 #[tokio::test]
-async fn what_was_sent_before_the_last_handle_is_dropped_is_written_and_answered() {
+async fn requests_before_the_last_handles_drop_are_written_and_answered() {
     let peer = Peer::new().await;
     let (link, mut remote, _received) = peer.link(patient()).await;
     let clone = link.clone();
@@ -143,7 +143,7 @@ async fn a_replica_is_no_server_where_only_a_master_is() {
 
 /// It was looked at when the store was opened; an address may lead elsewhere later.
 #[tokio::test]
-async fn a_server_that_was_a_master_is_not_used_when_it_comes_back_as_a_replica() {
+async fn a_former_master_that_returns_as_a_replica_is_not_used() {
     let peer = Peer::new().await;
     let (link, remote, mut received) =
         peer.link(Settings { stays_master: true, ..patient() }).await;

@@ -36,7 +36,7 @@ async fn listen(remote: &mut PeerConnection, count: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_first_words_tell_who_we_are_and_load_no_script() {
+async fn the_first_requests_identify_the_client_and_load_no_script() {
     let peer = Peer::new().await;
     let link = open(&peer, with_all());
     let answer = link.send(echo("x"));
@@ -130,7 +130,7 @@ async fn a_refusal_is_reported_in_the_servers_words_and_tried_again() {
 }
 
 #[tokio::test]
-async fn what_a_server_repeats_of_the_first_words_is_reported_without_the_password() {
+async fn a_server_that_repeats_the_greeting_is_reported_without_the_password() {
     let long = "long-pass".repeat(40);
     // The last is what a server says that cuts the arguments off.
     let sayings = [
@@ -160,7 +160,7 @@ async fn what_a_server_repeats_of_the_first_words_is_reported_without_the_passwo
 
 /// A wrong password may stand in the words of every server.
 #[tokio::test]
-async fn a_wrong_password_that_is_a_common_word_is_reported_as_a_wrong_password() {
+async fn a_wrong_password_that_is_a_common_word_is_reported_as_such() {
     let said = [
         ("-WRONGPASS invalid username-password pair or user is disabled.\r\n", "WRONGPASS"),
         (
@@ -267,7 +267,7 @@ async fn a_user_without_a_password_is_that_user_and_nobody_else() {
 
 /// A user's right to ask may be gone since the store was opened.
 #[tokio::test]
-async fn a_server_that_does_not_say_whether_it_forgets_keys_is_not_used() {
+async fn a_server_that_hides_its_eviction_policy_is_not_used() {
     let peer = Peer::new().await;
     let link = open(&peer, Settings { never_forgets: true, ..patient() });
     let mut remote = peer.accept().await;
@@ -282,7 +282,7 @@ async fn a_server_that_does_not_say_whether_it_forgets_keys_is_not_used() {
 
 /// Whether it forgets keys, and whether it is a replica, it does not say while it is busy.
 #[tokio::test]
-async fn a_server_that_is_busy_with_a_script_is_not_connected_to_before_it_was_looked_at() {
+async fn a_server_busy_with_a_script_is_examined_before_a_connection() {
     let peer = Peer::new().await;
     let link = open(&peer, patient());
     let mut remote = peer.accept().await;

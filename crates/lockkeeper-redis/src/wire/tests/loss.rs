@@ -13,7 +13,7 @@ fn is_broken(answer: &Result<Value, WireError>) -> bool {
 }
 
 #[tokio::test]
-async fn what_was_written_is_broken_and_what_was_not_goes_to_the_next_connection_in_order() {
+async fn written_requests_fail_and_unwritten_ones_move_to_the_next_connection_in_order() {
     let peer = Peer::new().await;
     let (link, remote, _received) = peer.link(patient()).await;
     // The peer reads nothing: at some point the system takes no more.
@@ -42,7 +42,7 @@ async fn what_was_written_is_broken_and_what_was_not_goes_to_the_next_connection
 }
 
 #[tokio::test]
-async fn what_is_sent_without_a_connection_waits_for_it_and_precedes_what_is_sent_later() {
+async fn requests_without_a_connection_wait_and_precede_later_ones() {
     let peer = Peer::new().await;
     let (listener, _received) = listener();
     let link = Link::open(peer.endpoint.clone(), Arc::new(patient()), listener);
@@ -61,7 +61,7 @@ async fn what_is_sent_without_a_connection_waits_for_it_and_precedes_what_is_sen
 }
 
 #[tokio::test]
-async fn without_a_connection_a_request_is_given_up_after_the_timeout_and_was_never_written() {
+async fn without_a_connection_a_request_times_out_and_was_never_written() {
     let peer = Peer::new().await;
     let (listener, _received) = listener();
     let link = Link::open(peer.endpoint.clone(), Arc::new(impatient()), listener);
@@ -82,7 +82,7 @@ async fn without_a_connection_a_request_is_given_up_after_the_timeout_and_was_ne
 
 /// Nobody would hear otherwise before the timeout is over, and a holder may not have so long.
 #[tokio::test]
-async fn who_is_not_let_in_learns_at_once_what_for_and_tried_again() {
+async fn a_refused_login_is_reported_at_once_and_tried_again() {
     let peer = Peer::new().await;
     let settings = Settings { timeout: 3 * super::peer::TIME_LIMIT, ..patient() };
     let link = Link::open(peer.endpoint.clone(), Arc::new(settings), listener().0);
@@ -122,7 +122,7 @@ async fn a_server_that_stops_answering_is_dropped_after_the_timeout() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_written_without_the_driver_is_timed_by_it_all_the_same() {
+async fn a_request_written_without_the_driver_still_times_out() {
     let peer = Peer::new().await;
     let timeout = Duration::from_secs(1);
     let (link, _remote, _received) = peer.link(Settings { timeout, ..patient() }).await;
@@ -133,7 +133,7 @@ async fn a_request_that_was_written_without_the_driver_is_timed_by_it_all_the_sa
 }
 
 #[tokio::test]
-async fn the_time_counts_for_the_oldest_request_that_is_unanswered_and_for_no_other() {
+async fn the_time_out_counts_for_the_oldest_unanswered_request_only() {
     let peer = Peer::new().await;
     let (link, mut remote, _received) = peer.link(tolerant()).await;
     // For much longer than the timeout there is always a request on its way, but none for so long.
@@ -151,7 +151,7 @@ async fn the_time_counts_for_the_oldest_request_that_is_unanswered_and_for_no_ot
 }
 
 #[tokio::test]
-async fn a_silent_server_is_asked_whether_it_is_there_and_dropped_when_it_is_not() {
+async fn a_silent_server_is_pinged_and_dropped_without_an_answer() {
     let peer = Peer::new().await;
     let (link, mut remote, _received) = peer.link(tolerant()).await;
     remote.pong().await;
@@ -246,7 +246,7 @@ async fn a_connection_that_is_lost_in_the_first_words_is_made_again() {
 }
 
 #[tokio::test]
-async fn on_a_connection_of_its_own_what_was_not_written_goes_to_no_other() {
+async fn unwritten_requests_of_a_dedicated_connection_go_to_no_other() {
     let peer = Peer::new().await;
     let (link, _remote, _received) = peer.link(patient()).await;
     let (alone, remote) = tokio::join!(link.alone(), peer.connection());
@@ -278,7 +278,7 @@ async fn on_a_connection_of_its_own_what_was_not_written_goes_to_no_other() {
 }
 
 #[tokio::test]
-async fn a_connection_of_its_own_that_cannot_be_made_is_not_tried_again() {
+async fn a_dedicated_connection_that_fails_is_not_tried_again() {
     let peer = Peer::new().await;
     let (link, _remote, _received) = peer.link(patient()).await;
     let refused = async {

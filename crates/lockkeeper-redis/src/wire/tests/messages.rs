@@ -102,7 +102,7 @@ async fn after_a_lost_connection_every_subscription_is_made_again_before_anythin
 }
 
 #[tokio::test]
-async fn a_subscription_that_the_server_refuses_or_ends_is_reported_and_takes_no_reply() {
+async fn a_refused_or_ended_subscription_is_reported_and_takes_no_reply() {
     let peer = Peer::new().await;
     let (link, mut remote, mut received) = peer.link(patient()).await;
     link.subscribe(b"secret".to_vec(), false);
@@ -130,7 +130,7 @@ async fn a_subscription_that_the_server_refuses_or_ends_is_reported_and_takes_no
 }
 
 #[tokio::test]
-async fn a_subscription_that_the_server_refused_is_asked_for_again_until_it_stands() {
+async fn a_refused_subscription_is_repeated_until_it_is_confirmed() {
     let peer = Peer::new().await;
     let (link, mut remote, mut received) = peer.link(patient()).await;
     link.subscribe(b"mine".to_vec(), false);

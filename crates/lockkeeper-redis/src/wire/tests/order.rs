@@ -5,7 +5,7 @@ use redis::Value;
 use super::peer::{Peer, echo, patient, within};
 
 #[tokio::test]
-async fn a_request_has_its_place_when_send_returns_whether_its_answer_is_polled_or_not() {
+async fn a_request_has_its_place_when_send_returns_polled_or_not() {
     let peer = Peer::new().await;
     let (link, mut remote, _received) = peer.link(patient()).await;
     let second = {

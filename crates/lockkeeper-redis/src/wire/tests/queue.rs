@@ -38,7 +38,7 @@ fn whatever_part_was_written_exactly_what_was_not_begun_is_written_again() {
 }
 
 #[test]
-fn what_waits_anew_precedes_what_was_not_gathered() {
+fn requests_that_wait_again_precede_ungathered_ones() {
     let (mut queue, now) = queue(&["aa"]);
     queue.gather(now);
     queue.push(b"bb".to_vec(), Whose::Request(Answer::new().0, None), now);
@@ -87,7 +87,7 @@ fn what_goes_before_the_others_keeps_its_own_order() {
 }
 
 #[test]
-fn the_limit_counts_from_when_it_was_asked_for_whatever_was_tried_meanwhile() {
+fn the_limit_counts_from_the_request_through_all_tries() {
     let second = Duration::from_secs(1);
     let (mut queue, now) = queue(&["aa", "bb"]);
     queue.gather(now + second);

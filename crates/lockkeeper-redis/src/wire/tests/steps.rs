@@ -22,7 +22,7 @@ const ENDED: &str = ">3\r\n$12\r\nsunsubscribe\r\n$5\r\nshard\r\n:0\r\n";
 const MOVED: &str = "-MOVED 7 127.0.0.1:1\r\n";
 
 #[tokio::test]
-async fn an_end_that_crosses_the_end_of_the_client_takes_no_answer_from_anybody() {
+async fn an_unsubscribe_that_crosses_the_servers_takes_no_answer() {
     let peer = Peer::new().await;
     let (link, mut remote, mut received) = peer.link(patient()).await;
     link.subscribe(b"shard".to_vec(), true);
@@ -42,7 +42,7 @@ async fn an_end_that_crosses_the_end_of_the_client_takes_no_answer_from_anybody(
 
 /// An answer that is not the word that was asked for is another request's.
 #[tokio::test]
-async fn an_answer_to_the_links_own_question_that_is_not_its_word_ends_the_connection() {
+async fn a_wrong_answer_to_the_links_own_question_ends_the_connection() {
     for answer in [":1\r\n", MOVED] {
         let peer = Peer::new().await;
         let (_link, mut remote, _received) = peer.link(tolerant()).await;
@@ -54,7 +54,7 @@ async fn an_answer_to_the_links_own_question_that_is_not_its_word_ends_the_conne
 }
 
 #[tokio::test]
-async fn an_answer_to_a_script_that_is_loaded_that_is_not_its_digest_ends_the_connection() {
+async fn a_wrong_digest_of_a_loaded_script_ends_the_connection() {
     static ONE: Script = Script::new("return 1");
     let peer = Peer::new().await;
     let (link, mut remote, _received) = peer.link(patient()).await;
@@ -338,7 +338,7 @@ proptest! {
     /// Whatever the order of requests, subscriptions, refusals, ends that nobody asked for, moves,
     /// cuts of the bytes and of the connection.
     #[test]
-    fn every_answer_is_that_of_its_request_or_it_learns_that_nothing_is_known(steps in steps()) {
+    fn every_answer_belongs_to_its_request_or_its_outcome_is_unknown(steps in steps()) {
         let mut dialogue = Dialogue::new();
         for step in &steps {
             dialogue.step(step);
@@ -355,7 +355,7 @@ proptest! {
 
 /// A server that does not obey the protocol, or a proxy that takes an answer out or puts one in.
 #[tokio::test]
-async fn an_answer_too_many_or_too_few_is_found_out_at_the_next_question_of_the_link() {
+async fn a_surplus_or_missing_answer_is_found_at_the_links_next_question() {
     for said in ["$1\r\nx\r\n", "+OK\r\n", "_\r\n", ":1\r\n", "-ERR a\r\n-ERR b\r\n"] {
         let peer = Peer::new().await;
         let (link, mut remote, _received) = peer.link(patient()).await;

@@ -81,7 +81,7 @@ async fn a_slot_that_moves_takes_its_locks_along() {
 /// The lock is released, and another one claimed, while the slot is under way: both succeed when it
 /// has arrived, and the waiter gets the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_release_and_a_claim_amid_a_move_come_through_at_its_end() {
+async fn a_release_and_a_claim_during_a_slot_move_succeed_after_it() {
     let (cluster, name) =
         (Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap(), "moving");
     let slot = slot_of(&cluster, name);

@@ -21,7 +21,7 @@ fn behind_a_proxy(cluster: &Cluster) -> Proxy {
 /// expects. The next requests on that connection get their own answers all the same: a held lock is
 /// not granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_end_that_crosses_the_end_by_the_node_gives_nobody_a_lock_that_is_held() {
+async fn an_unsubscribe_that_crosses_a_slot_move_grants_no_held_lock() {
     let cluster = Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap();
     let names: Vec<String> = names_on(&cluster, 0).take(3).collect();
     let [moving, held, free] = names.as_slice() else { unreachable!() };

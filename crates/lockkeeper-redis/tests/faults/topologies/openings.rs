@@ -19,7 +19,7 @@ fn connecting(url: &str) -> JoinHandle<Result<Keeper>> {
 /// The client is connected to the master and is about to ask for its role. When the question
 /// arrives, the server is a replica.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_gives_way_while_a_client_connects_is_no_reason_to_refuse_the_cluster() {
+async fn a_node_that_becomes_a_replica_during_a_connect_does_not_refuse_the_cluster() {
     let cluster = Cluster::builder().node_timeout(LONG).start().unwrap();
     let name = names_on(&cluster, 0).next().unwrap();
     let proxies: Vec<_> =
@@ -47,7 +47,7 @@ async fn a_node_that_gives_way_while_a_client_connects_is_no_reason_to_refuse_th
 
 /// The Sentinel's answer is under way while another server becomes the master.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_gives_way_while_a_client_connects_is_no_reason_to_fail() {
+async fn a_master_that_becomes_a_replica_during_a_connect_is_no_failure() {
     let sentinel = Sentinel::builder().down_after(LONG).start().unwrap();
     let proxy = Proxy::resp(sentinel.sentinels()[0].address()).unwrap();
     proxy.on_request(

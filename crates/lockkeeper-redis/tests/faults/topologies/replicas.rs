@@ -230,7 +230,7 @@ async fn asked(store: &RedisStore) {
 
 // One thread: no answer comes while the claim is polled once.
 #[tokio::test]
-async fn a_grant_of_a_master_that_was_restarted_since_is_confirmed_by_nobody() {
+async fn a_grant_of_a_restarted_master_is_never_confirmed() {
     let mut master = Redis::start().unwrap();
     let replica = Redis::builder().replica_of(&master).start().unwrap();
     let url = master.url();
@@ -245,7 +245,7 @@ async fn a_grant_of_a_master_that_was_restarted_since_is_confirmed_by_nobody() {
 
 // One thread: no answer comes while the claim is polled once.
 #[tokio::test]
-async fn a_grant_of_a_master_is_not_confirmed_by_the_replicas_of_another_one() {
+async fn a_masters_grant_is_not_confirmed_by_another_masters_replicas() {
     let sentinel = Sentinel::builder().down_after(LONG).start().unwrap();
     granted_before(&sentinel.url(), async |careful| {
         let new = sentinel.fail_over().unwrap();

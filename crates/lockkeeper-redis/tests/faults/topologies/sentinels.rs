@@ -98,7 +98,7 @@ async fn a_failover_after_a_kill_keeps_what_the_replica_has() {
 /// both are gone with it. The waiter joins the line again and gets the lock; the holder learns that
 /// it has lost the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_failover_after_a_kill_that_loses_the_line_lets_the_waiter_in() {
+async fn a_failover_that_loses_the_line_still_lets_the_waiter_in() {
     let (mut sentinel, name) = (Sentinel::start().unwrap(), "a-lock");
     let url = sentinel.url();
     let (holder, other) = (keeper(&url, LEASE).await, keeper(&url, LEASE).await);
@@ -119,7 +119,7 @@ async fn a_failover_after_a_kill_that_loses_the_line_lets_the_waiter_in() {
 /// A replica with an eviction policy takes over: the store neither looks for a lock there nor
 /// grants one, until the policy is corrected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_master_that_forgets_keys_is_not_used_before_that_is_set_right() {
+async fn a_master_with_an_eviction_policy_is_not_used_before_its_correction() {
     let sentinel = Sentinel::builder().down_after(LONG).start().unwrap();
     sentinel.servers()[1].set("maxmemory-policy", "allkeys-lru").unwrap();
     let keeper = keeper(&format!("{}?timeout=1s", sentinel.url()), LONG).await;

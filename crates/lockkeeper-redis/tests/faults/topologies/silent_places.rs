@@ -40,7 +40,7 @@ async fn with_min_replicas_a_silent_node_costs_no_lock_of_the_others() {
 /// The lease of a waiter lasts for five seconds, whatever the ttl of a holder: an answer that the
 /// silent node delays until then is too late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_silent_node_costs_nobody_a_place_in_a_line_of_another_one() {
+async fn a_silent_node_costs_no_place_in_a_line_of_another_node() {
     let mut cluster = Cluster::builder().node_timeout(20 * TTL).start().unwrap();
     let connect = async || keeper(&format!("{}?timeout=15s", cluster.url()), 3 * TTL).await;
     let (holder, waiter, next) = (connect().await, connect().await, connect().await);

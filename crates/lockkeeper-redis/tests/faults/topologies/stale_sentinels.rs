@@ -65,8 +65,7 @@ async fn refused(url: &str) -> Error {
 /// The other Sentinels are slow. A lock is held at the master that they name: a client that opens a
 /// store gets that lock nowhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_client_that_opens_a_store_does_not_believe_one_sentinel_that_answers_before_the_others()
-{
+async fn opening_a_store_does_not_trust_the_first_sentinel_alone() {
     let parted = Parted::start();
     let held =
         keeper(&parted.well_informed(), LONG).await.mutex(NAME).unwrap().lock().await.unwrap();
@@ -79,7 +78,7 @@ async fn a_client_that_opens_a_store_does_not_believe_one_sentinel_that_answers_
 /// A client has the deposed master from before the switch; the Sentinels that report the switch are
 /// slow. The client changes to the new master all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_client_hears_of_a_switch_from_sentinels_that_answer_later_than_one_that_missed_it() {
+async fn a_client_learns_of_a_switch_from_later_sentinels() {
     let parted = Parted::start();
     let held =
         keeper(&parted.well_informed(), LONG).await.mutex(NAME).unwrap().lock().await.unwrap();
@@ -101,7 +100,7 @@ async fn a_client_hears_of_a_switch_from_sentinels_that_answer_later_than_one_th
 /// Of three Sentinels one is left, perhaps the one that was cut off: its word does not open a
 /// store, and the error names the silent Sentinels. Two are enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_store_is_not_opened_by_the_word_of_a_minority_of_the_sentinels() {
+async fn a_minority_of_the_sentinels_does_not_open_a_store() {
     let parted = Parted::start();
     parted.proxies.iter().for_each(Proxy::refuse);
     let error = refused(&parted.url()).await;

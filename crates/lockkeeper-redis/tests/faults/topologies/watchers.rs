@@ -52,7 +52,7 @@ async fn the_end_of_one_watcher_does_not_end_another_of_its_client() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_one_watcher_does_not_end_another_of_its_client_in_a_cluster() {
+async fn in_a_cluster_one_watchers_end_does_not_end_another_of_its_client() {
     two_of_one_client(&cluster().unwrap().url()).await;
 }
 
@@ -70,7 +70,7 @@ fn scripts_run(cluster: &Cluster) -> u64 {
 /// On each node some clients watch a lock and some wait for it. While nothing changes they ask once
 /// or twice, and renew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_watches_or_waits_in_a_cluster_asks_for_nothing_while_nothing_happens() {
+async fn idle_watchers_and_waiters_in_a_cluster_send_no_requests() {
     const EACH: usize = 12;
     let cluster = Cluster::builder().replicas(0).node_timeout(LONG).start().unwrap();
     let (store, keeper) = (store(&cluster.url()).await, keeper(&cluster.url(), UNRENEWED).await);
@@ -194,7 +194,7 @@ const CALM: Duration = Duration::from_secs(5);
 /// nothing changes, no follower sends a request. A change is one message to the server, whatever
 /// their number, and every follower gets it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn followers_of_an_election_ask_for_nothing_and_a_change_is_one_message() {
+async fn idle_followers_of_an_election_send_nothing_and_a_change_is_one_message() {
     let server = Redis::start().unwrap();
     let keeper = keeper(&server.url(), LONG).await;
     let mut leadership = keeper.election("leader").unwrap().campaign("one").await.unwrap();

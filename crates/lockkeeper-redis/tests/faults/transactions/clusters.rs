@@ -110,7 +110,7 @@ async fn a_slot_that_moves_takes_its_transactions_along() {
 /// Another server becomes master between the look and EXEC, and again: each time the new master
 /// does the transaction once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_failover_between_the_look_and_exec_begins_it_anew_on_the_new_master() {
+async fn a_failover_between_the_look_and_exec_repeats_the_transaction_on_the_new_master() {
     let sentinel = Sentinel::builder().down_after(LONG).start().unwrap();
     let transactions = store(&sentinel.url()).await.transactions();
     put(&sentinel.servers()[0], "stock", 7);

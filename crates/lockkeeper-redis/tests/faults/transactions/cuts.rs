@@ -49,7 +49,7 @@ impl RequestLog {
 /// The connection is lost after the keys were watched and read, and another client changes them: no
 /// decision of the old look is written. The transaction looks again, on another connection.
 #[tokio::test]
-async fn a_connection_that_is_lost_between_watch_and_exec_writes_nothing_that_was_decided_on_it() {
+async fn a_connection_lost_between_watch_and_exec_writes_no_stale_decision() {
     let (server, key) = shared_with(7);
     let (proxy, request_log, calls) =
         (Proxy::resp(server.address()).unwrap(), RequestLog::default(), Calls::default());
@@ -76,7 +76,7 @@ async fn a_connection_that_is_lost_between_watch_and_exec_writes_nothing_that_wa
 /// cut. The transaction is done once, or the caller gets an unknown outcome; then it is done at
 /// most once. Later transactions are not disturbed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_that_is_cut_at_any_step_is_done_once_or_reported_as_unknown() {
+async fn a_transaction_cut_at_any_step_is_done_once_or_unknown() {
     let manners: [fn(&Message<'_>) -> Act; 5] = [
         |_| Act::Cut,
         |message| Act::CutWithin(message.bytes.len() / 2),

@@ -36,7 +36,7 @@ fn is_refused(outcome: Result<()>, older: &Sequencer, newer: &Sequencer) {
 /// transaction changes nothing. The script of a fenced key and a transaction share their marks:
 /// each refuses holders that the other has shut out.
 #[tokio::test]
-async fn an_older_holder_is_refused_in_a_transaction_and_the_marks_are_those_of_the_script() {
+async fn transactions_and_the_script_share_the_marks_that_refuse_an_older_holder() {
     let (server, key) = (redis().unwrap(), name());
     let (keeper, fenced) = (keeper(server.address(), LONG).await, FencedKey::new(&key).unwrap());
     let (transactions, mut connection) =

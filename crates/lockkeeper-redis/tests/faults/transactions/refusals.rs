@@ -50,7 +50,7 @@ async fn a_user_without_one_of_the_rights_changes_nothing_and_learns_them() {
 /// A command that the server does not queue aborts the whole transaction. A command that fails only
 /// at EXEC does not stop the others; the error says that too.
 #[tokio::test]
-async fn a_command_that_is_refused_is_reported_and_what_was_done_as_well() {
+async fn a_refused_command_is_reported_with_the_commands_that_were_done() {
     let (server, key) = shared_with(7);
     let transactions = store(server.address()).await.transactions();
     let run = |bad: &'static [&'static str]| {

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_hears_of_the_end_of_a_minimum_hold_that_comes_before_the_end_of_the_lease() {
+    async fn a_waiter_notices_a_minimum_hold_that_ends_before_the_lease() {
         let store = MemoryStore::with_clock(Clock::tokio());
         let (holder, waiter) = (keeper(&store).await, keeper(&store).await);
         let start = store.clock.now();
