@@ -59,8 +59,8 @@ use lockkeeper_core::store::{Capabilities, Fencing};
 use lockkeeper_core::time::Clock;
 use lockkeeper_core::url::StoreUrl;
 use lockkeeper_core::{
-    Error, ErrorKind, FencingToken, LockName, Open, Result, Secret, Sequencer, Tls, marks, name,
-    registers, store, time, url,
+    Error, ErrorKind, LockName, Open, Result, Secret, Sequencer, Tls, marks, name, registers,
+    store, time, url,
 };
 
 /// What it can do.

@@ -1,93 +1,63 @@
 //! One attempt: `WATCH`, a decision, `MULTI` … `EXEC`.
 
+use std::sync::{Arc, OnceLock};
+
 use super::super::fault;
 use super::super::wire::{Answer, Link, Request, Value, WireError};
-use super::watched::Watching;
-use super::{Changes, Reply, Transaction, Watched, refusal};
+use super::watched::Stage;
+use super::{Changes, Reply, Transaction, refusal};
 use crate::registers::{Outcome, Tries};
 use crate::{Error, ErrorKind, Result};
 
-/// One attempt of a transaction.
+/// One attempt of a transaction. Where its future is dropped, its connection is closed.
 pub(super) struct Attempt<'a> {
     pub(super) of: &'a Transaction,
     pub(super) slot: u16,
     pub(super) tries: &'a Tries,
 }
 
-/// Why nothing was done.
-pub(super) enum Failure<E> {
-    /// So it was decided.
-    Decided(E),
-    /// Something else.
-    Trouble(Error),
-}
-
 impl Attempt<'_> {
-    pub(super) async fn make<E, F, Deciding>(
-        &self,
-        decide: &mut F,
-    ) -> Result<Outcome<Vec<Reply>>, Failure<E>>
-    where
-        F: FnMut(Watched) -> Deciding,
-        Deciding: Future<Output = Result<Changes, E>>,
-    {
-        // Wherever this is dropped, the connection is closed with it, and with the connection ends
-        // what it watches.
-        let link = self
-            .early(None, self.of.connections.take(self.slot))
-            .await
-            .map_err(Failure::Trouble)?;
-        match self.decided(&link, decide).await {
-            Ok((marks, changes)) => {
-                self.execute(link, marks, changes).await.map_err(Failure::Trouble)
-            }
-            Err(failure) => {
-                // Where it is refused, or nobody answers, the connection is closed.
-                if link.send(Request::command(&[b"UNWATCH"])).await.is_ok() {
-                    self.of.connections.put_back(link);
-                }
-                Err(failure)
-            }
-        }
-    }
-
-    /// What raises the marks, and the changes.
-    async fn decided<E, F, Deciding>(
-        &self,
-        link: &Link,
-        decide: &mut F,
-    ) -> Result<(Vec<Request>, Vec<Request>), Failure<E>>
-    where
-        F: FnMut(Watched) -> Deciding,
-        Deciding: Future<Output = Result<Changes, E>>,
-    {
-        let marks = self.watch(link).await.map_err(Failure::Trouble)?;
-        let watching = Watching::new(&self.of.connections.store.0.servers, self.slot, link.clone());
-        let decided = decide(watching.watched()).await;
-        // A decision on what could not be read is none.
-        watching.over().map_err(Failure::Trouble)?;
-        let changes = decided.map_err(Failure::Decided)?;
-        let changes = self.check(changes).map_err(Failure::Trouble)?;
-        Ok((marks, changes))
-    }
-
-    /// Watches the keys, and compares the tokens; what raises the marks.
-    async fn watch(&self, link: &Link) -> Result<Vec<Request>> {
+    /// Watches the keys, and compares the tokens. The requests raise the marks.
+    pub(super) async fn watch(&self) -> Result<(Arc<Stage>, Vec<Request>)> {
+        let store = self.of.store.clone();
+        let main = store.0.servers.link(self.slot);
+        let taken = self.tries.answer(async { Ok(store.0.idle.take(&main).await) }).await;
+        let link = taken.and_then(|link| link.map_err(fault::of)).map_err(Error::without_effect)?;
         let keys = self.of.keys.iter().map(Vec::as_slice);
         let parts: Vec<&[u8]> = std::iter::once(&b"WATCH"[..]).chain(keys).collect();
         let watched = link.send(Request::command(&parts));
         let looks: Vec<_> =
             self.of.fences.iter().map(|fence| (fence, link.send(fence.look()))).collect();
-        self.early(Some(link), watched).await?;
+        self.early(&link, watched).await?;
         let mut marks = Vec::new();
         for (fence, look) in looks {
-            marks.extend(fence.pass(&self.early(Some(link), look).await?)?);
+            marks.extend(fence.pass(&self.early(&link, look).await?)?);
         }
-        Ok(marks)
+        Ok((Arc::new(Stage { store, slot: self.slot, link, trouble: OnceLock::new() }), marks))
+    }
+
+    /// Does what was decided. The inner error is the caller's.
+    pub(super) async fn finish<E>(
+        &self,
+        stage: Arc<Stage>,
+        marks: Vec<Request>,
+        decided: Result<Changes, E>,
+    ) -> Result<Result<Outcome<Vec<Reply>>, E>> {
+        let link = stage.over()?;
+        let refused = match decided.map(|changes| self.check(changes)) {
+            Ok(Ok(changes)) => return self.execute(link, marks, changes).await.map(Ok),
+            Ok(Err(error)) => Err(error),
+            Err(decided) => Ok(Err(decided)),
+        };
+        // If the server refuses or is silent, the connection is closed.
+        if link.send(Request::command(&[b"UNWATCH"])).await.is_ok() {
+            self.of.store.0.idle.put_back(link);
+        }
+        refused
     }
 
     fn check(&self, changes: Changes) -> Result<Vec<Request>> {
-        let changes = changes.into_requests()?;
+        let changes = changes.0?;
         if !changes.is_empty() {
             self.of.fences.iter().try_for_each(|fence| fence.check_write())?;
         }
@@ -100,64 +70,49 @@ impl Attempt<'_> {
         marks: Vec<Request>,
         changes: Vec<Request>,
     ) -> Result<Outcome<Vec<Reply>>> {
-        // If it were refused, what follows would be done at once, and each for itself.
-        self.early(Some(&link), link.send(Request::command(&[b"MULTI"]))).await?;
+        // After a refused MULTI each command would be done at once, and by itself.
+        self.early(&link, link.send(Request::command(&[b"MULTI"]))).await?;
         let (own, all) = (marks.len(), marks.len() + changes.len());
         let exec = Request::command(&[b"EXEC"]);
-        // In one piece: none of it goes without the rest.
+        // In one piece: no part goes without the rest.
         let mut queued = link.send_list(marks.into_iter().chain(changes).chain([exec]).collect());
         let Some(done) = queued.pop() else { return Ok(Outcome::Conflict) };
-        let answer = match self.tries.answer(async { Ok(done.await) }).await {
-            Ok(answer) => answer,
-            Err(silent) => return Ok(Outcome::Unknown(unknown(&silent))),
-        };
-        match answer {
-            Ok(Value::Nil) => {
-                self.of.connections.put_back(link);
-                Ok(Outcome::Conflict)
+        let outcome = match self.tries.answer(async { Ok(done.await) }).await {
+            Ok(Ok(Value::Nil)) => Outcome::Conflict,
+            Ok(Ok(Value::Array(replies))) if replies.len() == all => {
+                outcome(replies.into_iter().skip(own))
             }
-            Ok(Value::Array(replies)) if replies.len() == all => {
-                self.of.connections.put_back(link);
-                Ok(outcome(replies.into_iter().skip(own)))
+            Ok(Ok(_)) => {
+                let problem = "the server's answer to EXEC is not one to each command";
+                return Ok(unknown(&Error::new(ErrorKind::Internal, problem)));
             }
-            Ok(_) => {
-                let problem = Error::new(
-                    ErrorKind::Internal,
-                    "the server's answer to EXEC is not one to each command",
-                );
-                Ok(Outcome::Unknown(unknown(&problem)))
-            }
-            Err(error @ WireError::Broken(_)) => Ok(Outcome::Unknown(unknown(&fault::of(error)))),
-            Err(error) => {
-                let error = reason(error, queued).await;
-                Err(refusal::of(
-                    &self.of.connections.store.0.servers,
+            Ok(Err(error @ WireError::Broken(_))) => return Ok(unknown(&fault::of(error))),
+            Ok(Err(error)) => {
+                return Err(refusal::of(
+                    &self.of.store,
                     self.slot,
-                    Some(&link),
-                    error,
-                ))
+                    &link,
+                    reason(error, queued).await,
+                ));
             }
-        }
+            Err(silent) => return Ok(unknown(&silent)),
+        };
+        self.of.store.0.idle.put_back(link);
+        Ok(outcome)
     }
 
-    /// An answer before `EXEC`: whatever becomes of it, nothing is done.
-    async fn early<T>(
-        &self,
-        link: Option<&Link>,
-        answer: impl Future<Output = Result<T, WireError>>,
-    ) -> Result<T> {
+    /// An answer before `EXEC`: an error changes nothing.
+    async fn early(&self, link: &Link, answer: Answer) -> Result<Value> {
         let answered =
             self.tries.answer(async { Ok(answer.await) }).await.map_err(Error::without_effect)?;
-        answered.map_err(|error| {
-            refusal::of(&self.of.connections.store.0.servers, self.slot, link, error)
-        })
+        answered.map_err(|error| refusal::of(&self.of.store, self.slot, link, error))
     }
 }
 
-/// Why a transaction was not done: what was said to the first command that was refused says it
-/// better.
+/// The error of the first refused command says more than that of `EXEC`.
 async fn reason(error: WireError, queued: Vec<Answer>) -> WireError {
-    if !error.is("EXECABORT") {
+    let WireError::Server { code, message, .. } = &error else { return error };
+    if code != "EXECABORT" {
         return error;
     }
     for answer in queued {
@@ -165,18 +120,12 @@ async fn reason(error: WireError, queued: Vec<Answer>) -> WireError {
             return refused;
         }
     }
-    let WireError::Server { message, .. } = &error else { return error };
-    match message.split_once("because of: ") {
-        Some((_, said)) => {
-            let (code, message) = said.split_once(' ').unwrap_or((said, ""));
-            WireError::server(code, message)
-        }
-        None => error,
-    }
+    let Some((_, said)) = message.split_once("because of: ") else { return error };
+    let (code, message) = said.split_once(' ').unwrap_or((said, ""));
+    WireError::server(code, message)
 }
 
-/// What the commands answered. A command that fails in `EXEC` does not keep the others from being
-/// done.
+/// The answers of the commands. A command that fails in `EXEC` does not stop the others.
 fn outcome(replies: impl Iterator<Item = Value>) -> Outcome<Vec<Reply>> {
     let mut done = Vec::new();
     for (at, reply) in replies.enumerate() {
@@ -185,20 +134,21 @@ fn outcome(replies: impl Iterator<Item = Value>) -> Outcome<Vec<Reply>> {
             let problem = format!(
                 "command {number} failed while the others were done: the server says {error}"
             );
-            let problem = Error::invalid(problem)
-                .with_remedy("a look at the data, and at what kind of data the command is for");
-            return Outcome::Unknown(problem.with_unknown_effect());
+            let remedy = "a look at the data, and at what kind of data the command is for";
+            return Outcome::Unknown(
+                Error::invalid(problem).with_remedy(remedy).with_unknown_effect(),
+            );
         }
         done.push(Reply::from(reply));
     }
     Outcome::Done(done)
 }
 
-fn unknown(why: &Error) -> Error {
+fn unknown<T>(why: &Error) -> Outcome<T> {
     let problem = format!("{}; whether the transaction was done is not known", why.message());
-    Error::new(why.kind(), problem)
-        .with_remedy("a look at the data whether it has the change")
-        .with_unknown_effect()
+    let error =
+        Error::new(why.kind(), problem).with_remedy("a look at the data whether it has the change");
+    Outcome::Unknown(error.with_unknown_effect())
 }
 
 #[cfg(test)]

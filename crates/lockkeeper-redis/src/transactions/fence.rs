@@ -1,9 +1,10 @@
 //! The token of a lock, compared in a transaction.
 
 use super::super::wire::{Request, Value};
+use super::changes;
 use crate::marks::redis::FencedKey;
 use crate::marks::{Marks, StaleReason};
-use crate::{Error, ErrorKind, FencingToken, Result, Sequencer};
+use crate::{Error, ErrorKind, Result, Sequencer};
 
 /// A key whose data is protected by a lock, and who says that he holds it.
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ impl Fence {
         Request::command(&[b"HMGET", self.key.marks().as_bytes(), b"any", b"exclusive"])
     }
 
-    /// What raises the marks, if that is needed.
+    /// The request that raises the marks, if they have to rise.
     ///
     /// # Errors
     /// `Lost` if a newer holder was there; `Unsupported` for permits.
@@ -38,15 +39,11 @@ impl Fence {
         after
             .admit(self.holder.mode(), self.holder.token())
             .map_err(|reason| self.refused(reason))?;
-        Ok((after != before).then(|| {
-            let text = |token: Option<FencingToken>| token.map(|token| token.to_string());
-            let (any, exclusive) = (text(after.any), text(after.exclusive));
-            let mut parts: Vec<&[u8]> = vec![b"HSET", self.key.marks().as_bytes()];
-            for (field, token) in [("any", &any), ("exclusive", &exclusive)] {
-                parts.extend(token.iter().flat_map(|token| [field.as_bytes(), token.as_bytes()]));
-            }
-            Request::command(&parts)
-        }))
+        let mut parts = vec!["HSET".to_owned(), self.key.marks().to_owned()];
+        for (field, token) in [("any", after.any), ("exclusive", after.exclusive)] {
+            parts.extend(token.iter().flat_map(|token| [field.to_owned(), token.to_string()]));
+        }
+        (after != before).then(|| changes::request(&parts)).transpose()
     }
 
     /// # Errors
@@ -59,16 +56,13 @@ impl Fence {
         let Value::Array(fields) = marks else {
             return Err(Error::new(ErrorKind::Internal, "the server's answer to HMGET is no list"));
         };
+        let foreign = || {
+            Error::invalid(format!("{:?} does not hold the marks of a fence", self.key.marks()))
+                .with_remedy("another key for what is kept there")
+        };
         let token = |field: Option<&Value>| match field {
             Some(Value::BulkString(token)) => {
-                match std::str::from_utf8(token).ok().and_then(|text| text.parse().ok()) {
-                    Some(token) => Ok(Some(token)),
-                    None => Err(Error::invalid(format!(
-                        "{:?} does not hold the marks of a fence",
-                        self.key.marks()
-                    ))
-                    .with_remedy("another key for what is kept there")),
-                }
+                String::from_utf8_lossy(token).parse().map(Some).map_err(|_| foreign())
             }
             _ => Ok(None),
         };

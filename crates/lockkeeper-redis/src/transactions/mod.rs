@@ -14,11 +14,11 @@ mod watched;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use lockkeeper_core::sync::lock;
 
-use self::attempt::{Attempt, Failure};
+use self::attempt::Attempt;
 pub use self::changes::Changes;
 use self::fence::Fence;
 pub use self::reply::Reply;
@@ -39,12 +39,7 @@ const SHOWN: usize = 3;
 /// at the same time, and up to eight while none does; they are closed with the store. Cheap to make
 /// and to clone.
 #[derive(Clone)]
-pub struct Transactions(Connections);
-
-#[derive(Clone)]
-struct Connections {
-    store: RedisStore,
-}
+pub struct Transactions(RedisStore);
 
 /// Connections that watch nothing.
 #[derive(Debug, Default)]
@@ -54,7 +49,7 @@ impl RedisStore {
     /// Transactions on data that lies on these servers, on connections of their own. They have
     /// nothing to do with its locks: any key can be watched. See `lockkeeper::optimistic::redis`.
     pub fn transactions(&self) -> Transactions {
-        Transactions(Connections { store: self.clone() })
+        Transactions(self.clone())
     }
 }
 
@@ -71,51 +66,44 @@ impl Transactions {
     }
 
     fn begin(&self) -> Transaction {
-        let connections = self.0.clone();
-        Transaction {
-            connections,
-            keys: BTreeSet::new(),
-            fences: Vec::new(),
-            policy: Policy::default(),
-        }
+        let store = self.0.clone();
+        Transaction { store, keys: BTreeSet::new(), fences: Vec::new(), policy: Policy::default() }
     }
 }
 
 impl fmt::Debug for Transactions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Transactions({})", self.0.store)
+        write!(f, "Transactions({})", self.0)
     }
 }
 
-impl Connections {
-    /// A connection to who has this slot, which watches nothing and is nobody else's.
-    async fn take(&self, slot: u16) -> Result<Link, WireError> {
-        let main = self.store.0.servers.link(slot);
-        let idle = {
-            let mut idle = self.idle();
-            idle.retain(Link::is_connected);
+impl Idle {
+    /// A connection to the server of `main` for one transaction alone.
+    async fn take(&self, main: &Link) -> Result<Link, WireError> {
+        let idle = self.change(|idle| {
             idle.iter()
                 .position(|link| link.endpoint() == main.endpoint())
                 .map(|at| idle.swap_remove(at))
-        };
+        });
         match idle {
             Some(link) => Ok(link),
             None => main.alone().await,
         }
     }
 
-    /// It watches nothing any more.
+    /// Keeps a connection that watches nothing any more.
     fn put_back(&self, link: Link) {
-        let mut idle = self.idle();
-        idle.retain(Link::is_connected);
-        idle.push(link);
-        let oldest = (idle.len() > IDLE).then(|| idle.remove(0));
-        drop(idle);
-        drop(oldest);
+        let _oldest = self.change(|idle| {
+            idle.push(link);
+            (idle.len() > IDLE).then(|| idle.remove(0))
+        });
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
-        lock(&self.store.0.idle.0)
+    /// Connections are closed outside of the lock.
+    fn change(&self, change: impl FnOnce(&mut Vec<Link>) -> Option<Link>) -> Option<Link> {
+        let mut idle = lock(&self.0);
+        idle.retain(Link::is_connected);
+        change(&mut idle)
     }
 }
 
@@ -123,7 +111,7 @@ impl Connections {
 #[derive(Clone)]
 #[must_use = "a transaction does nothing before run()"]
 pub struct Transaction {
-    connections: Connections,
+    store: RedisStore,
     keys: BTreeSet<Vec<u8>>,
     fences: Vec<Fence>,
     policy: Policy,
@@ -188,23 +176,24 @@ impl Transaction {
         F: FnMut(Watched) -> Deciding,
         Deciding: Future<Output = Result<Changes, E>>,
     {
-        self.connections.store.check_process()?;
+        self.store.check_process()?;
         let slot =
             self.check_fences().and_then(|()| self.slot()).map_err(|error| self.about(error))?;
         let mut tries = self.policy.start()?;
         loop {
             let attempt = Attempt { of: &self, slot, tries: &tries };
-            let trouble = match attempt.make(&mut decide).await {
-                Ok(Outcome::Done(replies)) => return Ok(replies),
-                Ok(Outcome::Conflict) => None,
-                Ok(Outcome::Unknown(error)) => {
-                    return Err(self.about(error.with_unknown_effect()).into());
-                }
-                Err(Failure::Decided(error)) => return Err(error),
-                Err(Failure::Trouble(error)) if error.kind() == ErrorKind::Unavailable => {
-                    Some(error)
-                }
-                Err(Failure::Trouble(error)) => return Err(self.about(error).into()),
+            let tried = async {
+                let (stage, marks) = attempt.watch().await?;
+                let decided = decide(Watched::of(&stage)).await;
+                attempt.finish(stage, marks, decided).await
+            };
+            let trouble = match tried.await {
+                Ok(Ok(Outcome::Done(replies))) => return Ok(replies),
+                Ok(Ok(Outcome::Conflict)) => None,
+                Ok(Ok(Outcome::Unknown(error))) => return Err(self.about(error).into()),
+                Ok(Err(decided)) => return Err(decided),
+                Err(error) if error.kind() == ErrorKind::Unavailable => Some(error),
+                Err(error) => return Err(self.about(error).into()),
             };
             if !tries.again().await {
                 return Err(self.about(trouble.unwrap_or_else(|| tries.conflict())).into());
@@ -229,7 +218,7 @@ impl Transaction {
             return Err(Error::invalid("a transaction that watches nothing")
                 .with_remedy("watch() the keys that matter"));
         };
-        if self.connections.store.0.servers.is_cluster() && slots.any(|slot| slot != first) {
+        if self.store.0.servers.is_cluster() && slots.any(|slot| slot != first) {
             return Err(refusal::several_slots("the keys lie in several slots of the Cluster"));
         }
         Ok(first)
@@ -240,9 +229,7 @@ impl Transaction {
         let keys: Vec<_> =
             self.keys.iter().take(SHOWN).map(|key| String::from_utf8_lossy(key)).collect();
         let more = if self.keys.len() > SHOWN { ", …" } else { "" };
-        error
-            .at(&self.connections.store.to_string())
-            .at(&format!("transaction on {:?}{more}", keys.join(", ")))
+        error.at(&self.store.to_string()).at(&format!("transaction on {:?}{more}", keys.join(", ")))
     }
 }
 

@@ -1,15 +1,12 @@
 //! Why a transaction was not done, in our words.
 
 use super::super::fault;
-use super::super::servers::Servers;
 use super::super::wire::{Link, WireError};
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, RedisStore};
 
-/// What came instead of an answer, on this connection, to something that changed nothing.
-pub(super) fn of(servers: &Servers, slot: u16, link: Option<&Link>, error: WireError) -> Error {
-    // What is said to the first words is not about a command of the caller's.
-    let Some(link) = link else { return fault::of(error).without_effect() };
-    if !servers.note_redirect(slot, link, &error) {
+/// An error of this connection, before anything was changed.
+pub(super) fn of(store: &RedisStore, slot: u16, link: &Link, error: WireError) -> Error {
+    if !store.0.servers.note_redirect(slot, link, &error) {
         return several_slots(&format!(
             "a command is about a key of another slot of the Cluster ({error})"
         ));
@@ -34,11 +31,13 @@ fn refused(error: WireError) -> Error {
             .with_remedy("a user with +watch +unwatch +multi +exec, and the commands and keys of the transaction");
     }
     let is_about_a_command = error.is("ERR") || error.is("NOSCRIPT") || error.is("WRONGTYPE");
-    match fault::of(error) {
-        known if is_about_a_command || known.kind() == ErrorKind::Internal => Error::invalid(said)
-            .with_remedy("a command that the server knows, with arguments that fit it and its key"),
-        known => known,
+    let known = fault::of(error);
+    if is_about_a_command || known.kind() == ErrorKind::Internal {
+        return Error::invalid(said).with_remedy(
+            "a command that the server knows, with arguments that fit it and its key",
+        );
     }
+    known
 }
 
 #[cfg(test)]

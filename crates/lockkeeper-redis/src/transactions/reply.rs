@@ -29,10 +29,7 @@ impl Reply {
 
     /// The data; `None` if it is something else.
     pub fn bytes(&self) -> Option<&[u8]> {
-        match self {
-            Self::Bytes(bytes) => Some(bytes),
-            _ => None,
-        }
+        if let Self::Bytes(bytes) = self { Some(bytes) } else { None }
     }
 
     /// The data as text; `None` if it is something else.
@@ -42,18 +39,12 @@ impl Reply {
 
     /// A whole number, also where it is kept as text; `None` if it is something else.
     pub fn number(&self) -> Option<i64> {
-        match self {
-            Self::Int(number) => Some(*number),
-            _ => self.text()?.parse().ok(),
-        }
+        if let Self::Int(number) = self { Some(*number) } else { self.text()?.parse().ok() }
     }
 
     /// The parts of a list; none if it is something else.
     pub fn list(&self) -> &[Self] {
-        match self {
-            Self::List(parts) => parts,
-            _ => &[],
-        }
+        if let Self::List(parts) = self { parts } else { &[] }
     }
 }
 

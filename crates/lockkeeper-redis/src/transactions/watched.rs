@@ -1,34 +1,33 @@
 //! The time between `WATCH` and `EXEC`.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, OnceLock, Weak};
 
-use lockkeeper_core::sync::lock;
-
-use super::super::servers::Servers;
-use super::super::wire::{Answer, Link, Request, WireError};
+use super::super::fault;
+use super::super::wire::{Link, WireError};
 use super::reply::Reply;
 use super::{changes, refusal};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, RedisStore, Result};
 
-/// Looks at data while its keys are watched. Clones look by the same connection.
-#[derive(Clone)]
-pub struct Watched(Arc<Stage>);
+/// Reads data while its keys are watched. Clones read by the same connection. A handle that is kept
+/// after its transaction keeps nothing open.
+#[derive(Clone, Debug)]
+pub struct Watched(Weak<Stage>);
 
-/// The connection while it watches, until the transaction goes on or is given up.
+/// The connection while it watches. Its drop closes the connection, and so ends the watches.
+#[derive(Debug)]
 pub(super) struct Stage {
-    servers: Arc<Servers>,
-    slot: u16,
-    state: Mutex<State>,
-}
-
-struct State {
-    link: Option<Link>,
-    /// Why nothing can come of what was decided.
-    trouble: Option<Error>,
+    pub(super) store: RedisStore,
+    pub(super) slot: u16,
+    pub(super) link: Link,
+    /// Why a read got no answer: no decision on it counts.
+    pub(super) trouble: OnceLock<Error>,
 }
 
 impl Watched {
+    pub(super) fn of(stage: &Arc<Stage>) -> Self {
+        Self(Arc::downgrade(stage))
+    }
+
     /// What a command answers, one that only reads: its name, and what follows it
     /// (`["GET", "key"]`, `["HGET", "key", "field"]`). What is not watched may be read too, but may
     /// have changed when the transaction is done. What changes anything is done at once and stands
@@ -45,68 +44,39 @@ impl Watched {
     /// # Cancel safety
     /// It may be dropped.
     pub async fn read<A: AsRef<[u8]>>(&self, command: &[A]) -> Result<Reply> {
-        let answer = self.0.send(changes::request(command)?)?;
-        answer.await.map(Reply::from).map_err(|error| self.0.failed(error))
-    }
-}
-
-impl fmt::Debug for Watched {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").finish_non_exhaustive()
+        let request = changes::request(command)?;
+        // `over` succeeds only where no read sends: nothing comes between MULTI and EXEC.
+        let answer = self.0.upgrade().map(|stage| stage.link.send(request)).ok_or_else(|| {
+            Error::invalid("the transaction is over")
+                .with_remedy("read() only while it is being decided")
+        })?;
+        answer.await.map(Reply::from).map_err(|error| match self.0.upgrade() {
+            Some(stage) => stage.failed(error),
+            None => fault::of(error).without_effect(),
+        })
     }
 }
 
 impl Stage {
-    fn send(&self, request: Request) -> Result<Answer> {
-        // Under the lock, so that nothing comes between MULTI and EXEC.
-        match &self.lock().link {
-            Some(link) => Ok(link.send(request)),
-            None => Err(Error::invalid("the transaction is over")
-                .with_remedy("read() only while it is being decided")),
-        }
-    }
-
     fn failed(&self, error: WireError) -> Error {
-        let mut state = self.lock();
-        let error = refusal::of(&self.servers, self.slot, state.link.as_ref(), error);
+        let error = refusal::of(&self.store, self.slot, &self.link, error);
         if error.kind() == ErrorKind::Unavailable {
-            state.trouble.get_or_insert_with(|| error.clone());
+            self.trouble.get_or_init(|| error.clone());
         }
         error
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-}
-
-/// Lets somebody look, until it is dropped.
-pub(super) struct Watching(Arc<Stage>);
-
-impl Watching {
-    pub(super) fn new(servers: &Arc<Servers>, slot: u16, link: Link) -> Self {
-        let state = Mutex::new(State { link: Some(link), trouble: None });
-        Self(Arc::new(Stage { servers: Arc::clone(servers), slot, state }))
-    }
-
-    pub(super) fn watched(&self) -> Watched {
-        Watched(Arc::clone(&self.0))
-    }
-
-    /// From here on nobody looks any more.
+    /// Ends the reads.
     ///
     /// # Errors
-    /// Why nothing can come of what was seen.
-    pub(super) fn over(self) -> Result<()> {
-        let trouble = self.0.lock().trouble.take();
-        trouble.map_or(Ok(()), Err)
-    }
-}
-
-impl Drop for Watching {
-    /// A [`Watched`] that somebody has kept does not keep the connection open.
-    fn drop(&mut self) {
-        let link = self.0.lock().link.take();
-        drop(link);
+    /// `Unavailable` if a read got no answer, or if another task reads right now.
+    pub(super) fn over(self: Arc<Self>) -> Result<Link> {
+        let Some(Self { link, trouble, .. }) = Arc::into_inner(self) else {
+            let problem = "another task read from the transaction when its decision ended";
+            return Err(
+                Error::new(ErrorKind::Unavailable, problem).with_remedy("await each read() before")
+            );
+        };
+        trouble.into_inner().map_or(Ok(link), Err)
     }
 }
