@@ -1,5 +1,5 @@
-//! `cargo xtask test`: installs the missing programs, builds every test program, runs one after the
-//! other, and then every example.
+//! `cargo xtask test`: installs the missing programs, builds every test program, runs two at a
+//! time, and then every example.
 
 mod args;
 mod outcome;

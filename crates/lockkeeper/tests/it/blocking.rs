@@ -43,12 +43,13 @@ fn until(mut done: impl FnMut() -> bool) {
 fn tour() {
     let folder = TempDir::new().unwrap();
     let url = format!("file:{}", folder.path().join("locks.db").display());
-    for keeper in [
+    let keepers = [
         Keeper::memory(),
         Keeper::builder(MemoryStore::new()).connect().unwrap(),
         connect(&url).unwrap(),
-    ] {
-        hold_and_wait(&keeper);
+    ];
+    hold_and_wait(&keepers);
+    for keeper in keepers {
         hand_over(&keeper);
         read_and_write(&keeper);
         take_permits(&keeper);
@@ -66,16 +67,20 @@ fn tour() {
     }
 }
 
-fn hold_and_wait(keeper: &Keeper) {
-    let mutex = keeper.mutex("n").unwrap().ttl(secs(3));
-    let guard = mutex.lock().unwrap();
-    assert!(mutex.try_lock().unwrap().is_none());
-    let busy = mutex.attempt().wait(secs(4)).lock().unwrap_err();
+/// One wait on the first store is longer than the ttl of a lock on each store.
+fn hold_and_wait(keepers: &[Keeper]) {
+    let mutexes = keepers.iter().map(|keeper| keeper.mutex("n").unwrap().ttl(secs(3)));
+    let mutexes: Vec<_> = mutexes.collect();
+    let guards: Vec<_> = mutexes.iter().map(|mutex| mutex.lock().unwrap()).collect();
+    let busy = mutexes[0].attempt().wait(secs(4)).lock().unwrap_err();
     assert_eq!(busy.kind(), ErrorKind::Timeout);
-    guard.check().expect("it was renewed meanwhile");
-    assert_eq!((guard.mode(), guard.name()), (Mode::Exclusive, mutex.name()));
-    assert!(keeper.check_sequencer(&guard.sequencer()).unwrap());
-    guard.release().unwrap();
+    for (guard, (mutex, keeper)) in guards.into_iter().zip(mutexes.iter().zip(keepers)) {
+        guard.check().expect("it was renewed meanwhile");
+        assert!(mutex.try_lock().unwrap().is_none());
+        assert_eq!((guard.mode(), guard.name()), (Mode::Exclusive, mutex.name()));
+        assert!(keeper.check_sequencer(&guard.sequencer()).unwrap());
+        guard.release().unwrap();
+    }
 }
 
 fn hand_over(keeper: &Keeper) {
@@ -161,7 +166,8 @@ fn look(keeper: &Keeper) {
     let mut watch = keeper.watch("looked-at").unwrap();
     assert!(!watch.changed().unwrap().is_held());
     assert!(watch.changed_timeout(millis(20)).unwrap().is_none());
-    let guard = keeper.mutex("looked-at").unwrap().lock().unwrap();
+    // On a file the holder learns of a request with its next renewal: every second.
+    let guard = keeper.mutex("looked-at").unwrap().ttl(secs(3)).lock().unwrap();
     assert!(watch.changed_timeout(secs(20)).unwrap().unwrap().is_held());
     let admin = keeper.admin().unwrap();
     assert_eq!(admin.list("looked", 10).unwrap().len(), 1);
