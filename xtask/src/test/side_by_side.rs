@@ -1,7 +1,7 @@
-//! Runs this many test programs at a time, and prints the output of each program as a whole after
-//! its end.
+//! Runs a test program of each lane at a time, and prints the output of each program as a whole
+//! after its end. The tests of a program wait for a server, a disk or a clock for about half of its
+//! time; the program of the other lane computes meanwhile.
 
-use std::collections::VecDeque;
 use std::io::{Write, stdout};
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
@@ -11,13 +11,9 @@ use anyhow::{Context, Result};
 
 use super::args::Args;
 use super::outcome::{Outcome, Total};
-use super::programs::TestProgram;
+use super::programs::{Lane, TestProgram};
 use crate::cpu::Cpu;
 use crate::secrets;
-
-/// How many programs run at a time. The tests of one program wait for a server, a disk or a clock
-/// for about half of its time; the other program computes meanwhile.
-const AT_ONCE: usize = 2;
 
 /// How often a program that is still running says so.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
@@ -26,32 +22,30 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 const THREADS: &str = "RUST_TEST_THREADS";
 
 /// The number that `.cargo/config.toml` sets for a bare `cargo test`. The user has not chosen it.
-const BARE: &str = "16";
+const BARE: &str = "32";
 
 /// Allows the tests to take long.
 const ALL: &str = "LOCKKEEPER_ALL";
 
-/// Runs all programs in this order, even after a failure.
+/// Runs all programs, of each lane in this order, even after a failure.
 pub(super) fn run(programs: Vec<TestProgram>, args: &Args, total: &mut Total) -> Result<()> {
-    let (queue, total) = (Mutex::new(VecDeque::from(programs)), Mutex::new(total));
-    let worker = || -> Result<()> {
-        loop {
-            let Some(mut program) = take(&queue) else { return Ok(()) };
+    let (disk, other): (Vec<_>, Vec<_>) =
+        programs.into_iter().partition(|program| program.lane() == Lane::Disk);
+    let total = Mutex::new(total);
+    let run_lane = &|lane: Vec<TestProgram>| -> Result<()> {
+        for mut program in lane {
             let outcome = run_one(&mut program, args).with_context(|| program.name.clone())?;
             total.lock().unwrap_or_else(PoisonError::into_inner).add(&program.name, outcome);
         }
+        Ok(())
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().try_for_each(|worker| match worker.join() {
+        let lanes = [disk, other].map(|lane| scope.spawn(move || run_lane(lane)));
+        lanes.into_iter().try_for_each(|lane| match lane.join() {
             Ok(ended) => ended,
             Err(panic) => std::panic::resume_unwind(panic),
         })
     })
-}
-
-fn take(queue: &Mutex<VecDeque<TestProgram>>) -> Option<TestProgram> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
 /// The output of a program, and the results in it.
