@@ -24,6 +24,7 @@ mod fault;
 mod layout;
 mod long;
 mod opening;
+mod pushed;
 mod register;
 mod renew;
 mod replicas;
@@ -31,6 +32,7 @@ mod rights;
 mod route;
 mod servers;
 mod session;
+mod setup;
 #[doc(hidden)]
 pub mod transactions;
 mod wait;
@@ -41,20 +43,19 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use self::builder::RedisStoreBuilder;
-use self::builder::Topology;
 pub use self::checks::Check;
 pub use self::driver::DRIVER;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub use self::layout::check;
 use self::layout::{ClientId, Keys};
+use self::pushed::{PushListener, PushState};
 pub use self::register::RedisRegister;
-use self::servers::{Listens, Said, Servers};
-use self::wait::PushListener;
+use self::servers::{Said, Servers};
+use self::setup::{Setup, Topology};
+use self::transactions::idle::Idle;
 use self::wire::Request;
-use lockkeeper_core::kit::{
-    Listeners, Process, SessionClaims, WaitingClaims, WatchedNames, net, random, runtime,
-};
+use lockkeeper_core::kit::{Process, SessionClaims, net, random, runtime};
 use lockkeeper_core::store::{Capabilities, Fencing};
 use lockkeeper_core::time::Clock;
 use lockkeeper_core::url::StoreUrl;
@@ -89,25 +90,16 @@ struct Shared {
     session_claims: SessionClaims,
     client: ClientId,
     address: String,
-    /// Of transactions that have ended.
-    idle: transactions::Idle,
+    idle: Idle,
     clock: Clock,
     process: Process,
     one_clock: bool,
 }
 
-/// What the servers have pushed.
-#[derive(Debug, Default)]
-struct PushState {
-    waiting: WaitingClaims<Listens>,
-    names: WatchedNames,
-    losses: Listeners,
-}
-
 impl RedisStore {
     /// The store on one server, `HOST` or `HOST:PORT`.
     pub fn standalone(host: impl AsRef<str>) -> RedisStoreBuilder {
-        RedisStoreBuilder::new(Topology::Standalone, [host])
+        RedisStoreBuilder { setup: Setup::new(Topology::Standalone, [host]) }
     }
 
     /// The store on the master that these Sentinels know by the name `master`.
@@ -115,13 +107,13 @@ impl RedisStore {
         sentinels: impl IntoIterator<Item = H>,
         master: impl Into<String>,
     ) -> RedisStoreBuilder {
-        RedisStoreBuilder::new(Topology::Sentinel(master.into()), sentinels)
+        RedisStoreBuilder { setup: Setup::new(Topology::Sentinel(master.into()), sentinels) }
     }
 
     /// The store on a Cluster with these nodes; some of its nodes are enough. All keys of a name
     /// are in one slot.
     pub fn cluster<H: AsRef<str>>(nodes: impl IntoIterator<Item = H>) -> RedisStoreBuilder {
-        RedisStoreBuilder::new(Topology::Cluster, nodes)
+        RedisStoreBuilder { setup: Setup::new(Topology::Cluster, nodes) }
     }
 
     /// A builder for the store that a URL names: `redis://`, `redis+sentinel://`,
@@ -131,29 +123,29 @@ impl RedisStore {
     /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose parts do not fit
     /// together.
     pub fn from_url(url: &StoreUrl) -> Result<RedisStoreBuilder> {
-        RedisStoreBuilder::from_url(url)
+        Ok(RedisStoreBuilder { setup: Setup::from_url(url)? })
     }
 
-    async fn open(builder: RedisStoreBuilder) -> Result<Self> {
-        let address = builder.to_string();
-        Self::connect(builder, &address).await.map_err(|error| error.at(&address))
+    async fn open(setup: Setup) -> Result<Self> {
+        let address = setup.to_string();
+        Self::connect(&setup, &address).await.map_err(|error| error.at(&address))
     }
 
-    async fn connect(builder: RedisStoreBuilder, address: &str) -> Result<Self> {
+    async fn connect(setup: &Setup, address: &str) -> Result<Self> {
         let client = ClientId::random();
         let pushed = Arc::<PushState>::default();
-        let servers = Servers::open(&builder, client, Arc::new(PushListener::new(&pushed))).await?;
-        opening::check(&servers, &builder).await?;
+        let servers = Servers::open(setup, client, Arc::new(PushListener::new(&pushed))).await?;
+        opening::check(&servers, setup).await?;
         Ok(Self(Arc::new(Shared {
             servers,
             pushed,
             session_claims: SessionClaims::default(),
-            idle: transactions::Idle::default(),
+            idle: Idle::default(),
             client,
             address: address.to_owned(),
             clock: Clock::boot(),
             process: Process::this(),
-            one_clock: builder.topology != Topology::Cluster,
+            one_clock: setup.topology != Topology::Cluster,
         })))
     }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::builder::Topology;
-use super::checks::Info;
+use super::checks::{Check, Info};
 use super::servers::Servers;
+use super::setup::{Setup, Topology};
 use super::wire::{Link, Request};
-use super::{Check, RedisStoreBuilder, checks, fault};
+use super::{checks, fault};
 use crate::random::jittered;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result};
@@ -16,13 +16,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Refuses servers that locks cannot be relied on. A failover that is under way is waited for, as
 /// long as for an answer.
-pub(super) async fn check(servers: &Servers, builder: &RedisStoreBuilder) -> Result<()> {
+pub(super) async fn check(servers: &Servers, setup: &Setup) -> Result<()> {
     let clock = Clock::boot();
-    let until = clock.now() + builder.hosts.timeout;
+    let until = clock.now() + setup.hosts.timeout;
     loop {
-        let looked = look(servers, builder).await;
+        let looked = look(servers, setup).await;
         let passes = looked.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable);
-        if !passes || builder.topology == Topology::Standalone || clock.now() >= until {
+        if !passes || setup.topology == Topology::Standalone || clock.now() >= until {
             return looked;
         }
         clock.sleep(jittered(PAUSE)).await;
@@ -31,13 +31,13 @@ pub(super) async fn check(servers: &Servers, builder: &RedisStoreBuilder) -> Res
 
 /// Of a Cluster one at least has to be there: the slots of the others wait for them, and they are
 /// looked at when they come.
-async fn look(servers: &Servers, builder: &RedisStoreBuilder) -> Result<()> {
+async fn look(servers: &Servers, setup: &Setup) -> Result<()> {
     let (mut found, mut missing) = (false, None);
     for link in servers.masters() {
-        match master(servers, &link, builder).await {
-            Ok(info) => checks::refuse(&info, &builder.waived)?,
+        match master(servers, &link, setup).await {
+            Ok(info) => checks::refuse(&info, &setup.waived)?,
             Err(error)
-                if builder.topology == Topology::Cluster
+                if setup.topology == Topology::Cluster
                     && error.kind() == ErrorKind::Unavailable =>
             {
                 missing = Some(error);
@@ -52,11 +52,11 @@ async fn look(servers: &Servers, builder: &RedisStoreBuilder) -> Result<()> {
 
 /// What the server says of itself. One that was named as a master, and is a replica, has just given
 /// way to another one.
-async fn master(servers: &Servers, link: &Link, builder: &RedisStoreBuilder) -> Result<Info> {
+async fn master(servers: &Servers, link: &Link, setup: &Setup) -> Result<Info> {
     link.ready().await.map_err(fault::of)?;
     let info = Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)?;
     let was_named =
-        builder.topology != Topology::Standalone && !builder.waived.contains(&Check::Replica);
+        setup.topology != Topology::Standalone && !setup.waived.contains(&Check::Replica);
     if was_named && info.is_replica() {
         servers.suspect(link);
         let problem =

@@ -1,8 +1,7 @@
 //! What a user has to be allowed, and how each of it is tried without doing anything that anybody
 //! could see.
 
-use super::RedisStoreBuilder;
-use super::builder::Topology;
+use super::setup::{Setup, Topology};
 use super::wire::{Request, Trial, is_unknown_command};
 use crate::random;
 
@@ -55,15 +54,15 @@ const IN_SHARDS: [Needed; 3] =
     [("spublish", &["SPUBLISH", CHANNEL, ""]), ("ssubscribe", &[]), ("sunsubscribe", &[])];
 
 /// Everything. `shards`: messages go to the shards of a cluster.
-pub(super) fn needed(builder: &RedisStoreBuilder, shards: bool) -> Vec<Needed> {
+pub(super) fn needed(setup: &Setup, shards: bool) -> Vec<Needed> {
     let mut needed: Vec<Needed> = OUTSIDE.into_iter().chain(INSIDE).collect();
-    if builder.db != 0 {
+    if setup.db != 0 {
         needed.push(("select", &[]));
     }
-    if builder.min_replicas != 0 {
+    if setup.min_replicas != 0 {
         needed.push(("wait", &["WAIT", "0", "1"]));
     }
-    if builder.topology == Topology::Cluster {
+    if setup.topology == Topology::Cluster {
         needed.extend(IN_A_CLUSTER);
     }
     if shards {
@@ -75,14 +74,14 @@ pub(super) fn needed(builder: &RedisStoreBuilder, shards: bool) -> Vec<Needed> {
 /// What each connection tries before it is used: to call scripts, and all that scripts do. A script
 /// that was refused one of them in the middle changes nothing (`lua/write.lua`), so that nothing
 /// would go on; and without the right to publish nobody would be told.
-pub(super) fn trials(builder: &RedisStoreBuilder) -> Vec<Trial> {
+pub(super) fn trials(setup: &Setup) -> Vec<Trial> {
     // A key of its own, since several connections may be made at once.
     let key = format!("lk:{{lockkeeper-rights}}:{:016x}", random::below(u64::MAX));
     let calls = OUTSIDE.iter().filter(|(word, _)| ["evalsha", "script|load"].contains(word));
     // Where a server has that command messages go to shards.
     let shards = IN_SHARDS
         .iter()
-        .filter(|(_, words)| builder.topology == Topology::Cluster && !words.is_empty());
+        .filter(|(_, words)| setup.topology == Topology::Cluster && !words.is_empty());
     let of = |may_be_unknown| {
         let key = key.clone();
         move |(word, words): &Needed| Trial { word, request: request(words, &key), may_be_unknown }

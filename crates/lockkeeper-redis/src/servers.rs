@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use lockkeeper_core::sync::lock;
 
-use super::builder;
+use super::checks::Check;
 use super::fault;
 use super::layout::{self, Channel, ClientId, Keys};
 use super::replicas::{self, Replicas};
+use super::rights;
 use super::route::{By, Route, Topology};
+use super::setup::{self, Setup};
 use super::wire::{Link, Listener, Request, Settings, Value, WireError};
-use super::{Check, RedisStoreBuilder, rights};
 use crate::net::{Endpoint, TlsSettings};
 use crate::runtime::Runtime;
 use crate::time::Clock;
@@ -107,14 +108,14 @@ impl Proof {
 impl Servers {
     /// Connects.
     pub(super) async fn open(
-        builder: &RedisStoreBuilder,
+        setup: &Setup,
         client: ClientId,
         listener: Arc<dyn Listener>,
     ) -> Result<Arc<Self>> {
-        let (settings, runtime) = (settings(builder)?, Runtime::here_or_own()?);
-        let replicas = Replicas::needed(builder.min_replicas);
+        let (settings, runtime) = (settings(setup)?, Runtime::here_or_own()?);
+        let replicas = Replicas::needed(setup.min_replicas);
         let (route, _) =
-            Route::open(topology(builder)?, settings, listener).await.map_err(fault::of)?;
+            Route::open(topology(setup)?, settings, listener).await.map_err(fault::of)?;
         let channel = client.channel().into_bytes();
         if !route.shards() {
             route.subscribe(0, channel.clone());
@@ -277,11 +278,11 @@ async fn leave_later(servers: Weak<Servers>, channel: Vec<u8>) {
     servers.leave(&mut listening, &channel);
 }
 
-fn topology(builder: &RedisStoreBuilder) -> Result<Topology> {
+fn topology(setup: &Setup) -> Result<Topology> {
     let mut endpoints: Vec<_> =
-        builder.addresses().map(|(host, port)| Endpoint { host: host.to_owned(), port }).collect();
-    Ok(match &builder.topology {
-        builder::Topology::Standalone => match endpoints.pop() {
+        setup.addresses().map(|(host, port)| Endpoint { host: host.to_owned(), port }).collect();
+    Ok(match &setup.topology {
+        setup::Topology::Standalone => match endpoints.pop() {
             Some(endpoint) => Topology::Standalone(endpoint),
             None => {
                 return Err(
@@ -289,33 +290,33 @@ fn topology(builder: &RedisStoreBuilder) -> Result<Topology> {
                 );
             }
         },
-        builder::Topology::Sentinel(master) => Topology::Sentinel {
+        setup::Topology::Sentinel(master) => Topology::Sentinel {
             sentinels: endpoints,
             master: master.clone(),
-            user: builder.sentinel_user.clone(),
-            password: builder.sentinel_password.clone().or_else(|| builder.hosts.password.clone()),
+            user: setup.sentinel_user.clone(),
+            password: setup.sentinel_password.clone().or_else(|| setup.hosts.password.clone()),
         },
-        builder::Topology::Cluster => Topology::Cluster(endpoints),
+        setup::Topology::Cluster => Topology::Cluster(endpoints),
     })
 }
 
-fn settings(builder: &RedisStoreBuilder) -> Result<Settings> {
+fn settings(setup: &Setup) -> Result<Settings> {
     Ok(Settings {
-        user: builder.hosts.user.clone(),
-        password: builder.hosts.password.clone(),
-        db: builder.db,
-        tls: builder.hosts.tls.as_ref().map(TlsSettings::load).transpose()?,
-        resp2: builder.resp2,
-        stays_master: builder.topology == builder::Topology::Standalone
-            && !builder.waived.contains(&Check::Replica),
-        never_forgets: !builder.waived.contains(&Check::Eviction),
-        trials: if builder.waived.contains(&Check::Rights) {
+        user: setup.hosts.user.clone(),
+        password: setup.hosts.password.clone(),
+        db: setup.db,
+        tls: setup.hosts.tls.as_ref().map(TlsSettings::load).transpose()?,
+        resp2: setup.resp2,
+        stays_master: setup.topology == setup::Topology::Standalone
+            && !setup.waived.contains(&Check::Replica),
+        never_forgets: !setup.waived.contains(&Check::Eviction),
+        trials: if setup.waived.contains(&Check::Rights) {
             Vec::new()
         } else {
-            rights::trials(builder)
+            rights::trials(setup)
         },
-        timeout: builder.hosts.timeout,
-        connect_timeout: builder.hosts.timeout.max(CONNECT_MIN),
+        timeout: setup.hosts.timeout,
+        connect_timeout: setup.hosts.timeout.max(CONNECT_MIN),
         ..Settings::default()
     })
 }

@@ -1,16 +1,14 @@
-//! Waiting: the server pushes to a channel of this client, and here it finds who waits for it.
+//! Waits for a grant, and for a change of a line.
 
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::kit::{Known, watchful_until};
 
-use super::layout::{self, ClaimStatus, Keys, Push};
+use super::RedisStore;
+use super::layout::{self, ClaimStatus, Keys};
 use super::servers::Proof;
-use super::wire::Listener;
-use super::{PushState, RedisStore};
 use crate::random::jittered;
-use crate::store::{ClaimKey, Losses, Revision, Wake};
+use crate::store::{ClaimKey, Revision, Wake};
 use crate::time::Instant;
 use crate::{Error, LockName, Result};
 
@@ -20,59 +18,6 @@ const WATCH: Duration = Duration::from_secs(60);
 /// After its own claim a client leaves the claim to another client for about so long, before it
 /// claims again.
 const TAKE_BACK: Duration = Duration::from_millis(500);
-
-/// Where the connections tell what the servers push. It must not keep the store.
-#[derive(Debug)]
-pub(super) struct PushListener(Weak<PushState>);
-
-impl PushListener {
-    pub(super) fn new(pushed: &Arc<PushState>) -> Self {
-        Self(Arc::downgrade(pushed))
-    }
-}
-
-impl Listener for PushListener {
-    fn pushed(&self, _channel: &[u8], payload: &[u8]) {
-        let (Some(pushed), Some(push)) = (self.0.upgrade(), layout::pushed(payload)) else {
-            return;
-        };
-        match push {
-            Push::Granted { id, token } => pushed.waiting.granted(id, token),
-            Push::Changed { name } => pushed.names.changed(&String::from_utf8_lossy(&name)),
-            Push::Lost { id, broken } => {
-                pushed.waiting.again(id);
-                pushed.losses.notify(|losses| losses.lost(id, Some(broken.clone())));
-            }
-            Push::Again { id } => pushed.waiting.again(id),
-            // Who waits for it here looks, and claims again.
-            Push::Taken { id } => pushed.waiting.left(id),
-            Push::Requested { id, asked } => {
-                pushed.losses.notify(|losses| losses.requested(id, &asked))
-            }
-        }
-    }
-
-    fn subscribed(&self, channel: &[u8]) {
-        let Some(pushed) = self.0.upgrade() else { return };
-        // The channel of the client serves all names, that of a name but one.
-        let of = layout::name_of_channel(channel);
-        pushed.waiting.subscribed(|name| of.is_none_or(|of| of == name.encoded().as_bytes()));
-        pushed.names.subscribed(|name| of.is_none_or(|of| of == name.as_bytes()));
-    }
-
-    fn unsubscribed(&self, channel: &[u8]) {
-        // Whoever waits there looks, and listens where the name is now.
-        self.subscribed(channel);
-    }
-
-    fn reconnected(&self) {
-        if let Some(pushed) = self.0.upgrade() {
-            pushed.losses.notify(Losses::reconnected);
-        }
-    }
-
-    fn disconnected(&self) {}
-}
 
 /// Waits for a claim in line.
 pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) -> Result<Wake> {

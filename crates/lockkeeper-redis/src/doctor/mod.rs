@@ -10,9 +10,9 @@ use std::time::Duration;
 use lockkeeper_core::kit::{Check as Row, Examination, checks, ok};
 
 use self::server::ServerReport;
-use super::builder::Topology;
+use super::setup::{Setup, Topology};
 use super::wire::{Link, Request};
-use super::{Check, RedisStore, RedisStoreBuilder};
+use super::{Check, RedisStore};
 use crate::Result;
 use crate::store::{Finding, said_once};
 use crate::url::StoreUrl;
@@ -23,14 +23,14 @@ const TTL: Duration = Duration::from_secs(30);
 /// What the store has as a whole.
 static CHECKS: [Row<OpenStore>; 3] = checks! {
     ("clock", |seen| seen.clocks(), |offsets: Vec<_>| Some(server::clocks(&offsets, seen.ttl))),
-    ("rights", |seen| rights::refused(&seen.store, &seen.builder, &seen.prefix, seen.within / 2), |refused| {
+    ("rights", |seen| rights::refused(&seen.store, &seen.setup, &seen.prefix, seen.within / 2), |refused| {
         let fine = "this user may do all that locks need; a user with these rights is enough";
-        let rule = || rights::rule(&seen.builder, seen.store.0.servers.shards());
+        let rule = || rights::rule(&seen.setup, seen.store.0.servers.shards());
         Some(refused.unwrap_or_else(|| ok(fine).with_remedy(rule())))
     }),
     ("sentinels", |seen| ready(Ok(())), |()| {
         let fine = "the Sentinels name the master; a user of theirs needs these rights only";
-        let are_there = matches!(seen.builder.topology, Topology::Sentinel(_));
+        let are_there = matches!(seen.setup.topology, Topology::Sentinel(_));
         are_there.then(|| ok(fine).with_remedy(rights::SENTINEL_RULE))
     }),
 };
@@ -44,14 +44,20 @@ pub(super) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Op
     let silence = "check that the server runs and can be reached from here";
     let Some(store) = examination.ask("open", silence, lenient.connect()).await else {
         if let Some(refused) = examination.findings.last_mut() {
-            rights::show(refused, &builder);
+            rights::show(refused, &builder.setup);
         }
         return None;
     };
     let ttl = url.common.ttl.unwrap_or(TTL);
     let prefix = url.common.prefix.clone().unwrap_or_default();
-    let mut seen =
-        OpenStore { store, builder, ttl, prefix, within: examination.within, replicas: Vec::new() };
+    let mut seen = OpenStore {
+        store,
+        setup: builder.setup,
+        ttl,
+        prefix,
+        within: examination.within,
+        replicas: Vec::new(),
+    };
     let usable = seen.servers(examination).await;
     examination.run(&CHECKS, &seen).await;
     usable.then_some(seen.store)
@@ -60,7 +66,7 @@ pub(super) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Op
 /// An open store.
 struct OpenStore {
     store: RedisStore,
-    builder: RedisStoreBuilder,
+    setup: Setup,
     ttl: Duration,
     prefix: String,
     within: Duration,
@@ -74,7 +80,7 @@ impl OpenStore {
         let (mut all, mut usable) = (Vec::new(), true);
         let masters = self.store.0.servers.masters();
         for link in &masters {
-            let found = match ServerReport::of(link, &self.builder).await {
+            let found = match ServerReport::of(link, &self.setup).await {
                 Ok(server) => {
                     usable &= server.is_usable();
                     for replica in server.listed_replicas() {

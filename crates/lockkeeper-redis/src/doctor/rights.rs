@@ -6,10 +6,10 @@ use std::time::Duration;
 use lockkeeper_core::kit::{fail, warn};
 use tokio::sync::watch;
 
-use super::super::builder::Topology;
 use super::super::rights::{CHANNEL, Needed, is_refusal, needed, request};
+use super::super::setup::{Setup, Topology};
 use super::super::wire::{Link, Listener, Request, WireError};
-use super::super::{RedisStore, RedisStoreBuilder, fault};
+use super::super::{RedisStore, fault};
 use crate::store::Finding;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
@@ -18,9 +18,8 @@ use crate::{Error, ErrorKind, LockName, Result};
 const SHOWN: usize = 5;
 
 /// What a user has to be given, and nothing else. `shards`: messages go to the shards of a cluster.
-pub(super) fn rule(builder: &RedisStoreBuilder, shards: bool) -> String {
-    let words: Vec<_> =
-        needed(builder, shards).iter().map(|(word, _)| format!("+{word}")).collect();
+pub(super) fn rule(setup: &Setup, shards: bool) -> String {
+    let words: Vec<_> = needed(setup, shards).iter().map(|(word, _)| format!("+{word}")).collect();
     format!("ACL SETUSER NAME reset resetchannels on >PASSWORD ~lk:* &lk:* {}", words.join(" "))
 }
 
@@ -29,11 +28,11 @@ pub(super) const SENTINEL_RULE: &str = "ACL SETUSER NAME reset resetchannels on 
     &+switch-master &+promoted-slave +info +ping +subscribe +sentinel|get-master-addr-by-name +sentinel|master";
 
 /// Shows the rule if `refused` is what the opening of the store met because of a right.
-pub(super) fn show(refused: &mut Finding, builder: &RedisStoreBuilder) {
+pub(super) fn show(refused: &mut Finding, setup: &Setup) {
     if refused.finding.contains("NOPERM") {
         let rule = match refused.finding.contains("'sentinel") {
             true => SENTINEL_RULE.to_owned(),
-            false => rule(builder, builder.topology == Topology::Cluster),
+            false => rule(setup, setup.topology == Topology::Cluster),
         };
         *refused = Finding::fail("rights", refused.finding.as_str(), rule);
     }
@@ -42,15 +41,15 @@ pub(super) fn show(refused: &mut Finding, builder: &RedisStoreBuilder) {
 /// Tries everything on each of the servers: what the first server refuses that refuses something.
 pub(super) async fn refused(
     store: &RedisStore,
-    builder: &RedisStoreBuilder,
+    setup: &Setup,
     prefix: &str,
     within: Duration,
 ) -> Result<Option<Finding>> {
     let (masters, shards) = (store.0.servers.masters(), store.0.servers.shards());
-    let needed = needed(builder, shards);
+    let needed = needed(setup, shards);
     for link in &masters {
         if let Some(refused) = refused_by(link, &needed, prefix, within).await? {
-            return Ok(Some(fail(refused, rule(builder, shards))));
+            return Ok(Some(fail(refused, rule(setup, shards))));
         }
     }
     for link in &masters {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use lockkeeper_core::kit::{Row, fail, judged, ok, warn, warn_if};
 
-use super::super::checks::{self, Info};
+use super::super::checks::{self, Check, Info};
+use super::super::fault;
+use super::super::setup::Setup;
 use super::super::wire::{Endpoint, Link, Request, Value};
-use super::super::{Check, RedisStoreBuilder, fault};
 use crate::Result;
 use crate::store::{Finding, Level};
 
@@ -40,7 +41,7 @@ pub(super) struct ServerReport {
 }
 
 impl ServerReport {
-    pub(super) async fn of(link: &Link, builder: &RedisStoreBuilder) -> Result<Self> {
+    pub(super) async fn of(link: &Link, setup: &Setup) -> Result<Self> {
         let info = Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)?;
         let mut configured = BTreeMap::new();
         for name in ["min-replicas-to-write", "appendfsync", "save"] {
@@ -50,8 +51,8 @@ impl ServerReport {
         Ok(Self {
             info,
             configured,
-            waived: builder.waived.clone(),
-            min_replicas: builder.min_replicas,
+            waived: setup.waived.clone(),
+            min_replicas: setup.min_replicas,
         })
     }
 

@@ -8,15 +8,13 @@
 mod attempt;
 mod changes;
 mod fence;
+pub(super) mod idle;
 mod refusal;
 mod reply;
 mod watched;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Mutex;
-
-use lockkeeper_core::sync::lock;
 
 use self::attempt::Attempt;
 pub use self::changes::Changes;
@@ -25,13 +23,10 @@ pub use self::reply::Reply;
 pub use self::watched::Watched;
 use super::RedisStore;
 use super::layout;
-use super::wire::{Link, WireError};
 use crate::marks::redis::FencedKey;
 use crate::registers::{Outcome, Policy};
 use crate::{Error, ErrorKind, Result, Sequencer};
 
-/// As many connections are kept for the next transaction.
-const IDLE: usize = 8;
 /// As many keys are named in an error.
 const SHOWN: usize = 3;
 
@@ -40,10 +35,6 @@ const SHOWN: usize = 3;
 /// and to clone.
 #[derive(Clone)]
 pub struct Transactions(RedisStore);
-
-/// Connections that watch nothing.
-#[derive(Debug, Default)]
-pub(super) struct Idle(Mutex<Vec<Link>>);
 
 impl RedisStore {
     /// Transactions on data that lies on these servers, on connections of their own. They have
@@ -74,36 +65,6 @@ impl Transactions {
 impl fmt::Debug for Transactions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Transactions({})", self.0)
-    }
-}
-
-impl Idle {
-    /// A connection to the server of `main` for one transaction alone.
-    async fn take(&self, main: &Link) -> Result<Link, WireError> {
-        let idle = self.change(|idle| {
-            idle.iter()
-                .position(|link| link.endpoint() == main.endpoint())
-                .map(|at| idle.swap_remove(at))
-        });
-        match idle {
-            Some(link) => Ok(link),
-            None => main.alone().await,
-        }
-    }
-
-    /// Keeps a connection that watches nothing any more.
-    fn put_back(&self, link: Link) {
-        let _oldest = self.change(|idle| {
-            idle.push(link);
-            (idle.len() > IDLE).then(|| idle.remove(0))
-        });
-    }
-
-    /// Connections are closed outside of the lock.
-    fn change(&self, change: impl FnOnce(&mut Vec<Link>) -> Option<Link>) -> Option<Link> {
-        let mut idle = lock(&self.0);
-        idle.retain(Link::is_connected);
-        change(&mut idle)
     }
 }
 
