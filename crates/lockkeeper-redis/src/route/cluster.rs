@@ -1,7 +1,8 @@
 //! The nodes of a cluster, and which of them has which slot.
 //!
-//! The map of the slots is asked for at the beginning, when a node says that a slot is elsewhere or
-//! cannot be reached, and from time to time. Subscriptions follow their slots.
+//! The client asks for the map of the slots at the beginning, when a node says that a slot is
+//! elsewhere, when a node cannot be reached, and from time to time. Subscriptions follow their
+//! slots.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,19 +13,20 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Who, WireError};
+use super::node::NodeListener;
 use super::slots::{self, Range, Redirect, SLOTS};
 use crate::random;
 use crate::runtime::Runtime;
 use crate::time::{Clock, Instant};
 
-/// How often the map is asked for without a reason, and with one.
+/// How often the client asks for the map without a reason, and with a reason.
 const SELDOM: Duration = Duration::from_secs(30);
 const OFTEN: Duration = Duration::from_millis(200);
-/// The pause between two questions, whatever happens; it grows with those that follow each other at
+/// The shortest pause between two questions. The pause grows while reasons follow each other at
 /// once.
 const PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
-/// How long one node may take to answer before the next is asked.
+/// How long one node may take to answer before the client asks the next node.
 const TURN: Duration = Duration::from_secs(1);
 
 /// A route through a cluster.
@@ -41,16 +43,16 @@ impl Drop for Handle {
     }
 }
 
-struct Inner {
+pub(super) struct Inner {
     /// The runtime that opened the cluster. Every connection to a node lives in it, whichever
     /// request meets the node first.
     runtime: Runtime,
     seed: Endpoint,
     seeds: Vec<Endpoint>,
     settings: Arc<Settings>,
-    listener: Arc<dyn Listener>,
-    /// There is a reason to ask.
-    news: Arc<Notify>,
+    pub(super) listener: Arc<dyn Listener>,
+    /// Notified when there is a reason to ask for the map.
+    pub(super) news: Arc<Notify>,
     closed: AtomicBool,
     shards: AtomicBool,
     state: Mutex<State>,
@@ -66,15 +68,17 @@ impl fmt::Debug for Inner {
 #[derive(Default)]
 struct State {
     nodes: HashMap<Endpoint, Link>,
-    /// The master of each slot; none while it is not known.
+    /// The master of each slot, if the client knows the master.
     map: Vec<Option<Endpoint>>,
     channels: HashMap<Vec<u8>, Channel>,
-    /// The nodes that slots are on their way to, and since when. They may have none yet.
+    /// The nodes to which a slot is on its way, and when a redirection last named the node. Such a
+    /// node may have no slots yet.
     importing: HashMap<Endpoint, Instant>,
 }
 
 impl State {
-    /// The channels that this node was asked for. It is asked again when it has their slots again.
+    /// Removes this node from its channels, and returns them. The client asks the node again when
+    /// the node has their slots again.
     fn leave(&mut self, node: &Endpoint) -> Vec<Vec<u8>> {
         let here =
             self.channels.iter_mut().filter(|(_, channel)| channel.home.as_ref() == Some(node));
@@ -85,7 +89,7 @@ impl State {
 /// A channel with a subscriber in this client.
 struct Channel {
     slot: u16,
-    /// The node that was asked for it.
+    /// The node that was asked for the channel.
     home: Option<Endpoint>,
 }
 
@@ -124,8 +128,8 @@ impl Cluster {
         self.0.0.shards.load(Ordering::Acquire)
     }
 
-    /// The connection to the master of the slot, or, while it is not known, to somebody who may
-    /// know.
+    /// The connection to the master of the slot. While the client does not know the master, the
+    /// connection to another node, which may know it.
     pub(super) fn link(&self, slot: u16) -> Link {
         let mut state = self.0.0.lock();
         let known = state.map.get(usize::from(slot)).cloned().flatten();
@@ -134,7 +138,7 @@ impl Cluster {
         self.0.0.node(&mut state, endpoint)
     }
 
-    /// The connection to a node that a slot is on its way to.
+    /// The connection to a node to which a slot is on its way.
     pub(super) fn importing(&self, endpoint: Endpoint) -> Link {
         let mut state = self.0.0.lock();
         state.importing.insert(endpoint.clone(), Clock::boot().now());
@@ -149,7 +153,7 @@ impl Cluster {
         masters.into_iter().map(|endpoint| self.0.0.node(&mut state, endpoint)).collect()
     }
 
-    /// One slot is known to be elsewhere; others may be, too.
+    /// A node has said that a slot is elsewhere. Other slots may have moved too.
     pub(super) fn moved(&self, redirect: Redirect) {
         let mut state = self.0.0.lock();
         let known = &mut state.map[usize::from(redirect.slot)];
@@ -193,15 +197,14 @@ impl Inner {
     }
 
     fn open_link(&self, endpoint: Endpoint) -> Link {
-        let listener =
-            Arc::new(NodeListener { inner: Weak::clone(&self.this), node: endpoint.clone() });
+        let listener = Arc::new(NodeListener::new(Weak::clone(&self.this), endpoint.clone()));
         Link::open_in(&self.runtime, endpoint, Arc::clone(&self.settings), listener)
     }
 
-    /// Asks one node after the other for the map, until one answers; that one.
+    /// Asks one node after the other for the map. Returns the node that answers.
     async fn learn(&self) -> Result<Link, WireError> {
         let mut candidates: Vec<Link> = self.lock().nodes.values().cloned().collect();
-        // Not always the same one, which may be cut off from the others.
+        // A random node first, since one node may be cut off from the others.
         if !candidates.is_empty() {
             let first = usize::try_from(random::below(candidates.len() as u64)).unwrap_or(0);
             candidates.rotate_left(first);
@@ -240,7 +243,7 @@ impl Inner {
         Err(problem)
     }
 
-    /// Takes over a map. Nodes that have no slots any more are let go of.
+    /// Takes over a map. Drops the connections to nodes that have no slots any more.
     fn draw(&self, ranges: &[Range]) {
         let mut state = self.lock();
         let before = std::mem::replace(&mut state.map, vec![None; SLOTS]);
@@ -271,11 +274,11 @@ impl Inner {
         drop(state);
         closed.iter().for_each(|channel| self.listener.unsubscribed(channel));
         if is_news {
-            // A slot's new master may not have all that the old one had.
+            // The new master of a slot may not have all data of the old one.
             self.listener.reconnected();
         }
         for link in gone.into_iter().filter(|link| !link.is_connected()) {
-            // What it did not get goes to the one that has the slots now.
+            // The requests that the node did not get go to the node that has the slots now.
             link.abandon("it has no slots any more");
         }
     }
@@ -319,21 +322,36 @@ impl Inner {
         channel.home = Some(home);
     }
 
-    /// Whether every slot has a master, and all of them are there.
+    /// Whether every slot has a master, and every master a connection.
     fn is_whole(&self) -> bool {
         let state = self.lock();
         let is_up = |node: &Endpoint| state.nodes.get(node).is_some_and(Link::is_connected);
         state.map.iter().all(|node| node.as_ref().is_some_and(is_up))
     }
 
+    /// This node has ended the subscription to the channel. Returns whether the subscription was at
+    /// this node.
+    pub(super) fn end_subscription(&self, channel: &[u8], node: &Endpoint) -> bool {
+        // At once: another node may be asked for the channel in the next moment.
+        let leave = |here: &mut Channel| here.home.take_if(|home| home == node);
+        self.lock().channels.get_mut(channel).and_then(leave).is_some()
+    }
+
+    /// The channels for which this node was asked.
+    pub(super) fn channels_at(&self, node: &Endpoint) -> Vec<Vec<u8>> {
+        let state = self.lock();
+        let here = state.channels.iter().filter(|(_, channel)| channel.home.as_ref() == Some(node));
+        here.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Whether this node was asked for this channel last.
-    fn is_home(&self, channel: &[u8], node: &Endpoint) -> bool {
+    pub(super) fn is_home(&self, channel: &[u8], node: &Endpoint) -> bool {
         self.lock().channels.get(channel).is_some_and(|channel| channel.home.as_ref() == Some(node))
     }
 }
 
-/// Whether messages can go to the shard of a slot (Redis 7). Who has the command but not the slot
-/// says so, and who may not use it is told by the doctor.
+/// Whether messages can go to the shard of a slot (Redis 7). A node that has the command but not the
+/// slot answers with another error. The doctor reports a user who may not use the command.
 async fn has_shards(node: &Link) -> Result<bool, WireError> {
     match node.send(Request::command(&[b"SPUBLISH", b"lk:w:lockkeeper", b""])).await {
         Err(error @ WireError::Server { .. }) => Ok(!error.is_unknown_command()),
@@ -348,7 +366,7 @@ fn no_slots(link: &Link) -> WireError {
     ))
 }
 
-/// Keeps the map for as long as somebody has the route.
+/// Keeps the map up to date until the route is dropped.
 async fn watch(inner: Weak<Inner>, news: Arc<Notify>) {
     let clock = Clock::boot();
     let mut next = SELDOM;
@@ -359,7 +377,7 @@ async fn watch(inner: Weak<Inner>, news: Arc<Notify>) {
             () = news.notified() => {}
             () = clock.sleep(next) => {}
         }
-        // A subscription that is refused is news at once, again and again.
+        // A refused subscription is a reason to ask at once, again and again.
         let is_hasty = clock.now().saturating_since(quiet) < PAUSE;
         pause = if is_hasty { (pause * 2).min(LAST_PAUSE) } else { PAUSE };
         let Some(inner) = inner.upgrade().filter(|inner| !inner.closed.load(Ordering::Acquire))
@@ -370,65 +388,5 @@ async fn watch(inner: Weak<Inner>, news: Arc<Notify>) {
         next = if learnt && inner.is_whole() { SELDOM } else { OFTEN };
         drop(inner);
         clock.sleep(pause).await;
-    }
-}
-
-/// Listens to one node.
-#[derive(Debug)]
-struct NodeListener {
-    inner: Weak<Inner>,
-    node: Endpoint,
-}
-
-impl Listener for NodeListener {
-    fn pushed(&self, channel: &[u8], payload: &[u8]) {
-        if let Some(inner) = self.inner.upgrade() {
-            inner.listener.pushed(channel, payload);
-        }
-    }
-
-    fn subscribed(&self, channel: &[u8]) {
-        if let Some(inner) = self.inner.upgrade().filter(|inner| inner.is_home(channel, &self.node))
-        {
-            inner.listener.subscribed(channel);
-        }
-    }
-
-    /// The slot is elsewhere: where, the map will tell.
-    fn unsubscribed(&self, channel: &[u8]) {
-        let Some(inner) = self.inner.upgrade() else { return };
-        // At once: it may be asked for elsewhere in the next moment.
-        let leave = |here: &mut Channel| here.home.take_if(|home| *home == self.node);
-        let Some(_) = inner.lock().channels.get_mut(channel).and_then(leave) else { return };
-        inner.listener.unsubscribed(channel);
-        inner.news.notify_one();
-    }
-
-    fn reconnected(&self) {
-        if let Some(inner) = self.inner.upgrade() {
-            inner.listener.reconnected();
-        }
-    }
-
-    /// Its link asks again.
-    fn refused(&self, channel: &[u8]) {
-        if let Some(inner) = self.inner.upgrade().filter(|inner| inner.is_home(channel, &self.node))
-        {
-            inner.listener.refused(channel);
-        }
-    }
-
-    /// The subscriptions at the other nodes stand.
-    fn disconnected(&self) {
-        let Some(inner) = self.inner.upgrade() else { return };
-        let state = inner.lock();
-        let here =
-            state.channels.iter().filter(|(_, channel)| channel.home.as_ref() == Some(&self.node));
-        let lost: Vec<Vec<u8>> = here.map(|(name, _)| name.clone()).collect();
-        drop(state);
-        for channel in lost {
-            inner.listener.unsubscribed(&channel);
-        }
-        inner.news.notify_one();
     }
 }

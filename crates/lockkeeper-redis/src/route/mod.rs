@@ -3,6 +3,7 @@
 
 mod cluster;
 mod master;
+mod node;
 mod opinions;
 mod sentinel;
 mod slots;

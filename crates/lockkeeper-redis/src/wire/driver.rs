@@ -1,4 +1,4 @@
-//! The task behind a link: connects, and reads and writes for as long as the connection lasts.
+//! The task behind a link. It connects, and reads and writes until the connection ends.
 
 use std::future::Future;
 use std::io;
@@ -15,6 +15,7 @@ use tokio_rustls::client::TlsStream;
 use super::decoder::Decoder;
 use super::error::{NO_SERVER, Who, WireError};
 use super::handshake::{self, Purpose, Role, Server};
+use super::life::{ConnectionEnd, LinkEnd, Phase, Up};
 use super::queue::Whose;
 use super::state::{Shared, State};
 use crate::net::{self, Stream as Transport};
@@ -23,13 +24,13 @@ use lockkeeper_core::kit::Backoff;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LAST_BACKOFF: Duration = Duration::from_secs(1);
-/// A connection that lasted so long was a good one.
+/// After a connection that lasted so long, the pauses begin at the shortest again.
 const GOOD: Duration = Duration::from_secs(1);
-/// How long a server may be silent before it is asked whether it is there, in answer timeouts.
+/// After so many answer timeouts without a byte from the server the driver asks whether it is there.
 const SILENCE: u32 = 3;
 
-/// Serves the link until its last handle is gone and what was sent is done. A runtime that has
-/// ended drops it before the first poll; the link hears of that too.
+/// Serves the link until its last handle is gone and every request is done. The link ends with this
+/// future, also if an ended runtime drops the future before the first poll.
 pub(super) fn run(shared: Arc<Shared>) -> impl Future<Output = ()> + Send + 'static {
     let drop_guard = DropGuard(Arc::clone(&shared));
     async move {
@@ -46,19 +47,20 @@ async fn serve_all(shared: Arc<Shared>) {
             connected = connect(&shared) => match connected {
                 Ok((connection, server)) => {
                     let began = shared.clock.now();
-                    if serve(connection, server).await.is_break() {
-                        return;
+                    match serve(connection, server).await {
+                        ConnectionEnd::Finished => return,
+                        ConnectionEnd::Lost(why) => shared.lost(&why),
                     }
                     if shared.clock.now().saturating_since(began) >= GOOD {
                         backoff.reset();
                     }
                 }
-                Err(error) => shared.failed(error),
+                Err(error) => shared.attempt_failed(error),
             },
             () = expire_until_idle(&shared) => return,
         }
         if shared.settings.once {
-            return shared.give_up();
+            return shared.end(LinkEnd::OnlyConnection);
         }
         tokio::select! {
             () = shared.clock.sleep(backoff.pause()) => {}
@@ -67,17 +69,17 @@ async fn serve_all(shared: Arc<Shared>) {
     }
 }
 
-/// Also runs when the runtime ends before the link does.
+/// Ends the link with the driver, also if the runtime ends first.
 struct DropGuard(Arc<Shared>);
 
 impl Drop for DropGuard {
     fn drop(&mut self) {
-        self.0.end("nobody serves it any more");
+        self.0.end(LinkEnd::WithoutDriver("nobody serves it any more"));
     }
 }
 
-/// Without a connection: gives up the requests that have waited for too long. Completes when no
-/// request is left.
+/// Fails the requests that wait for too long, while the link has no connection. Completes when the
+/// link has ended, or no handle and no request are left.
 async fn expire_until_idle(shared: &Shared) {
     loop {
         let now = shared.clock.now();
@@ -85,7 +87,7 @@ async fn expire_until_idle(shared: &Shared) {
         let next = {
             let state = shared.lock();
             let since = state.queue.waits_since();
-            if state.ended.is_some() || (state.closing && since.is_none()) {
+            if state.has_ended() || (state.closing && since.is_none()) {
                 return;
             }
             since.map(|since| (since + shared.settings.timeout).saturating_since(now))
@@ -135,21 +137,14 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Connection, Server), WireError
     }
 }
 
-/// Serves one connection until it is lost, or (break) nobody needs it any more.
-async fn serve(mut connection: Connection, server: Server) -> std::ops::ControlFlow<()> {
-    let shared = Arc::clone(&connection.shared);
+/// Serves one connection until it ends.
+async fn serve(mut connection: Connection, server: Server) -> ConnectionEnd {
     let writer = match &mut connection.stream {
         Stream::Plain { writer, .. } => writer.take(),
         Stream::Tls(_) => None,
     };
-    shared.up(server, writer);
-    match std::future::poll_fn(|cx| connection.poll(cx)).await {
-        Ok(()) => std::ops::ControlFlow::Break(()),
-        Err(why) => {
-            shared.down(&why);
-            std::ops::ControlFlow::Continue(())
-        }
-    }
+    connection.shared.up(server, writer);
+    std::future::poll_fn(|cx| connection.poll(cx)).await
 }
 
 enum Stream {
@@ -162,7 +157,7 @@ struct Connection {
     stream: Stream,
     decoder: Decoder,
     chunk: Box<[u8]>,
-    /// When something arrived last.
+    /// When the last bytes arrived.
     last_received: Instant,
     alarm: Pin<Box<dyn Future<Output = ()> + Send>>,
     alarm_at: Instant,
@@ -189,21 +184,24 @@ impl Connection {
         }
     }
 
-    /// Ready with an error when the connection is lost, and without one when nobody needs it any
-    /// more.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), String>> {
+    /// Ready when the connection ends.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionEnd> {
         loop {
-            if let Poll::Ready(lost) = self.read(cx) {
-                return Poll::Ready(Err(lost));
+            if let Poll::Ready(why) = self.read(cx) {
+                return Poll::Ready(ConnectionEnd::Lost(why));
             }
-            if self.write(cx)?.is_ready() {
-                return Poll::Ready(Ok(()));
+            match self.write(cx) {
+                Ok(Poll::Pending) => {}
+                Ok(Poll::Ready(())) => return Poll::Ready(ConnectionEnd::Finished),
+                Err(why) => return Poll::Ready(ConnectionEnd::Lost(why)),
             }
-            ready!(self.time(cx))?;
+            if let Err(why) = ready!(self.time(cx)) {
+                return Poll::Ready(ConnectionEnd::Lost(why));
+            }
         }
     }
 
-    /// Reads all that is there. Ready when nothing will come any more.
+    /// Reads all that has arrived. Ready when the connection is lost, with the reason.
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<String> {
         loop {
             let mut buf = ReadBuf::new(&mut self.chunk);
@@ -234,11 +232,14 @@ impl Connection {
                 Err(e) => break Err(e),
             }
         };
-        // What came before the nonsense was good.
+        // The answers before the first one that makes no sense are good.
         self.shared.receive(said).and(outcome)
     }
 
-    /// Writes what can be written. Ready when nothing is left to do for anybody.
+    /// Writes the requests that wait. Ready when the connection has nothing left to do.
+    ///
+    /// # Errors
+    /// Why the connection is lost.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, String> {
         let now = self.shared.clock.now();
         let mut guard = self.shared.lock();
@@ -246,15 +247,17 @@ impl Connection {
         if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
             state.driver = Some(cx.waker().clone());
         }
-        if let Some(why) = state.reset.take().or_else(|| state.ended.clone()) {
-            return Err(why);
-        }
+        let writer = match &state.phase {
+            Phase::Ended(why) | Phase::Up(Up { reset: Some(why), .. }) => return Err(why.clone()),
+            Phase::Up(up) => up.writer.as_ref(),
+            Phase::Connecting => None,
+        };
         loop {
             let bytes = state.queue.gather(now);
             if bytes.is_empty() {
                 break;
             }
-            let wrote = match (&mut self.stream, &state.writer) {
+            let wrote = match (&mut self.stream, writer) {
                 (Stream::Tls(stream), _) => Pin::new(stream.as_mut()).poll_write(cx, bytes),
                 (_, Some(writer)) => match writer.try_write(bytes) {
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -291,7 +294,11 @@ impl Connection {
         Ok(if done { Poll::Ready(()) } else { Poll::Pending })
     }
 
-    /// Ready when there is something to write: a question whether the server is still there.
+    /// Ready when there is something to write: a question whether the server is still there, or a
+    /// subscription again.
+    ///
+    /// # Errors
+    /// The server was silent for too long, so the connection is lost.
     fn time(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), String>> {
         let timeout = self.shared.settings.timeout;
         loop {
@@ -303,8 +310,8 @@ impl Connection {
                     return Poll::Ready(Err(format!("it did not answer within {timeout:?}")));
                 }
                 Some(since) => since + timeout,
-                // Who has it alone may be in the middle of a transaction, of which the question
-                // would become a part.
+                // A caller that has a connection alone may be in the middle of a transaction. The
+                // question would become a part of that transaction.
                 None if self.shared.settings.once => now + timeout * SILENCE,
                 None => self.last_received + timeout * SILENCE,
             };
@@ -328,7 +335,7 @@ impl Connection {
             state.alarm = self.alarm_at;
             drop(state);
             ready!(self.alarm.as_mut().poll(cx));
-            // The alarm may end a little early by the other clock.
+            // The alarm may end a little early by the clock of the link.
             self.alarm_at = now;
         }
     }

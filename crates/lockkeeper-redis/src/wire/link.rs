@@ -7,9 +7,10 @@ use super::answer::Answer;
 use super::driver;
 use super::error::WireError;
 use super::handshake::{Purpose, Server};
+use super::life::{LinkEnd, Status};
 use super::request::Request;
 use super::settings::{Listener, NoListener, Settings};
-use super::state::{Shared, Status};
+use super::state::Shared;
 use crate::net::Endpoint;
 use crate::runtime::Runtime;
 
@@ -113,7 +114,7 @@ impl Link {
                 Some(runtime)
             }
             Err(e) => {
-                shared.end(&e.to_string());
+                shared.end(LinkEnd::WithoutDriver(&e.to_string()));
                 None
             }
         };
@@ -172,17 +173,17 @@ impl Link {
             Status::Up(server) => server.run_id.clone(),
             _ => None,
         };
-        state.up.then_some(Run { connection: state.connections, id })
+        state.is_up().then_some(Run { connection: state.connections, id })
     }
 
     /// The number of the connection that is there now.
     pub(crate) fn connection(&self) -> Option<u64> {
         let state = self.0.shared.lock();
-        state.up.then_some(state.connections)
+        state.is_up().then_some(state.connections)
     }
 
     pub(crate) fn is_connected(&self) -> bool {
-        self.0.shared.lock().up
+        self.0.shared.lock().is_up()
     }
 
     /// Drops the connection and makes another one. What was written and not answered is
@@ -195,7 +196,7 @@ impl Link {
     /// [`NotSent`](WireError::NotSent) at once, what was written and not answered is
     /// [`Broken`](WireError::Broken).
     pub(crate) fn abandon(&self, why: &str) {
-        self.0.shared.abandon(why);
+        self.0.shared.end(LinkEnd::Abandoned(why));
     }
 
     /// Whether it is a clone of `other`.

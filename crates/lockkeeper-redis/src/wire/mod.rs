@@ -13,6 +13,7 @@ mod decoder;
 mod driver;
 mod error;
 mod handshake;
+mod life;
 mod link;
 mod nonce;
 mod queue;

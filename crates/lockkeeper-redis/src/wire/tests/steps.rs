@@ -242,7 +242,7 @@ impl Dialogue {
                 }
             }
             Step::Cut => {
-                self.shared.down("cut");
+                self.shared.lost("cut");
                 self.connect();
             }
         }
