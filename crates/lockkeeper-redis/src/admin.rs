@@ -17,7 +17,7 @@ const STEP: &[u8] = b"10000";
 const LINES: usize = 500;
 /// How many requests are under way at the same time in a Cluster, where each slot has its own.
 const TOGETHER: usize = 64;
-/// How often a server is looked at from the beginning.
+/// How often the scan of a server begins again.
 const SCANS: u32 = 4;
 
 type Lines = Vec<(LockName, Result<Line>)>;
@@ -37,7 +37,7 @@ impl Admin for RedisStore {
             name.as_str().starts_with(prefix) && after.is_none_or(|after| name > after)
         };
         let (mut named, hashed) = candidates(&found, &is_wanted)?;
-        // Only their lines show their names.
+        // Only the lines of these keys show their names.
         let mut lines = asked(self, hashed).await?;
         lines.retain(|(name, _)| is_wanted(name));
         // The rest in the order of names, until there are enough.
@@ -89,10 +89,10 @@ impl Admin for RedisStore {
     }
 }
 
-/// The keys of lines with a name that is wanted, the last name first, and those that have only a
-/// hash of their name.
+/// The keys of lines with a wanted name, the last name first, and the keys that have only a hash of
+/// their name.
 ///
-/// A key may be shown twice, and a slot that moves be seen at both ends.
+/// `SCAN` may show a key twice, and both nodes may show a slot that moves.
 #[allow(clippy::type_complexity, reason = "two lists")]
 fn candidates(
     found: &[Vec<u8>],
@@ -122,18 +122,18 @@ async fn scan(store: &RedisStore, link: &Link, pattern: &str) -> Result<Vec<Vec<
     Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment"))
 }
 
-/// The same on one connection; `None` if that was lost. Behind it there may be another server, to
-/// which the cursor of the first one means nothing: it would leave out keys, and nobody would
-/// notice.
+/// The same on one connection; `None` if that was lost. The next connection may be to another
+/// server, to which the cursor of the first one means nothing: that server would leave out keys,
+/// and nobody would notice.
 async fn scan_at_once(link: &Link, pattern: &str) -> Result<Option<Vec<Vec<u8>>>> {
-    // Why there is no connection, the request says.
+    // The request reports why there is no connection.
     drop(link.ready().await);
     let (mut all, mut cursor, run) = (Vec::new(), b"0".to_vec(), link.run());
     loop {
         let step =
             Request::command(&[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", STEP]);
         let answer = link.send(step).await.map_err(fault::of)?;
-        // What is the same before and after was there in between.
+        // If the run is the same before and after, it has given the answer.
         if run.is_none() || link.run() != run {
             return Ok(None);
         }
@@ -147,7 +147,7 @@ async fn scan_at_once(link: &Link, pattern: &str) -> Result<Option<Vec<Vec<u8>>>
     }
 }
 
-/// The lines of these keys, as far as they are lines where somebody lives.
+/// The lines of these keys that have live claims.
 async fn asked(store: &RedisStore, keys: Vec<Keys>) -> Result<Lines> {
     let (mut lines, mut left) = (Vec::new(), keys);
     while !left.is_empty() {
@@ -164,7 +164,7 @@ async fn asked(store: &RedisStore, keys: Vec<Keys>) -> Result<Lines> {
         }
         left = Vec::new();
         for mut longer in long {
-            // Nothing stood before the first one: it is too long by itself.
+            // No line was before the first one, so it is too long by itself.
             if longer.first().is_some_and(|first| first.is_first) {
                 lines.extend(long_line(store, longer.remove(0).name).await?);
             }
@@ -174,7 +174,8 @@ async fn asked(store: &RedisStore, keys: Vec<Keys>) -> Result<Lines> {
     Ok(lines)
 }
 
-/// On one server the next request waits for the answer: renewals do not wait behind a whole list.
+/// How many requests are under way at the same time. On one server it is one, so that renewals do
+/// not wait behind a whole list.
 fn together(store: &RedisStore) -> usize {
     if store.0.servers.is_cluster() { TOGETHER } else { 1 }
 }
@@ -186,7 +187,7 @@ fn ask(
     store.0.servers.send(keys[0].slot(), layout::lines(keys, long::SHORT))
 }
 
-/// A long line is asked for by itself. Everybody may have left it meanwhile.
+/// Asks for a long line by itself. All its claims may have left meanwhile.
 async fn long_line(store: &RedisStore, name: LockName) -> Result<Option<(LockName, Result<Line>)>> {
     Ok(match store.line(&name).await {
         Ok(line) if line.entries.is_empty() => None,
@@ -195,7 +196,7 @@ async fn long_line(store: &RedisStore, name: LockName) -> Result<Option<(LockNam
     })
 }
 
-/// Those that may be asked about in one request.
+/// The keys in groups, one for each request.
 fn by_slot(store: &RedisStore, keys: Vec<Keys>) -> Vec<Vec<Keys>> {
     let mut groups = BTreeMap::<u16, Vec<Keys>>::new();
     for keys in keys {

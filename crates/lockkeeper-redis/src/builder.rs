@@ -54,8 +54,8 @@ impl RedisStoreBuilder {
 
     /// Sets how many replicas must acknowledge a grant before the store hands out the lock, and a
     /// renewal before it counts; 0 by default. This shortens the time in which a failover loses a
-    /// held lock. It does not remove it: the replica that takes over need not be one of those that
-    /// have acknowledged.
+    /// held lock. It does not remove that time: the replica that takes over may be one that has not
+    /// acknowledged.
     pub fn min_replicas(mut self, replicas: u32) -> Self {
         self.setup.min_replicas = replicas;
         self
@@ -75,7 +75,7 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Waives this check: the store connects although it fails.
+    /// Waives this check: the store connects although the check fails.
     pub fn allow(mut self, check: Check) -> Self {
         self.setup.waived.push(check);
         self

@@ -1,18 +1,18 @@
-//! What a server has to be before it is used, and is refused with the remedy.
+//! The checks of a server before the store uses it. A refusal has the remedy.
 
 use std::collections::HashMap;
 
 use super::wire::{LACKS, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// The oldest version that is used.
+/// The oldest version of Redis that the store uses.
 pub const OLDEST: [u32; 2] = [6, 2];
 
-/// What to do where a server makes room by forgetting keys.
+/// The remedy for a server that makes room by forgetting keys.
 pub(super) const NEVER_FORGET: &str =
     "maxmemory-policy noeviction (by CONFIG SET, or in the settings of the provider)";
 
-/// What to do where a user may not do what locks need.
+/// The remedy for a user without the rights that locks need.
 pub(super) const SHOWN_RIGHTS: &str = "lockkeeper doctor, which prints the rule";
 
 /// A check that a caller can waive, by the name that the URL has for it (`unsafe=eviction`).
@@ -20,22 +20,22 @@ pub(super) const SHOWN_RIGHTS: &str = "lockkeeper doctor, which prints the rule"
 #[non_exhaustive]
 pub enum Check {
     /// `eviction`: the server never removes keys to make room (`maxmemory-policy noeviction`).
-    /// Elsewhere it may forget a lock that is held, and give it to the next. It is looked at with
-    /// each new connection, so that one that takes over is not used before it is set right.
+    /// Another server may forget a lock that is held, and grant it again. The store checks each new
+    /// connection, so it does not use a server that takes over before its policy is set right.
     Eviction,
-    /// `replica`: the server is a master. A replica takes no writes, and forgets those it took when
-    /// it is synchronised.
+    /// `replica`: the server is a master. A replica takes no writes. A writable replica forgets its
+    /// writes when it is synchronised.
     Replica,
     /// `version`: Redis 6.2 or newer, or Valkey.
     Version,
-    /// `rights`: the user may run what the scripts run, and may publish. It is tried with each new
-    /// connection. Without the right to publish whoever waits hears of nothing, and finds its grant
-    /// with its next renewal.
+    /// `rights`: the user may run the commands of the scripts, and may publish. The store tries
+    /// this on each new connection. Without the right to publish a waiter receives no message, and
+    /// finds its grant with its next renewal.
     Rights,
 }
 
 impl Check {
-    /// All of them.
+    /// All checks.
     pub(super) const ALL: [Self; 4] = [Self::Eviction, Self::Replica, Self::Version, Self::Rights];
 
     /// The name in a URL and in messages.
@@ -54,7 +54,7 @@ impl Check {
     }
 }
 
-/// What `INFO` says.
+/// The fields of `INFO`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Info(HashMap<String, String>);
 
@@ -78,7 +78,8 @@ impl Info {
         self.0.get(field).map(String::as_str)
     }
 
-    /// What the version is compared by. Valkey says 7.2.4 there, whatever its own version is.
+    /// The version for comparisons. Valkey reports 7.2.4 in this field, whatever its own version
+    /// is.
     fn version(&self) -> Option<[u32; 2]> {
         let mut numbers = self.get("redis_version")?.split('.').map(str::parse);
         Some([numbers.next()?.ok()?, numbers.next()?.ok()?])
@@ -92,7 +93,7 @@ impl Info {
         self.get("role") == Some("slave")
     }
 
-    /// The policy by which it makes room, where it is one that removes keys.
+    /// The policy by which the server makes room, if the policy removes keys.
     pub(super) fn evicts(&self) -> Option<&str> {
         self.get("maxmemory_policy").filter(|policy| *policy != "noeviction")
     }
@@ -121,14 +122,15 @@ pub(super) fn refuse(info: &Info, waived: &[Check]) -> Result<()> {
     }
 }
 
-/// It removes keys by this policy when it is full.
+/// The error about a server that removes keys by this policy when it is full.
 pub(super) fn forgetful(policy: &str) -> Error {
     let problem =
         format!("the server makes room by forgetting keys (maxmemory-policy {policy}), locks too");
     refused(problem, Check::Eviction, NEVER_FORGET)
 }
 
-/// The user may not do this, which locks need: the commands, and what the server says.
+/// The error about a user without rights that locks need. `what` has the commands, and the words of
+/// the server.
 pub(super) fn lacking(what: &str) -> Error {
     let problem = format!("{LACKS}: {what}");
     let remedy = format!("{SHOWN_RIGHTS}; or unsafe={} to go without", Check::Rights.name());

@@ -1,4 +1,4 @@
-//! Claims: a place in line or the lock at once, and changes of what a claim has.
+//! Claims the lock or a place in the line, and changes claims.
 
 use super::RedisStore;
 use super::layout::{self, Keys};
@@ -39,8 +39,8 @@ pub(super) async fn amend(
     let said = store.ask(&key.name, layout::amend(key, number, change))?.await?;
     let amended = said.read(|value| layout::amend_answer(key, value))?;
     if amended == Amended::Done && matches!(change, Amend::MinHold(_)) {
-        // A minimum hold is a promise about the time after the holder; what a claim shows or gives
-        // up is none.
+        // A minimum hold is a promise about the time after the holder. The other changes are no
+        // promise.
         store.0.servers.replicated(&said.proof(), &Keys::of(&key.name)).await?;
     }
     Ok(amended)

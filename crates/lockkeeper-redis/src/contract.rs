@@ -61,7 +61,7 @@ impl Store for RedisStore {
         let asked = self.0.servers.send(layout::slot(layout::ID_KEY.as_bytes()), layout::id());
         let said = asked.await.map_err(fault::of_id)?;
         let id = said.read(layout::id_answer)?;
-        // A master without it would make another one.
+        // A master without the id would make another id.
         self.0.servers.replicated_by(&said.proof(), || layout::ID_MARK.into()).await?;
         Ok(id)
     }

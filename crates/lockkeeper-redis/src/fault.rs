@@ -1,4 +1,4 @@
-//! What a connection and a server say, in our words.
+//! The errors of connections and servers, in the words of the store.
 
 use super::checks::{self, SHOWN_RIGHTS};
 use super::layout::SESSION_KEYS;
@@ -8,12 +8,12 @@ use super::wire::{
 use crate::net::{OF_AUTHORITY, OTHER_NAME, UNFIT, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
 use crate::{Error, ErrorKind};
 
-/// An error of a request, as far as is known what became of it.
+/// The error of a request, with what is known about its effect.
 pub(super) fn of(error: WireError) -> Error {
     about(error, "lk:{NAME}")
 }
 
-/// The same of a request about what is kept at this key.
+/// The same for a request about this key.
 pub(super) fn about(error: WireError, key: &str) -> Error {
     match error {
         WireError::NotSent(why) => {
@@ -25,7 +25,7 @@ pub(super) fn about(error: WireError, key: &str) -> Error {
     }
 }
 
-/// What to do where there is no connection. The words are those of `wire` and of the system.
+/// The remedy if there is no connection. The words are those of `wire` and of the system.
 fn remedy_of(why: &str) -> &'static str {
     let says = |words: &str| why.contains(words);
     match () {
@@ -67,19 +67,18 @@ const RIGHT_SENTINEL_PASSWORD: &str = "the right sentinel-password= and sentinel
 /// How `route` says that most of the Sentinels have not answered.
 const TOO_LITTLE_SUPPORT: &str = "too few to believe them";
 
-/// How a script says that what it has found is of a layout that it does not know; the number
-/// follows.
+/// How a script says that it does not know the layout of a value. The number follows.
 const LAYOUT: &str = "lockkeeper layout ";
 
-/// The server has answered with an error. Those that are known here come before anything was done:
-/// a script tries all that may be refused before it changes anything (`lua/write.lua`).
+/// The server has answered with an error. The codes that are known here come before any change: a
+/// script tries every command that may be refused before it changes anything (`lua/write.lua`).
 fn refused(code: &str, message: &str, by: Option<&Who>, key: &str) -> Error {
     let who = by.map_or_else(|| "the server".to_owned(), Who::to_string);
     let is_sentinel = matches!(by, Some(Who::Sentinel(_)));
-    // Where in a script it was means nothing to whoever is to mend it.
+    // The place in the script does not help a user.
     let (short, _) = message.split_once(" script: ").unwrap_or((message, ""));
     let said = match code {
-        // It goes on about HELLO.
+        // The rest of the message is about HELLO.
         "NOAUTH" => format!("{who} asks for a password (NOAUTH)"),
         _ => format!("{who} says {code} {}", short.trim_end_matches('.')),
     };
@@ -109,7 +108,7 @@ fn refused(code: &str, message: &str, by: Option<&Who>, key: &str) -> Error {
         LACKING => checks::lacking(message),
         "ERR" if message.contains(LAYOUT) => unknown_layout(message, key),
         "ERR" if message.starts_with("Unknown Redis command") => denied(SHOWN_RIGHTS),
-        // The key itself a script looks at by itself.
+        // The scripts check the type of the main key themselves.
         "WRONGTYPE" => foreign_beside(key, "a value of another type"),
         _ if is_unknown_command(code, message) && message.contains("SENTINEL") => Error::invalid(
             said,
@@ -137,14 +136,14 @@ fn refused(code: &str, message: &str, by: Option<&Who>, key: &str) -> Error {
     }
 }
 
-/// Whether a script of ours could not make sense of what it has read.
+/// Whether a script could not make sense of the data that it has read.
 fn is_at_a_loss(message: &str) -> bool {
     let is_in_a_script = message.contains("user_script") && !message.contains("half-way");
     let about_data = ["attempt to ", "bad argument", "is not an integer", "is not a valid float"];
     is_in_a_script && about_data.iter().any(|words| message.contains(words))
 }
 
-/// What is kept of the lock is not of the layout that this version writes.
+/// The error about a lock in a layout that this version does not write.
 fn unknown_layout(message: &str, key: &str) -> Error {
     let said = message.split(LAYOUT).nth(1).unwrap_or_default();
     let (number, rest) =
@@ -158,8 +157,8 @@ fn unknown_layout(message: &str, key: &str) -> Error {
         .with_remedy("the version of lockkeeper that the other clients have")
 }
 
-/// Somebody else has written what is at this key. Who held the lock before may believe in it for a
-/// ttl still.
+/// The error about a key that another program has written. A client that held the lock before may
+/// rely on it for a ttl still.
 pub(super) fn foreign(key: &str, what: &str) -> Error {
     let problem = format!("the key {key} holds something that lockkeeper has not written: {what}");
     Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(
@@ -168,7 +167,7 @@ pub(super) fn foreign(key: &str, what: &str) -> Error {
     ))
 }
 
-/// The same of a request about a detached session, whose key is `key`.
+/// The same for a request about a detached session, whose key is `key`.
 pub(super) fn of_session(error: WireError, key: &str) -> Error {
     let is_key = |message: &str| message.contains(" key");
     let may_not = matches!(&error, WireError::Server { code, message, .. } if code == "NOPERM" && is_key(message));
@@ -176,12 +175,12 @@ pub(super) fn of_session(error: WireError, key: &str) -> Error {
     if may_not { error.with_remedy(right_to_sessions()) } else { error }
 }
 
-/// What to do where a user may not touch the keys of detached sessions.
+/// The remedy for a user without the right to the keys of detached sessions.
 pub(super) fn right_to_sessions() -> String {
     format!("ACL SETUSER NAME {SESSION_KEYS}, the right to the keys of detached sessions")
 }
 
-/// The same of the request for the store's id.
+/// The same for the request of the store's id.
 pub(super) fn of_id(error: WireError) -> Error {
     match error {
         WireError::Server { code, .. } if code == "WRONGTYPE" => {
@@ -191,7 +190,7 @@ pub(super) fn of_id(error: WireError) -> Error {
     }
 }
 
-/// Somebody else has written what is in the place of the store's id.
+/// The error about a value of another program in the place of the store's id.
 pub(super) fn foreign_id(what: &str) -> Error {
     let key = super::layout::ID_KEY;
     let problem = format!("the key {key} holds something that lockkeeper has not written: {what}");
@@ -200,7 +199,7 @@ pub(super) fn foreign_id(what: &str) -> Error {
     ))
 }
 
-/// Somebody else has written beside a lock that others may hold.
+/// The error about a side key that another program has written. Clients may hold the lock.
 pub(super) fn foreign_beside(key: &str, what: &str) -> Error {
     let problem = format!(
         "one of the keys {key}:q, {key}:g (sorted sets) and {key}:w (a hash) holds something that lockkeeper has not \

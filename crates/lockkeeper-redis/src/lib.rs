@@ -64,7 +64,7 @@ use lockkeeper_core::{
     store, time, url,
 };
 
-/// What it can do.
+/// What the store can do.
 const CAPABILITIES: Capabilities =
     Capabilities { fencing: Fencing::UntilFailover, ..Capabilities::full() };
 
@@ -149,8 +149,8 @@ impl RedisStore {
         })))
     }
 
-    /// Sends a request about a line to the server of its keys; it has its place in the order when
-    /// this returns.
+    /// Sends a request about a line to the server of its keys. The request has its place in the
+    /// order when this returns.
     fn ask(
         &self,
         name: &LockName,
@@ -162,7 +162,7 @@ impl RedisStore {
         Ok(async move { answer.await.map_err(|error| fault::about(error, &keys.shown())) })
     }
 
-    /// Connections are shared with the process that was forked from.
+    /// A forked child shares the connections with its parent, so it must not use them.
     fn check_process(&self) -> Result<()> {
         self.0.process.check(self, "store")
     }

@@ -1,16 +1,16 @@
-//! Lines that are long to tell.
+//! Reads lines, long ones on a connection of their own.
 
 use super::layout::{self, Keys};
 use super::wire::Value;
 use super::{RedisStore, fault};
 use crate::{LockName, Result};
 
-/// As much of a line comes on the connection of all other requests, in bytes. Behind more than that
-/// renewals would wait; and a server ends a connection with subscriptions that it owes too much
-/// (`client-output-buffer-limit pubsub`).
+/// At most so many bytes of a line come on the connection of all other requests. Renewals would
+/// wait behind more, and a server closes a connection with subscriptions if it has too much to
+/// write there (`client-output-buffer-limit pubsub`).
 pub(super) const SHORT: u32 = 1 << 20;
 
-/// What the server says of a line. A long one comes on a connection of its own.
+/// Asks the server for a line. A long line comes on a connection of its own.
 pub(super) async fn line<T>(
     store: &RedisStore,
     name: &LockName,

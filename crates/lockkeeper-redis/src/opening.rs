@@ -1,4 +1,4 @@
-//! A look at the servers when the store is opened.
+//! Checks the servers when the store is opened.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::{Error, ErrorKind, Result};
 /// The pause before another look while a failover is under way.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Refuses servers that locks cannot be relied on. A failover that is under way is waited for, as
-/// long as for an answer.
+/// Refuses servers on which locks cannot be relied on. Waits for a failover that is under way, for
+/// as long as for an answer.
 pub(super) async fn check(servers: &Servers, setup: &Setup) -> Result<()> {
     let clock = Clock::boot();
     let until = clock.now() + setup.hosts.timeout;
@@ -29,8 +29,8 @@ pub(super) async fn check(servers: &Servers, setup: &Setup) -> Result<()> {
     }
 }
 
-/// Of a Cluster one at least has to be there: the slots of the others wait for them, and they are
-/// looked at when they come.
+/// At least one node of a Cluster has to be there. The slots of the other nodes wait for their
+/// nodes, and each new connection checks its node.
 async fn look(servers: &Servers, setup: &Setup) -> Result<()> {
     let (mut found, mut missing) = (false, None);
     for link in servers.masters() {
@@ -50,8 +50,8 @@ async fn look(servers: &Servers, setup: &Setup) -> Result<()> {
     missing.filter(|_| !found).map_or(Ok(()), Err)
 }
 
-/// What the server says of itself. One that was named as a master, and is a replica, has just given
-/// way to another one.
+/// The `INFO` of a server. A server that was named as the master, and is a replica, has just given
+/// way to another master.
 async fn master(servers: &Servers, link: &Link, setup: &Setup) -> Result<Info> {
     link.ready().await.map_err(fault::of)?;
     let info = Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)?;

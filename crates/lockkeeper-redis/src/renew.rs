@@ -13,11 +13,11 @@ use crate::store::{Live, Renewal, Renewed, SessionId};
 use crate::{ErrorKind, Result};
 
 /// How long all nodes of a cluster may take to answer a renewal of claims that this client did not
-/// make; for its own a quarter of their ttl, which leaves time for another one.
+/// make. For its own claims it is a quarter of their ttl, which leaves time for another renewal.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 
-/// Renews them. Where a node does not answer, its claims have failed, and those of the others are
-/// renewed.
+/// Renews the claims. If a node does not answer, the renewals of its claims have failed, and the
+/// claims at the other nodes are renewed.
 pub(super) async fn renew(
     store: &RedisStore,
     session: &SessionId,
@@ -51,7 +51,7 @@ pub(super) async fn renew(
         live.iter().zip(&claims).filter(|(_, renewal)| matches!(renewal, Renewal::Held { .. }));
     store.0.pushed.waiting.settled(held.map(|(live, _)| &live.key));
     match failed {
-        // Where several have failed, each has a cause of its own.
+        // If several claims have failed, each has a cause of its own.
         Some(error) if !answered && (live.len() == 1 || error.kind() == ErrorKind::Closed) => {
             Err(error)
         }
@@ -61,13 +61,12 @@ pub(super) async fn renew(
     }
 }
 
-/// What was answered about some of the claims, or why nothing was, with where they stand in the
-/// list.
+/// The positions of some claims in the list, and the answer about these claims, or why there is
+/// none.
 type Renewals = (Vec<usize>, Result<Renewed>);
 
-/// Renews those whose keys are in one place in one request. When `within` is over, what has been
-/// answered is what is known: a silent node of a cluster does not keep back what the others have
-/// said.
+/// Renews the claims of each place in one request. When `within` is over, only the answers that
+/// have come count: a silent node of a cluster does not hold up the answers of the others.
 async fn each(store: &RedisStore, live: &[Live], within: Duration) -> Vec<Renewals> {
     let (servers, clock) = (&store.0.servers, &store.0.clock);
     let mut groups: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
@@ -89,17 +88,16 @@ async fn each(store: &RedisStore, live: &[Live], within: Duration) -> Vec<Renewa
         }));
     }
     let mut answers = Vec::new();
-    // All together: what a place needs after its first answer (its replicas) is asked while others
-    // are silent.
+    // All together, so that a place can ask its replicas while other places are silent.
     clock.timeout(within, all(&mut asked, &mut answers)).await;
     if !is_any(&answers) {
-        // Each comes to an end by itself, and says why nothing came of it.
+        // Each request ends by itself, and says why it failed.
         all(&mut asked, &mut answers).await;
     }
     answers
 }
 
-/// Whether anything was renewed, rather than told to be impossible.
+/// Whether any claim has another result than a failure.
 fn is_any(answers: &[Renewals]) -> bool {
     let has_failed = |renewal: &Renewal| matches!(renewal, Renewal::Failed(_));
     answers.iter().any(|(_, answer)| {
@@ -107,9 +105,9 @@ fn is_any(answers: &[Renewals]) -> bool {
     })
 }
 
-/// What was answered. Where locks count only with replicas, so does each renewal: a master that no
-/// replica follows any more goes on renewing, while another one has taken over and given the locks
-/// away.
+/// Reads an answer. If locks count only with replicas, so does each renewal: a master that no
+/// replica follows any more goes on renewing, while another master has taken over and granted the
+/// locks again.
 async fn counted(store: &RedisStore, keys: &Keys, of: &[Live], said: Said) -> Result<Renewed> {
     let mut answered = said.read(|value| layout::renew_answer(of, value))?;
     if let [Renewal::Failed(error)] = &answered.claims[..] {
@@ -132,7 +130,7 @@ async fn counted(store: &RedisStore, keys: &Keys, of: &[Live], said: Said) -> Re
     Ok(answered)
 }
 
-/// Waits for all of them; those that have answered leave the list.
+/// Waits for all futures. Those that are ready leave the list.
 async fn all<F: Future>(asked: &mut Vec<Pin<Box<F>>>, answers: &mut Vec<F::Output>) {
     poll_fn(|cx| {
         asked.retain_mut(|one| match one.as_mut().poll(cx) {

@@ -1,10 +1,10 @@
-//! Waiting until replicas have what was granted, on a connection of its own: `WAIT` holds up
-//! everything behind it.
+//! Waits until replicas have a grant, on a connection of its own: `WAIT` holds up all requests
+//! behind it.
 //!
-//! `WAIT` speaks of the writes of its own connection only. So each round writes something itself:
-//! replicas take all writes in one order, and whoever has that one has every grant that was
-//! answered before. One round is for all who come while the one before is under way. Without its
-//! write a `WAIT` would say nothing, so neither goes to another connection alone.
+//! `WAIT` counts the writes of its own connection only. So each round makes a write: replicas take
+//! all writes in one order, so a replica that has this write has every grant that was answered
+//! before. One round is for all callers that come while the round before is under way. A `WAIT`
+//! without its write would say nothing, so both go on the same connection.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,20 +16,20 @@ use super::fault;
 use super::wire::{Endpoint, Link, Request, Value};
 use crate::{Error, ErrorKind, Result};
 
-/// How long what is written in each round stays.
+/// How long the write of a round stays.
 const MARK_MS: &[u8] = b"60000";
 
-/// How many replicas are to have a grant.
+/// The replicas that a grant needs.
 #[derive(Debug)]
 pub(super) struct Replicas {
     needed: u32,
-    /// By server, and by its run: what was granted by one is not confirmed by another.
+    /// The rounds of each server, and its run: one run does not confirm the grants of another.
     masters: std::sync::Mutex<HashMap<Endpoint, (String, Arc<Rounds>)>>,
 }
 
 #[derive(Debug, Default)]
 struct Rounds {
-    /// How many have asked.
+    /// How many callers have asked.
     asked: AtomicU64,
     batch: Mutex<Batch>,
 }
@@ -37,9 +37,9 @@ struct Rounds {
 /// The last round.
 #[derive(Debug, Default)]
 struct Batch {
-    /// Up to whom it was for.
+    /// The last caller that the round was for.
     covers: u64,
-    /// How many replicas it found.
+    /// How many replicas the round found.
     found: u32,
     link: Option<Link>,
 }
@@ -49,11 +49,11 @@ impl Replicas {
         (needed > 0).then(|| Self { needed, masters: std::sync::Mutex::default() })
     }
 
-    /// Waits until enough replicas of this master have what it has answered so far in this run. The
-    /// mark is a key of a slot that it has, or has while the slot is on its way to it (`asking`).
+    /// Waits until enough replicas of this master have all that it has answered so far in this run.
+    /// `mark` is a key of a slot of this master, or of a slot that is on its way to it (`asking`).
     ///
     /// # Errors
-    /// `Unavailable`, of unknown effect: what was granted stands.
+    /// `Unavailable`, of unknown effect: the grant stands.
     pub(super) async fn have_it(
         &self,
         master: &Link,
@@ -91,7 +91,8 @@ impl Replicas {
     }
 }
 
-/// Of something of which nobody can tell any more whether this server's replicas have it.
+/// The error about a grant whose server was restarted or replaced, so that no replica can confirm
+/// it.
 pub(super) fn unproven(master: &Endpoint) -> Error {
     let problem = format!(
         "{master} was restarted, or another server answers there, before replicas had the lock"
@@ -102,8 +103,8 @@ pub(super) fn unproven(master: &Endpoint) -> Error {
 }
 
 impl Batch {
-    /// How many replicas have what was written before this. It waits for half of the time that an
-    /// answer may take.
+    /// Returns how many replicas have all earlier writes. Waits for half of the time that an answer
+    /// may take.
     async fn round(
         &mut self,
         master: &Link,
@@ -207,7 +208,7 @@ mod tests {
         assert!(Replicas::needed(0).is_none() && Replicas::needed(1).is_some());
     }
 
-    /// The first is asked for alone; those who come meanwhile are asked for together.
+    /// The first caller has a round alone. The callers that come meanwhile share the next round.
     #[tokio::test]
     async fn one_round_is_for_all_who_come_during_the_one_before() {
         let (peer, mark) = (Peer::new().await, Keys::of(&"stock".parse().unwrap()).mark());

@@ -1,18 +1,17 @@
-//! What a user has to be allowed, and how each of it is tried without doing anything that anybody
-//! could see.
+//! The rights that a user needs, and the requests that try them without a visible effect.
 
 use super::setup::{Setup, Topology};
 use super::wire::{Request, Trial, is_unknown_command};
 use crate::random;
 
-/// A command, as a rule names it, and how it is tried.
+/// A command in the words of an access rule, and the request that tries it.
 pub(super) type Needed = (&'static str, &'static [&'static str]);
 
-/// Stands for a key that nobody has.
+/// Stands for a key that no client has.
 pub(super) const KEY: &str = "KEY";
-/// Where nobody listens.
+/// A channel to which no client listens.
 pub(super) const CHANNEL: &str = "lk:w:lockkeeper-doctor";
-/// What a client says itself.
+/// The commands that a client sends itself.
 pub(super) const OUTSIDE: [Needed; 8] = [
     ("evalsha", &["EVALSHA", "0000000000000000000000000000000000000000", "1", KEY]),
     ("script|load", &["SCRIPT", "LOAD", "return 1"]),
@@ -24,8 +23,8 @@ pub(super) const OUTSIDE: [Needed; 8] = [
     ("time", &["TIME"]),
 ];
 
-/// What the scripts do. While the key is a string the rest is refused, but only after the rights
-/// were looked at.
+/// The commands of the scripts. `SET` makes the key a string, so the server refuses most of the
+/// others, but only after it has checked the rights.
 pub(super) const INSIDE: [Needed; 17] = [
     ("set", &["SET", KEY, "", "PX", "1000"]),
     ("get", &["GET", KEY]),
@@ -49,11 +48,11 @@ pub(super) const INSIDE: [Needed; 17] = [
 const IN_A_CLUSTER: [Needed; 2] =
     [("asking", &["ASKING"]), ("cluster|slots", &["CLUSTER", "SLOTS"])];
 
-/// Where messages go to the shards of a cluster: Redis 7 and later.
+/// The commands for messages to the shards of a cluster: Redis 7 and later.
 const IN_SHARDS: [Needed; 3] =
     [("spublish", &["SPUBLISH", CHANNEL, ""]), ("ssubscribe", &[]), ("sunsubscribe", &[])];
 
-/// Everything. `shards`: messages go to the shards of a cluster.
+/// All commands that a user needs. `shards`: messages go to the shards of a cluster.
 pub(super) fn needed(setup: &Setup, shards: bool) -> Vec<Needed> {
     let mut needed: Vec<Needed> = OUTSIDE.into_iter().chain(INSIDE).collect();
     if setup.db != 0 {
@@ -71,14 +70,15 @@ pub(super) fn needed(setup: &Setup, shards: bool) -> Vec<Needed> {
     needed
 }
 
-/// What each connection tries before it is used: to call scripts, and all that scripts do. A script
-/// that was refused one of them in the middle changes nothing (`lua/write.lua`), so that nothing
-/// would go on; and without the right to publish nobody would be told.
+/// What each connection tries before the store uses it: to call scripts, and the commands of the
+/// scripts. If the server refuses one of these commands, a script changes nothing
+/// (`lua/write.lua`), so no request would succeed. Without the right to publish no waiter would get
+/// a message.
 pub(super) fn trials(setup: &Setup) -> Vec<Trial> {
-    // A key of its own, since several connections may be made at once.
+    // Each connection has a key of its own, since several may be made at once.
     let key = format!("lk:{{lockkeeper-rights}}:{:016x}", random::below(u64::MAX));
     let calls = OUTSIDE.iter().filter(|(word, _)| ["evalsha", "script|load"].contains(word));
-    // Where a server has that command messages go to shards.
+    // A server that has the command publishes to shards.
     let shards = IN_SHARDS
         .iter()
         .filter(|(_, words)| setup.topology == Topology::Cluster && !words.is_empty());
@@ -94,7 +94,7 @@ pub(super) fn request(words: &[&'static str], key: &str) -> Request {
     Request::command(&words.iter().map(word).collect::<Vec<_>>())
 }
 
-/// No right to it, or a server or something before it that has no such command.
+/// Whether the user lacks the right, or the server (or a proxy before it) lacks the command.
 pub(super) fn is_refusal(code: &str, message: &str) -> bool {
     code == "NOPERM" || is_unknown_command(code, message)
 }
@@ -110,8 +110,8 @@ mod tests {
     fn the_rule_has_what_the_scripts_call_and_nothing_else() {
         let lines = SCRIPTS.iter().flat_map(|script| script.text().lines());
         let text: String = lines.filter(|line| !line.trim_start().starts_with("--")).collect();
-        // A command stands in capitals between quotes, as the first argument of `call`, or of what
-        // chooses one.
+        // A command is in capitals between quotes: the first argument of `call`, or of a function
+        // that chooses a command.
         let called: BTreeSet<_> = text
             .split('\'')
             .skip(1)

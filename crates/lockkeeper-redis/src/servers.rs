@@ -19,11 +19,10 @@ use crate::runtime::Runtime;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result};
 
-/// Connections may take this long to be made, however short the patience for an answer is.
+/// The time in which a connection has to be made, if the timeout of an answer is not longer.
 const CONNECT_MIN: Duration = Duration::from_secs(3);
 
-/// Who watches a line looks at it now and then, and goes on watching. Its subscription outlasts the
-/// look.
+/// The subscription of a watcher stays for so long after its end: most watchers soon watch again.
 const LEAVE_AFTER: Duration = Duration::from_secs(1);
 
 /// The way to the servers, and the channels of this client.
@@ -37,31 +36,31 @@ pub(super) struct Servers {
     /// The channels of names that this client listens to.
     listening: Mutex<HashMap<Vec<u8>, Listening>>,
     replicas: Option<Replicas>,
-    /// The one that opened the store: what outlasts its caller outlasts the runtime of the caller,
-    /// too.
+    /// The runtime that opened the store. Tasks that outlast their caller run here, so they outlast
+    /// the runtime of the caller too.
     runtime: Runtime,
 }
 
 /// A channel of a name.
 #[derive(Debug, Default)]
 struct Listening {
-    /// How many listen.
+    /// How many listeners the channel has.
     listeners: usize,
-    /// The subscription stays for a while, also if nobody listens.
+    /// The subscription stays for a while, although the last listener has left.
     is_leaving: bool,
 }
 
-/// One who listens to a channel of a name, until it is dropped.
+/// A listener to the channel of a name, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Listens {
     servers: Weak<Servers>,
     channel: Vec<u8>,
-    /// It may be back soon.
+    /// The listener may be back soon, so the subscription stays for a while.
     is_leaving: bool,
 }
 
-/// What was answered, and by whom. Until it is read nobody knows whether it is the answer of its
-/// request.
+/// An answer, and the server that gave it. Only [`read`](Self::read) checks whether the answer
+/// belongs to the request.
 #[derive(Debug)]
 pub(super) struct Said {
     value: Value,
@@ -70,8 +69,9 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// What it says. Behind an answer that its request cannot have no other is believed: the
-    /// connection is made again, and whatever is under way there is of unknown effect.
+    /// Reads the answer. If the request cannot have this answer, the later answers on the
+    /// connection may belong to other requests too. So the connection is dropped, and the requests
+    /// on their way there are of unknown effect.
     pub(super) fn read<T>(&self, read: impl FnOnce(&Value) -> Result<T>) -> Result<T> {
         let answer = read(&self.value);
         if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Internal) {
@@ -85,14 +85,14 @@ impl Said {
     }
 }
 
-/// By which run of which server something was answered.
+/// Which run of which server gave an answer.
 #[derive(Debug)]
 pub(super) enum Proof {
-    /// Nobody asks.
+    /// The store needs no replicas.
     Needless,
-    /// By this run of this one.
+    /// This run of this server.
     By(By, String),
-    /// By one that nobody knows any more: the way there has changed meanwhile.
+    /// A run of this server that is not known any more: the connection was made again meanwhile.
     Lost(Endpoint),
 }
 
@@ -106,7 +106,7 @@ impl Proof {
 }
 
 impl Servers {
-    /// Connects.
+    /// Connects to the servers.
     pub(super) async fn open(
         setup: &Setup,
         client: ClientId,
@@ -130,7 +130,8 @@ impl Servers {
         }))
     }
 
-    /// Sends a request to who has this slot. It has its place in the order when this returns.
+    /// Sends a request to the server of this slot. The request has its place in the order when this
+    /// returns.
     pub(super) fn send(
         &self,
         slot: u16,
@@ -144,7 +145,7 @@ impl Servers {
         }
     }
 
-    /// Names with the same answer can be in one request.
+    /// The group of these keys. Names of one group can be in one request.
     pub(super) fn group(&self, keys: &Keys) -> u16 {
         match self.route {
             Route::Cluster(_) => keys.slot(),
@@ -156,12 +157,12 @@ impl Servers {
         matches!(self.route, Route::Cluster(_))
     }
 
-    /// The connection to who has this slot.
+    /// The connection to the server of this slot.
     pub(super) fn link(&self, slot: u16) -> Link {
         self.route.link(slot)
     }
 
-    /// See [`Route::doubt`].
+    /// See [`Route::suspect`].
     pub(super) fn suspect(&self, link: &Link) {
         self.route.suspect(link);
     }
@@ -186,13 +187,12 @@ impl Servers {
         self.replicas.is_some()
     }
 
-    /// Waits until enough replicas of the server that has answered so have what was granted with
-    /// these keys.
+    /// Waits until enough replicas of the server that gave the answer have the grant of these keys.
     pub(super) async fn replicated(&self, proof: &Proof, keys: &Keys) -> Result<()> {
         self.replicated_by(proof, || keys.mark()).await
     }
 
-    /// The same for what was answered about another key; `mark` is a key of the same slot.
+    /// The same for an answer about another key. `mark` is a key of the same slot.
     pub(super) async fn replicated_by(
         &self,
         proof: &Proof,
@@ -239,7 +239,7 @@ impl Servers {
         Listens { servers: Arc::downgrade(self), channel, is_leaving }
     }
 
-    /// Ends a subscription that nobody needs.
+    /// Ends the subscription to a channel without listeners.
     fn leave(&self, listening: &mut HashMap<Vec<u8>, Listening>, channel: &[u8]) {
         if listening.get(channel).is_some_and(|here| here.listeners == 0 && !here.is_leaving) {
             listening.remove(channel);
@@ -267,7 +267,7 @@ impl Drop for Listens {
     }
 }
 
-/// Ends a subscription after a while, unless somebody listens by then.
+/// Ends a subscription after a while, unless the channel has a listener by then.
 async fn leave_later(servers: Weak<Servers>, channel: Vec<u8>) {
     Clock::boot().sleep(LEAVE_AFTER).await;
     let Some(servers) = servers.upgrade() else { return };
@@ -328,7 +328,7 @@ mod tests {
     use crate::store::{ClaimId, ClaimKey, SessionId};
     use lockkeeper_core::Effect;
 
-    /// Each of these takes the answer of a claim, or a text, for none of its own.
+    /// None of these functions takes the answer of another request for its own.
     #[tokio::test]
     async fn behind_an_answer_that_its_request_cannot_have_nothing_is_known() {
         type Read = fn(&Value) -> Result<()>;

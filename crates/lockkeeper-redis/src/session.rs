@@ -1,4 +1,4 @@
-//! The life of a session: servers know of one only that a detached session was closed.
+//! The life of a session. The servers know only which detached sessions were closed.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) fn close(
     })
 }
 
-/// The session is over, and nothing of it is left.
+/// Notes that the session has ended, and has no claims left.
 pub(super) fn ended(store: &RedisStore, id: &SessionId) {
     store.0.session_claims.close(id, store.0.clock.now() + TOMBSTONE_MIN);
 }

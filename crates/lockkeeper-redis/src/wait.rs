@@ -12,10 +12,10 @@ use crate::store::{ClaimKey, Revision, Wake};
 use crate::time::Instant;
 use crate::{Error, LockName, Result};
 
-/// For how long a watcher is told of changes without asking again.
+/// For so long the server publishes changes to a watcher that does not ask again.
 const WATCH: Duration = Duration::from_secs(60);
 
-/// After its own claim a client leaves the claim to another client for about so long, before it
+/// After its own claim, a client leaves the claim to another client for about this time before it
 /// claims again.
 const TAKE_BACK: Duration = Duration::from_millis(500);
 
@@ -37,23 +37,23 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
                 return granted(store, key, (ClaimStatus::Granted { token }, Proof::Needless))
                     .await;
             }
-            // Nobody knows by which server it was told, so the one that is there is asked.
+            // The push does not say which server sent it, so the client asks the current server.
             Some(Known::Granted(_)) => return granted(store, key, look(store, key).await?).await,
             Some(Known::Again) => return Ok(Wake::Changed),
-            // In another place.
+            // The claim waits in another place.
             Some(Known::Waiting(_)) => {}
             Some(Known::Look(subscriptions)) => match look(store, key).await? {
                 (ClaimStatus::Elsewhere, _) => return taken(store, key, began, until).await,
                 (ClaimStatus::Queued, _) => waiting.looked(key.id, subscriptions),
-                // The end of what it waits for may be another one than it was told, and the message
-                // is lost.
+                // The time at which the holder ends may have changed, and the message about that
+                // may be lost.
                 (ClaimStatus::First, _) => {
                     waiting.looked(key.id, subscriptions);
                     return Ok(Wake::Changed);
                 }
                 found => return granted(store, key, found).await,
             },
-            // Of one that was put in line elsewhere nothing would be heard here.
+            // This client receives no push about a claim that another client has put in line.
             None => match look(store, key).await? {
                 (ClaimStatus::Elsewhere, _) => return taken(store, key, began, until).await,
                 found => return granted(store, key, found).await,
@@ -62,9 +62,9 @@ pub(super) async fn claim(store: &RedisStore, key: &ClaimKey, within: Duration) 
     }
 }
 
-/// Another client receives what is published about the claim: only another claim changes that. Two
-/// clients that both wait for it would take it from each other with each round trip, so a client
-/// lets some time pass after its own claim.
+/// Another client receives the messages about the claim, until this client sends the claim again.
+/// Two clients that both wait for the claim would take it from each other with each round trip, so
+/// a client lets some time pass after its own claim.
 async fn taken(store: &RedisStore, key: &ClaimKey, began: Instant, until: Instant) -> Result<Wake> {
     let clock = &store.0.clock;
     store.0.pushed.waiting.left(key.id);
@@ -73,7 +73,8 @@ async fn taken(store: &RedisStore, key: &ClaimKey, began: Instant, until: Instan
     Ok(Wake::Changed)
 }
 
-/// A grant that counts only when replicas have it is claimed again while they have not.
+/// The wake-up for a grant. If the grant counts only with replicas, and they do not have it, the
+/// caller claims again.
 async fn granted(
     store: &RedisStore,
     key: &ClaimKey,
@@ -82,7 +83,7 @@ async fn granted(
     let ClaimStatus::Granted { token } = status else { return Ok(Wake::Changed) };
     Ok(match store.0.servers.replicated(&proof, &Keys::of(&key.name)).await {
         Ok(()) => {
-            // Nobody waits for it any more, and one that is detached is never withdrawn here.
+            // The wait is over. A detached claim is never withdrawn here, so it is forgotten now.
             store.0.pushed.waiting.left(key.id);
             Wake::Granted { token }
         }
@@ -90,15 +91,15 @@ async fn granted(
     })
 }
 
-/// What the server says of a claim, and which server.
+/// Asks the server for the status of a claim. Returns also which server has answered.
 async fn look(store: &RedisStore, key: &ClaimKey) -> Result<(ClaimStatus, Proof)> {
     let channel = store.0.servers.channel(&Keys::of(&key.name));
     let said = store.ask(&key.name, layout::look(key, &channel))?.await?;
     Ok((said.read(|value| layout::look_answer(key, value))?, said.proof()))
 }
 
-/// Waits for a change of a line. Each time that it may have changed the server is asked whether it
-/// has.
+/// Waits for a change of a line. Each time that the line may have changed, the client asks the
+/// server.
 pub(super) async fn name(
     store: &RedisStore,
     name: &LockName,

@@ -12,7 +12,7 @@ pub(super) async fn withdraw(
     key: &ClaimKey,
     tombstone: Option<Duration>,
 ) -> Result<Withdrawal> {
-    // Whatever comes of this, nobody waits for it any more.
+    // The caller waits for the claim no more, whatever the server answers.
     store.0.pushed.waiting.left(key.id);
     let request = layout::withdraw(key, tombstone).posted();
     let withdrawal = store.ask(&key.name, request)?.await?.read(layout::withdraw_answer)?;
@@ -20,13 +20,14 @@ pub(super) async fn withdraw(
     Ok(withdrawal)
 }
 
-/// The server knows no sessions: each claim is withdrawn, in requests that are sent together,
-/// behind the one that closes the session. No request that this client sends later finds it open.
+/// Closes a session. The server knows no sessions, so the client withdraws each claim. The requests
+/// go out together, behind the request that closes the session. No later request of this client
+/// finds the session open.
 pub(super) async fn close(store: &RedisStore, id: &SessionId, live: &[Live]) -> Result<()> {
     let mut all: HashMap<ClaimId, (ClaimKey, Option<Duration>)> =
         store.0.session_claims.of(id).into_iter().map(|key| (key.id, (key, None))).collect();
     for live in live {
-        // A copy of it may still be on its way.
+        // A copy of the claim may still be on its way.
         let tombstone = (live.state == LiveState::InFlight).then_some(TOMBSTONE_MIN);
         all.insert(live.key.id, (live.key.clone(), tombstone));
     }

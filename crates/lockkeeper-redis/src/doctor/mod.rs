@@ -1,5 +1,5 @@
-//! What can go wrong with a server: what it forgets and when, who takes over, what this user may do
-//! there.
+//! Examines the servers: what they forget and when, which server takes over, and what this user may
+//! do.
 
 mod rights;
 mod server;
@@ -17,10 +17,10 @@ use crate::Result;
 use crate::store::{Finding, said_once};
 use crate::url::StoreUrl;
 
-/// Of a keeper that is not told another one.
+/// The ttl of a keeper that sets no other.
 const TTL: Duration = Duration::from_secs(30);
 
-/// What the store has as a whole.
+/// The checks of the store as a whole.
 static CHECKS: [Row<OpenStore>; 3] = checks! {
     ("clock", |seen| seen.clocks(), |offsets: Vec<_>| Some(server::clocks(&offsets, seen.ttl))),
     ("rights", |seen| rights::refused(&seen.store, &seen.setup, &seen.prefix, seen.within / 2), |refused| {
@@ -35,10 +35,11 @@ static CHECKS: [Row<OpenStore>; 3] = checks! {
     }),
 };
 
-/// Examines every master. The store, if it could be opened and locks can be relied on there.
+/// Examines every master. Returns the store if it could be opened, and locks can be relied on
+/// there.
 pub(super) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Option<RedisStore> {
     let builder = examination.known("store", RedisStore::from_url(url))?;
-    // What is refused otherwise is what is to be examined.
+    // The examination reports what these checks would refuse.
     let lenient =
         Check::ALL.into_iter().fold(builder.clone(), |builder, check| builder.allow(check));
     let silence = "check that the server runs and can be reached from here";
@@ -75,7 +76,7 @@ struct OpenStore {
 }
 
 impl OpenStore {
-    /// Whether all of them can be used.
+    /// Examines all servers. Returns whether all can be used.
     async fn servers(&mut self, examination: &mut Examination) -> bool {
         let (mut all, mut usable) = (Vec::new(), true);
         let masters = self.store.0.servers.masters();
@@ -110,12 +111,12 @@ impl OpenStore {
     }
 }
 
-/// How far its clock is ahead of ours, in seconds.
+/// How far the server's clock is ahead of ours, in seconds.
 async fn offset(link: &Link) -> Option<f64> {
     let sent = crate::time::wall_micros();
     let time = server::time(link.send(Request::command(&[b"TIME"])).await.ok()?)?;
     let now = crate::time::wall_micros();
-    // The answer was made somewhere between.
+    // The server read its clock between these two moments.
     let ours = (sent + now) / 2;
     let micros = i64::try_from(time).ok()? - i64::try_from(ours).ok()?;
     Some(

@@ -1,4 +1,4 @@
-//! Whether this user may do all that locks need, and what that is.
+//! Checks whether this user has the rights that locks need, and shows the access rule.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +14,21 @@ use crate::store::Finding;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
 
-/// As many refused commands are named.
+/// At most this many refused commands are named.
 const SHOWN: usize = 5;
 
-/// What a user has to be given, and nothing else. `shards`: messages go to the shards of a cluster.
+/// The access rule with the rights that a user needs, and no others. `shards`: messages go to the
+/// shards of a cluster.
 pub(super) fn rule(setup: &Setup, shards: bool) -> String {
     let words: Vec<_> = needed(setup, shards).iter().map(|(word, _)| format!("+{word}")).collect();
     format!("ACL SETUSER NAME reset resetchannels on >PASSWORD ~lk:* &lk:* {}", words.join(" "))
 }
 
-/// What a user of the Sentinels has to be given, where they have users.
+/// The access rule of a user of the Sentinels, if they have users.
 pub(super) const SENTINEL_RULE: &str = "ACL SETUSER NAME reset resetchannels on >PASSWORD \
     &+switch-master &+promoted-slave +info +ping +subscribe +sentinel|get-master-addr-by-name +sentinel|master";
 
-/// Shows the rule if `refused` is what the opening of the store met because of a right.
+/// Adds the rule to `refused` if the store could not be opened because of a missing right.
 pub(super) fn show(refused: &mut Finding, setup: &Setup) {
     if refused.finding.contains("NOPERM") {
         let rule = match refused.finding.contains("'sentinel") {
@@ -38,7 +39,7 @@ pub(super) fn show(refused: &mut Finding, setup: &Setup) {
     }
 }
 
-/// Tries everything on each of the servers: what the first server refuses that refuses something.
+/// Tries all commands on each server. Returns what the first refusing server refuses.
 pub(super) async fn refused(
     store: &RedisStore,
     setup: &Setup,
@@ -62,7 +63,7 @@ pub(super) async fn refused(
     Ok(None)
 }
 
-/// What the server refuses, and how.
+/// Which commands the server refuses, and in which words.
 async fn refused_by(
     link: &Link,
     needed: &[Needed],
@@ -82,7 +83,7 @@ async fn refused_by(
                 refused.push(word.replace('|', " ").to_uppercase());
                 how.get_or_insert(format!("{code} {message}"));
             }
-            // Whatever else a server has against it, it came after the rights.
+            // Any other error comes after the check of the rights.
             Ok(_) | Err(WireError::Server { .. }) => {}
             Err(broken) => return Err(fault::of(broken)),
         }
@@ -103,21 +104,21 @@ async fn refused_by(
     Ok(how.map(|how| format!("{} refuses {}{more}: {how}", link.endpoint(), refused.join(", "))))
 }
 
-/// How the server refuses the keys of detached sessions. The key that is tried stands for none:
-/// nothing is there, so that nothing is set.
+/// How the server refuses the keys of detached sessions. The tried key does not exist, so `SET …
+/// XX` sets nothing.
 async fn refused_session(link: &Link) -> Result<Option<String>> {
     let set = Request::command(&[b"SET", b"lk:s:{lockkeeper-doctor}", b"", b"XX", b"PX", b"1000"]);
     match link.send(set).await {
         Err(WireError::Server { code, message, .. }) if is_refusal(&code, &message) => {
             Ok(Some(format!("{} refuses the keys lk:s:{{*: {code} {message}", link.endpoint())))
         }
-        // As above, whatever else a server has against it came after the rights.
+        // As above, any other error comes after the check of the rights.
         Ok(_) | Err(WireError::Server { .. }) => Ok(None),
         Err(broken) => Err(fault::of(broken)),
     }
 }
 
-/// Whether messages arrive: they wake the waiters.
+/// Whether this user may subscribe. Messages wake the waiters.
 async fn may_listen(link: &Link, sharded: bool, within: Duration) -> Result<bool> {
     let (sender, mut receiver) = watch::channel(None);
     let probe = link.beside(Arc::new(SubscriptionProbe(sender)));
@@ -134,8 +135,8 @@ async fn may_listen(link: &Link, sharded: bool, within: Duration) -> Result<bool
     }
 }
 
-/// Whether a channel may be left. Where a message has the answer, the question behind it is what is
-/// answered first.
+/// Whether this user may end a subscription. If a push has the answer, the first reply is that of
+/// the `PING` behind it.
 async fn may_leave(link: &Link, word: &str) -> Result<bool> {
     let own = link.alone().await.map_err(fault::of)?;
     let request = Request::command(&[word.as_bytes(), CHANNEL.as_bytes()]);
@@ -158,7 +159,7 @@ impl Listener for SubscriptionProbe {
         self.0.send_replace(Some(true));
     }
 
-    /// The slot is on another node, which looked at the rights first.
+    /// The slot is at another node. The server checks the rights before it says so.
     fn unsubscribed(&self, channel: &[u8]) {
         self.subscribed(channel);
     }

@@ -1,4 +1,4 @@
-//! What one server says of itself.
+//! The report of one server about itself.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::super::wire::{Endpoint, Link, Request, Value};
 use crate::Result;
 use crate::store::{Finding, Level};
 
-/// Clocks may differ by this part of the ttl in use, and by no more than the seconds: a lock that
-/// another server takes over ends earlier by the difference, while its holder believes in it.
+/// Clocks may differ by this part of the ttl in use, and by at most so many seconds. If another
+/// server takes over, a lock ends earlier by the difference, while its holder still relies on it.
 const PART_APART: f64 = 0.1;
 const SECONDS_APART: f64 = 1.0;
 /// A server that is fuller than this may refuse the next lock.
 const FULL: f64 = 0.9;
 
-/// Everything but the clock of a server.
+/// All checks of a server but the check of its clock.
 static CHECKS: [Row<ServerReport>; 7] = [
     ("server", |server| Some(server.judged(Check::Version, version(&server.info)))),
     ("role", |server| Some(server.judged(Check::Replica, role(&server.info)))),
@@ -34,7 +34,7 @@ static CHECKS: [Row<ServerReport>; 7] = [
 #[derive(Default)]
 pub(super) struct ServerReport {
     info: Info,
-    /// What `CONFIG` says, as far as this user may ask.
+    /// The answers of `CONFIG`, as far as this user may ask.
     configured: BTreeMap<&'static str, String>,
     waived: Vec<Check>,
     min_replicas: u32,
@@ -64,7 +64,7 @@ impl ServerReport {
         checks::refuse(&self.info, &self.waived).is_ok() && missing_replicas(self).is_none()
     }
 
-    /// Where the replicas of a master are.
+    /// The addresses of the replicas of a master.
     pub(super) fn listed_replicas(&self) -> Vec<Endpoint> {
         let listed = (0..).map_while(|number| self.info.get(&format!("slave{number}")));
         let endpoint = |listed: &str| {
@@ -80,7 +80,7 @@ impl ServerReport {
         self.configured.get(name).map(String::as_str)
     }
 
-    /// Gives what is refused the remedy of the refusal; what was waived is only a warning.
+    /// Gives a failed check the remedy of its refusal. A waived check is only a warning.
     fn judged(&self, check: Check, finding: Finding) -> Finding {
         if finding.level != Level::Fail {
             return finding;
@@ -173,7 +173,7 @@ fn replicas(server: &ServerReport) -> Option<Finding> {
     })
 }
 
-/// What is wrong where a lock counts only when so many replicas have it.
+/// The finding if the server has fewer replicas than a grant needs.
 fn missing_replicas(server: &ServerReport) -> Option<Finding> {
     let (replicas, needed): (u32, _) =
         (server.info.get("connected_slaves")?.parse().ok()?, server.min_replicas);
@@ -194,7 +194,7 @@ fn memory(info: &Info) -> Option<Finding> {
     Some(warn_if(used / most > FULL, finding, "a higher maxmemory: a full server refuses locks"))
 }
 
-/// The clocks of all servers, their replicas too, against ours and each other.
+/// Compares the clocks of all servers and replicas with each other, and with ours.
 pub(super) fn clocks(offsets: &[Option<f64>], ttl: Duration) -> Finding {
     let known: Vec<f64> = offsets.iter().copied().flatten().collect();
     let [low, high] =
@@ -213,7 +213,7 @@ pub(super) fn clocks(offsets: &[Option<f64>], ttl: Duration) -> Finding {
         return warn(finding, remedy);
     }
     match low.abs().max(high.abs()) > SECONDS_APART {
-        // Nothing hangs on ours: it is good to know for whoever reads logs.
+        // No lock depends on our clock. The difference helps readers of logs.
         true => ok(format!("{high:+.1} s from this machine's; no lock depends on it")),
         false => ok("the same as this machine's, to the second"),
     }

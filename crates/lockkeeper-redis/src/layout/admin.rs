@@ -13,8 +13,8 @@ use crate::{ErrorKind, LockName, Result};
 const AMEND: &str = "AMEND";
 const LINES: &str = "LINES";
 
-/// Changes a claim. `number` rises with each change of it: a late copy of an older one does
-/// nothing.
+/// Changes a claim. `number` rises with each change of the claim, so a late copy of an older change
+/// does nothing.
 pub(crate) fn amend(key: &ClaimKey, number: u64, change: &Amend) -> Request {
     let mut what = Vec::new();
     match change {
@@ -49,7 +49,7 @@ pub(crate) fn amend_answer(key: &ClaimKey, value: &Value) -> Result<Amended> {
     }
 }
 
-/// Whom to evict. A claim that is known by the hash of its id has to be [found](find) in its line
+/// The claim to evict. If only the hash of its id is known, [`find`] finds the claim in its line
 /// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Victim {
@@ -65,7 +65,8 @@ pub(crate) fn find(name: &LockName, value: &Value, hash: IdHash) -> Result<Optio
     Ok(claims.into_iter().find(|(_, entry)| entry.id == hash).map(|(id, _)| id))
 }
 
-/// Breaks a claim. Its client hears of it, and then those who are granted what it held.
+/// Breaks a claim. Its client gets a message, and then each waiter that is granted what the claim
+/// held.
 pub(crate) fn evict(
     name: &LockName,
     victim: &Victim,
@@ -92,7 +93,7 @@ pub(crate) fn evict_answer(value: &Value) -> Result<Evicted> {
     Ok(if done(value, "EVICT")? { Evicted::Done } else { Evicted::Absent })
 }
 
-/// Asks all who hold to let go, and lets the observers of the line look at it.
+/// Asks all holders to release the lock, and lets the observers look at the line.
 pub(crate) fn request_release(name: &LockName, by: &str, reason: &str) -> Request {
     Request::eval(&scripts::REQUEST, &Keys::of(name).all(), &[&write_words(by, reason)])
 }
@@ -101,10 +102,10 @@ pub(crate) fn request_answer(value: &Value) -> Result<bool> {
     done(value, "REQUEST")
 }
 
-/// What to `SCAN` for, so that no line of a name with this prefix is missed. It says with what byte
-/// the encoded name begins, and takes names that are too long for their keys (`h.`) beside them: a
-/// second pattern would need a second look at all keys. Others are found too. Dots are written
-/// otherwise at an end than inside, so they do not count.
+/// The pattern for `SCAN` that misses no line of a name with this prefix. It has the first byte of
+/// the encoded name, and includes names that are too long for their keys (`h.`): a second pattern
+/// would need a second look at all keys. The scan finds other names too. Dots are encoded
+/// differently at the end of a name than inside, so they do not count.
 pub(crate) fn pattern(prefix: &str) -> String {
     match crate::name::encode(prefix.trim_end_matches('.')).chars().next() {
         None => "lk:{*".to_owned(),
@@ -113,7 +114,7 @@ pub(crate) fn pattern(prefix: &str) -> String {
 }
 
 /// Asks for lines that were [scanned](Keys::scanned), for so many bytes of claims at most. In a
-/// cluster they have one slot.
+/// cluster the lines have one slot.
 pub(crate) fn lines(lines: &[Keys], most: u32) -> Request {
     let keys: Vec<&[u8]> = lines.iter().flat_map(Keys::all).collect();
     Request::eval(&scripts::LINES, &keys, &[most.to_string().as_bytes()])
@@ -128,13 +129,13 @@ pub(crate) struct LongLine {
 }
 
 enum Listed {
-    /// What stands there, or why that cannot be read.
+    /// The line, or why it cannot be read.
     Line(LockName, Result<Line>),
-    /// It is too long for the rest of its answer.
+    /// The line is too long for the rest of its answer.
     Long(LockName),
 }
 
-/// The lines where somebody lives, and those that were left out.
+/// The lines with live claims, and the lines that were left out.
 #[allow(clippy::type_complexity, reason = "two lists")]
 pub(crate) fn lines_answer(
     lines: &[Keys],
@@ -187,7 +188,7 @@ fn listed_line(keys: &Keys, value: &Value) -> Result<Option<Listed>> {
     })
 }
 
-/// As a claim there says it: what is no name, nobody of ours has written.
+/// The name that a claim of the line shows. lockkeeper writes only names there.
 fn name_of(value: &Value) -> Result<Option<LockName>> {
     Ok(LockName::new(std::str::from_utf8(bytes::bulk(value, LINES)?).unwrap_or_default()).ok())
 }

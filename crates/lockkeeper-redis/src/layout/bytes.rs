@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, Result};
 /// How many bytes of a claim's id an answer repeats.
 const MARK: usize = 8;
 
-/// What is left to be read of an answer.
+/// Reads an answer from its front.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
@@ -18,7 +18,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// `what` names the answer where it cannot be read.
+    /// `what` names the answer in an error.
     pub(super) fn new(rest: &'a [u8], what: &'static str) -> Self {
         Self { rest, what }
     }
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
         Ok(f64::from_le_bytes(self.array()?))
     }
 
-    /// A text of this many bytes. What is no UTF-8 was not written by us, and is only shown.
+    /// A text of this many bytes. lockkeeper writes UTF-8; anything else is only shown.
     pub(super) fn text(&mut self, len: impl Into<usize>) -> Result<std::borrow::Cow<'a, str>> {
         Ok(String::from_utf8_lossy(self.take(len.into())?))
     }
@@ -89,8 +89,8 @@ pub(super) fn bulk<'a>(value: &'a Value, what: &'static str) -> Result<&'a [u8]>
     }
 }
 
-/// The bytes of an answer about this claim. Each answer begins with a part of the id that it is
-/// about, so that no answer of another request gives what it did not ask for.
+/// The bytes of an answer about this claim. Each answer begins with a part of the claim's id, so
+/// that no request takes the answer of another.
 pub(super) fn about<'a>(id: &ClaimId, value: &'a Value, what: &'static str) -> Result<&'a [u8]> {
     bulk(value, what)?.strip_prefix(&id.as_bytes()[..MARK]).ok_or_else(|| garbled(what))
 }
@@ -109,12 +109,13 @@ pub(super) fn token(number: f64) -> Option<u64> {
     fits.then_some(number as u64)
 }
 
-/// A number of microseconds; none that is negative.
+/// A number of microseconds; zero if it is negative.
 pub(super) fn time(micros: f64) -> Duration {
     Duration::from_micros(micros.max(0.0) as u64)
 }
 
-/// What was done nobody knows then: the answer may be another request's.
+/// The error about an answer that its script does not give. The answer may belong to another
+/// request, so the effect is unknown.
 pub(super) fn garbled(what: &'static str) -> Error {
     Error::new(
         ErrorKind::Internal,

@@ -9,7 +9,8 @@ use crate::Result;
 use crate::random;
 use crate::store::{Asked, Broken, ClaimId};
 
-/// One open store: what its pushes are sent to. No secret, and no proof of anything.
+/// The id of an open store, which names the channel of its pushes. The id is no secret, and proves
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientId([u8; 8]);
 
@@ -34,20 +35,20 @@ impl ClientId {
     }
 }
 
-/// Where a claim or an observer wants to be told.
+/// The channel on which a claim or an observer gets its messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Channel<'a> {
     pub(crate) bytes: Cow<'a, [u8]>,
     pub(crate) sharded: bool,
 }
 
-/// The channel that tells of each change of a name: `lk:w:{n}`, one for all who watch it.
+/// The channel of the changes of a name: `lk:w:{n}`, one for all observers.
 pub(crate) fn changes_channel(encoded: &[u8]) -> Vec<u8> {
     [b"lk:w:{", encoded, b"}"].concat()
 }
 
-/// The encoded name whose changes and grants come by this channel; `None` for that of a client,
-/// which serves all.
+/// The encoded name whose changes and grants come by this channel; `None` for the channel of a
+/// client, which serves all names.
 pub(crate) fn name_of_channel(channel: &[u8]) -> Option<&[u8]> {
     let rest = channel.strip_prefix(b"lk:w:{")?;
     rest.split(|byte| *byte == b'}').next()
@@ -61,26 +62,24 @@ impl Channel<'_> {
     }
 }
 
-/// What a script publishes.
+/// A message that a script publishes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Push {
     /// A claim that waited holds the lock.
     Granted { id: ClaimId, token: u64 },
-    /// The line of this name, as keys write it, is not what it was.
+    /// The line of this name, as keys write it, has changed.
     Changed { name: Vec<u8> },
-    /// It is worth while to claim again: what the first of those who wait has to wait for ends
-    /// sooner.
+    /// The first waiter is to claim again: what it waits for ends sooner.
     Again { id: ClaimId },
-    /// Another client has sent a claim that waits, and receives from now on what is published about
-    /// it.
+    /// Another client has sent a claim that waits, and receives its messages from now on.
     Taken { id: ClaimId },
     /// A claim was broken, marked or removed.
     Lost { id: ClaimId, broken: Broken },
-    /// The holder of a claim is asked to let go.
+    /// The holder of a claim is asked to release the lock.
     Requested { id: ClaimId, asked: Asked },
 }
 
-/// What a message says; nothing for one that no script sends.
+/// Reads a message. Nothing for a message that no script sends.
 pub(crate) fn pushed(payload: &[u8]) -> Option<Push> {
     let mut read = Reader::new(payload, "a push");
     match read.u8().ok()? {
@@ -114,7 +113,8 @@ pub(crate) fn pushed(payload: &[u8]) -> Option<Push> {
 /// Stands behind who and why in the message about a claim that was removed at once.
 pub(super) const REMOVED: u8 = b'n';
 
-/// Who broke a claim, or asks for it, and why: two lengths, two texts.
+/// The words about a claim that was broken or is asked for, by whose order and why: two lengths,
+/// two texts.
 pub(super) fn write_words(by: &str, reason: &str) -> Vec<u8> {
     let (by, reason) = (bytes::cut(by), bytes::cut(reason));
     [&bytes::len16(by)[..], &bytes::len16(reason), by.as_bytes(), reason.as_bytes()].concat()

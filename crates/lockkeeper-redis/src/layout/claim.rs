@@ -13,7 +13,7 @@ use crate::{Result, random};
 
 const WHAT: &str = "CLAIM";
 
-/// What `first` says where nobody's end is worth looking for.
+/// The value of `first` if the end of no holder is worth a look.
 const NOT_FIRST: f64 = -1.0;
 
 pub(crate) fn claim(claim: &Claim, client: &ClientId, channel: &Channel<'_>) -> Request {
@@ -28,7 +28,7 @@ pub(crate) fn claim(claim: &Claim, client: &ClientId, channel: &Channel<'_>) -> 
     }
 }
 
-/// The claim as the line keeps it while it is alone there, but for its token and its end.
+/// The record of a claim that is alone in its line, without its token and its end.
 pub(super) fn record(claim: &Claim, client: &ClientId) -> Vec<u8> {
     let mut record = Vec::with_capacity(128);
     record.push(super::ALONE);
@@ -45,8 +45,8 @@ pub(super) fn record(claim: &Claim, client: &ClientId) -> Vec<u8> {
     record
 }
 
-/// A digit of four bits: queue, resend, a life of more than a day, replaces; how many may wait;
-/// where to tell.
+/// The options of a claim: a digit of four bits (queue, resend, a life of more than a day,
+/// replaces), how many claims may wait, and the channel.
 pub(super) fn options(claim: &Claim, channel: &Channel<'_>) -> Vec<u8> {
     let long = claim.ttl.saturating_add(claim.lock_delay) > Duration::from_secs(24 * 3600);
     let bits = [claim.queue, claim.resend, long, claim.replaces.is_some()];
@@ -74,15 +74,14 @@ pub(crate) fn claim_answer(claim: &Claim, value: &Value) -> Result<Answered<Verd
     }
 }
 
-/// Of a claim that was known before the answer has the ttl. Another one was granted as it was sent.
+/// The answer has the ttl of a claim that was known before. A new claim has the ttl that was sent.
 fn granted(claim: &Claim, now: f64, read: &mut Reader<'_>) -> Result<Answered<Verdict>> {
     let token = bytes::token(read.f64()?).ok_or_else(|| garbled(WHAT))?;
     let ttl = if read.is_empty() { claim.ttl } else { bytes::time(read.f64()?) };
     Ok(Answered { value: Verdict::Granted { token, ttl }, server_time: bytes::time(now) })
 }
 
-/// The first in line looks when the next of the holders would die; the others leave it to the
-/// first.
+/// The first waiter looks when the next holder would die. The others leave that to the first.
 fn queued(now: f64, read: &mut Reader<'_>) -> Result<Verdict> {
     let seen = Seen::read(now, read)?.revision();
     let (first, ahead) = (read.f64()?, read.u32()?);

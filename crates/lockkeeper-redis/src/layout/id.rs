@@ -10,13 +10,13 @@ use crate::random;
 use crate::store::StoreId;
 use crate::wire::Request;
 
-/// Where the id is. It has no hash tag: in a cluster it has the slot of the whole key.
+/// The key of the id. It has no hash tag, so in a cluster its slot is that of the whole key.
 pub(crate) const ID_KEY: &str = "lk:id";
 
 /// A key of the same slot, which `WAIT` needs: see `replicas.rs`.
 pub(crate) const ID_MARK: &str = "lk:id:{lk:id}:r";
 
-/// What the key begins with if lockkeeper has written it.
+/// How the value begins if lockkeeper has written it.
 const OURS: &[u8] = b"lockkeeper-store:";
 
 /// Asks for the id, and makes it if there is none.

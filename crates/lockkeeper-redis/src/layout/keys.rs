@@ -7,8 +7,8 @@ use data_encoding::BASE32_NOPAD;
 use super::bytes;
 use crate::{LockName, Result};
 
-/// `lk:{n}` and its side keys: `:q` who waits, by token; `:w` what they are; `:g` ids that are
-/// gone. All in one slot.
+/// `lk:{n}` and its side keys: `:q` has the waiters by token, `:w` the claims, and `:g` the
+/// withdrawn ids. All are in one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
     all: Vec<u8>,
@@ -34,9 +34,9 @@ impl Keys {
         Self { all, len }
     }
 
-    /// The keys of the line that this key belongs to, if it is the main one of a line: for what
-    /// `SCAN` finds. Others may have keys that look alike, in which no lock is ever looked for:
-    /// they hold no name, or not in the form for stores.
+    /// The keys of the line whose main key this is, for the keys that `SCAN` finds. Other programs
+    /// may have keys that look alike. No lock is ever looked for there: these keys have no name, or
+    /// a name in another form.
     pub(crate) fn scanned(key: &[u8]) -> Option<Self> {
         let encoded = key.strip_prefix(OPEN)?.strip_suffix(b"}")?;
         let is_form_of = |name: &LockName| name.encoded().as_bytes() == encoded;
@@ -67,7 +67,7 @@ impl Keys {
         [self.all()[0], b":r"].concat()
     }
 
-    /// The name, unless the key holds only a hash of it.
+    /// The name, unless the key holds only its hash.
     pub(crate) fn name(&self) -> Result<Option<LockName>> {
         if is_hash(self.encoded()) {
             return Ok(None);
@@ -75,7 +75,7 @@ impl Keys {
         decoded(self.encoded()).map(Some).ok_or_else(|| bytes::garbled("SCAN"))
     }
 
-    /// Where a cluster keeps them: CRC16 of what stands in the braces.
+    /// The slot of the keys in a cluster: CRC16 of the text in the braces.
     pub(crate) fn slot(&self) -> u16 {
         slot(self.encoded())
     }

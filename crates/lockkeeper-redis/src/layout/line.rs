@@ -13,11 +13,11 @@ use crate::{Error, LockName, Result};
 
 const LINE: &str = "LINE";
 const OBSERVE: &str = "OBSERVE";
-/// With this ends the field of a claim that nobody has any more, and that its minimum hold keeps.
-/// It begins with the token.
+/// How the field of a kept claim ends: its owner is gone, and its minimum hold goes on. The field
+/// begins with the token.
 const KEPT: &[u8] = b"\0\0\0\0kept";
 
-/// The whole line; with `most`, only one of so many bytes.
+/// Asks for the whole line; with `most`, only if it has at most so many bytes.
 pub(crate) fn line(name: &LockName, most: Option<u32>) -> Request {
     Request::eval(
         &scripts::LINE,
@@ -35,7 +35,7 @@ pub(crate) fn line_answer(name: &LockName, value: &Value) -> Result<Answered<Lin
     answered(read(name, value)?)
 }
 
-/// The same of a line that is told among others.
+/// The same for a line in a list.
 pub(super) fn line_of(name: &LockName, head: &Value, claims: &Value) -> Result<Answered<Line>> {
     answered(read_parts(name, head, claims)?)
 }
@@ -48,7 +48,7 @@ fn answered(Read { seen, claims }: Read) -> Result<Answered<Line>> {
 
 pub(super) struct Read {
     seen: Seen,
-    /// The live ones, first in line first.
+    /// The live claims, in the order of the line.
     pub(super) claims: Vec<(ClaimId, Entry)>,
 }
 
@@ -66,7 +66,7 @@ fn read_parts(name: &LockName, head: &Value, claims: &Value) -> Result<Read> {
     Ok(Read { seen, claims })
 }
 
-/// The fields of a hash, two by two; those whose name is no id are no claims.
+/// The claims in the fields of a hash. A field whose name is no id is no claim.
 fn entries(name: &LockName, value: &Value, now: f64) -> Result<Vec<(ClaimId, Entry)>> {
     let fields: Vec<(&Value, &Value)> = match value {
         Value::Array(values) => {
@@ -82,7 +82,7 @@ fn entries(name: &LockName, value: &Value, now: f64) -> Result<Vec<(ClaimId, Ent
             continue;
         };
         let record = bytes::bulk(value, LINE)?;
-        // What is kept there is whatever somebody has written.
+        // Another program may have written the record.
         let what = |_: Error| {
             fault::foreign_beside(
                 &Keys::of(name).shown(),
@@ -90,7 +90,7 @@ fn entries(name: &LockName, value: &Value, now: f64) -> Result<Vec<(ClaimId, Ent
             )
         };
         let entry = entry(&id, now, &mut Reader::new(record, LINE)).map_err(what)?;
-        // Waiters that have died in the middle of the line.
+        // Leaves out waiters that have died in the middle of the line.
         if entry.expires_in != Some(Duration::ZERO) {
             entries.push((id, entry));
         }
@@ -121,15 +121,14 @@ fn entry(id: &ClaimId, now: f64, read: &mut Reader<'_>) -> Result<Entry> {
     })
 }
 
-/// The id of a claim that is kept, from when somebody had it: behind the end and the length of its
-/// minimum hold.
+/// The id that a kept claim had. It is behind the end and the length of the minimum hold.
 fn once(read: &mut Reader<'_>) -> Result<ClaimId> {
     read.take(16)?;
     Ok(ClaimId::from_bytes(read.array()?))
 }
 
-/// Has each change of the line told for so long, from the answer's revision on, by the
-/// [channel of its changes](super::changes_channel); `sharded`: by that of its shard.
+/// Lets the server publish each change of the line for so long, from the answer's revision on, to
+/// the [channel of its changes](super::changes_channel); `sharded`: to that of its shard.
 pub(crate) fn observe(name: &LockName, sharded: bool, within: Duration) -> Request {
     let to = if sharded { b"s" } else { b"p" };
     let within = super::millis(within).to_string();

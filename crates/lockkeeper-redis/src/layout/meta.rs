@@ -1,4 +1,4 @@
-//! What a claim shows: the end of its record.
+//! The shown part of a claim: the end of its record.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn write_texts(meta: &Meta, to: &mut Vec<u8>) {
     to.extend_from_slice(meta.value.as_deref().unwrap_or_default());
 }
 
-/// What was read of a record's end.
+/// The end of a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     pub(super) meta: Meta,

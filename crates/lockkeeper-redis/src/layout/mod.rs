@@ -45,20 +45,19 @@ pub(crate) use self::status::{ClaimStatus, look, look_answer};
 use crate::Result;
 use crate::store::Revision;
 
-/// The byte that says that what follows is one claim, alone in its line: the second layout, times
-/// 16, and its form.
+/// The byte of a line with one claim, ALONE: 16 times the number of the layout (2), plus the form.
 const ALONE: u8 = 33;
 
-/// An answer, and the server's clock when it was given.
+/// An answer, and the server's clock at that time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answered<T> {
     pub(crate) value: T,
     pub(crate) server_time: Duration,
 }
 
-/// The state of a line: the last token, twice those who wait and those who hold, and how often it
-/// was touched. While the token stays, the second only falls, and the third only rises until nobody
-/// is left in the line.
+/// The state of a line: the last token, twice the number of waiters plus the number of holders, and
+/// how often the line was touched. While the token stays, the second number only falls, and the
+/// third only rises until the line is empty.
 struct Seen {
     now: f64,
     last: f64,

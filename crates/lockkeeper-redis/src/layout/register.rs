@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 const WHAT: &str = "SWAP";
 
-/// Where a register is kept, in the keyspace and in a cluster.
+/// The key of a register, and its slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyLocation {
     key: String,
@@ -60,7 +60,7 @@ pub(crate) fn swap_answer(location: &KeyLocation, value: &Value) -> Result<Swap>
     }
 }
 
-/// What the key holds is whatever somebody has written there.
+/// Reads the value of the key, which another program may have written.
 fn versioned(location: &KeyLocation, record: &[u8]) -> Result<Versioned> {
     let read = || {
         let mut read = Reader::new(record, WHAT);

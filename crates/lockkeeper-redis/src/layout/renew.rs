@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 const WHAT: &str = "RENEW";
 
-/// One call for all of them. In a cluster their names have one slot.
+/// One call for all claims. In a cluster their names have one slot.
 pub(crate) fn renew(live: &[Live]) -> Request {
     let keys: Vec<Keys> = live.iter().map(|live| Keys::of(&live.key.name)).collect();
     let keys: Vec<&[u8]> = keys.iter().flat_map(Keys::all).collect();
@@ -23,7 +23,7 @@ pub(crate) fn renew(live: &[Live]) -> Request {
     Request::eval(&scripts::RENEW, &keys, &ids)
 }
 
-/// How a claim begins that is alone in its line.
+/// How the record of a claim that is alone in its line begins.
 fn alone(id: &ClaimId) -> [u8; 17] {
     let mut bytes = [super::ALONE; 17];
     bytes[1..].copy_from_slice(id.as_bytes());
@@ -47,14 +47,14 @@ pub(crate) fn renew_answer(live: &[Live], value: &Value) -> Result<Renewed> {
     }
 }
 
-/// The answer about one claim, and who asks for it.
+/// The answer about one claim, and the request to release it.
 fn renewal(live: &Live, value: &Value) -> Result<(Renewal, Option<Asked>)> {
     let held = |token: i64, ttl: i64| {
         let token = bytes::token(token as f64).ok_or_else(|| garbled(WHAT))?;
         Ok::<_, Error>(Renewal::Held { token, ttl: bytes::time(ttl as f64) })
     };
     let renewal = match value {
-        // The rest of its line cannot be read, or not be written: it was not renewed.
+        // The claim was not renewed: the rest of its line cannot be read, or not be written.
         Value::ServerError(error) => {
             let key = Keys::of(&live.key.name).shown();
             Renewal::Failed(fault::about(WireError::from(error.clone()), &key))

@@ -1,12 +1,13 @@
-//! The scripts, each in one piece. What they share is put in here, so that one call is one script.
+//! The scripts, each in one piece. This module puts the shared parts into each script, so that one
+//! call is one script.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::wire::Script;
 
-/// A script that begins with one file, has the line of a name in the middle and what writes it, and
-/// ends with another.
+/// A script: one file at the beginning, then the state of a line and the code that writes it, and
+/// another file at the end.
 macro_rules! script {
     ($before:literal, $after:literal) => {
         LazyLock::new(|| {
@@ -36,11 +37,11 @@ pub(super) static AMEND: LazyLock<Script> = script!("one", "amend");
 pub(super) static EVICT: LazyLock<Script> = script!("one", "evict");
 pub(super) static REQUEST: LazyLock<Script> = script!("one", "request");
 pub(super) static LINES: LazyLock<Script> = script!("lines_each", "lines");
-/// Of registers, which have nothing to do with lines.
+/// The script of registers, which have nothing to do with lines.
 pub(super) static SWAP: LazyLock<Script> =
     LazyLock::new(|| Script::new(inlined(include_str!("../lua/swap.lua")).leak()));
 
-/// Of the store.
+/// The scripts of detached sessions, and of the store's id.
 pub(super) static SESSION: LazyLock<Script> =
     LazyLock::new(|| Script::new(inlined(include_str!("../lua/session.lua")).leak()));
 pub(super) static ID: LazyLock<Script> =
@@ -53,7 +54,7 @@ fn of_claims() -> Vec<&'static Script> {
     vec![&WITHDRAW, &AMEND, &RENEW, &CLAIM]
 }
 
-/// All of them.
+/// All scripts.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) static SCRIPTS: LazyLock<[&Script; 13]> = LazyLock::new(|| {
     [
@@ -114,7 +115,7 @@ mod tests {
         assert_eq!(inlined(text), "\n\nlocal FLAGS_OF='61'..x\n\nreturn byte(claim,61)%(2*61)\n");
     }
 
-    /// Lua would fail at it, and only when it gets there.
+    /// Lua fails at an unknown name, and only when it gets there.
     #[test]
     fn every_name_in_capitals_is_a_constant_or_a_local() {
         let known = ["KEYS", "ARGV", "KEPT", "NO_ID", "MAX", "CLAIM_FORMAT"];

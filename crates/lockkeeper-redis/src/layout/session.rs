@@ -1,4 +1,4 @@
-//! What the server remembers of a detached session: that it was closed.
+//! The server remembers that a detached session was closed.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ const WHAT: &str = "SESSION";
 /// How the key of a session begins; a hash and a brace follow.
 const OPEN: &str = "lk:s:{";
 
-/// What a rule about keys has to cover for detached sessions: no rule about the names of locks
-/// does.
+/// The keys that an access rule has to cover for detached sessions. A rule about the names of locks
+/// does not cover them.
 pub(crate) const SESSION_KEYS: &str = "~lk:s:{*";
 
-/// Where it is said that a session was closed, in the keyspace and in a cluster. The key has a hash
-/// of the id, which is a secret.
+/// The key that says that a session was closed, and its slot. The key has a hash of the id, since
+/// the id is a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionKey {
     key: String,
@@ -44,7 +44,8 @@ impl SessionKey {
         [self.key.as_bytes(), b":r"].concat()
     }
 
-    /// Remembers for so long that the session was closed, unless another program has its key.
+    /// Lets the server remember for so long that the session was closed, unless another program has
+    /// its key.
     pub(crate) fn close(&self, remembered: Duration) -> Request {
         self.request(&remembered.as_millis().to_string())
     }

@@ -13,19 +13,19 @@ const WHAT: &str = "LOOK";
 /// The status of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimStatus {
-    /// It holds the lock.
+    /// The claim holds the lock.
     Granted { token: u64 },
-    /// It waits.
+    /// The claim waits.
     Queued,
-    /// It waits, and nobody waits before it.
+    /// The claim waits, and no claim waits before it.
     First,
-    /// It waits, and another client receives what is published about it.
+    /// The claim waits, and another client receives its messages.
     Elsewhere,
-    /// It is not there, or its life is over.
+    /// The claim is not there, or its life is over.
     Absent,
 }
 
-/// `channel`: where the client receives what is published about the claim.
+/// `channel`: the channel on which the client receives the messages about the claim.
 pub(crate) fn look(key: &ClaimKey, channel: &Channel<'_>) -> Request {
     let mut receives = Vec::new();
     channel.write(&mut receives);

@@ -107,7 +107,7 @@ proptest! {
     }
 }
 
-/// What the script says of `a_claim`.
+/// The answer of the script about `a_claim`.
 fn reply(kind: u8, of: &[f64]) -> Vec<u8> {
     [vec![7; 8], numbers(kind, of)].concat()
 }

@@ -15,7 +15,7 @@ local function answer(letter,number)
 end
 
 -- The claim holds the lock since an earlier request: answers its token, and its ttl in µs, which
--- may be another one than that of this request.
+-- may differ from the ttl of this request.
 local function answer_held(claim,token)
   return answer('g',token)..encode('<d',decode('<d',claim,LIFE)-1000*decode('<I4',claim,DELAY))
 end
@@ -29,13 +29,13 @@ end
 -- The claim waits behind `ahead` claims, holders included. The first waiter learns when the next
 -- holder would die, and looks then; the others get -1.
 local function answer_queued(ahead)
-  -- This answer tells the caller what a wake-up would.
+  -- This answer says the same as a wake-up would.
   if first_waiter==id then first_waiter=nil end
   return answer_with_state('q')..encode('<dI4',ahead==holders and next_expiry-now or -1,ahead)
 end
 
--- The lock is taken, and the claim does not wait. Tells when the next holder would die, and the
--- owner of one holder.
+-- The lock is taken, and the claim does not wait. The answer has the time at which the next holder
+-- would die, and the owner of one holder.
 local function answer_busy()
   local claim,owner=holders>0 and claim_of(first_holder),''
   -- The only holder is not `first_holder` if it has a minimum hold. To read all claims for a name
@@ -93,11 +93,11 @@ if tombstones_until>now then
   if till and till+0>now then return answer('x',0) end
 end
 
--- The id is known: this is a replay, or the waiter looks how it stands. The answer is its state,
--- and its life starts again. No second claim is added. The client that has sent it now is the one
--- that waits for it, and gets its messages. If that is another one than before, the one before is
--- told so ('t'): if it is the one that waits, and this is a late copy of another client's request,
--- it claims again, and gets the messages back. If it does not wait, it forgets the claim.
+-- The id is known: this is a replay, or the waiter looks at its state. The answer is the state of
+-- the claim, and its life starts again. No second claim is added. The client that has sent the
+-- claim now waits for it, and gets its messages. A client that got the messages before is NOTIFIED
+-- ('t'). If that client still waits, and this is a late copy of another client's request, it claims
+-- again, and gets the messages back. If it does not wait, it forgets the claim.
 local claim=claim_of(id)
 if claim then
   local token,expires,_,granted,_,_,claim_life,claim_wait=decode(CLAIM_FORMAT,claim)
@@ -129,7 +129,7 @@ if claim then
     end
     return answer_queued(holders+position)
   end
-  -- It died inside the queue, or lost its place there. It is not known any more.
+  -- The claim died inside the queue, or lost its place there. Its id is not known any more.
   remove_claim(id,claim)
 end
 
@@ -149,8 +149,8 @@ if holders>0 or waiters>0 then
 end
 
 -- The claim replaces the caller's own one: only if that is the only live claim, and not marked.
--- Exclusion: the old claim leaves in the same write, and its owner is the one who asks. The minimum
--- hold goes on.
+-- Exclusion: the old claim leaves in the same write, and its owner is the caller. The minimum hold
+-- goes on.
 if options>=REPLACES then
   local old=holders==1 and claim_of(ARGV[3])
   if old and waiters>0 then recount() end

@@ -34,7 +34,7 @@ if ARGV[2]=='m' and not is_kept then
     +(flags%(2*AMENDED)>=AMENDED and CHANGE_LENGTH or 0))..ARGV[3]
   set_claim(argument,sub(claim,1,LENGTH-1)..encode('<I4',#shown)..shown..sub(claim,SHOWN+length))
 else remove_claim(argument,claim) end
--- NOTIFIES the holder ('l') before grant_waiters() notifies anybody who is granted what it held.
+-- NOTIFIES the holder ('l') before grant_waiters() notifies the waiters that get its weight.
 if not is_kept then
   local client=string.gsub(sub(claim,CLIENT,DELAY-1),'.',function(c) return string.format('%02x',byte(c)) end)
   notify('plk:w:'..client,'l'..argument..ARGV[3])

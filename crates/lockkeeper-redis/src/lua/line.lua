@@ -2,9 +2,9 @@
 -- caller's own claim, or nothing.
 --
 -- A script reads the line here, decides in these locals, and writes once at its end
--- (write_changes() in write.lua). Until then Redis holds the old line. So what reads a claim or the
--- queue has to look at `changed` and `leaving` first. The functions do that; each of them says what
--- else it needs.
+-- (write_changes() in write.lua). Until then Redis holds the old line. So code that reads a claim
+-- or the queue has to look at `changed` and `leaving` first. The functions do that; each function
+-- says what else it needs.
 --
 -- Exclusion is one invariant: `weight_held` is the sum of the weights of all holders, live or dead,
 -- and kept; it never exceeds `min_capacity`. A holder is added in two places only, and both compare
@@ -24,7 +24,7 @@ local is_shared,prolongs,header_changed,alone_claim,alone_id=false,false,false,n
 -- Whether a claim may be kept, and whether this script has kept one; the waiter at the front that
 -- has to wait on, and the wake-up that it would get: channel, message.
 local may_keep,keeps_since_now,first_waiter,wake_up=false,false,nil,nil
--- The channel by which the caller's client hears of grants, if the request says so.
+-- The channel on which the caller's client receives grants, if the request says so.
 local own_channel=nil
 if stored then
   if #stored~=FREE_LENGTH and form_of(stored)==ALONE then
@@ -46,8 +46,8 @@ if stored then
     may_keep,observer_kinds=observer_kinds>=MAY_KEEP,observer_kinds%MAY_KEEP
   else last_token=decode('<d',stored) end
 end
--- The revision as it was, and who observes it: write_changes() compares, and publishes a change to
--- these observers.
+-- The revision as it was, and its observers: write_changes() compares, and publishes a change to
+-- them.
 local last_token_before,left_before,touched_before,observed_until_before,observer_kinds_before=
   last_token,2*waiters+holders,touched,observed_until,observer_kinds
 -- What write_changes() is to write: the records by id, `false` for a removed claim; the ids that
@@ -206,18 +206,18 @@ local function first_in_queue()
 end
 
 -- GRANTS WAITERS, from the front of the queue, until one does not fit: nobody overtakes. Every
--- script that reads a line calls it, but LOOK. So the next script of any client removes a dead
--- holder, and grants the next waiter. Dead waiters at the front leave. Exclusion: recount_if_due()
--- has removed dead holders and nobody else, and a waiter is granted only if all weights fit the
--- smallest capacity. Order: `:q` is sorted by token, so tokens of grants rise. A grant is sticky:
--- nothing makes a holder a waiter again. The grant does not extend `expires`, since the client has
--- not heard of it yet: if it never does, the claim ends with its life as a waiter. A granted waiter
--- is NOTIFIED ('g') by its channel. CLAIM leaves that out for its own id if the channel is that of
--- the client that asks, which has the grant in the answer. RENEW does not know its client, so it
--- notifies. With `clears_front`, and where a claim may be kept, dead waiters leave the front even
--- if nothing is free. A second call with `clears_front` in the same script only does that: what the
--- first call left free does not fit the first waiter. Afterwards `first_waiter` is the live waiter
--- at the front that does not fit, if this call has found it.
+-- script that reads a line calls this function, but LOOK. So the next script of any client removes
+-- a dead holder, and grants the next waiter. Dead waiters at the front leave. Exclusion:
+-- recount_if_due() has removed dead holders and nobody else, and a waiter is granted only if all
+-- weights fit the smallest capacity. Order: `:q` is sorted by token, so tokens of grants rise. A
+-- grant is sticky: nothing makes a holder a waiter again. The grant does not extend `expires`,
+-- since the client does not know about the grant yet: if it never does, the claim ends with its
+-- life as a waiter. A granted waiter is NOTIFIED ('g') by its channel. CLAIM leaves that out for
+-- its own id if the channel is that of the caller, which has the grant in the answer. RENEW does
+-- not know its client, so it notifies. With `clears_front`, and where a claim may be kept, dead
+-- waiters leave the front even if nothing is free. A second call with `clears_front` in the same
+-- script only does that: what the first call left free does not fit the first waiter. Afterwards
+-- `first_waiter` is the live waiter at the front that does not fit, if this call has found it.
 local function grant_waiters(clears_front)
   recount_if_due()
   first_waiter=nil

@@ -1,13 +1,13 @@
 -- RENEW. KEYS: the four of each name. ARGV: \33, id for each. Answers for each claim: its token and
--- its ttl in µs if it holds; these and the words if somebody asks for the lock; 0 if it waits; -1
--- if it is not there; the words of who broke it; or an error. Last comes the first 8 bytes of the
+-- its ttl in µs if it holds; these and the words if it was asked to release; 0 if it waits; -1 if
+-- it is not there; the words if it was broken; or an error. Last comes the first 8 bytes of the
 -- first id | now.
 local time=call('TIME')
 local now=time[1]*1000000+time[2]
 local answers={}
 
--- Returns the words of a BROKEN or REQUESTED claim: who, and why. They are the end of what is
--- shown.
+-- Returns the words of a BROKEN or REQUESTED claim: who, and why. They are the end of the shown
+-- part.
 local function words_of(claim)
   local length=decode('<I4',claim,LENGTH)
   local name_len,_,flags,owner_len,reason_len,value_len=decode('<BI2BI2I2I4',claim,NAME_LEN)

@@ -48,7 +48,7 @@ local function form_of(stored) return byte(stored,FORM) end
 -- value, before the script has changed anything: a script never misreads a layout that it does not
 -- know, and never overwrites a foreign value. The error names the number of the layout. It is 0 for
 -- a value that no version of lockkeeper has written. Each layout begins with the last token, a
--- whole number, so an older version can tell a newer layout from a foreign value.
+-- whole number, so an older version can distinguish a newer layout from a foreign value.
 local function read_line(line_key)
   local stored=redis.pcall('GET',line_key)
   if not stored then return stored end

@@ -9,9 +9,9 @@
 -- something set it to false.
 local needs_no_memory=true
 
--- For how long the keys stay if nobody comes, in ms: for a day more than the longest life; for as
--- long as tombstones stand; and for two days more than a last token is ahead of the clock. If the
--- key went sooner, a clock that catches up would give old tokens again.
+-- How long the keys stay without another request, in ms: for a day more than the longest life; for
+-- as long as tombstones stand; and for two days more than a last token is ahead of the clock. If
+-- the key went sooner, a clock that catches up would give old tokens again.
 local function stay_ms()
   return string.format('%.0f',
     math.max(TWO_DAYS_MS,longest_life+DAY_MS,(math.max(last_token,tombstones_until)-now)/1000+TWO_DAYS_MS))
@@ -22,9 +22,9 @@ end
 -- else of the header changes.
 local function write_changes(touches_header)
   if not header_changed and not next(changed) then return end
-  -- Nobody notifies a waiter when a minimum hold ends: the first waiter looks at that time. A
-  -- waiter that has become the first one, or whose holder has become a kept claim, does not know
-  -- the time yet, and is told to look ('a').
+  -- No message comes when a minimum hold ends: the first waiter looks at that time. A waiter that
+  -- has become the first one, or whose holder has become a kept claim, does not know the time yet,
+  -- so it is NOTIFIED to look ('a').
   if may_keep and first_waiter and changed[first_waiter]~=false and (keeps_since_now or leaving_ids[1]) then
     notify(wake_up[1],wake_up[2])
   end

@@ -350,8 +350,8 @@ impl Inner {
     }
 }
 
-/// Whether messages can go to the shard of a slot (Redis 7). A node that has the command but not the
-/// slot answers with another error. The doctor reports a user who may not use the command.
+/// Whether messages can go to the shard of a slot (Redis 7). A node that has the command but not
+/// the slot answers with another error. The doctor reports a user who may not use the command.
 async fn has_shards(node: &Link) -> Result<bool, WireError> {
     match node.send(Request::command(&[b"SPUBLISH", b"lk:w:lockkeeper", b""])).await {
         Err(error @ WireError::Server { .. }) => Ok(!error.is_unknown_command()),

@@ -1,19 +1,19 @@
-//! Which master to believe in, by what the sentinels say.
+//! Chooses the master by the opinions of the sentinels.
 
 use super::super::wire::Endpoint;
 
-/// A sentinel's opinion: the number of the switch that made it the master (its config epoch), as
-/// far as this user may see it, and the master.
+/// A sentinel's opinion: the master, and before it the number of the switch that made it the master
+/// (the config epoch), if this user may see that.
 pub(super) type Opinion = (Option<i64>, Endpoint);
 
-/// The master to go to, if one can be believed: that of the latest switch that one of them knows,
-/// and of several opinions on that the one that most have. Where one does not tell its switch, what
-/// most of them say is believed.
+/// The master to go to, if one can be believed. That is the master of the latest switch that a
+/// sentinel knows; if the sentinels disagree about that switch, the opinion that most have. If a
+/// sentinel does not show its switch, the master counts that most of them name.
 ///
-/// Who has a master does not go to one of an earlier switch: a sentinel that is cut off from the
-/// others still names the master that they have deposed, which may give away locks that are held at
+/// A client that has a master does not go to the master of an earlier switch: a sentinel that is
+/// cut off from the others still names the deposed master, which may grant locks that are held at
 /// the new one. Only all of `sentinels` together may number the switches from the beginning again.
-/// Without numbers more than half of them have to agree.
+/// Without numbers more than half of the sentinels have to agree.
 pub(super) fn choose(
     opinions: &[Opinion],
     sentinels: usize,

@@ -1,5 +1,5 @@
-//! Which server a request goes to: the one there is, the master that Sentinel names, or the node of
-//! the cluster that has the slot.
+//! Which server a request goes to: the only server, the master that the Sentinels name, or the node
+//! of the cluster that has the slot.
 
 mod cluster;
 mod master;
@@ -23,29 +23,29 @@ use crate::Secret;
 use crate::time::Clock;
 use lockkeeper_core::kit::Backoff;
 
-/// Why a connection is given up that sent a request to where another slot is.
+/// Why the route drops a connection whose redirection is about another slot.
 const OUT_OF_STEP: &str = "answered about a slot that was not asked about";
 
 /// The pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Where the servers are.
+/// The addresses of the servers.
 #[derive(Clone, Debug)]
 pub(crate) enum Topology {
     Standalone(Endpoint),
     Sentinel {
         sentinels: Vec<Endpoint>,
-        /// What the sentinels call the master.
+        /// The name of the master at the sentinels.
         master: String,
-        /// Who we are to the sentinels.
+        /// The login at the sentinels.
         user: Option<String>,
         password: Option<Secret>,
     },
     Cluster(Vec<Endpoint>),
 }
 
-/// The way to the servers. Cheap to clone. What it holds open is closed with the last clone.
+/// The way to the servers. Cheap to clone. Its connections are closed with the last clone.
 #[derive(Clone, Debug)]
 pub(crate) enum Route {
     Standalone(Link),
@@ -53,9 +53,9 @@ pub(crate) enum Route {
     Cluster(Cluster),
 }
 
-/// What is to be done about an error.
+/// What to do about an error.
 enum RetryAction {
-    /// Nothing: it is the answer.
+    /// Nothing: the error is the answer.
     None,
     /// Another attempt, after a pause if the last one was not the first.
     Again,
@@ -63,16 +63,16 @@ enum RetryAction {
     Later,
     /// Send the request to this node once, preceded by `ASKING`.
     Ask(Link),
-    /// Nothing: the answer is another request's, and so may be all others on that connection.
+    /// Drop the connection: the answer belongs to another request, and so may all later ones.
     Distrust,
 }
 
-/// Who has answered: the link that was asked, and its connection then.
+/// The origin of an answer: the link, and its connection at the time of the request.
 #[derive(Clone, Debug)]
 pub(crate) struct By {
     pub(crate) link: Link,
     before: Option<u64>,
-    /// The node has the keys before it has the slot.
+    /// The request followed `ASKING`: the node has the keys before it has the slot.
     pub(crate) asking: bool,
 }
 
@@ -117,10 +117,11 @@ impl Route {
         }
     }
 
-    /// Sends a request about what is in `slot` (outside a cluster any number). It has its place in
-    /// the order of the requests to that slot when this returns. Redirections, and what passes by
-    /// itself, are followed for at most [`Settings::timeout`], as long as the answer is awaited; a
-    /// request whose effect is unknown is never repeated. Returns who brought the answer, too.
+    /// Sends a request about what is in `slot` (outside a cluster any number). The request has its
+    /// place in the order of the requests to that slot when this returns. While the caller awaits
+    /// the answer, the route follows redirections, and repeats the request after errors that pass,
+    /// for at most [`Settings::timeout`]. It never repeats a request whose effect is unknown.
+    /// Returns the answer, and its origin.
     pub(crate) fn send_by(
         &self,
         slot: u16,
@@ -170,7 +171,7 @@ impl Route {
             let by;
             let answer = match action {
                 RetryAction::Ask(other) => {
-                    // Why it cannot be reached, the request says.
+                    // The request reports why the node cannot be reached.
                     drop(other.ready().await);
                     by = By::now(&other, true);
                     let [_, answer] =
@@ -206,17 +207,17 @@ impl Route {
     fn retry_action(&self, slot: u16, link: &Link, error: &WireError) -> RetryAction {
         let code = match error {
             WireError::Broken(_) => return RetryAction::None,
-            // It was never written: another server may have the slot by now.
+            // The request was never written. Another server may have the slot by now.
             WireError::NotSent(_) if self.link(slot).is_same(link) => return RetryAction::None,
             WireError::NotSent(_) => return RetryAction::Again,
             WireError::Server { code, .. } => code.as_str(),
         };
         match (self, code) {
-            // The link has loaded the script and repeated the call once, and somebody has removed
-            // the script meanwhile.
+            // The link has loaded the script and repeated the call once, and another client has
+            // removed the script meanwhile.
             (_, "NOSCRIPT") => RetryAction::Again,
-            // Its address may lead to another server by now; whether that is a master, the
-            // connection finds out.
+            // The address may lead to another server by now. The next connection finds out whether
+            // that is a master.
             (Self::Standalone(_), "READONLY" | "MASTERDOWN") if link.stays_master() => {
                 link.reset("it is a replica now");
                 RetryAction::Later
@@ -250,15 +251,16 @@ impl Route {
         }
     }
 
-    /// Applies a redirection of this slot that came on another connection, so that the next one is
-    /// to the right server; whether it is about this slot, and not about another.
+    /// Applies a redirection of this slot that came on another connection, so that the next
+    /// connection is to the right server. Returns whether the redirection, if it is one, is about
+    /// this slot.
     pub(crate) fn note_redirect(&self, slot: u16, link: &Link, error: &WireError) -> bool {
         let redirect = Redirect::parse(error, link.endpoint())
             .filter(|_| error.is("MOVED") || error.is("ASK"));
         if redirect.is_some_and(|redirect| redirect.slot != slot) {
             return false;
         }
-        // What is to be done about it is left to the caller.
+        // The caller decides what to do about the error.
         let _ = self.retry_action(slot, link, error);
         true
     }
@@ -281,7 +283,7 @@ impl Route {
         }
     }
 
-    /// The masters, for what has to be asked of all of them.
+    /// The masters, for requests that go to all of them.
     pub(crate) fn masters(&self) -> Vec<Link> {
         match self {
             Self::Cluster(cluster) => cluster.masters(),
@@ -294,10 +296,11 @@ impl Route {
         matches!(self, Self::Cluster(cluster) if cluster.shards())
     }
 
-    /// Listens to a channel, which lies in `slot` where messages [are sharded](Self::shards). For
-    /// as long as it is not unsubscribed the subscription is made again wherever the slot goes; the
-    /// [`Listener`] hears when it does not stand ([`unsubscribed`](Listener::unsubscribed) or
-    /// [`disconnected`](Listener::disconnected)), and each time that it stands again.
+    /// Listens to a channel, which lies in `slot` where messages [are sharded](Self::shards). Until
+    /// the channel is unsubscribed, the route makes the subscription again wherever the slot goes.
+    /// The [`Listener`] learns when the subscription does not stand
+    /// ([`unsubscribed`](Listener::unsubscribed) or [`disconnected`](Listener::disconnected)), and
+    /// each time that it stands again.
     pub(crate) fn subscribe(&self, slot: u16, channel: Vec<u8>) {
         match self {
             Self::Standalone(link) => link.subscribe(channel, false),
@@ -315,8 +318,8 @@ impl Route {
     }
 }
 
-/// An answer in parts in which one part says that the server is no master: so it is for all of
-/// them.
+/// Takes an answer in parts as an error if one part says that the server is no master: that holds
+/// for all parts.
 fn whole(answer: Value) -> Result<Value, WireError> {
     let Value::Array(parts) = &answer else { return Ok(answer) };
     let mut errors = parts.iter().filter_map(|part| match part {

@@ -1,4 +1,4 @@
-//! What the sentinels say, and when enough of them have.
+//! Asks the sentinels, until enough of them have answered.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -11,33 +11,33 @@ use super::master::Opinion;
 use super::slots::text;
 use crate::time::Clock;
 
-/// When enough have answered, the others are waited for only so much longer.
+/// After this time the client waits for the other sentinels only if too few have answered.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// What came of asking all of them.
+/// The answers of the sentinels.
 #[derive(Debug, Default)]
 pub(super) struct Opinions {
     pub(super) said: Vec<Opinion>,
-    /// As many of all sentinels as one of these knows.
+    /// How many sentinels there are, by the one that knows most.
     known: usize,
-    /// Who has said nothing, and why.
+    /// The sentinels without an opinion, and why they have none.
     silent: Vec<(Endpoint, WireError)>,
 }
 
 impl Opinions {
-    /// Whether one that is cut off from the others cannot be among these alone: they are as many as
-    /// it takes for a switch, or all `named`, where the client was told of fewer.
+    /// Whether these opinions cannot all come from sentinels that are cut off from the others: they
+    /// are as many as a switch needs, or all `named` ones, if the client knows fewer.
     pub(super) fn are_enough(&self, named: usize) -> bool {
         let majority = |all: usize| all / 2 + 1;
         self.said.len() >= majority(named).max(majority(self.known)).min(named)
     }
 
-    /// Why no master can be believed in by these.
+    /// Why these opinions are not enough to believe in a master.
     pub(super) fn lack(self, named: usize) -> WireError {
         let (count, is_none) = (self.said.len(), self.said.is_empty());
         let mut silent = self.silent.into_iter();
         match silent.next() {
-            // Who knows nothing of Sentinels is none.
+            // A server that does not know the command is no Sentinel.
             Some((at, why)) if is_none && why.is_unknown_command() => why.said_by(Who::Server(at)),
             Some((at, why)) if is_none => why.said_by(Who::Sentinel(at)),
             None => WireError::NotSent("there are no sentinels".to_owned()),
@@ -65,8 +65,8 @@ impl Opinions {
     }
 }
 
-/// Asks all of them, and lets `opinions` have what they say, as it comes. It ends when all have
-/// answered or failed, or a little later than `is_enough` of it.
+/// Asks all sentinels, and adds each answer to `opinions` as it comes. Ends when all have answered
+/// or failed, or, after [`GRACE`], when `is_enough` holds.
 pub(super) async fn ask(
     sentinels: &[Link],
     master: &str,
@@ -96,7 +96,7 @@ pub(super) async fn ask(
     .await;
 }
 
-/// What this one says, and how many sentinels it knows of, itself among them.
+/// The opinion of this sentinel, and how many sentinels it knows, itself included.
 async fn opinion(sentinel: &Link, master: &str) -> Result<(Opinion, usize), WireError> {
     sentinel.ready().await?;
     let name = master.as_bytes();

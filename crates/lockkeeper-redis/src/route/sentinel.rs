@@ -1,8 +1,8 @@
 //! The master that the sentinels name.
 //!
-//! They are asked at the beginning, when one of them tells of a switch, when the connection is lost
-//! or the server proves to be a replica, and from time to time. The link itself refuses a replica
-//! at each new connection.
+//! The client asks the sentinels at the beginning, when one of them publishes a switch, when the
+//! connection is lost or the server proves to be a replica, and from time to time. The link itself
+//! refuses a replica at each new connection.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::random::jittered;
 use crate::runtime::Runtime;
 use crate::time::Clock;
 
-/// How often the sentinels are asked without a reason, and with one.
+/// How often the client asks the sentinels without a reason, and with a reason.
 const SELDOM: Duration = Duration::from_secs(10);
 const OFTEN: Duration = Duration::from_millis(250);
 
@@ -45,7 +45,7 @@ struct Inner {
     settings: Arc<Settings>,
     listener: Arc<dyn Listener>,
     clock: Clock,
-    /// There is a reason to ask.
+    /// Notified when there is a reason to ask.
     news: Arc<Notify>,
     closed: AtomicBool,
     state: Mutex<State>,
@@ -59,7 +59,7 @@ impl fmt::Debug for Inner {
 
 struct State {
     link: Link,
-    /// The latest switch that this client knows of; none where no sentinel tells.
+    /// The latest switch that this client knows, if a sentinel has shown one.
     epoch: Option<i64>,
     listener: Arc<MasterListener>,
     channels: Vec<Vec<u8>>,
@@ -82,8 +82,8 @@ impl Sentinel {
         };
         let sentinels: Vec<Link> = sentinels.iter().map(open).collect();
         for sentinel in &sentinels {
-            // The first comes as soon as there is another master; the second when all the others
-            // follow it.
+            // The first message comes as soon as there is another master, the second when all the
+            // others follow it.
             sentinel.subscribe(b"+promoted-slave".to_vec(), false);
             sentinel.subscribe(b"+switch-master".to_vec(), false);
         }
@@ -98,8 +98,8 @@ impl Sentinel {
                 Ok(server) => {
                     break (State { link, epoch, listener: master, channels: Vec::new() }, server);
                 }
-                // It may be a replica by now, or dead, and the sentinels are about to name another
-                // one.
+                // The server may be a replica by now, or dead, and the sentinels are about to name
+                // another one.
                 Err(error) if error.passes() && clock.now() < until => {
                     clock.sleep(jittered(OFTEN)).await
                 }
@@ -130,7 +130,7 @@ impl Sentinel {
 
     /// The server of this link is no master any more.
     pub(super) fn suspect(&self, link: &Link) {
-        // It says what it is when it is connected to again.
+        // The next connection shows the role of the server.
         link.reset("it is a replica now");
         self.0.inner.news.notify_one();
     }
@@ -155,8 +155,8 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the sentinels say. Who is cut off from the others answers first, perhaps: it is not
-    /// enough, unless it tells of a later switch.
+    /// The opinions of the sentinels. A sentinel that is cut off from the others may answer first.
+    /// Its opinion alone is not enough, unless it has a later switch.
     async fn ask(&self) -> Vec<Opinion> {
         let (mut opinions, named) = (Opinions::default(), self.sentinels.len());
         let known = self.lock().epoch;
@@ -169,8 +169,8 @@ impl Inner {
         opinions.said
     }
 
-    /// Goes over to the master that the sentinels name, if it is another one, and not one of an
-    /// earlier switch. Whether they name one that can be believed.
+    /// Goes over to the master that the sentinels name, if it is another one, and not that of an
+    /// earlier switch. Returns whether the sentinels name a master that can be believed.
     fn follow(&self, opinions: &[Opinion]) -> bool {
         let mut state = self.lock();
         let current = (state.epoch, state.link.endpoint().clone());
@@ -190,17 +190,17 @@ impl Inner {
         let old = std::mem::replace(&mut state.link, link);
         let retired_listener = std::mem::replace(&mut state.listener, master);
         drop(state);
-        // What it did not get goes to the new one.
+        // The requests that the old master did not get go to the new one.
         old.abandon("the sentinels name another master");
         retired_listener.retired.store(true, Ordering::Release);
-        // It has what it had heard of before the switch, which need not be everything.
+        // The new master may lack the last writes of the old one.
         self.listener.reconnected();
         true
     }
 }
 
 /// The master to begin with. One sentinel may be cut off from the others, and name a master that
-/// they have deposed: so most of them have to answer.
+/// they have deposed. So most of them have to answer.
 async fn first(sentinels: &[Link], master: &str) -> Result<Opinion, WireError> {
     let (mut opinions, named) = (Opinions::default(), sentinels.len());
     opinions::ask(sentinels, master, &mut opinions, |opinions| opinions.are_enough(named)).await;
@@ -210,7 +210,7 @@ async fn first(sentinels: &[Link], master: &str) -> Result<Opinion, WireError> {
     }
 }
 
-/// Follows the master for as long as somebody has the route.
+/// Follows the master until the route is dropped.
 async fn watch(inner: Weak<Inner>, news: Arc<Notify>) {
     let clock = Clock::boot();
     let mut next = SELDOM;
@@ -226,7 +226,7 @@ async fn watch(inner: Weak<Inner>, news: Arc<Notify>) {
         let opinions = inner.ask().await;
         let is_sure = opinions.is_empty() || inner.follow(&opinions);
         next = if is_sure && inner.lock().link.is_connected() { SELDOM } else { OFTEN };
-        // What wakes us too often is not followed more often than this.
+        // However often there is a reason, the client asks no more often than this.
         drop(inner);
         clock.sleep(OFTEN / 5).await;
     }
@@ -257,7 +257,7 @@ impl MasterListener {
 
 impl Listener for MasterListener {
     fn pushed(&self, channel: &[u8], payload: &[u8]) {
-        // Of an old master too: it was said before the switch.
+        // A message of the old master counts too: it was published before the switch.
         self.listener.pushed(channel, payload);
     }
 
@@ -308,7 +308,7 @@ impl Listener for Switches {
     }
 
     fn subscribed(&self, _: &[u8]) {
-        // Something may have been missed.
+        // A message may have been lost before.
         self.news.notify_one();
     }
 

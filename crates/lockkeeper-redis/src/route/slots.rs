@@ -1,4 +1,4 @@
-//! What a cluster says about its slots.
+//! The answers of a cluster about its slots.
 
 use redis::Value;
 
@@ -7,7 +7,7 @@ use super::super::wire::{Endpoint, WireError};
 /// How many slots there are.
 pub(super) const SLOTS: usize = 16_384;
 
-/// Where a node sends us.
+/// A redirection to another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Redirect {
     pub(super) slot: u16,
@@ -15,7 +15,8 @@ pub(super) struct Redirect {
 }
 
 impl Redirect {
-    /// Of `-MOVED 3999 host:port` or `-ASK …`, said by `node`: without a host it is its own.
+    /// Reads `-MOVED 3999 host:port` or `-ASK …` from `node`. If the host is missing, it is that of
+    /// `node`.
     pub(super) fn parse(error: &WireError, node: &Endpoint) -> Option<Self> {
         let WireError::Server { message, .. } = error else { return None };
         let mut words = message.split(' ');
@@ -37,7 +38,7 @@ pub(super) struct Range {
     pub(super) master: Endpoint,
 }
 
-/// The answer to `CLUSTER SLOTS`, said by `node`. What makes no sense is left out.
+/// Reads the answer of `node` to `CLUSTER SLOTS`. Leaves out ranges that make no sense.
 pub(super) fn parse(answer: &Value, node: &Endpoint) -> Vec<Range> {
     let Value::Array(ranges) = answer else { return Vec::new() };
     ranges.iter().filter_map(|range| parse_range(range, node)).collect()

@@ -1,4 +1,4 @@
-//! What is to be done in a transaction.
+//! The commands of a transaction.
 
 use super::super::wire::Request;
 use crate::{Error, Result};
@@ -22,13 +22,14 @@ const OF_THE_CONNECTION: &str = "ASKING AUTH CLIENT DISCARD EXEC HELLO MONITOR M
 pub struct Changes(pub(super) Result<Vec<Request>>);
 
 impl Changes {
-    /// Nothing is changed. That what was looked at belongs together is made sure all the same.
+    /// No commands. The transaction still makes sure that everything that was read belongs
+    /// together.
     pub fn none() -> Self {
         Self(Ok(Vec::new()))
     }
 
-    /// One more: the command's name, and what follows it. What cannot be sent is told by
-    /// [`run`](super::Transaction::run).
+    /// Adds a command: its name, and its arguments. [`run`](super::Transaction::run) reports a
+    /// command that cannot be sent.
     pub fn and<A: AsRef<[u8]>>(mut self, command: &[A]) -> Self {
         self.0 = self.0.and_then(|mut requests| {
             requests.push(request(command)?);
@@ -44,7 +45,7 @@ impl Default for Changes {
     }
 }
 
-/// A command of the caller's.
+/// Checks and packs a command of the caller.
 pub(super) fn request<A: AsRef<[u8]>>(command: &[A]) -> Result<Request> {
     let parts: Vec<&[u8]> = command.iter().map(AsRef::as_ref).collect();
     let name = parts.first().copied().unwrap_or_default().to_ascii_uppercase();

@@ -6,7 +6,7 @@ use crate::marks::redis::FencedKey;
 use crate::marks::{Marks, StaleReason};
 use crate::{Error, ErrorKind, Result, Sequencer};
 
-/// A key whose data is protected by a lock, and who says that he holds it.
+/// A key whose data a lock protects, and the holder of that lock.
 #[derive(Clone, Debug)]
 pub(super) struct Fence {
     key: FencedKey,
@@ -18,7 +18,7 @@ impl Fence {
         Self { key: key.clone(), holder: holder.clone() }
     }
 
-    /// The key that the marks are in.
+    /// The key of the marks.
     pub(super) fn marks(&self) -> &str {
         self.key.marks()
     }

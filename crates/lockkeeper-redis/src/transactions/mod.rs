@@ -1,9 +1,9 @@
 //! Transactions on the callers' data, each on a connection of its own.
 //!
-//! `WATCH` belongs to a connection. So a transaction takes one that is never made again
-//! (`Link::alone`), whose requests can go nowhere else, and gives it back only when nothing is
-//! watched on it: after `EXEC`, or behind `UNWATCH`. Wherever the future is dropped, the connection
-//! is closed with it.
+//! `WATCH` belongs to a connection. So a transaction takes a connection that is never made again
+//! (`Link::alone`), and its requests go nowhere else. The transaction gives the connection back
+//! only when nothing is watched there: after `EXEC`, or behind `UNWATCH`. A future that is dropped
+//! before closes the connection.
 
 mod attempt;
 mod changes;
@@ -27,18 +27,18 @@ use crate::marks::redis::FencedKey;
 use crate::registers::{Outcome, Policy};
 use crate::{Error, ErrorKind, Result, Sequencer};
 
-/// As many keys are named in an error.
+/// At most this many keys are named in an error.
 const SHOWN: usize = 3;
 
-/// Begins transactions. The store keeps their connections for the next ones: one for each that runs
-/// at the same time, and up to eight while none does; they are closed with the store. Cheap to make
-/// and to clone.
+/// Begins transactions. Each transaction that runs has a connection of its own. The store keeps up
+/// to eight idle connections for the next transactions, and closes them when it is dropped. Cheap
+/// to make and to clone.
 #[derive(Clone)]
 pub struct Transactions(RedisStore);
 
 impl RedisStore {
-    /// Transactions on data that lies on these servers, on connections of their own. They have
-    /// nothing to do with its locks: any key can be watched. See `lockkeeper::optimistic::redis`.
+    /// Transactions on the data of these servers, on connections of their own. They are separate
+    /// from the locks: any key can be watched. See `lockkeeper::optimistic::redis`.
     pub fn transactions(&self) -> Transactions {
         Transactions(self.clone())
     }
@@ -95,32 +95,32 @@ impl Transaction {
         self
     }
 
-    /// How often, and for how long, it is begun anew; for up to 30 s unless told, with random
-    /// pauses.
+    /// Sets how often, and for how long, the transaction begins again after a conflict. By default
+    /// it begins again for up to 30 s, with random pauses.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Watches the keys, lets `decide` look at them, and does what it has decided on, all of it in
-    /// one step, if nobody has changed a watched key meanwhile; else begins anew after a random
-    /// pause. What the commands answered is returned.
+    /// Watches the keys, calls `decide`, and does the commands that `decide` returns in one step,
+    /// if no watched key has changed meanwhile. Otherwise the transaction begins again after a
+    /// random pause. Returns the answers of the commands.
     ///
-    /// `decide` is an `async |watched| …`, and may run several times; let it have no effects. What
-    /// it looks at belongs together if the transaction is done, also with no changes. If it fails,
-    /// nothing is changed. It is not cut short by the policy.
+    /// `decide` is an `async |watched| …`, and may run several times, so it should have no effects.
+    /// If the transaction is done, also with no changes, everything that `decide` has read belongs
+    /// together. If `decide` fails, nothing is changed. The policy does not cut `decide` short.
     ///
     /// Runs in a tokio runtime with timers enabled.
     ///
     /// # Errors
-    /// What `decide` returns as an error; after a lost connection it is called again first. Of the
+    /// The error of `decide`; after a lost connection `decide` is called again first. Errors of the
     /// transaction:
-    /// - [`Conflict`](ErrorKind::Conflict): somebody else was faster each time. Nothing was
+    /// - [`Conflict`](ErrorKind::Conflict): another client was faster each time. Nothing was
     ///   changed;
     /// - [`Lost`](ErrorKind::Lost): a newer holder was there. Nothing was changed;
     /// - any with [`Effect::Unknown`](lockkeeper_core::Effect::Unknown): the answer to `EXEC` was
-    ///   lost, so it was done as a whole or not at all; or the server refused one of the commands
-    ///   while it did the others, which the error says. It must not be repeated blindly;
+    ///   lost, so the transaction was done as a whole or not at all; or the server refused one
+    ///   command and did the others, which the error says. Do not repeat the transaction blindly;
     /// - [`Invalid`](ErrorKind::Invalid): nothing is watched, keys of several slots of a Cluster,
     ///   or a command that the server refuses, or that is about the connection. Nothing was
     ///   changed;
@@ -128,8 +128,8 @@ impl Transaction {
     ///   nothing was changed.
     ///
     /// # Cancel safety
-    /// Dropped before the last step it has changed nothing; in it, it may be done, or not. Nothing
-    /// stays watched.
+    /// A future that is dropped before the last step has changed nothing. If it is dropped in the
+    /// last step, the transaction may be done or not. Nothing stays watched.
     // Not `AsyncFnMut`: the compiler cannot show then that a call in a spawned task is `Send`.
     pub async fn run<E, F, Deciding>(self, mut decide: F) -> Result<Vec<Reply>, E>
     where
@@ -162,7 +162,8 @@ impl Transaction {
         }
     }
 
-    /// Of two holders the older one would lower what the newer one has raised.
+    /// Refuses two fences of one key: the older holder would lower the marks that the newer one has
+    /// raised.
     fn check_fences(&self) -> Result<()> {
         let marks: BTreeSet<_> = self.fences.iter().map(Fence::marks).collect();
         if marks.len() == self.fences.len() {
@@ -172,7 +173,7 @@ impl Transaction {
             .with_remedy("one fenced() for each key"))
     }
 
-    /// The slot of all keys; outside a Cluster any.
+    /// The slot of all keys. Outside a Cluster any slot will do.
     fn slot(&self) -> Result<u16> {
         let mut slots = self.keys.iter().map(|key| layout::slot(tag(key)));
         let Some(first) = slots.next() else {
@@ -185,7 +186,7 @@ impl Transaction {
         Ok(first)
     }
 
-    /// An error that says of which store and which keys it speaks.
+    /// Adds the store and the keys to an error.
     fn about(&self, error: Error) -> Error {
         let keys: Vec<_> =
             self.keys.iter().take(SHOWN).map(|key| String::from_utf8_lossy(key)).collect();
@@ -203,7 +204,7 @@ impl fmt::Debug for Transaction {
     }
 }
 
-/// What decides about the slot of a key: what stands in its first braces, or all of it.
+/// The part of a key that decides its slot: the text in its first braces, or the whole key.
 fn tag(key: &[u8]) -> &[u8] {
     let inside = || {
         let rest = &key[key.iter().position(|byte| *byte == b'{')? + 1..];

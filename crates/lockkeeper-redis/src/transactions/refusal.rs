@@ -14,13 +14,13 @@ pub(super) fn of(store: &RedisStore, slot: u16, link: &Link, error: WireError) -
     refused(error).without_effect()
 }
 
-/// What cannot be one transaction.
+/// The error about keys or commands of several slots.
 pub(super) fn several_slots(problem: &str) -> Error {
     Error::invalid(problem)
         .with_remedy("keys with the same hash tag in braces, as {stock}:42 and {stock}:43")
 }
 
-/// The commands are the caller's, so what the server says about them is no bug of ours.
+/// The commands are the caller's, so a refusal of the server is no bug of lockkeeper.
 fn refused(error: WireError) -> Error {
     let said = format!("the server says {error}");
     if error.is("CROSSSLOT") {

@@ -1,8 +1,8 @@
-//! What commands answer.
+//! The answers of commands.
 
 use super::super::wire::{Value, WireError};
 
-/// What a command answered. Maps are lists of their keys and values in turn, as `HGETALL` has
+/// The answer of a command. Maps are lists of their keys and values in turn, as `HGETALL` has
 /// always answered; numbers with a fraction are text; true is 1. Pairs of other commands are lists
 /// of two where the server speaks RESP3, and in turn where it speaks RESP2 (`ZRANGE` with scores,
 /// `HRANDFIELD` with values).

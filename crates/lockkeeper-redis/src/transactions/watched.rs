@@ -38,11 +38,11 @@ impl Watched {
     ///   connection; a key of another slot of a Cluster, if another node has it; the transaction is
     ///   over;
     /// - [`Denied`](ErrorKind::Denied): the user may not;
-    /// - [`Unavailable`](ErrorKind::Unavailable): no answer came. Whatever is decided now, the
-    ///   transaction begins anew.
+    /// - [`Unavailable`](ErrorKind::Unavailable): no answer came. The transaction begins again,
+    ///   whatever `decide` returns.
     ///
     /// # Cancel safety
-    /// It may be dropped.
+    /// The future may be dropped.
     pub async fn read<A: AsRef<[u8]>>(&self, command: &[A]) -> Result<Reply> {
         let request = changes::request(command)?;
         // `over` succeeds only where no read sends: nothing comes between MULTI and EXEC.

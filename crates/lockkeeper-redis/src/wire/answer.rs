@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::error::WireError;
 
-/// Where the reply goes.
+/// The sender of the reply to the caller.
 pub(super) type Reply = oneshot::Sender<Result<Value, WireError>>;
 
 /// Completes with the reply. Dropping it forgets the reply, never the request.

@@ -9,26 +9,25 @@ use super::request::Request;
 use crate::random::jittered;
 use crate::time::Instant;
 
-/// The pauses before the server is asked again for channels that it refused. Each is twice the one
-/// before.
+/// The pauses before the link asks again for refused channels. Each pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
 type Name = (Vec<u8>, bool);
 
-/// What is asked of the server.
+/// The channels that the link wants from the server.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
     wanted: HashSet<Name>,
-    /// Those that the server has refused, to be asked for again.
+    /// The channels that the server has refused. The link asks for them again.
     refused: HashSet<Name>,
     pause: Duration,
     again_at: Option<Instant>,
 }
 
-/// The beginning or the end of a subscription on its way. A push confirms it, or an error refuses
-/// it, and a node of a Cluster that gives a slot away says `sunsubscribe` unasked: the word behind
-/// the command tells where its answer ends.
+/// The beginning or the end of a subscription on its way. A push confirms the command, or an error
+/// refuses it, and a node of a Cluster that gives a slot away says `sunsubscribe` unasked. So the
+/// link asks for a word behind the command: the word shows where the answer of the command ends.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) name: Vec<u8>,
@@ -38,7 +37,7 @@ pub(super) struct Change {
     pub(super) nonce: Nonce,
 }
 
-/// What the server has said about the command so far.
+/// The server's answer to the command so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Nothing,
@@ -49,12 +48,12 @@ pub(super) enum Said {
 }
 
 impl Channels {
-    /// Whether it is new.
+    /// Adds a channel. Returns whether it is new.
     pub(super) fn add(&mut self, name: Vec<u8>, sharded: bool) -> bool {
         self.wanted.insert((name, sharded))
     }
 
-    /// Whether it was there.
+    /// Removes a channel. Returns whether it was there.
     pub(super) fn remove(&mut self, name: &[u8], sharded: bool) -> bool {
         let name = (name.to_vec(), sharded);
         self.refused.remove(&name);
@@ -69,7 +68,7 @@ impl Channels {
         self.wanted.iter().map(|(name, sharded)| (name.as_slice(), *sharded))
     }
 
-    /// The server has refused it. Whether that is news.
+    /// The server has refused the channel. Returns whether that is news.
     pub(super) fn refuse(&mut self, name: &[u8], sharded: bool, now: Instant) -> bool {
         if !self.contains(name, sharded) {
             return false;
@@ -81,7 +80,7 @@ impl Channels {
         self.refused.insert((name.to_vec(), sharded))
     }
 
-    /// The server has confirmed it. Whether it is still wanted.
+    /// The server has confirmed the channel. Returns whether the link still wants it.
     pub(super) fn confirm(&mut self, name: &[u8], sharded: bool) -> bool {
         if self.refused.remove(&(name.to_vec(), sharded)) {
             self.pause = Duration::ZERO;
@@ -89,12 +88,12 @@ impl Channels {
         self.contains(name, sharded)
     }
 
-    /// When the server is to be asked again for what it refused.
+    /// When the link asks again for the refused channels.
     pub(super) fn again_at(&self) -> Option<Instant> {
         self.again_at.filter(|_| !self.refused.is_empty())
     }
 
-    /// What asks again for all that was refused.
+    /// The requests that ask again for the refused channels.
     pub(super) fn again(&mut self, nonces: &mut Nonces) -> Vec<(Vec<u8>, Whose)> {
         self.again_at = None;
         self.refused
@@ -103,7 +102,7 @@ impl Channels {
             .collect()
     }
 
-    /// What subscribes to all of them on a new connection.
+    /// The requests that subscribe to all channels on a new connection.
     pub(super) fn requests(&mut self, nonces: &mut Nonces) -> Vec<(Vec<u8>, Whose)> {
         self.refused.clear();
         self.again_at = None;
@@ -112,7 +111,7 @@ impl Channels {
     }
 }
 
-/// What begins or ends a subscription.
+/// The request that begins or ends a subscription.
 pub(super) fn request(name: &[u8], sharded: bool, on: bool, nonce: Nonce) -> (Vec<u8>, Whose) {
     let command: &[u8] = match (sharded, on) {
         (false, true) => b"SUBSCRIBE",

@@ -7,16 +7,16 @@ use tokio_util::codec::Decoder as _;
 /// No reply is as large as this: a line of a million claims takes less.
 const MAX_REPLY: usize = 64 << 20;
 
-/// Something whole that the server said.
+/// A whole value from the server.
 #[derive(Debug, PartialEq)]
 pub(super) enum Incoming {
     /// The answer to the oldest request.
     Reply(Value),
-    /// Said unasked, or to confirm a subscription.
+    /// A message, or the confirmation of a subscription.
     Push(PushKind, Vec<Value>),
 }
 
-/// Takes bytes as they come.
+/// Turns bytes into values.
 pub(super) struct Decoder {
     codec: ValueCodec,
     bytes: BytesMut,
@@ -47,7 +47,7 @@ impl Decoder {
     /// The next whole value, if there is one.
     ///
     /// # Errors
-    /// What is wrong with the bytes. Nothing that follows can be understood.
+    /// The bytes make no sense, so the later bytes cannot be understood either.
     pub(super) fn next(&mut self) -> Result<Option<Incoming>, String> {
         if self.bytes.is_empty() {
             return Ok(None);
@@ -75,7 +75,7 @@ impl Decoder {
     }
 }
 
-/// What RESP2 says as an array.
+/// Reads an array, which is a message or a reply in RESP2.
 fn message(mut parts: Vec<Value>) -> Incoming {
     let kind = match parts.first() {
         Some(Value::BulkString(kind)) => match kind.as_slice() {

@@ -26,7 +26,8 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LAST_BACKOFF: Duration = Duration::from_secs(1);
 /// After a connection that lasted so long, the pauses begin at the shortest again.
 const GOOD: Duration = Duration::from_secs(1);
-/// After so many answer timeouts without a byte from the server the driver asks whether it is there.
+/// After so many answer timeouts without a byte from the server the driver asks whether it is
+/// there.
 const SILENCE: u32 = 3;
 
 /// Serves the link until its last handle is gone and every request is done. The link ends with this

@@ -1,4 +1,4 @@
-//! What can come instead of an answer.
+//! The errors of requests.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use redis::ServerError;
 
 use crate::net::Endpoint;
 
-/// Why there is no answer. It says what is known of the effect.
+/// Why a request has no answer. The variant says what is known about the effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WireError {
-    /// It was never written, since there was no connection in time: it has had no effect.
+    /// The request was never written, since there was no connection in time. It had no effect.
     NotSent(String),
-    /// It was written, at least in part, and no answer will come: its effect is unknown.
+    /// The request was written, at least in part, and no answer will come. Its effect is unknown.
     Broken(String),
-    /// The server refused it: `-MOVED 3999 …` has the code `MOVED`.
+    /// The server refused the request: `-MOVED 3999 …` has the code `MOVED`.
     Server {
         /// The first word of the error.
         code: String,
-        /// The rest of it.
+        /// The rest of the error.
         message: String,
-        /// Who has said it, where the URL does not tell.
+        /// The server that gave the error, if the store has several.
         by: Option<Who>,
     },
 }
@@ -31,33 +31,32 @@ pub(crate) enum Who {
     Sentinel(Endpoint),
 }
 
-/// What stands for a code where we refuse a server that makes room by forgetting keys; its policy
-/// comes behind it.
+/// Our code for a server that makes room by forgetting keys. The message is the policy.
 pub(crate) const FORGETFUL: &str = "maxmemory-policy";
 
-/// What stands for a code where a script removed a key while its slot was on its way, and met it
-/// again: the key would be made at the other node. The script has done its first half.
+/// Our code for a script that removed a key while its slot was on its way, and used the key again.
+/// The key would be made at the other node. The script has done its first half.
 pub(crate) const HALF_WAY: &str = "non-local-key";
 const NON_LOCAL: &str = "cript attempted to access a non local key";
-/// What stands for a code where we refuse a server on which the user may not do what locks need;
-/// what comes behind it.
+/// Our code for a server on which the user lacks rights that locks need. The message has the
+/// refused commands.
 pub(crate) const LACKING: &str = "rights";
-/// How that is said.
+/// The words for [`LACKING`].
 pub(crate) const LACKS: &str = "the user may not do what locks need";
 
-/// What stands for a code where we refuse a Sentinel that was taken for a server; the scheme of
-/// Sentinels comes behind it.
+/// Our code for a Sentinel that was taken for a server. The message is the scheme of Sentinels.
 pub(crate) const NO_SERVER: &str = "sentinel";
-/// How that is said.
+/// The words for [`NO_SERVER`].
 pub(crate) const IS_SENTINEL: &str = "it is a Sentinel";
 
-/// What a script says that did not get to its end.
+/// The words of a script that did not get to its end.
 const UNFINISHED: &str = "lockkeeper half-way";
 
-/// What a script puts before the error of one line of several (`isolated` in `lua/start.lua`).
+/// The words that a script puts before the error of one line of several (`isolated` in
+/// `lua/start.lua`).
 const APART: &str = "Error running script: ";
 
-/// How servers begin to say that a user may not do what a script does.
+/// How the error begins if a user may not run a command of a script.
 const DENIED: &str = "The user executing the script";
 
 impl WireError {
@@ -65,7 +64,7 @@ impl WireError {
         Self::Server { code: code.into(), message: message.into(), by: None }
     }
 
-    /// The same error, said by this one, unless it is known who has said it.
+    /// The same error with the server that gave it, unless that is known.
     pub(crate) fn said_by(mut self, who: Who) -> Self {
         if let Self::Server { by, .. } = &mut self {
             by.get_or_insert(who);
@@ -78,19 +77,19 @@ impl WireError {
         matches!(self, Self::Server { code, .. } if code == wanted)
     }
 
-    /// It was not asked, since it removes keys by this policy when it is full.
+    /// The error about a server that removes keys by this policy when it is full.
     pub(super) fn forgetful(policy: &str) -> Self {
         Self::server(FORGETFUL, policy)
     }
 
-    /// Whether it may pass by itself in a moment: there was no connection, or the server is not
-    /// ready.
+    /// Whether the error may pass by itself in a moment: there was no connection, or the server is
+    /// not ready.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, Self::NotSent(_))
             || ["LOADING", "MASTERDOWN", "BUSY"].iter().any(|code| self.is(code))
     }
 
-    /// Whether this user is not let in, which does not pass by itself.
+    /// Whether the server does not let this user in. That does not pass by itself.
     pub(crate) fn turns_away(&self) -> bool {
         ["NOAUTH", "WRONGPASS", "NOPERM", LACKING, NO_SERVER].iter().any(|code| self.is(code))
     }
@@ -101,7 +100,7 @@ impl WireError {
     }
 }
 
-/// The same of an error's first word and the rest of it.
+/// The same for the code and the message of an error.
 pub(crate) fn is_unknown_command(code: &str, message: &str) -> bool {
     code == "ERR" && message.to_ascii_lowercase().starts_with("unknown command")
 }
@@ -109,13 +108,13 @@ pub(crate) fn is_unknown_command(code: &str, message: &str) -> bool {
 impl From<ServerError> for WireError {
     fn from(error: ServerError) -> Self {
         let (code, message) = (error.code(), error.details().unwrap_or_default());
-        // Whatever it was refused there, it has done something before.
+        // A script that failed half-way has done its first half, whatever was refused.
         let is_inside = code == "ERR"
             && message.starts_with("Error running script")
             && !message.contains(UNFINISHED);
         let (code, message) =
             is_inside.then(|| inside(message)).flatten().unwrap_or((code, message));
-        // Redis 7 leaves out the code of this one.
+        // Redis 7 gives this error without a code.
         let is_denied = code == "ERR" && message.starts_with(DENIED);
         let code = match code {
             "ERR" if is_denied => "NOPERM",
@@ -126,8 +125,8 @@ impl From<ServerError> for WireError {
     }
 }
 
-/// Redis 6.2 puts what a command said inside a script behind words of its own, and leaves out the
-/// code of what it says itself.
+/// Redis 6.2 puts words of its own before the error of a command inside a script, and gives its own
+/// errors no code.
 fn inside(message: &str) -> Option<(&str, &str)> {
     if let Some((_, said)) = message.split_once(": -") {
         return Some(said.split_once(' ').unwrap_or((said, "")));

@@ -1,4 +1,4 @@
-//! The first words on a connection: who we are, which database; and who the server is.
+//! The handshake of a connection: the login, the database, and the kind of the server.
 
 use redis::Value;
 
@@ -9,16 +9,16 @@ use super::settings::{Settings, Trial};
 use super::transport::converse;
 use crate::net::Stream as Transport;
 
-/// What a server is to others.
+/// The role of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Master,
     Replica,
-    /// It does not say.
+    /// The server does not say.
     Unknown,
 }
 
-/// What kind of server it is.
+/// The kind of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Standalone,
@@ -26,23 +26,24 @@ pub(crate) enum Mode {
     Sentinel,
 }
 
-/// The server at the other end, as far as it tells us.
+/// The server of a connection, as it describes itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
-    /// Zeros when it does not say.
+    /// Zeros if the server does not say.
     pub(crate) version: (u8, u8, u8),
     pub(crate) valkey: bool,
     pub(crate) role: Role,
     pub(crate) mode: Mode,
-    /// Another one after each start. `None` where the user may not ask for it.
+    /// Differs after each start. `None` if the user may not ask.
     pub(crate) run_id: Option<String>,
-    /// The policy by which it removes keys when it is full, where it has one and was asked for it.
+    /// The policy by which the server removes keys when it is full, if there is one and the
+    /// handshake asked.
     pub(crate) forgets: Option<String>,
     /// Whether messages come on the same connection.
     pub(crate) resp3: bool,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Requests, and messages where the protocol allows.
@@ -51,10 +52,10 @@ pub(super) enum Purpose {
     Messages,
 }
 
-/// Speaks the first words.
+/// Makes the handshake.
 ///
 /// # Errors
-/// What the server refuses, or what happened to the connection.
+/// The refusal of the server, or what happened to the connection.
 pub(super) async fn greet(
     transport: &mut Transport,
     decoder: &mut Decoder,
@@ -95,15 +96,16 @@ fn hello(settings: &Settings) -> Request {
     Request::command(&parts)
 }
 
-/// Who we are, if we say it. A user without a password has the empty one: never are we somebody
-/// else.
+/// The user and the password, if there is a login. A user without a password logs in with the empty
+/// one, and never as another user.
 fn login(settings: &Settings) -> Option<(Option<&str>, &str)> {
     let (user, password) = (settings.user.as_deref(), settings.password.as_ref());
     (user.is_some() || password.is_some())
         .then(|| (user, password.map_or("", |password| password.expose())))
 }
 
-/// An old server, a proxy, or a user who may not say it: RESP2 is for all of them.
+/// Whether the connection needs RESP2: the server is old, a proxy answers, or the user may not send
+/// HELLO.
 fn knows_no_hello(code: &str, details: Option<&str>) -> bool {
     matches!(code, "NOPROTO" | "NOPERM") || is_unknown_command(code, details.unwrap_or_default())
 }
@@ -126,7 +128,8 @@ async fn authenticate(
     }
 }
 
-/// What does not know AUTH repeats its arguments, or the beginning of them.
+/// Removes the password from an error. A server without AUTH repeats the arguments, or their
+/// beginning.
 fn without_secret(error: WireError, settings: &Settings) -> WireError {
     let WireError::Server { code, mut message, .. } = error else { return error };
     let secret = settings.password.as_ref().filter(|password| !password.is_empty());
@@ -135,7 +138,7 @@ fn without_secret(error: WireError, settings: &Settings) -> WireError {
         message.truncate(message.trim_end_matches([',', ' ']).len());
     }
     let repeats = |said: &str| secret.is_some_and(|secret| said.contains(secret.expose()));
-    // Words that say the same whatever the password is.
+    // The exception has the same words whatever the password is.
     if repeats(&message) && !message.starts_with("AUTH <password> called") {
         message = "what it says repeats the password".to_owned();
     }
@@ -143,7 +146,7 @@ fn without_secret(error: WireError, settings: &Settings) -> WireError {
     WireError::server(code, message)
 }
 
-/// All the rest, in one write.
+/// The rest of the handshake, in one write.
 async fn prepare(
     transport: &mut Transport,
     decoder: &mut Decoder,
@@ -171,7 +174,8 @@ async fn prepare(
     let first_trial = requests.len();
     requests.extend(trials.iter().map(|trial| trial.request.clone()));
     let needed = requests.len();
-    // What it calls us is only for people; an old server, or a user with few rights, refuses.
+    // The name of the client is only for people. An old server refuses it, or a user may lack the
+    // right.
     requests.push(Request::command(&[b"CLIENT", b"SETNAME", settings.client_name.as_bytes()]));
     requests.push(Request::command(&[b"CLIENT", b"SETINFO", b"LIB-NAME", b"lockkeeper"]));
     let bytes: Vec<u8> =
@@ -190,7 +194,7 @@ async fn prepare(
             Value::ServerError(refusal) if is_fatal(at, refusal.code(), settings) => {
                 return Err(refusal.into());
             }
-            // Nobody knows then whether it forgets keys.
+            // The server does not say whether it forgets keys.
             Value::ServerError(refusal) if looks && at + 1 == first_trial => {
                 return Err(refusal.into());
             }
@@ -200,7 +204,7 @@ async fn prepare(
     judge(trials, answers.take(needed - first_trial))
 }
 
-/// As many of the commands that were refused are named.
+/// At most this many refused commands are named.
 const SHOWN: usize = 5;
 
 /// Refuses a server on which the user may not do what locks need.
@@ -224,18 +228,18 @@ fn judge(trials: &[Trial], answers: impl Iterator<Item = Value>) -> Result<(), W
     Err(WireError::server(LACKING, format!("{}{more} ({said})", words.join(", "))))
 }
 
-/// Whether the user may not run it, or not publish. Which keys a user may touch, only the names
-/// that are used can tell.
+/// Whether the user may not run the command, or not publish. A refusal of a key does not count: the
+/// names of the locks decide which keys the user needs.
 fn lacks_right(code: &str, said: &str) -> bool {
     let is_about_keys = said.contains("access") && said.contains("key");
     is_unknown_command(code, said) || code == "NOPERM" && !is_about_keys
 }
 
-/// Whether the connection is of no use without what was refused. What a user may not do without
-/// need is not.
+/// Whether the connection is of no use after this refusal. A right that the connection does not
+/// need is no reason.
 fn is_fatal(at: usize, code: &str, settings: &Settings) -> bool {
     let is_select = at == 1 && settings.db != 0;
-    // The answers are counted by questions whose answer is known.
+    // The link matches answers with requests by `PING`.
     let is_ping = at == 0 && code == "NOPERM";
     is_select || is_ping || matches!(code, "NOAUTH" | "LOADING" | "BUSY" | "MASTERDOWN" | "DENIED")
 }

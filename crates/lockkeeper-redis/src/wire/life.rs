@@ -23,7 +23,7 @@ pub(super) enum Status {
     Failed(WireError),
 }
 
-/// What a link does.
+/// The phase of a link.
 #[derive(Debug)]
 pub(super) enum Phase {
     /// The link has no connection, and makes one.

@@ -16,25 +16,26 @@ use crate::runtime::Runtime;
 
 /// A supervised connection to one server. Cheap to clone.
 ///
-/// It connects at once, and again for ever (50 ms … 1 s, jittered) for as long as a clone lives;
-/// each time it authenticates, selects the database, and subscribes again. When the last clone is
-/// dropped, what was sent is still written, and answered where the server does so in time.
+/// The link connects at once, and again for ever (50 ms … 1 s, jittered) for as long as a clone
+/// lives. Each time it authenticates, selects the database, and subscribes again. When the last
+/// clone is dropped, the link still writes the requests, and takes the answers that come in time.
 #[derive(Clone, Debug)]
 pub(crate) struct Link(Arc<Handle>);
 
-/// One connection of a link. What was answered by it was answered by one run of one server.
+/// One connection of a link. All its answers come from one run of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     /// The number of this connection of its link.
     pub(crate) connection: u64,
-    /// The server has another one after each start. `None` where it does not say.
+    /// The id of the server's run, which differs after each start. `None` if the server does not
+    /// say.
     pub(crate) id: Option<String>,
 }
 
 #[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
-    /// Where the driver runs. A thread of our own ends with it.
+    /// The runtime of the driver. If it is a thread of the link, the thread ends with the link.
     _runtime: Option<Runtime>,
 }
 
@@ -66,17 +67,17 @@ impl Link {
         Self(Arc::new(Handle { shared, _runtime: None }))
     }
 
-    /// Another connection to the same server, for somebody else's messages.
+    /// Another connection to the same server, with another listener.
     pub(crate) fn beside(&self, listener: Arc<dyn Listener>) -> Self {
         Self::open(self.endpoint().clone(), Arc::clone(&self.0.shared.settings), listener)
     }
 
-    /// One more connection to the same server, for requests that belong together: what one of them
-    /// has done to the connection holds for those behind it, or they are not sent. It is [never
-    /// made again](Settings::once).
+    /// One more connection to the same server, for requests that belong together. The connection is
+    /// [never made again](Settings::once). So what one request has done to it holds for the next
+    /// request, or the next is not sent.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no connection.
     pub(crate) async fn alone(&self) -> Result<Self, WireError> {
         self.once(self.endpoint().clone(), Settings::clone(&self.0.shared.settings)).await
     }
@@ -84,7 +85,7 @@ impl Link {
     /// One connection to another server of the same kind, which may be a replica, to look at it.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no connection.
     pub(crate) async fn beside_at(&self, endpoint: Endpoint) -> Result<Self, WireError> {
         let settings = Settings::clone(&self.0.shared.settings);
         self.once(endpoint, Settings { only_master: false, never_forgets: false, ..settings }).await
@@ -100,7 +101,7 @@ impl Link {
         Ok(link)
     }
 
-    /// The connection that brings the messages where they cannot come on that of `main`.
+    /// The link for the messages of `main`, if the connection of `main` cannot bring them.
     pub(super) fn for_messages(main: &Shared) -> Self {
         let (settings, listener) = (Arc::clone(&main.settings), Arc::clone(&main.listener));
         Self::start(Shared::new(main.endpoint.clone(), settings, listener, Purpose::Messages))
@@ -121,14 +122,14 @@ impl Link {
         Self(Arc::new(Handle { shared, _runtime: runtime }))
     }
 
-    /// Sends a request. It has its place in the order of the bytes when this returns. Without a
-    /// connection requests wait in their order, each for at most [`Settings::timeout`].
+    /// Sends a request. The request has its place in the order of the bytes when this returns.
+    /// Without a connection requests wait in their order, each for at most [`Settings::timeout`].
     pub(crate) fn send(&self, request: Request) -> Answer {
         let [answer] = self.send_all([request]);
         answer
     }
 
-    /// Sends requests with nobody else's in between.
+    /// Sends requests without others in between.
     pub(crate) fn send_all<const N: usize>(&self, requests: [Request; N]) -> [Answer; N] {
         self.0.shared.send(requests)
     }
@@ -138,8 +139,9 @@ impl Link {
         self.0.shared.send_list(requests)
     }
 
-    /// Listens to a channel. Does nothing if it does already. What is published after a request
-    /// that was sent later is heard; in RESP2, what is published after [`Listener::subscribed`].
+    /// Listens to a channel. Does nothing if the link listens already. A message arrives if it is
+    /// published after the answer to a later request; in RESP2, if it is published after
+    /// [`Listener::subscribed`].
     pub(crate) fn subscribe(&self, channel: Vec<u8>, sharded: bool) {
         self.0.shared.subscribe(channel, sharded);
     }
@@ -151,24 +153,24 @@ impl Link {
     /// Waits until there is a connection, or an attempt has failed.
     ///
     /// # Errors
-    /// Why it failed.
+    /// Why the attempt failed.
     pub(crate) async fn ready(&self) -> Result<Server, WireError> {
         let mut status = self.0.shared.status.subscribe();
         let found = status.wait_for(|status| !matches!(status, Status::Connecting)).await;
         match found.as_deref() {
             Ok(Status::Up(server)) => Ok(server.clone()),
             Ok(Status::Failed(error)) => Err(error.clone()),
-            // The sender is in what we hold.
+            // The sender lives as long as this link.
             Ok(Status::Connecting) | Err(_) => {
                 Err(WireError::NotSent("the connection was closed".to_owned()))
             }
         }
     }
 
-    /// The connection there is now, and whose it is.
+    /// The current connection, and the run of its server.
     pub(crate) fn run(&self) -> Option<Run> {
         let state = self.0.shared.lock();
-        // What the status says is never newer than the state.
+        // The status is never newer than the state.
         let id = match &*self.0.shared.status.borrow() {
             Status::Up(server) => server.run_id.clone(),
             _ => None,
@@ -176,7 +178,7 @@ impl Link {
         state.is_up().then_some(Run { connection: state.connections, id })
     }
 
-    /// The number of the connection that is there now.
+    /// The number of the current connection.
     pub(crate) fn connection(&self) -> Option<u64> {
         let state = self.0.shared.lock();
         state.is_up().then_some(state.connections)
@@ -186,20 +188,20 @@ impl Link {
         self.0.shared.lock().is_up()
     }
 
-    /// Drops the connection and makes another one. What was written and not answered is
+    /// Drops the connection, and makes another one. A request that was written and has no answer is
     /// [`Broken`](WireError::Broken).
     pub(crate) fn reset(&self, why: &str) {
         self.0.shared.reset(why);
     }
 
-    /// Sends nothing any more, here and in all clones: what was not written is
-    /// [`NotSent`](WireError::NotSent) at once, what was written and not answered is
+    /// Ends the link with all its clones. A request that was not written is
+    /// [`NotSent`](WireError::NotSent) at once, and a request that was written and has no answer is
     /// [`Broken`](WireError::Broken).
     pub(crate) fn abandon(&self, why: &str) {
         self.0.shared.end(LinkEnd::Abandoned(why));
     }
 
-    /// Whether it is a clone of `other`.
+    /// Whether this link is a clone of `other`.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -218,7 +220,7 @@ impl Link {
         &self.0.shared.endpoint
     }
 
-    /// How many writes there were, those of the first words apart.
+    /// How many writes there were, without those of the handshake.
     #[cfg(test)]
     pub(crate) fn writes(&self) -> usize {
         self.0.shared.lock().queue.writes

@@ -1,11 +1,11 @@
 //! Connections to Redis: one multiplexed connection to one server, with its requests in the order
-//! in which they were sent, and its subscriptions. Whatever fails is tried again for ever; what was
-//! lost is told to those who asked.
+//! of sending, and its subscriptions. The link makes a lost connection again for ever. A lost
+//! request fails with what is known about its effect.
 //!
-//! `link` is what the rest of the store uses; `driver` is the task behind it. `state` is what the
-//! two share: the order of the bytes (`queue`) and the channels (`channels`). `receive` gives each
-//! request its answer: a reply that another request may be meant with ends the connection
-//! (`nonce`).
+//! The rest of the store uses `link`, and `driver` is the task behind it. The two share `state`:
+//! the order of the bytes (`queue`) and the channels (`channels`). `life` has the ways in which
+//! requests, connections and links end. `receive` gives each request its answer. A reply that may
+//! belong to another request ends the connection (`nonce`).
 
 mod answer;
 mod channels;

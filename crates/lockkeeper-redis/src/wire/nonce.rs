@@ -1,4 +1,4 @@
-//! Questions of which the answer is known, and is no other request's answer.
+//! Questions with a known answer that no other request has.
 
 use redis::Value;
 
@@ -28,7 +28,7 @@ impl Nonces {
 }
 
 impl Nonce {
-    /// What asks for this word. RESP2 lets a connection with subscriptions ask nothing else.
+    /// The question for this word. In RESP2 a connection with subscriptions may ask nothing else.
     pub(super) fn question(&self) -> Vec<u8> {
         Request::command(&[b"PING", &self.0]).bytes.into()
     }

@@ -1,5 +1,5 @@
-//! The order of requests and replies: what waits to be written, what is being written, and what was
-//! written.
+//! The order of requests and replies: those that wait, those that are being written, and those that
+//! were written.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use super::nonce::Nonce;
 use super::request::Script;
 use crate::time::Instant;
 
-/// How much is given to the system in one write. A request is never split between two of these.
+/// The size of one write. A request is never split between two writes.
 const WRITE: usize = 64 << 10;
 
-/// Who gets the next reply.
+/// The receiver of a reply.
 #[derive(Debug)]
 pub(super) enum Whose {
-    /// Somebody who asked, by a script or without one.
+    /// A caller, with the call if the request calls a script.
     Request(Reply, Option<Call>),
-    /// Nobody: the driver's own question.
+    /// The link, which has asked a question.
     Ours(Nonce),
-    /// Nobody: this script is loaded.
+    /// The link, which loads this script.
     Script(&'static Script),
     /// A subscription that begins or ends.
     Change(Change),
@@ -61,7 +61,7 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
-    /// So many of these have gone before the others.
+    /// So many of these were put before the others.
     first: usize,
     /// The bytes of the last of `sent`, of which the first `written` are gone.
     out: Vec<u8>,
@@ -77,8 +77,8 @@ impl Queue {
         self.waiting.push_back(waiting(bytes, whose, now));
     }
 
-    /// Puts requests of the driver, and what is repeated, before all that wait, and behind those
-    /// that came there before.
+    /// Puts requests of the link, and repeated calls, before all that wait, and behind those that
+    /// were put there before.
     pub(super) fn push_first<B: Into<Bytes>>(
         &mut self,
         requests: impl Iterator<Item = (B, Whose)>,
@@ -105,7 +105,8 @@ impl Queue {
         self.sent.is_empty()
     }
 
-    /// Takes as much of what waits as goes into one write, and returns what is to be written.
+    /// Takes as many of the waiting requests as go into one write, and returns the bytes to be
+    /// written.
     pub(super) fn gather(&mut self, now: Instant) -> &[u8] {
         if self.written == self.out.len() {
             self.out.clear();
@@ -132,7 +133,7 @@ impl Queue {
         }
     }
 
-    /// The one that the next reply is for, unless the reply says that it is not.
+    /// The receiver of the next reply, which the reply may turn out not to fit.
     pub(super) fn oldest(&mut self) -> Option<&mut Whose> {
         self.sent.front_mut().map(|slot| &mut slot.whose)
     }
@@ -142,14 +143,14 @@ impl Queue {
         self.written = self.out.len();
     }
 
-    /// The one that the next reply is for.
+    /// Removes the request that the next reply is for.
     pub(super) fn answer(&mut self) -> Option<Slot> {
         self.sent.pop_front()
     }
 
-    /// The connection is lost: returns what was written, or in part, and was not answered. What was
-    /// not written waits for the next connection, in the same order; the driver's own requests do
-    /// not.
+    /// The connection is lost. Returns the requests that were written, at least in part, and have
+    /// no answer. The other requests of callers wait for the next connection, in the same order.
+    /// The requests of the link do not.
     pub(super) fn lose(&mut self) -> Vec<Slot> {
         let mut left = self.out.len() - self.written;
         while self.sent.back().is_some_and(|slot| slot.len <= left) {
@@ -165,7 +166,7 @@ impl Queue {
         self.sent.drain(..).collect()
     }
 
-    /// Takes out what has waited for longer than `within`.
+    /// Takes out the requests that have waited for longer than `within`.
     pub(super) fn expire(&mut self, now: Instant, within: Duration) -> Vec<Slot> {
         let mut expired = Vec::new();
         while self.waiting.front().is_some_and(|next| next.slot.asked + within <= now) {
@@ -174,18 +175,18 @@ impl Queue {
         expired
     }
 
-    /// Takes out all that waits.
+    /// Takes out all requests that wait.
     pub(super) fn clear(&mut self) -> Vec<Slot> {
         self.first = 0;
         self.waiting.drain(..).map(|next| next.slot).collect()
     }
 
-    /// Since when the first one waits to be written.
+    /// Since when the first request waits to be written.
     pub(super) fn waits_since(&self) -> Option<Instant> {
         self.waiting.front().map(|next| next.slot.asked)
     }
 
-    /// Since when the oldest one that was written has no reply.
+    /// Since when the oldest written request has no reply.
     pub(super) fn unanswered_since(&self) -> Option<Instant> {
         self.sent.front().map(|slot| slot.written)
     }

@@ -1,4 +1,4 @@
-//! What becomes of what the server says.
+//! Hands the values from the server to their receivers.
 
 use redis::{PushKind, Value};
 
@@ -11,10 +11,10 @@ use super::request::{Request, Script};
 use super::state::{Shared, State};
 use crate::time::Instant;
 
-/// Why a connection is given up on which an answer may be another request's.
+/// Why the link drops a connection on which an answer may belong to another request.
 const OUT_OF_STEP: &str = "its answers are out of step with what was asked";
 
-/// What is to be done when the mutex is free again.
+/// A call or an answer for the time when the mutex is free again.
 #[derive(Debug)]
 enum Event {
     Answer(Reply, Result<Value, WireError>),
@@ -25,10 +25,10 @@ enum Event {
 }
 
 impl Shared {
-    /// Hands out what the server said, in its order.
+    /// Hands out the values from the server, in their order.
     ///
     /// # Errors
-    /// What makes no sense: nothing that follows could be told apart.
+    /// A value makes no sense, so the later ones cannot be matched with requests.
     pub(super) fn receive(&self, said: Vec<Incoming>) -> Result<(), String> {
         let mut events = Vec::with_capacity(said.len());
         let mut state = self.lock();
@@ -101,8 +101,8 @@ impl State {
             {
                 self.load(script, now);
                 match again {
-                    // In the order of the answers, which is that of the requests. Once: the caller
-                    // repeats it with pauses.
+                    // The link repeats calls in the order of the answers, which is that of the
+                    // requests. It repeats a call once; the caller repeats it with pauses.
                     Some(bytes) => {
                         let call = Whose::Request(reply, Some(Call { script, again: None }));
                         self.queue.push_first(std::iter::once((bytes, call)), slot.asked);
@@ -119,8 +119,8 @@ impl State {
         Ok(())
     }
 
-    /// The server does not have the script, or lost it. A request that is sent again finds it
-    /// there, and the scripts that belong to it.
+    /// Loads a script that the server lacks, and the scripts that belong to it. A call that is
+    /// repeated behind them finds them.
     fn load(&mut self, script: &'static Script, now: Instant) {
         let mut scripts = script.to_load();
         scripts
@@ -133,7 +133,7 @@ impl State {
         self.queue.push_first(scripts.into_iter().map(load), now);
     }
 
-    /// A push is nobody's answer, whatever it says: it moves no request on.
+    /// Takes a push. A push is never the answer of a request.
     fn push(
         &mut self,
         kind: &PushKind,
@@ -159,7 +159,8 @@ impl State {
             }
             PushKind::Unsubscribe | PushKind::SUnsubscribe => {
                 let is_sharded = *kind == PushKind::SUnsubscribe;
-                // Next to our own end it has ended, asked or unasked.
+                // If the link is about to end the subscription itself, this is no news, asked or
+                // unasked.
                 if !self.is_next(&name, is_sharded, false)
                     && self.channels.remove(&name, is_sharded)
                 {
@@ -171,7 +172,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether the beginning or the end of this subscription is what the server was asked for next.
+    /// Whether the next request to be answered is the beginning or the end of this subscription.
     fn is_next(&mut self, channel: &[u8], is_sharded: bool, is_on: bool) -> bool {
         let Some(Whose::Change(Change { name, sharded, on, said, .. })) = self.queue.oldest()
         else {
@@ -185,12 +186,13 @@ impl State {
     }
 }
 
-/// Whether this error refuses the command, or the question behind it, which a server that is in
-/// trouble refuses by itself (`MISCONF`, `BUSY`). `None` where nobody can tell.
+/// Whether this error refuses the command, or only the question behind the command, which a server
+/// in trouble refuses too (`MISCONF`, `BUSY`). `None` if that is unclear.
 fn refuses_command(change: &Change, error: &WireError) -> Option<bool> {
     match change.said {
         Said::Nothing => Some(true),
-        // A node that gives the slot away ends it unasked, and then refuses to end it.
+        // A node that gives the slot away ends the subscription unasked, and then refuses to end
+        // it.
         Said::Confirmed if change.sharded && !change.on => is_elsewhere(error).then_some(true),
         Said::Confirmed | Said::Refused => {
             (!is_elsewhere(error) && !error.is("ERR")).then_some(false)
@@ -212,7 +214,7 @@ fn refused(
     channels.refuse(name, *sharded, now).then(|| Event::Refused(name.clone()))
 }
 
-/// Another node of the Cluster has it.
+/// Whether another node of the Cluster has the slot.
 fn is_elsewhere(error: &WireError) -> bool {
     error.is("MOVED") || error.is("ASK")
 }

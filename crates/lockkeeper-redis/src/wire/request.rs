@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use redis::Cmd;
 
-/// A Lua script, called by its digest. A connection loads it when the server says that it does not
-/// have it, and repeats the call.
+/// A Lua script, called by its digest. When the server says that it lacks the script, the
+/// connection loads it, and repeats the call.
 #[derive(Debug)]
 pub(crate) struct Script {
     text: &'static str,
@@ -85,8 +85,8 @@ impl Request {
         Self { script: Some(script), ..Self::packed_from(&command) }
     }
 
-    /// Lets it wait for company: it is never written in place, so that a request that follows at
-    /// once rides in the same write.
+    /// Lets the driver write the request, and never the sender. So a request that follows at once
+    /// goes out in the same write.
     pub(crate) fn posted(mut self) -> Self {
         self.posted = true;
         self
@@ -103,7 +103,7 @@ impl Request {
     }
 }
 
-/// What it says may be anybody's password.
+/// Without the bytes, which may have a password.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")

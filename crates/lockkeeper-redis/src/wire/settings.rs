@@ -1,4 +1,4 @@
-//! What all connections of a store have in common, and the listener for their messages.
+//! The settings of all connections of a store, and the listener to their messages.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::request::Request;
 use crate::Secret;
 use crate::net::TlsSettings;
 
-/// How to connect, and how patient to be.
+/// How to connect, and how long to wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// The user of the access control list; `default` without.
@@ -17,26 +17,26 @@ pub(crate) struct Settings {
     pub(crate) tls: Option<TlsSettings>,
     /// Never ask for RESP3.
     pub(crate) resp2: bool,
-    /// It is a Sentinel that is to be asked. Elsewhere do not connect to one.
+    /// Connect to a Sentinel. Without this, refuse a Sentinel.
     pub(crate) sentinel: bool,
     /// Do not connect to a server that says that it is a replica.
     pub(crate) only_master: bool,
-    /// The same once it was connected to a server: what it leads to later (an address that moved)
-    /// is a master.
+    /// The same after the first connection: a server to which the address leads later has to be a
+    /// master.
     pub(crate) stays_master: bool,
-    /// One connection and no other: when it is lost, or cannot be made, nothing is sent any more.
-    /// Such a link has no channels.
+    /// Make one connection and no other. When the connection is lost, or cannot be made, the link
+    /// ends. Such a link has no channels.
     pub(crate) once: bool,
     /// Do not connect to a server that says that it makes room by forgetting keys.
     pub(crate) never_forgets: bool,
-    /// What the user has to be allowed: each connection tries it before it is used.
+    /// The rights that the user needs. Each connection tries them before it is used.
     pub(crate) trials: Vec<Trial>,
-    /// How long the oldest unanswered request may wait before the connection counts as dead, and a
-    /// request for a connection.
+    /// How long the oldest unanswered request may wait before the connection counts as dead, and
+    /// how long a request may wait for a connection.
     pub(crate) timeout: Duration,
-    /// For the connection, TLS, and the first words.
+    /// How long the connection, TLS and the handshake may take together.
     pub(crate) connect_timeout: Duration,
-    /// What the server calls the connection (`CLIENT LIST`). Without spaces.
+    /// The name of the connection in `CLIENT LIST`. Without spaces.
     pub(crate) client_name: String,
 }
 
@@ -61,7 +61,7 @@ impl Default for Settings {
     }
 }
 
-/// A command, and how it is tried without doing anything that anybody could see.
+/// A command, and the request that tries it without a visible effect.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
     pub(crate) word: &'static str,
@@ -70,35 +70,34 @@ pub(crate) struct Trial {
     pub(crate) may_be_unknown: bool,
 }
 
-/// Listens to the channels. Called by the driver of the connection, in the order in which the
-/// server said it; must not block, and may send.
+/// Listens to the channels. The driver of the connection calls the listener, in the order of the
+/// server's values. A call must not block, and may send.
 pub(crate) trait Listener: Send + Sync + fmt::Debug {
     /// A message came.
     fn pushed(&self, channel: &[u8], payload: &[u8]);
 
-    /// The subscription stands, for the first time or again: what was published before may have
-    /// been missed.
+    /// The subscription stands, for the first time or again. Earlier messages may be lost.
     fn subscribed(&self, channel: &[u8]);
 
     /// The server ended the subscription, or sent it elsewhere: the slot of a sharded channel has
     /// another node now.
     fn unsubscribed(&self, channel: &[u8]);
 
-    /// The server refused the subscription: the user may not hear it, or the server is busy. It is
-    /// asked again, until [`subscribed`](Self::subscribed).
+    /// The server refused the subscription: the user may not subscribe, or the server is busy. The
+    /// link asks again, until [`subscribed`](Self::subscribed).
     fn refused(&self, channel: &[u8]) {
         self.unsubscribed(channel);
     }
 
-    /// The connection for requests was made again: the server may be another one, or may have
-    /// forgotten what it had.
+    /// The connection for requests was made again: the server may be another one, or may have lost
+    /// its data.
     fn reconnected(&self) {}
 
     /// No subscription stands until [`subscribed`](Self::subscribed).
     fn disconnected(&self);
 }
 
-/// Of a link without channels.
+/// The listener of a link without channels.
 #[derive(Debug)]
 pub(super) struct NoListener;
 

@@ -1,12 +1,11 @@
-//! The first words on a connection, before its driver has it.
+//! The transport of the handshake, before the driver has the connection.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::decoder::{Decoder, Incoming};
 use crate::net::{Stream as Transport, said};
 
-/// Writes `bytes` and reads as many replies as they ask for. For the first words only: what is
-/// pushed meanwhile is not heard.
+/// Writes `bytes` and reads so many replies. For the handshake only: this ignores pushes.
 pub(super) async fn converse(
     transport: &mut Transport,
     decoder: &mut Decoder,
@@ -35,7 +34,7 @@ pub(super) async fn converse(
                 match read {
                     Ok(0) => return Err("it closed the connection".to_owned()),
                     Ok(count) => decoder.feed(&chunk[..count]),
-                    // Whether it likes our certificate the server says only now.
+                    // Only now the server says whether it accepts the certificate of the client.
                     Err(e) => return Err(said(&e)),
                 }
             }

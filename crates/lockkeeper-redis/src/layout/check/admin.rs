@@ -29,7 +29,7 @@ impl World {
         assert_eq!(ours, theirs);
         let lost: Vec<_> = self.server.pushes().collect();
         let first = lost.iter().find(|(_, push)| matches!(push, Push::Lost { .. }));
-        // What is kept has no holder who could be told.
+        // A kept claim has no client that could get a message.
         let is_reported = ours == Evicted::Done && !is_kept;
         assert!(first.is_some() == is_reported || self.server.loses_pushes, "{lost:?}");
         if let (Some((channel, Push::Lost { id, .. })), Victim::Id(victim_id)) = (first, victim) {
@@ -41,7 +41,7 @@ impl World {
         line
     }
 
-    /// Whom to break: the latest holder of a line by its token, or a claim by its id.
+    /// The claim to break: the latest holder of a line by its token, or a claim by its id.
     async fn victim(&mut self, which: usize) -> (Victim, Target) {
         let Tried { claim, line, .. } = self.tried[which].clone();
         if let Some((theirs, ours)) = self.tokens[line].last_key_value()
@@ -54,7 +54,7 @@ impl World {
         let found = layout::find(&claim.key.name, &listed, hash).unwrap();
         let is_kept = self.entry(which).await.is_some_and(|entry| entry.kept);
         assert!(is_kept || found.is_none_or(|id| id == claim.key.id));
-        // It may have been found before it was released.
+        // An administrator may have found the claim before its release, or not.
         let id = found.filter(|_| self.seed.happens(500)).unwrap_or(claim.key.id);
         (Victim::Id(id), Target::Id(hash))
     }
@@ -90,7 +90,7 @@ impl World {
         let mut ours: Vec<_> =
             whole.into_iter().map(|(name, line)| (name, line.unwrap().entries.len())).collect();
         ours.sort();
-        // Which lets everybody grant.
+        // Both stores grant in each line.
         for name in &self.names {
             self.memory.line(name).await.unwrap();
         }

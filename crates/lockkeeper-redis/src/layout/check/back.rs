@@ -1,6 +1,6 @@
 //! The scripts on a clock that goes back now and then. The clock of the memory store only goes on,
-//! so that this looks for what has to hold of a line whatever the clock did: the rule of admission,
-//! rising tokens, and an end of each claim that is no further away than its life.
+//! so this checks what has to hold for a line whatever the clock did: the rule of admission, rising
+//! tokens, and an end of each claim that is no further away than its life.
 
 use std::time::Duration;
 
@@ -124,7 +124,7 @@ impl Back {
         }
     }
 
-    /// Of the first line readers and writers, of the second one permits.
+    /// The first line has readers and writers, the second one has permits.
     fn send_new_claim(&mut self, line: usize) {
         let capacity = if line == 0 { MAX } else { [1, 2, 3, 5][self.pick(4)] };
         let weight = match capacity {

@@ -1,5 +1,5 @@
-//! One thing that the server refuses in the middle of a script: either nothing has happened then,
-//! or everything.
+//! The server refuses one command in the middle of a script: either nothing has happened then, or
+//! everything.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -18,14 +18,14 @@ use crate::wire::Request;
 pub(super) struct Admin {
     stream: TcpStream,
     parser: Parser,
-    /// What was published: channel and message.
+    /// The channels and the messages that were published.
     pub(super) published: Vec<(String, Vec<u8>)>,
 }
 
-/// What is wrong while one request is made.
+/// The fault during one request.
 #[derive(Clone, Debug)]
 enum Fault {
-    /// The user may not run it.
+    /// The user may not run this command.
     Command(String),
     /// The user may publish nowhere.
     Channels,
@@ -76,7 +76,7 @@ impl Server {
                 assert_eq!(self.state(), before, "{fault:?} left something behind: {error:?}");
                 assert_eq!(self.pushes.len(), pushes, "{fault:?}, and somebody was told");
             }
-            // Of several renewals each is refused by itself.
+            // The server refuses each of several renewals by itself.
             Value::Array(parts)
                 if parts.iter().any(|part| matches!(part, Value::ServerError(_))) => {}
             _ => {
@@ -149,8 +149,8 @@ impl Server {
         assert_eq!(self.admin.command(&[b"CONFIG", b"SET", b"maxmemory", most]), Value::Okay);
     }
 
-    /// What is kept, as far as it means anything: without a line in use nothing beside its key
-    /// does.
+    /// The data of a line, as far as it means anything: the side keys of a line that is not in use
+    /// mean nothing.
     fn state(&mut self) -> Vec<Value> {
         let mut state = Vec::new();
         for keys in self.lines.clone() {
@@ -174,13 +174,13 @@ impl Server {
 }
 
 impl World {
-    /// Who was not told, since messages were refused, learns it by looking.
+    /// A client whose message was refused learns the same by a look.
     pub(super) async fn forgive(&mut self) {
         if !std::mem::take(&mut self.server.loses_pushes) {
             return;
         }
         for line in 0..self.names.len() {
-            // The memory store grants when it is looked at; so let both.
+            // The memory store grants at a look, so both stores look.
             self.server.ask_once(&layout::line(&self.names[line], None));
             let there = self.memory.line(&self.names[line]).await.unwrap();
             let holders: BTreeSet<_> =
@@ -197,7 +197,7 @@ impl World {
     }
 }
 
-/// Where a key stands meanwhile.
+/// The name of a key during a fault.
 fn aside(key: &[u8]) -> Vec<u8> {
     [b"aside:", key].concat()
 }

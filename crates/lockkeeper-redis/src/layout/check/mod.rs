@@ -25,7 +25,7 @@ use lockkeeper_core::kit::seeded::Seeded;
 const LINES: usize = 3;
 const CLIENTS: usize = 3;
 
-/// What a run was made of.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
     /// Operations.
@@ -58,9 +58,9 @@ pub fn against_memory(address: &str, seed: u64, steps: u32, memory: Memory) -> A
     run(address, seed, steps, 0, memory)
 }
 
-/// The same on a server that nobody else uses, and where `faults` of 1000 requests meet one fault
-/// each: the user may not run one command or not publish, the memory is full, or a side key is of
-/// another kind. A request that fails has to have changed nothing, and one that passes everything.
+/// The same on a server without other users, where `faults` of 1000 requests meet one fault each:
+/// the user may not run one command or not publish, the memory is full, or a side key is of another
+/// kind. A request that fails has to have changed nothing, and one that passes everything.
 ///
 /// # Panics
 /// When they differ, or the server cannot be reached.
@@ -107,15 +107,15 @@ fn run(address: &str, seed: u64, steps: u32, faults: u16, memory: Memory) -> Agr
 struct Tried {
     claim: Claim,
     client: usize,
-    /// The client that has sent it last, and receives what is published about a holder.
+    /// The client that has sent the claim last, and receives the messages about a holder.
     sender: usize,
-    /// The client that was answered last that the claim waits, and receives its grant.
+    /// The client that got the last answer that the claim waits, and receives the grant.
     waits_at: usize,
     line: usize,
-    /// The client that receives its grant knows of it: from the answer to its claim, or from a
-    /// push. The answer to a renewal may be another client's.
+    /// The client that waits for the grant knows about the grant, from the answer to its claim or
+    /// from a push. The answer to a renewal may be another client's.
     notified: bool,
-    /// It was pushed.
+    /// A push reported the grant.
     pushed: bool,
 }
 
@@ -320,7 +320,8 @@ impl World {
         assert!(unnotified.is_none(), "nobody told {:?}", unnotified.map(|t| &t.claim));
     }
 
-    /// The holders as they are shown. Waiters that die in the middle of the line are found later.
+    /// The holders in the answer of LINE. Waiters that die in the middle of the line are found
+    /// later.
     fn observers_were_notified(&mut self, line: usize, theirs: &Line, revision: Revision) {
         let shown = |e: &Entry| format!("{} {} {:?} {:?}", e.id, e.weight, e.meta, e.broken);
         let fingerprint: Vec<_> = theirs.entries.iter().filter(|e| e.granted).map(shown).collect();
@@ -336,7 +337,7 @@ impl World {
     }
 }
 
-/// Those whom the rule admits hold, and nobody else.
+/// Exactly the claims that the rule admits hold the lock.
 fn the_rule_holds(ours: &Line) {
     let demand =
         |e: &Entry| admit::Demand { weight: e.weight, capacity: e.capacity, granted: e.granted };

@@ -11,8 +11,8 @@ use crate::store::{
 };
 
 impl World {
-    /// Of the first two lines a mutex and readers, of the third a semaphore of changing size;
-    /// seldom the other way round.
+    /// The first two lines get a mutex and readers, the third a semaphore of changing size; seldom
+    /// the other way round.
     pub(super) async fn new_claim(&mut self) -> usize {
         let line = self.pick(LINES);
         let is_lock = (line < 2) != self.seed.happens(50);
@@ -58,7 +58,7 @@ impl World {
         line
     }
 
-    /// How a claim stands in the memory store, which grants when it is looked at.
+    /// The entry of a claim in the memory store, which grants at a look.
     pub(super) async fn entry(&self, which: usize) -> Option<Entry> {
         let Tried { claim, .. } = &self.tried[which];
         let there = self.memory.line(&claim.key.name).await.unwrap();
@@ -88,7 +88,7 @@ impl World {
         self.tried[which].line
     }
 
-    /// `is_known`: its line has it.
+    /// `is_known`: the line has the claim.
     async fn claim(&mut self, which: usize, is_known: bool) {
         let Tried { claim, client: sender, line, waits_at, .. } = self.tried[which].clone();
         let client = self.clients[sender];
@@ -119,13 +119,13 @@ impl World {
                 Ok(Verdict::Queued { ahead, look_again, .. }),
                 Ok(Verdict::Queued { ahead: theirs, look_again: then, .. }),
             ) => {
-                // Those who died in the middle of the line are still counted.
+                // The server still counts waiters that died in the middle of the line.
                 assert!(ahead >= theirs && ahead <= theirs + 3, "{ahead} ahead, not {theirs}");
                 assert!(
                     look_again <= then || look_again >= Duration::from_secs(5),
                     "{look_again:?}, not {then:?}"
                 );
-                // It may be a new stay of one that has left.
+                // The claim may have left before, and wait again.
                 self.tried[which].waits_at = sender;
                 self.tried[which].notified = false;
                 self.tried[which].pushed = false;
@@ -197,7 +197,7 @@ impl World {
         self.tried[which[0]].line
     }
 
-    /// Half of the time one that was told that it holds: most others are dead, or wait.
+    /// Half of the time a claim whose client knows that it holds: most others are dead, or wait.
     pub(super) fn pick_of_holders(&mut self) -> usize {
         let holders: Vec<usize> =
             (0..self.tried.len()).filter(|which| self.tried[*which].notified).collect();
@@ -262,11 +262,11 @@ impl World {
             notified: true,
             fingerprint: Vec::new(),
         });
-        // What it watched until now may have ended in between.
+        // The observation until now may have ended in between.
         if watched.until <= self.clock.now() {
             watched.notified = true;
         }
-        // Whoever watches for longer is not cut short by another of the same client.
+        // A short observation does not shorten a longer one of the same client.
         watched.until = watched.until.max(until);
         line
     }
@@ -280,14 +280,14 @@ impl World {
         let ours =
             layout::look_answer(&claim.key, &self.server.ask(&layout::look(&claim.key, &channel)))
                 .unwrap();
-        // The memory store grants when it is looked at; so let both.
+        // The memory store grants at a look, so both stores look.
         self.server.ask(&layout::line(&claim.key.name, None));
         let entry = self.entry(which).await.filter(|entry| !entry.kept);
         match (ours, entry) {
             (ClaimStatus::Granted { token }, Some(entry)) if entry.granted => {
                 self.token(line, entry.token.unwrap(), token);
             }
-            // It grants nothing.
+            // LOOK grants nothing.
             (ClaimStatus::Queued | ClaimStatus::First, Some(_)) => assert_eq!(client, waits_at),
             (ClaimStatus::Elsewhere, Some(_)) => assert_ne!(client, waits_at),
             (ClaimStatus::Absent, None) => {}

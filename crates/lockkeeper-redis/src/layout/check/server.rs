@@ -15,19 +15,19 @@ use crate::layout::Keys;
 use crate::wire::Request;
 use lockkeeper_core::kit::seeded::Seeded;
 
-/// Where the time begins, in microseconds: some day of 2096, so that nothing that is to expire has
-/// expired for the server.
+/// The beginning of the time, in microseconds: a day of 2096, so that no key expires by the clock
+/// of the server.
 const BEGIN: u64 = 4_000_000_000_000_000;
 
 pub(super) struct Server {
     stream: TcpStream,
     parser: Parser,
-    /// One that may do everything.
+    /// A user that may do everything.
     pub(super) admin: Admin,
     pub(super) user: String,
     pub(super) seed: Seeded,
     pub(super) lines: Vec<Keys>,
-    /// How many of 1000 requests meet one.
+    /// How many of 1000 requests meet a fault.
     pub(super) faults: u16,
     pub(super) refused: u32,
     pub(super) passed: u32,
@@ -36,7 +36,7 @@ pub(super) struct Server {
     /// From the digest of a script to that of the same with our clock.
     digests: HashMap<String, String>,
     clock: String,
-    /// Those of this run: others may test on the same server.
+    /// The channels of this run. Others may test on the same server.
     channels: Vec<String>,
     pub(super) pushes: VecDeque<(String, Push)>,
 }
@@ -104,7 +104,8 @@ impl Server {
         self.command(&[b"RPUSH", clock.as_bytes(), seconds.as_bytes(), micros.as_bytes()]);
     }
 
-    /// The answer; what was pushed until then is [pushed](Self::pushes). It may come after a fault.
+    /// Returns the answer, perhaps after a fault. [`pushes`](Self::pushes) has the messages until
+    /// then.
     pub(super) fn ask(&mut self, request: &Request) -> Value {
         match self.seed.happens(self.faults) {
             true => self.ask_with_a_fault(request),
@@ -123,7 +124,7 @@ impl Server {
         bytes[at..at + ours.len()].copy_from_slice(ours.as_bytes());
         self.stream.write_all(&bytes).unwrap();
         let answer = self.answer();
-        // What the script has published stands before the answer to what is asked now.
+        // The messages of the script come before the answer to this question.
         self.admin.command(&[b"PING"]);
         for (channel, payload) in self.admin.published.drain(..) {
             // Others test on the same server, and try whether they may publish.

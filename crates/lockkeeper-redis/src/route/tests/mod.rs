@@ -1,4 +1,4 @@
-//! What servers say about each other. With real servers the routes are tried by the live tests.
+//! The answers of servers about each other. The live tests try the routes with real servers.
 
 mod redirects;
 

@@ -23,14 +23,14 @@ async fn greet(peer: &Peer) -> PeerConnection {
     remote
 }
 
-/// Of two nodes, of which the first has the slots to 99 and the second the rest.
+/// The map of two nodes: the first has the slots to 99, the second the rest.
 fn map(one: &Peer, two: &Peer) -> String {
     let node =
         |peer: &Peer| format!("*3\r\n$9\r\n127.0.0.1\r\n:{}\r\n$1\r\nx\r\n", peer.endpoint.port);
     format!("*2\r\n*3\r\n:0\r\n:99\r\n{}*3\r\n:100\r\n:16383\r\n{}", node(one), node(two))
 }
 
-/// The next request that is not about the map, of which no node says anything new.
+/// The next request that is not about the map. No node gives a new map.
 async fn asked(remote: &mut PeerConnection) -> Vec<String> {
     loop {
         let request = remote.next().await;
@@ -54,7 +54,7 @@ async fn cluster(settings: Settings) -> Pair {
     pair
 }
 
-/// To the question whether it has shards.
+/// The answer to the question whether the node has shards.
 async fn cluster_that_says(answer: &str, settings: Settings) -> Pair {
     let (one, two) = (Peer::new().await, Peer::new().await);
     let (listener, received) = listener();
@@ -98,7 +98,7 @@ async fn a_request_for_a_moving_slot_is_sent_to_the_new_node_once() {
     assert_eq!(pair.route.link(5).endpoint(), &pair.one.0.endpoint);
 }
 
-/// Answers the next question for the map, of whichever node.
+/// Answers the next question for the map, which may come to either node.
 async fn answers_with_the_map(pair: &mut Pair, other: &mut PeerConnection) {
     let map = map(&pair.one.0, &pair.two.0);
     let connections = [&mut pair.one.1, &mut pair.two.1, other];
@@ -130,7 +130,7 @@ async fn the_target_node_of_a_slot_move_keeps_its_connection_without_slots() {
         assert_eq!(there.request().await, ["ECHO", "x"]);
         there.say("+OK\r\n:1\r\n").await;
         assert_eq!(within(answer).await.unwrap(), Ok(Value::Int(1)));
-        // When it is asked for again, the answer before was taken over.
+        // The client asks again only when it has taken over the answer before.
         for _ in 0..2 {
             nodes.refresh();
             answers_with_the_map(&mut pair, &mut there).await;
@@ -176,7 +176,7 @@ async fn a_request_whose_keys_are_in_two_places_is_repeated_until_they_are_in_on
         assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
         pair.one.1.say(IN_TWO_PLACES).await;
     }
-    // All of its keys have left the first node, and some have not reached the second one.
+    // All keys of the request have left the first node, and some have not reached the second one.
     assert_eq!(pair.one.1.request().await, ["ECHO", "x"]);
     pair.one.1.say(&format!("-ASK 5 :{}\r\n", pair.two.0.endpoint.port)).await;
     assert_eq!(
@@ -349,7 +349,7 @@ async fn requests_whose_scripts_the_server_has_forgotten_keep_their_order_whiche
     assert_eq!(within(release).await, Ok(Value::Int(1)));
 }
 
-/// Nothing at the node that imports the slot may be asked for without `ASKING` before it.
+/// Each request to the node that imports the slot needs an `ASKING` before it.
 #[tokio::test]
 async fn a_call_behind_asking_is_not_repeated_without_it() {
     static ONE: Script = Script::new("return 1");
@@ -397,7 +397,7 @@ async fn a_script_that_the_server_never_has_is_asked_for_with_pauses_and_not_for
     assert!(error.is("NOSCRIPT") && (2..60).contains(&calls), "{error} after {calls} calls");
 }
 
-/// It was another request's: whose the next ones are nobody knows.
+/// The answer belonged to another request, and so may the next answers.
 #[tokio::test]
 async fn a_redirection_for_another_slot_ends_the_connection_with_unknown_outcomes() {
     for said in ["-MOVED 6 127.0.0.1:1\r\n", "-ASK 6 127.0.0.1:1\r\n"] {

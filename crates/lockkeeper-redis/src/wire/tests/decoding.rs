@@ -1,4 +1,4 @@
-//! Bytes that a server may send, and those that none does.
+//! Bytes that a server may send, and bytes that no server sends.
 
 use proptest::prelude::*;
 use redis::{PushKind, Value};
@@ -78,7 +78,7 @@ fn lengths_that_cannot_be_are_errors_or_endless_but_no_panic() {
         "*1\r\n*1\r\n*x\r\n",
         ">1\r\n:1\r\n",
     ] {
-        // Whatever it says, it says it without a panic and without taking all memory.
+        // Any answer comes without a panic, and without taking all memory.
         drop(decode(&[bytes.as_bytes()]));
     }
 }
@@ -92,7 +92,7 @@ proptest! {
         ], 0..12)
     ) {
         let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-        // An error, or what it understood so far.
+        // The decoder gives an error, or the values until then.
         drop(decode(&pieces));
     }
 }
@@ -118,7 +118,7 @@ fn a_commands_error_inside_a_script_is_reported_unchanged() {
             "12 h:1",
         ),
         ("-ERR Error running script (call to f_0a): @user_script:1: -BUSY", "BUSY", ""),
-        // A script that is wrong says nothing of a command.
+        // The error of a wrong script names no command.
         (
             "-ERR Error running script (call to f_0a): @user_script:1: attempt to index a nil value",
             "ERR",

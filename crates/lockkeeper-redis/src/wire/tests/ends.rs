@@ -1,4 +1,4 @@
-//! The ends: of the link, of its runtime, of its process.
+//! The ends of a link, of its runtime, and of its process.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ async fn a_link_that_nobody_has_any_more_does_not_wait_for_ever() {
     assert!(matches!(within(answer).await, Err(WireError::Broken(_))));
     remote.request().await;
     assert_eq!(remote.next().await, [""; 0]);
-    // Nor for a server that cannot be reached.
+    // The link does not wait for a server that cannot be reached either.
     let (listener, _received) = listener();
     let link = Link::open(peer.endpoint.clone(), Arc::new(impatient()), listener);
     let _silent = peer.accept().await;
@@ -95,7 +95,7 @@ async fn a_forked_child_sends_nothing() {
     link.subscribe(b"mine".to_vec(), false);
     link.reset("from the child");
     drop(link);
-    // Nothing of all this is seen at the other end.
+    // The peer sees nothing at all.
     tokio::time::timeout(std::time::Duration::from_millis(200), remote.next()).await.unwrap_err();
 }
 
@@ -141,7 +141,7 @@ async fn a_replica_is_no_server_where_only_a_master_is() {
     assert_eq!(within(link.ready()).await.unwrap().role, Role::Master);
 }
 
-/// It was looked at when the store was opened; an address may lead elsewhere later.
+/// The store checked the role when it was opened. The address may lead to another server later.
 #[tokio::test]
 async fn a_former_master_that_returns_as_a_replica_is_not_used() {
     let peer = Peer::new().await;

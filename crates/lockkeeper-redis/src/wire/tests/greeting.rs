@@ -1,4 +1,4 @@
-//! The first words.
+//! The handshake.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn open(peer: &Peer, settings: Settings) -> Link {
     Link::open(peer.endpoint.clone(), Arc::new(settings), listener().0)
 }
 
-/// Reads so many requests, and answers nothing.
+/// The peer reads so many requests, and answers nothing.
 async fn listen(remote: &mut PeerConnection, count: usize) -> Vec<String> {
     let mut said = Vec::new();
     for _ in 0..count {
@@ -132,7 +132,7 @@ async fn a_refusal_is_reported_in_the_servers_words_and_tried_again() {
 #[tokio::test]
 async fn a_server_that_repeats_the_greeting_is_reported_without_the_password() {
     let long = "long-pass".repeat(40);
-    // The last is what a server says that cuts the arguments off.
+    // The last error is that of a server that cuts the arguments off.
     let sayings = [
         ("hunter2", "-ERR Protocol error in 'HELLO 3 AUTH ann hunter2'\r\n".to_owned()),
         ("hunter2", "-hunter2 is no command\r\n".to_owned()),
@@ -158,7 +158,7 @@ async fn a_server_that_repeats_the_greeting_is_reported_without_the_password() {
     }
 }
 
-/// A wrong password may stand in the words of every server.
+/// The words of any server may have the wrong password.
 #[tokio::test]
 async fn a_wrong_password_that_is_a_common_word_is_reported_as_such() {
     let said = [
@@ -280,7 +280,7 @@ async fn a_server_that_hides_its_eviction_policy_is_not_used() {
     let _remote = peer.connection().await;
 }
 
-/// Whether it forgets keys, and whether it is a replica, it does not say while it is busy.
+/// A busy server does not say whether it forgets keys, or whether it is a replica.
 #[tokio::test]
 async fn a_server_busy_with_a_script_is_examined_before_a_connection() {
     let peer = Peer::new().await;

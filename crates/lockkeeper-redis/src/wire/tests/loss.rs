@@ -1,4 +1,5 @@
-//! Lost connections: what was written is broken, what was not waits for the next one.
+//! Lost connections: requests that were written are broken, and the others wait for the next
+//! connection.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -73,14 +74,15 @@ async fn without_a_connection_a_request_times_out_and_was_never_written() {
         matches!(&answer, Err(WireError::NotSent(why)) if why.contains(&peer.endpoint.to_string())),
         "{answer:?}"
     );
-    // The connection comes up after all: the request does not.
+    // The connection comes up after all. The request does not come with it.
     silent.greet().await;
     within(link.ready()).await.unwrap();
     drop(link.send(echo("next")));
     assert_eq!(silent.request().await[1], "next");
 }
 
-/// Nobody would hear otherwise before the timeout is over, and a holder may not have so long.
+/// Otherwise a caller would learn the refusal only after the timeout, and a holder may not have so
+/// long.
 #[tokio::test]
 async fn a_refused_login_is_reported_at_once_and_tried_again() {
     let peer = Peer::new().await;
@@ -111,7 +113,7 @@ async fn a_server_that_stops_answering_is_dropped_after_the_timeout() {
     assert!(is_broken(&within(first).await));
     assert!(is_broken(&within(second).await));
     assert!(began.elapsed() >= Duration::from_millis(200));
-    // By the time of the request, and not by that of a question into the silence, which takes
+    // The timeout of the request counts, and not that of a question into the silence, which takes
     // longer.
     let mut seen = Vec::new();
     while let Some(text) = remote.next().await.get(1) {
@@ -128,7 +130,7 @@ async fn a_request_written_without_the_driver_still_times_out() {
     let (link, _remote, _received) = peer.link(Settings { timeout, ..patient() }).await;
     let began = Instant::now();
     assert!(is_broken(&within(link.send(echo("alone"))).await));
-    // The driver alone would have looked into the silence after three times as long.
+    // The driver alone would have asked into the silence after three times as long.
     assert!(began.elapsed() < timeout * 5 / 2, "{:?}", began.elapsed());
 }
 
@@ -136,7 +138,7 @@ async fn a_request_written_without_the_driver_still_times_out() {
 async fn the_time_out_counts_for_the_oldest_unanswered_request_only() {
     let peer = Peer::new().await;
     let (link, mut remote, _received) = peer.link(tolerant()).await;
-    // For much longer than the timeout there is always a request on its way, but none for so long.
+    // For much longer than the timeout a request is always on its way, but no request for so long.
     for number in 0..30 {
         let answer = link.send(echo("x"));
         tokio::time::sleep(Duration::from_millis(150)).await;
@@ -317,14 +319,15 @@ async fn a_connection_of_its_own_is_one_where_messages_have_another() {
     assert!(tokio::time::timeout(Duration::from_millis(200), peer.accept()).await.is_err());
 }
 
-/// A question of the driver's would become a part of the transaction that its owner has begun.
+/// A question of the driver would become a part of the transaction that the owner of the link has
+/// begun.
 #[tokio::test]
 async fn a_connection_of_its_own_is_asked_nothing_while_it_is_silent() {
     let peer = Peer::new().await;
     let (link, mut main, _received) = peer.link(tolerant()).await;
     let (alone, mut remote) = tokio::join!(link.alone(), peer.connection());
     let alone = alone.unwrap();
-    // The other one, which is silent for no longer, is asked twice.
+    // The driver asks the other server, which is silent for no longer, twice.
     main.pong().await;
     assert_eq!(main.request().await[0], "PING");
     let _answer = alone.send(echo("mine"));

@@ -1,4 +1,4 @@
-//! Subscriptions, and the messages that come by them.
+//! Subscriptions, and their messages.
 
 use redis::Value;
 
@@ -77,7 +77,7 @@ async fn after_a_lost_connection_every_subscription_is_made_again_before_anythin
     subscribe(&mut remote, "UNSUBSCRIBE", "gone").await;
     drop(remote);
     assert_eq!(received.next().await, Sound::Disconnected);
-    // While there is no connection, too.
+    // The same while there is no connection.
     link.subscribe(b"shard".to_vec(), true);
     let answer = link.send(echo("x"));
     let mut remote = peer.connection().await;
@@ -123,7 +123,7 @@ async fn a_refused_or_ended_subscription_is_reported_and_takes_no_reply() {
     link.unsubscribe(b"secret", false);
     assert_eq!(remote.request().await, ["UNSUBSCRIBE", "secret"]);
     remote.say(&confirmed("unsubscribe", "secret")).await;
-    // What was ended can be begun again.
+    // A subscription that has ended can begin again.
     link.subscribe(b"shard".to_vec(), true);
     subscribe(&mut remote, "SSUBSCRIBE", "shard").await;
     assert_eq!(received.next().await, Sound::Subscribed("shard".to_owned()));
@@ -139,7 +139,7 @@ async fn a_refused_subscription_is_repeated_until_it_is_confirmed() {
         remote.say(refusal).await;
     }
     subscribe(&mut remote, "SUBSCRIBE", "mine").await;
-    // It is told once.
+    // The listener learns the refusal once.
     assert_eq!(received.next().await, Sound::Refused("mine".to_owned()));
     assert_eq!(received.next().await, Sound::Subscribed("mine".to_owned()));
     let answer = link.send(echo("x"));
@@ -216,7 +216,7 @@ async fn in_resp2_messages_have_a_connection_of_their_own() {
     side.say("*3\r\n$9\r\nsubscribe\r\n$4\r\nmine\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$4\r\nmine\r\n$5\r\nhello\r\n").await;
     assert_eq!(received.next().await, Sound::Subscribed("mine".to_owned()));
     assert_eq!(received.next().await, hello());
-    // An array is an answer on the one, whatever it begins with.
+    // On the connection for requests an array is an answer, whatever it begins with.
     let answer = link.send(echo("x"));
     assert_eq!(main.request().await, ["ECHO", "x"]);
     main.say("*1\r\n$7\r\nmessage\r\n").await;
@@ -224,8 +224,8 @@ async fn in_resp2_messages_have_a_connection_of_their_own() {
         within(answer).await,
         Ok(Value::Array(vec![Value::BulkString(b"message".to_vec())]))
     );
-    // Where requests go to another connection, it may be to another server: messages come on a new
-    // one, too.
+    // A new connection for requests may reach another server, so the messages come on a new
+    // connection too.
     drop(main);
     let mut main = peer.accept().await;
     main.greet_in_resp2().await;

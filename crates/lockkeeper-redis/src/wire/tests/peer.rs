@@ -11,22 +11,22 @@ use tokio::sync::mpsc;
 use super::super::decoder::{Decoder, Incoming};
 use super::super::{Endpoint, Link, Listener, Request, Settings};
 
-/// What HELLO 3 answers.
+/// The answer to HELLO 3.
 pub(crate) const HELLO: &str = "%4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n\
     $4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n";
 
-/// What INFO says of the peer's run.
+/// The run of the peer in `INFO`.
 pub(crate) const RUN: &str = "a-run";
 
-/// Longer than anything takes that is not meant to end by it.
+/// Longer than any step that is not meant to end by it.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// Waits for what must happen.
+/// Waits for a future that must complete.
 pub(crate) async fn within<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(TIME_LIMIT, what).await.expect("it did not happen")
 }
 
-/// Something that listens.
+/// A server that listens.
 pub(crate) struct Peer {
     listener: TcpListener,
     pub(crate) endpoint: Endpoint,
@@ -39,21 +39,21 @@ impl Peer {
         Self { listener, endpoint: Endpoint { host: "127.0.0.1".to_owned(), port } }
     }
 
-    /// The next connection, before the first word.
+    /// The next connection, before the handshake.
     pub(crate) async fn accept(&self) -> PeerConnection {
         let (stream, _) = within(self.listener.accept()).await.unwrap();
         stream.set_nodelay(true).unwrap();
         PeerConnection { stream, decoder: Decoder::new(false), is_change: false }
     }
 
-    /// The next connection, after the first words.
+    /// The next connection, after the handshake.
     pub(crate) async fn connection(&self) -> PeerConnection {
         let mut remote = self.accept().await;
         remote.greet().await;
         remote
     }
 
-    /// A link to this peer, and the peer's end of it.
+    /// A link to this peer, and the peer's end of the connection.
     pub(crate) async fn link(&self, settings: Settings) -> (Link, PeerConnection, Received) {
         let (listener, received) = listener();
         let link = Link::open(self.endpoint.clone(), Arc::new(settings), listener);
@@ -72,7 +72,7 @@ pub(crate) struct PeerConnection {
 }
 
 impl PeerConnection {
-    /// Speaks the server's part of the first words.
+    /// Makes the server's part of the handshake.
     pub(crate) async fn greet(&mut self) {
         assert_eq!(self.request().await[0], "HELLO");
         self.say(HELLO).await;
@@ -86,7 +86,7 @@ impl PeerConnection {
         self.prepare().await;
     }
 
-    /// Answers all that follows HELLO, to the last of it.
+    /// Answers all requests behind HELLO, to the last one.
     pub(crate) async fn prepare(&mut self) {
         loop {
             let request = self.request().await;
@@ -154,7 +154,7 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-/// Something that a listener heard.
+/// A call of a listener.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Sound {
     Pushed(String, String),
@@ -168,7 +168,7 @@ pub(crate) enum Sound {
 #[derive(Debug)]
 struct Recorder(mpsc::UnboundedSender<Sound>);
 
-/// What was heard, in order.
+/// The calls of a listener, in order.
 pub(crate) struct Received(mpsc::UnboundedReceiver<Sound>);
 
 impl Received {
@@ -176,7 +176,7 @@ impl Received {
         within(self.0.recv()).await.unwrap()
     }
 
-    /// What there is already.
+    /// The calls that have come already.
     pub(crate) fn now(&mut self) -> Vec<Sound> {
         std::iter::from_fn(|| self.0.try_recv().ok()).collect()
     }
@@ -221,7 +221,7 @@ impl Listener for Recorder {
     }
 }
 
-/// So patient that nothing ends by it.
+/// Limits so long that nothing ends by them.
 pub(crate) fn patient() -> Settings {
     Settings { timeout: TIME_LIMIT, connect_timeout: TIME_LIMIT, ..Settings::default() }
 }
@@ -234,13 +234,13 @@ pub(crate) fn impatient() -> Settings {
     }
 }
 
-/// Not for long, but for longer than a loaded machine stands still, so that who answers at once
+/// Short limits, but longer than a loaded machine stands still. So a peer that answers at once
 /// answers in time.
 pub(crate) fn tolerant() -> Settings {
     Settings { timeout: Duration::from_millis(1500), ..impatient() }
 }
 
-/// A request that the peer can tell from others.
+/// A request that the peer can distinguish from others.
 pub(crate) fn echo(text: &str) -> Request {
     Request::command(&[b"ECHO", text.as_bytes()])
 }

@@ -56,8 +56,8 @@ fn the_drivers_own_requests_end_with_their_connection() {
     assert_eq!(waiting(&mut queue, now), "aa");
 }
 
-/// As calls do whose scripts the server lacks, also where the first of them is written or given up
-/// before the second is put back.
+/// As calls do whose scripts the server lacks, also if the first call is written or given up before
+/// the second is put back.
 #[test]
 fn what_goes_before_the_others_keeps_its_own_order() {
     let first = |queue: &mut Queue, texts: [&'static str; 2], now| {
@@ -74,7 +74,7 @@ fn what_goes_before_the_others_keeps_its_own_order() {
     queue.push(b"later".to_vec(), Whose::Request(Answer::new().0, None), now);
     first(&mut queue, ["load3 ", "call3 "], now);
     assert_eq!(waiting(&mut queue, now), "load3 call3 later");
-    // What the next connection says first comes before what is written again.
+    // The first requests of the next connection come before the repeated ones.
     queue.lose();
     first(&mut queue, ["sub1 ", "sub2 "], now);
     assert_eq!(waiting(&mut queue, now), "sub1 sub2 load3 call3 later");
@@ -123,7 +123,7 @@ fn one_write_has_a_limit_and_a_large_request_is_not_split() {
     assert!(queue.gather(now).is_empty());
 }
 
-/// TLS may have sent a part of what was gathered when it says that it could not send it.
+/// TLS may have sent a part of the gathered bytes when it fails.
 #[test]
 fn what_may_have_been_written_is_not_written_again() {
     let (mut queue, now) = queue(&["aa", "bb"]);

@@ -1,4 +1,4 @@
-//! Answers stay in step with requests, whatever is said unasked in between.
+//! Answers stay in step with requests, whatever comes unasked in between.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -17,7 +17,7 @@ use super::super::{Endpoint, Request, Script, Server, WireError};
 use super::peer::{Peer, Sound, echo, listener, patient, text, tolerant, within};
 use crate::time::Clock;
 
-/// What a node says when it has just given a slot away, unasked.
+/// The message of a node that has just given a slot away, unasked.
 const ENDED: &str = ">3\r\n$12\r\nsunsubscribe\r\n$5\r\nshard\r\n:0\r\n";
 const MOVED: &str = "-MOVED 7 127.0.0.1:1\r\n";
 
@@ -40,7 +40,7 @@ async fn an_unsubscribe_that_crosses_the_servers_takes_no_answer() {
     assert_eq!(within(y).await, Ok(Value::Int(2)));
 }
 
-/// An answer that is not the word that was asked for is another request's.
+/// An answer that is not the word of the question belongs to another request.
 #[tokio::test]
 async fn a_wrong_answer_to_the_links_own_question_ends_the_connection() {
     for answer in [":1\r\n", MOVED] {
@@ -69,7 +69,7 @@ async fn a_wrong_digest_of_a_loaded_script_ends_the_connection() {
     peer.connection().await;
 }
 
-/// Somebody has removed all scripts from the server.
+/// Another client has removed all scripts from the server.
 #[tokio::test]
 async fn a_script_that_the_server_has_lost_again_is_loaded_again() {
     static TWO: Script = Script::new("return 2");
@@ -126,17 +126,17 @@ async fn a_question_that_is_refused_moves_no_answer() {
 /// A link's shared part without a driver, and a server that obeys the protocol and nothing else.
 struct Dialogue {
     shared: Shared,
-    /// What was written and the server has not read.
+    /// The bytes that were written and the server has not read.
     requests: Decoder,
-    /// What the server said and the client has not read.
+    /// The bytes that the server sent and the client has not read.
     said: BytesMut,
     answers: Decoder,
     /// The subscriptions of the connection.
     here: BTreeSet<String>,
     /// The slot of the sharded channel is at this node.
     is_ours: bool,
-    /// The end of a sharded subscription was refused, or the question behind it: nobody can tell
-    /// which.
+    /// The server refused the end of a sharded subscription, or the question behind it, and the
+    /// client cannot know which.
     is_unclear: bool,
     asked: Vec<(u64, Answer)>,
     next: u64,
@@ -248,7 +248,7 @@ impl Dialogue {
         }
     }
 
-    /// The slot goes away, and who listens there is told; or it comes back.
+    /// The slot goes away, and its listeners get a message; or it comes back.
     fn shift(&mut self) {
         self.is_ours = !self.is_ours;
         if !self.is_ours && self.here.remove("shard") {
@@ -335,8 +335,8 @@ fn is_right(number: u64, answer: &Result<Value, WireError>) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
-    /// Whatever the order of requests, subscriptions, refusals, ends that nobody asked for, moves,
-    /// cuts of the bytes and of the connection.
+    /// In any order of requests, subscriptions, refusals, unasked ends, moves, and cuts of the
+    /// bytes and of the connection.
     #[test]
     fn every_answer_belongs_to_its_request_or_its_outcome_is_unknown(steps in steps()) {
         let mut dialogue = Dialogue::new();
