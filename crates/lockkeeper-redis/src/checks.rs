@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::wire::{LACKS, Value};
+use super::wire::{LACKS, Value, text};
 use crate::{Error, ErrorKind, Result};
 
 /// The oldest version of Redis that the store uses.
@@ -60,13 +60,8 @@ pub(super) struct Info(HashMap<String, String>);
 
 impl Info {
     pub(super) fn of(answer: &Value) -> Result<Self> {
-        let text = match answer {
-            Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-            Value::VerbatimString { text, .. } | Value::SimpleString(text) => Some(text.as_str()),
-            _ => None,
-        };
         let none = || Error::new(ErrorKind::Internal, "the server's answer to INFO is not text");
-        text.map(Self::parse).ok_or_else(none)
+        text(answer).map(Self::parse).ok_or_else(none)
     }
 
     pub(super) fn parse(text: &str) -> Self {

@@ -67,6 +67,4 @@ impl Listener for PushListener {
             pushed.losses.notify(Losses::reconnected);
         }
     }
-
-    fn disconnected(&self) {}
 }

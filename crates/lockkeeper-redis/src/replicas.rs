@@ -7,9 +7,10 @@
 //! without its write would say nothing, so both go on the same connection.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 
+use lockkeeper_core::sync::lock;
 use tokio::sync::Mutex;
 
 use super::fault;
@@ -80,7 +81,7 @@ impl Replicas {
     }
 
     fn rounds(&self, master: &Endpoint, run: &str) -> Arc<Rounds> {
-        let mut masters = self.masters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut masters = lock(&self.masters);
         let known =
             masters.get(master).filter(|(of, _)| of == run).map(|(_, rounds)| Arc::clone(rounds));
         known.unwrap_or_else(|| {

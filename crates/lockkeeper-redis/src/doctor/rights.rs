@@ -8,14 +8,11 @@ use tokio::sync::watch;
 
 use super::super::rights::{CHANNEL, Needed, is_refusal, needed, request};
 use super::super::setup::{Setup, Topology};
-use super::super::wire::{Link, Listener, Request, WireError};
+use super::super::wire::{Link, Listener, Request, WireError, listed};
 use super::super::{RedisStore, fault};
 use crate::store::Finding;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, LockName, Result};
-
-/// At most this many refused commands are named.
-const SHOWN: usize = 5;
 
 /// The access rule with the rights that a user needs, and no others. `shards`: messages go to the
 /// shards of a cluster.
@@ -99,9 +96,7 @@ async fn refused_by(
             refused.push(command);
         }
     }
-    let more = refused.split_off(refused.len().min(SHOWN)).len();
-    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    Ok(how.map(|how| format!("{} refuses {}{more}: {how}", link.endpoint(), refused.join(", "))))
+    Ok(how.map(|how| format!("{} refuses {}: {how}", link.endpoint(), listed(&refused))))
 }
 
 /// How the server refuses the keys of detached sessions. The tried key does not exist, so `SET …
@@ -167,6 +162,4 @@ impl Listener for SubscriptionProbe {
     fn refused(&self, _channel: &[u8]) {
         self.0.send_replace(Some(false));
     }
-
-    fn disconnected(&self) {}
 }

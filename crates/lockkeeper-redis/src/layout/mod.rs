@@ -39,7 +39,7 @@ pub(crate) use self::line::{is_longer, line, line_answer, observe, observe_answe
 pub(crate) use self::register::{KeyLocation, load, load_answer, swap, swap_answer};
 pub(crate) use self::renew::{renew, renew_answer, withdraw, withdraw_answer};
 #[cfg(test)]
-pub(crate) use self::scripts::SCRIPTS;
+pub(crate) use self::scripts::commands;
 pub(crate) use self::session::{SESSION_KEYS, SessionKey};
 pub(crate) use self::status::{ClaimStatus, look, look_answer};
 use crate::Result;

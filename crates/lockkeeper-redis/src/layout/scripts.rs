@@ -1,6 +1,8 @@
 //! The scripts, each in one piece. This module puts the shared parts into each script, so that one
 //! call is one script.
 
+#[cfg(any(test, feature = "testing"))]
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -62,6 +64,20 @@ pub(crate) static SCRIPTS: LazyLock<[&Script; 13]> = LazyLock::new(|| {
         &SESSION, &ID,
     ]
 });
+
+/// The commands that the scripts call, in small letters. A command is in capitals between quotes:
+/// the first argument of `call`, or of a function that chooses a command.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn commands() -> BTreeSet<String> {
+    let text: String = SCRIPTS.iter().flat_map(|script| script.text().lines()).collect();
+    text.split('\'')
+        .skip(1)
+        .step_by(2)
+        .filter(|word| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase()))
+        .filter(|word| !["KEEPTTL", "SPUBLISH"].contains(word))
+        .map(str::to_lowercase)
+        .collect()
+}
 
 /// The script as the server gets it: with numbers in the places of its constants, and without
 /// comment lines. As locals that functions share, the constants would cost time in each call, and

@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use lockkeeper_core::sync::lock;
 use tokio::sync::Notify;
 
 use super::super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Who, WireError};
@@ -189,7 +190,7 @@ impl Cluster {
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn node(&self, state: &mut State, endpoint: Endpoint) -> Link {

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::super::wire::{Endpoint, Link, Request, Who, WireError};
+use super::super::wire::{Endpoint, Link, Request, Who, WireError, text};
 use super::master::Opinion;
-use super::slots::text;
 use crate::time::Clock;
 
 /// After this time the client waits for the other sentinels only if too few have answered.

@@ -6,9 +6,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use lockkeeper_core::sync::lock;
 use tokio::sync::Notify;
 
 use super::super::wire::{Endpoint, Link, Listener, Server, Settings, Who, WireError};
@@ -152,7 +153,7 @@ impl Sentinel {
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// The opinions of the sentinels. A sentinel that is cut off from the others may answer first.
@@ -313,6 +314,4 @@ impl Listener for Switches {
     }
 
     fn unsubscribed(&self, _: &[u8]) {}
-
-    fn disconnected(&self) {}
 }

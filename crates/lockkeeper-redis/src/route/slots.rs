@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::super::wire::{Endpoint, WireError};
+use super::super::wire::{Endpoint, WireError, text};
 
 /// How many slots there are.
 pub(super) const SLOTS: usize = 16_384;
@@ -57,12 +57,4 @@ fn parse_range(range: &Value, node: &Endpoint) -> Option<Range> {
     };
     let master = Endpoint { host, port: u16::try_from(*port).ok()? };
     Some(Range { first: slot(first)?, last: slot(last)?, master })
-}
-
-pub(super) fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
-        _ => None,
-    }
 }

@@ -219,13 +219,20 @@ fn judge(trials: &[Trial], answers: impl Iterator<Item = Value>) -> Result<(), W
         _ => None,
     });
     let Some((first, said)) = refused.next() else { return Ok(()) };
-    let mut words: Vec<_> = std::iter::once(first)
+    let words: Vec<_> = std::iter::once(first)
         .chain(refused.map(|(word, _)| word))
         .map(str::to_uppercase)
         .collect();
-    let more = words.split_off(words.len().min(SHOWN)).len();
-    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    Err(WireError::server(LACKING, format!("{}{more} ({said})", words.join(", "))))
+    Err(WireError::server(LACKING, format!("{} ({said})", listed(&words))))
+}
+
+/// The first of the refused commands, and how many more there are.
+pub(crate) fn listed(commands: &[String]) -> String {
+    let (first, more) = commands.split_at(commands.len().min(SHOWN));
+    match more.len() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
 }
 
 /// Whether the user may not run the command, or not publish. A refusal of a key does not count: the
@@ -292,7 +299,8 @@ fn read_info(server: &mut Server, answer: &Value) {
     }
 }
 
-fn text(value: &Value) -> Option<&str> {
+/// The text of an answer, in either protocol.
+pub(crate) fn text(value: &Value) -> Option<&str> {
     match value {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
         Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),

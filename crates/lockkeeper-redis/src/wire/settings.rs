@@ -94,7 +94,7 @@ pub(crate) trait Listener: Send + Sync + fmt::Debug {
     fn reconnected(&self) {}
 
     /// No subscription stands until [`subscribed`](Self::subscribed).
-    fn disconnected(&self);
+    fn disconnected(&self) {}
 }
 
 /// The listener of a link without channels.
@@ -105,5 +105,4 @@ impl Listener for NoListener {
     fn pushed(&self, _: &[u8], _: &[u8]) {}
     fn subscribed(&self, _: &[u8]) {}
     fn unsubscribed(&self, _: &[u8]) {}
-    fn disconnected(&self) {}
 }

@@ -2,7 +2,7 @@
 //! and the replies are matched with the requests in the same order.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use tokio::sync::watch;
@@ -19,6 +19,7 @@ use super::settings::{Listener, Settings};
 use crate::net::Endpoint;
 use crate::time::{Clock, Instant};
 use lockkeeper_core::kit::Process;
+use lockkeeper_core::sync::lock;
 
 /// One link and its driver.
 #[derive(Debug)]
@@ -93,7 +94,7 @@ impl Shared {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub(super) fn is_forked(&self) -> bool {
