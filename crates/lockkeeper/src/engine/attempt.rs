@@ -1,8 +1,8 @@
 //! One attempt to acquire, from the request to the grant.
 //!
-//! The attempt is one future that owns all it needs. The caller polls it in place; a caller that
-//! goes away hands it to the engine, which polls it to its end, so that no store call is ever
-//! cancelled half-way and whatever was claimed is withdrawn.
+//! The attempt is one future that owns all it needs. The caller polls the future in place. A caller
+//! that is dropped hands the future to the engine, which polls it to its end. So no store call is
+//! ever cancelled half-way, and an unneeded claim is withdrawn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,16 +30,16 @@ pub(crate) struct Attempt {
 /// How far an attempt has come.
 struct Progress {
     turn: Option<Turn>,
-    /// How many of its ids were retired.
+    /// How many ids of the attempt were retired.
     ids: u32,
-    /// How often the store was asked since it has answered last. The count goes on with the next
-    /// id: a store may be silent for longer than a claim lives.
+    /// How often the attempt has asked the store since the last answer. The count goes on with the
+    /// next id: a store may be silent for longer than a claim lives.
     tries: u32,
 }
 
 impl Attempt {
-    /// The whole attempt. Must be polled to its end; a `Timeout` when the lock is busy and the
-    /// request does not wait.
+    /// The whole attempt. It must be polled to its end. A busy lock is a `Timeout` if the request
+    /// does not wait.
     pub(crate) async fn run(&self) -> Result<Granted> {
         self.engine.usable()?;
         match &self.request.owner {
@@ -48,7 +48,8 @@ impl Attempt {
         }
     }
 
-    /// Acquires it with a claim of its own, unless that would wait for one of the same owner.
+    /// Acquires the lock with a claim of its own, unless the claim would wait for one of the same
+    /// owner.
     pub(super) async fn acquire_alone(&self) -> Result<Granted> {
         if !self.would_wait_for_itself() {
             return self.acquire().await;
@@ -73,7 +74,7 @@ impl Attempt {
         }
     }
 
-    /// Acquires it in this turn, or without one.
+    /// Acquires the lock in this turn, or without a turn.
     async fn acquire_in(&self, turn: Option<Turn>) -> Result<Granted> {
         let mut progress = Progress { turn, ids: 0, tries: 0 };
         loop {
@@ -87,7 +88,7 @@ impl Attempt {
         }
     }
 
-    /// The claim that the task before has left, or a new one.
+    /// The claim that the previous task has left, or a new one.
     async fn next_claim(&self, progress: &mut Progress) -> Result<PendingClaim> {
         let (hold, sent) = match progress.turn.as_mut().and_then(Turn::take_claim) {
             Some(left) => {
@@ -99,7 +100,7 @@ impl Attempt {
         Ok(PendingClaim { hold, sent, tries: progress.tries })
     }
 
-    /// Pursues one claim to its end; `None` when the attempt goes on with another.
+    /// Pursues one claim to its end; `None` if the attempt goes on with another claim.
     async fn acquire_with(
         &self,
         mut pending: PendingClaim,
@@ -126,7 +127,7 @@ impl Attempt {
         Ok(None)
     }
 
-    /// Waits beside the line that has turned the claim away, if the request waits.
+    /// Waits outside the line that has turned the claim away, if the request waits.
     async fn stay_outside(&self, hold: &Arc<Hold>, line: BusyLine) -> Result<()> {
         self.turned_away(hold);
         if !self.request.queue {
@@ -136,8 +137,8 @@ impl Attempt {
         Ok(())
     }
 
-    /// An id was retired, and the attempt takes another one. After many of them, one that stood in
-    /// line may lose its place again and again, but not in a hurry.
+    /// The id was retired, and the attempt takes another one. After many ids, an attempt that stood
+    /// in line may lose its place again and again, but not without a pause.
     async fn go_on(&self, progress: &mut Progress, died: bool) -> Result<()> {
         if self.request.replaces.is_some() {
             return Err(self.replaced_by_nothing());
@@ -170,10 +171,10 @@ impl Attempt {
         *queue && owner.as_ref().is_some_and(|owner| self.engine.owners.hold(name, owner))
     }
 
-    /// Tasks that want the same exclusive lock stand in line one at a time.
+    /// Of the tasks that want the same exclusive lock, one at a time stands in line.
     async fn turn(&self) -> Result<Option<Turn>> {
         let Request { name, spec, fixed, value, .. } = &self.request;
-        // A candidate is known by what it shows: its claim is nobody else's.
+        // A candidate shows its own value, so its claim cannot serve another task.
         if !self.waits_in_line() || *fixed || value.is_some() || !self.request.is_exclusive() {
             return Ok(None);
         }
@@ -188,12 +189,12 @@ impl Attempt {
         }
     }
 
-    /// A new id, in the session as it is now.
+    /// A claim with a new id, in the session as it is now.
     async fn new_claim(&self) -> Result<Arc<Hold>> {
         let mut tries = 0;
         loop {
-            // An opening of its own is seen to its end; one that others want, too, goes on by
-            // itself.
+            // This attempt polls an opening of its own to its end. The opening of a shared session
+            // goes on by itself.
             let hold = tokio::select! {
                 biased;
                 () = self.stopped(), if !self.request.fixed => return Err(self.gave_up()),
@@ -222,7 +223,7 @@ impl Attempt {
                 hold.stop_renewing();
             }
             if self.request.replaces.is_some() {
-                // Only the attempt knows whether it has to keep a lock-delay.
+                // Only the attempt knows whether the withdrawal has to keep a lock-delay.
                 hold.begin_release();
             }
             if session.claims.add(&hold, self.engine.now()) {
@@ -247,12 +248,12 @@ impl Attempt {
         Ok(session)
     }
 
-    /// Whether it waits in line: not if it is unfair, nor where the store keeps no line.
+    /// Whether the attempt waits in line: not if it is unfair, nor if the store keeps no line.
     pub(super) fn waits_in_line(&self) -> bool {
         self.request.queue && !self.request.unfair && self.engine.capabilities.queue
     }
 
-    /// A claim that another task left shows that task's reason.
+    /// Replaces the reason of another task in a claim that this task has left.
     async fn relabel(&self, hold: &Hold) {
         if self.request.reason.is_none() || !self.engine.capabilities.amend {
             return;

@@ -10,17 +10,17 @@ use crate::store::{Amend, Amended};
 use crate::{Effect, Error, ErrorKind, LostReason, Result};
 
 impl Engine {
-    /// Changes a claim in place. Every change may be asked for twice. Must be polled to its end.
+    /// Changes a claim in place. Every change may be sent twice. Must be polled to its end.
     ///
     /// # Errors
-    /// Of unknown effect when an answer was lost and none came after it, and when it was done for a
-    /// claim that is lost.
+    /// The effect of an error is unknown if an answer was lost and no later answer came, and if the
+    /// store has changed a claim that is lost.
     pub(crate) async fn amend(self: &Arc<Self>, hold: &Arc<Hold>, change: &Amend) -> Result<()> {
         self.amend_while(hold, change, || Ok(())).await
     }
 
-    /// The same for somebody who may give up: `wanted` is asked before each try, and its error is
-    /// the answer.
+    /// Changes a claim as [`amend`](Self::amend) does, for a caller that may give up: `wanted` is
+    /// called before each try, and its error is the answer.
     pub(super) async fn amend_while(
         self: &Arc<Self>,
         hold: &Arc<Hold>,
@@ -40,18 +40,18 @@ impl Engine {
             let goes_on =
                 self.usable().map_err(|error| error.about(name.clone())).and_then(|()| wanted());
             if let Err(error) = goes_on.and_then(|()| hold.check()) {
-                // What was asked for before may have happened all the same.
+                // An earlier request may have taken effect all the same.
                 return Err(if unknown { error.with_unknown_effect() } else { error });
             }
             tries += 1;
             match self.store.amend(&hold.key, number, change).await {
                 Ok(Amended::Done) => return hold.check().map_err(Error::with_unknown_effect),
-                // What this client has made it show since then is to stay.
+                // A later change of this client has replaced the value, and stays.
                 Ok(Amended::Older { .. }) if shows && hold.shows_later(number) => {
                     return hold.check().map_err(Error::with_unknown_effect);
                 }
-                // A change of another kind has overtaken it, or another process has changed the
-                // claim.
+                // A change of another kind has overtaken this change, or another process has
+                // changed the claim.
                 Ok(Amended::Older { last }) if tries < AMEND_TRIES => {
                     hold.was_changed(last);
                     number = hold.next_change(shows);
@@ -82,12 +82,12 @@ impl Engine {
         }
     }
 
-    /// Puts a new claim, with a new token, into the place of one that is held, if that is alone in
-    /// its line. Must be polled to its end.
+    /// Replaces a held claim by a new claim with a new token, if the held claim is alone in its
+    /// line. Must be polled to its end.
     ///
     /// # Errors
-    /// `Timeout` when it is not alone: the old claim stays. `Lost` when the old claim was lost
-    /// before the answer. After any error but the first neither of them is to be believed in.
+    /// `Timeout` if the old claim is not alone: it stays. `Lost` if the old claim was lost before
+    /// the answer. After any error but `Timeout` the client may believe in neither claim.
     pub(crate) async fn replace(
         self: &Arc<Self>,
         old: &Arc<Hold>,
@@ -106,9 +106,10 @@ impl Engine {
             Err(error) => {
                 old.set_being_replaced(false);
                 if error.kind() == ErrorKind::Timeout {
-                    // That it is not alone may be because it is not there any more.
+                    // The old claim may be gone, and the line may have other holders for that
+                    // reason.
                     old.check()?;
-                    // What was heard of it meanwhile proved nothing.
+                    // The answers for the old claim in the meantime have proved nothing.
                     self.plan(old, self.now(), Duration::ZERO);
                 }
                 Err(error)
@@ -116,15 +117,17 @@ impl Engine {
         }
     }
 
-    /// The new claim has the place of the old one; and its lock-delay, if the old one is in that.
+    /// Gives the new claim the place of the old claim, and its lock-delay if the old claim is in
+    /// one.
     fn succeed(self: &Arc<Self>, old: &Arc<Hold>, granted: Granted) -> Result<Granted> {
         if let Some(reason) = old.loss().cloned() {
-            // The timer of the deadlines may not have seen it yet.
+            // The timer of the deadlines may not have noticed the loss yet.
             self.lose(old, reason);
         }
         if let Some(until) = old.session.claims.lock_delay_of(old) {
             let (_, Grant { hold, .. }) = granted.take();
-            // In a delay without a loss it was left by a panic, and nobody gets the answer.
+            // A claim in a lock-delay without a loss was left by a panic, and no caller gets the
+            // answer.
             let reason = old.loss().cloned().unwrap_or(LostReason::Uncollected);
             hold.lose(reason.clone());
             self.keep_in_lock_delay(&hold, until);

@@ -16,20 +16,20 @@ use lockkeeper_core::kit::watchful;
 pub(crate) struct AttemptControl {
     given_up: AtomicBool,
     notify: Notify,
-    /// Whether others are known to want the lock. From then on, and for as long as anybody has
-    /// this, the attempt counts as one that waits.
+    /// Set when other claims are known to want the lock. From then on, and for as long as this
+    /// value lives, the attempt counts as waiting.
     waiting: OnceLock<Counted>,
     in_line: AtomicBool,
     /// The attempt has asked the store to keep a granted lock, so the lock may stay taken after a
     /// failure.
     keeps: AtomicBool,
-    /// Of the locks that are wanted together, the one that is being acquired.
+    /// The index of the lock that is being acquired, among the locks that are wanted together.
     part: AtomicUsize,
     last_error: Mutex<Option<Error>>,
 }
 
 impl AttemptControl {
-    /// The caller does not want it any more.
+    /// The caller no longer wants the lock.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::SeqCst);
         self.notify.notify_waiters();
@@ -39,13 +39,14 @@ impl AttemptControl {
         self.given_up.load(Ordering::SeqCst)
     }
 
-    /// To be said before the look whether it [is over](Self::is_over), and looked at after that was
-    /// said: of two threads one at least sees the other.
+    /// Call this before the look whether the attempt [is over](Self::is_over), and
+    /// [`give_up`](Self::give_up) before the look whether it is keeping: so at least one of two
+    /// threads sees the other.
     pub(super) fn set_keeping(&self, it_is: bool) {
         self.keeps.store(it_is, Ordering::SeqCst);
     }
 
-    /// Whether the store may keep what the caller does not get.
+    /// Whether the store may keep a lock that the caller does not get.
     pub(crate) fn is_keeping(&self) -> bool {
         self.keeps.load(Ordering::SeqCst)
     }
@@ -54,18 +55,18 @@ impl AttemptControl {
         watchful(&self.notify, || self.is_over().then_some(())).await;
     }
 
-    /// Whether the store has said that others hold the lock. Until then a wait is not what takes
-    /// the time.
+    /// Whether the store has answered that others hold the lock. Before that answer, the store
+    /// takes the time, and not the wait.
     pub(crate) fn has_answer(&self) -> bool {
         self.waiting.get().is_some()
     }
 
-    /// Others are known to want the lock, here or at the store.
+    /// Other claims are known to want the lock, in this process or in the store.
     pub(super) fn set_waiting(&self, events: &Events, name: &LockName) {
         self.waiting.get_or_init(|| events.waiting(name));
     }
 
-    /// The store has given it a place in line.
+    /// The store has given the attempt a place in line.
     pub(super) fn join_line(&self, events: &Events, name: &LockName) {
         self.set_waiting(events, name);
         self.in_line.store(true, Ordering::Release);
@@ -83,8 +84,8 @@ impl AttemptControl {
         *lock(&self.last_error) = Some(error);
     }
 
-    /// Whether it has stood in the store's line: such an attempt outlasts an outage. Waiting behind
-    /// a task of the same process says nothing about the store.
+    /// Whether the attempt has stood in the store's line: such an attempt outlasts an outage. A
+    /// wait behind a task of the same process says nothing about the store.
     pub(super) fn was_in_line(&self) -> bool {
         self.in_line.load(Ordering::Acquire)
     }

@@ -1,8 +1,8 @@
-//! Whether a session is in danger: its renewals fail, or its store may have forgotten what is held.
+//! Whether a session is in danger: its renewals fail, or its store may have forgotten held claims.
 //!
-//! After a word of the store (a connection was made again) everything that is held is in doubt,
-//! until a renewal that was sent later has found it held. Such words come in any number: they make
-//! one round of renewals in each [`ROUNDS_APART`].
+//! After a report of the store (a connection was made again) every held claim is in doubt, until a
+//! renewal that was sent later has found it held. Any number of such reports makes one round of
+//! renewals in each [`ROUNDS_APART`].
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -16,11 +16,11 @@ use crate::time::Instant;
 
 #[derive(Debug, Default)]
 pub(super) struct Danger {
-    /// The store has given its word, and no round has begun since.
+    /// The store has reported a new connection, and no round has begun since.
     word: AtomicBool,
     /// When the last round began, in nanoseconds of the clock; zero before the first.
     round: AtomicU64,
-    /// What people were told last.
+    /// The last state that was reported to users.
     shown: AtomicBool,
     why: Mutex<Why>,
 }
@@ -28,50 +28,51 @@ pub(super) struct Danger {
 #[derive(Debug, Default)]
 struct Why {
     failing: bool,
-    /// Held when the last round began, or when a renewal failed, and not found held since.
+    /// The claims that were held when the last round began, or whose renewal failed, and that no
+    /// later renewal has found held.
     suspected: BTreeSet<ClaimId>,
 }
 
-/// When the claims of a round are to be renewed.
+/// The times at which the claims of a round are renewed.
 pub(super) struct Round {
     first: Instant,
 }
 
 impl Danger {
-    /// The store may have forgotten what is held. From any thread.
+    /// Notes that the store may have forgotten held claims. Callable from any thread.
     pub(super) fn suspect(&self) {
         self.word.store(true, Ordering::Release);
     }
 
-    /// When a round is to begin, if the store has given its word.
+    /// When the next round begins, if the store has reported a new connection.
     pub(super) fn next_round(&self) -> Option<Instant> {
         self.word.load(Ordering::Acquire).then(|| self.last_round() + ROUNDS_APART)
     }
 
-    /// Begins a round, if one is to begin now.
+    /// Begins a round, if one is due.
     pub(super) fn begin(&self, now: Instant) -> Option<Round> {
         if self.next_round().is_none_or(|at| at > now) {
             return None;
         }
-        // First: a word that comes from here on makes another round.
+        // The flag is cleared first: a later report makes another round.
         self.word.store(false, Ordering::Release);
         self.round.store(now.as_nanos(), Ordering::Release);
         Some(Round { first: now + ROUND_WITHIN.saturating_sub(jittered(ROUND_WITHIN)) * 5 })
     }
 
-    /// These are in doubt.
+    /// Marks these claims as in doubt.
     pub(super) fn suspect_these(&self, claims: impl Iterator<Item = ClaimId>) {
         lock(&self.why).suspected.extend(claims);
     }
 
-    /// When a claim is to be renewed at the latest whose last answer is that of a request sent at
-    /// `sent`: soon, where the store may have forgotten it since.
+    /// The latest time for the next renewal of a claim whose last answered request was sent at
+    /// `sent`: soon, if the store may have forgotten the claim since.
     pub(super) fn again(&self, sent: Instant) -> Option<Instant> {
         let round = self.last_round();
         (sent < round).then(|| round + ROUND_WITHIN)
     }
 
-    /// A request that was sent at `sent` has found these held.
+    /// A request that was sent at `sent` has found these claims held.
     pub(super) fn found(&self, sent: Instant, held: impl Iterator<Item = ClaimId>) {
         let mut why = lock(&self.why);
         if sent >= self.last_round() && !why.suspected.is_empty() {
@@ -81,8 +82,8 @@ impl Danger {
         }
     }
 
-    /// Notes how the last renewal went, where one went. Returns whether the session is in danger,
-    /// where that has changed. Who is not `here` any more is in doubt no more.
+    /// Notes the outcome of the last renewal, if there was one. Returns whether the session is in
+    /// danger, if that has changed. A claim that is no longer `here` is no longer in doubt.
     pub(super) fn book(
         &self,
         failing: Option<bool>,
@@ -107,7 +108,7 @@ impl Danger {
 }
 
 impl Round {
-    /// When the claim is to be renewed that comes after so many others.
+    /// When a claim of the round is due, by the number of claims `before` it.
     pub(super) fn due(&self, before: usize) -> Instant {
         self.first + ROUND_EACH * u32::try_from(before).unwrap_or(u32::MAX)
     }

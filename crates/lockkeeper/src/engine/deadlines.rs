@@ -1,4 +1,4 @@
-//! Until when the timer of the deadlines sleeps, and what wakes it before.
+//! When the timer of the deadlines looks next, and how to wake it earlier.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,10 +21,10 @@ struct Inner {
 }
 
 impl Deadlines {
-    /// Something ends at `at`.
+    /// A claim ends at `at`.
     pub(super) fn expect(&self, at: Instant) {
-        // In one order with the accesses of `run`: either `run` finds this deadline, or this call
-        // finds what the timer is set to.
+        // These accesses and those of `run` have one order: either `run` finds this deadline, or
+        // this call finds the time that the timer is set to.
         self.0.reported.fetch_min(at.as_nanos(), Ordering::SeqCst);
         if at.as_nanos() < self.0.set_to.load(Ordering::SeqCst) {
             self.wake();

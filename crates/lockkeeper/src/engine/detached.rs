@@ -1,8 +1,10 @@
-//! Claims that outlive their process: given away as a handle, and adopted by whoever has it.
+//! Claims that outlive their process: detached as a handle, and adopted by the process that has the
+//! handle.
 //!
-//! What was given away is the handle's: this engine neither renews nor closes it any more. What was
-//! adopted is not ours either. It is believed only after a renewal of our own, for the life that
-//! this has proven, and nothing but an explicit release withdraws it.
+//! A detached claim belongs to its handle: this engine neither renews nor closes it any more. An
+//! adopted claim does not belong to this engine either. The engine believes in it only after a
+//! renewal of its own, for the life that this renewal has proven. Only an explicit release
+//! withdraws it.
 
 use std::sync::Arc;
 
@@ -14,14 +16,14 @@ use crate::{Error, ErrorKind, LostReason, Result};
 impl Engine {
     /// The claim and its session go on without this engine.
     pub(crate) fn detach(&self, hold: &Arc<Hold>) {
-        // First of all: no watchdog closes for idleness what is over.
+        // The session ends first: no watchdog closes an ended session because it is idle.
         hold.session.end();
         self.sessions.forget(&hold.session);
         hold.session.claims.forget(hold, self.now());
         self.sessions.publish();
     }
 
-    /// A claim that somebody gave away, with the life of its session.
+    /// A claim that another process has detached, with the life of its session.
     pub(crate) fn adopt(&self, key: ClaimKey, token: u64, spec: SessionSpec) -> Arc<Hold> {
         let session =
             Arc::new(Session::adopted(spec, key.session.clone(), proof_lag(&self.capabilities)));
@@ -31,7 +33,7 @@ impl Engine {
         hold
     }
 
-    /// One renewal of this claim, acknowledged. Must be polled to its end.
+    /// Renews this claim once, until the store has acknowledged it. Must be polled to its end.
     pub(crate) async fn renew_once(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<()> {
         let name = &hold.key.name;
         let sent = self.now();
@@ -50,7 +52,7 @@ impl Engine {
         Err(self.describe(error, name).with_unknown_effect())
     }
 
-    /// Whether what was adopted is lost, as the store says.
+    /// Whether an adopted claim is lost, according to the store.
     pub(super) async fn finds_over(self: &Arc<Self>, hold: &Arc<Hold>) -> bool {
         if self.is_in_its_delay(hold).await {
             hold.lose(LostReason::Expired);
@@ -58,14 +60,14 @@ impl Engine {
         hold.is_dead() || (self.renew_once(hold).await.is_err() && hold.is_dead())
     }
 
-    /// Whether only the lock-delay keeps it, which a renewal would end on a store where claims live
-    /// by themselves.
+    /// Whether only the lock-delay keeps the claim. A renewal would end the delay on a store where
+    /// each claim has a life of its own.
     async fn is_in_its_delay(&self, hold: &Hold) -> bool {
         let delay = hold.session.spec.lock_delay;
         if delay.is_zero() {
             return false;
         }
-        // A store that does not answer now says more to the renewal.
+        // If the store does not answer now, the renewal reports more.
         let line = self.store.line(&hold.key.name).await.unwrap_or_default();
         let claim = line.entries.iter().find(|entry| entry.id == hold.key.id.hash());
         claim.and_then(|entry| entry.expires_in).is_some_and(|left| left <= delay)

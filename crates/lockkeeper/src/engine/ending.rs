@@ -1,5 +1,5 @@
-//! How an attempt ends: with a guard, or with an error; and what becomes of a claim that it does
-//! not need.
+//! How an attempt ends: with a guard, or with an error; and how it ends a claim that it does not
+//! need.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::time::Instant;
 use crate::{Error, ErrorKind, Result};
 
 impl Attempt {
-    /// Makes a guard of the claim, unless its time was over before this.
+    /// Makes a guard of the claim, unless the claim has expired before.
     pub(super) async fn grant_to_caller(&self, hold: Arc<Hold>) -> Result<Option<Granted>> {
         if self.request.fixed && self.engine.now() + hold.ttl() / 10 * 9 > hold.lease_deadline() {
-            // Where life belongs to the session, the grant has what is left of it: the fixed lease
-            // begins now.
+            // If claims live with their session, the grant has only the rest of the session's life:
+            // the fixed lease begins now.
             match self.confirm(&hold).await {
                 Outcome::Failed(error) => return Err(self.fail(&hold, error)),
                 Outcome::Retired => {
@@ -44,8 +44,8 @@ impl Attempt {
         Ok(Some(granted))
     }
 
-    /// The claim that was to take another's place may have done so, and was withdrawn: nothing can
-    /// be believed of either any more.
+    /// The new claim may have replaced the old one before it was withdrawn: the client can believe
+    /// in neither claim.
     pub(super) fn replaced_by_nothing(&self) -> Error {
         let error =
             Error::new(ErrorKind::Unavailable, "the answer to the upgrade came too late, or never");
@@ -53,8 +53,8 @@ impl Attempt {
         self.engine.describe(error, &self.request.name)
     }
 
-    /// Nothing is left of it in the store. A late copy of an upgrade could still take the reader's
-    /// place, which nobody would believe in then: a tombstone keeps it out.
+    /// The store has nothing left of the claim. A late copy of an upgrade could still replace the
+    /// reader's claim, and no client would believe in that grant: a tombstone refuses the copy.
     pub(super) fn turned_away(&self, hold: &Arc<Hold>) {
         if self.request.replaces.is_some() {
             hold.mark_unsettled();
@@ -78,7 +78,7 @@ impl Attempt {
             .about(self.request.name.clone())
     }
 
-    /// Gives the place to the next task of this process, or leaves the line.
+    /// Leaves the claim to the next task of this process, or withdraws it.
     pub(super) fn leave(&self, turn: Option<Turn>, hold: &Arc<Hold>) -> Error {
         let inherited = turn.is_some_and(|mut turn| !hold.is_dead() && turn.leave_claim(hold));
         if !inherited {
@@ -92,8 +92,8 @@ impl Attempt {
         self.engine.describe(error, &self.request.name)
     }
 
-    /// Withdraws it; unless it may have the place of a claim that was lost or left, whose
-    /// lock-delay it then has to keep.
+    /// Withdraws the claim, unless it may have replaced a claim that was lost or left: then it has
+    /// to keep the lock-delay of that claim.
     pub(super) fn withdraw_unneeded(&self, hold: &Arc<Hold>) {
         if let Some(until) = self.inherited_delay() {
             self.engine.keep_in_lock_delay(hold, until);

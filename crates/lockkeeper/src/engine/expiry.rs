@@ -1,4 +1,4 @@
-//! The timer that ends belief. It asks no store and waits for no reply.
+//! The timer that ends the belief in claims. It asks no store and waits for no reply.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,12 +12,11 @@ use crate::LostReason;
 use crate::event::Event;
 use crate::time::{Alarm, Clock, Instant, WallAlarm};
 
-/// By so many nanoseconds the wall clock may be set against the time since boot without a question
-/// whether the machine was paused: about what two clocks may drift apart in a lease of half a
-/// second.
+/// A change of the wall clock against the time since boot, in nanoseconds, that is no sign of a
+/// pause of the machine: about the drift of two clocks in a lease of half a second.
 const SET: i64 = 10_000_000;
 
-/// Ends with the engine.
+/// Runs until the engine ends.
 pub(super) async fn run(engine: Weak<Engine>, clock: Clock, deadlines: Deadlines) {
     let (alarm, wall) = (Alarm::new(clock.clone()), WallAlarm::new(clock.clone()));
     let mut offset = clock.wall_offset();
@@ -43,15 +42,16 @@ pub(super) async fn run(engine: Weak<Engine>, clock: Clock, deadlines: Deadlines
     }
 }
 
-/// The wall clock was set: the machine may have been paused (by its hypervisor, for a snapshot, for
-/// a migration), which no clock of its own counts. What is held is renewed at once.
+/// A step of the wall clock: the machine may have been paused (by its hypervisor, for a snapshot or
+/// a migration), and none of its other clocks counts such a pause. So held claims are renewed at
+/// once.
 fn suspect_a_pause(engine: &Weak<Engine>) {
     let Some(engine) = engine.upgrade() else { return };
     engine.events.emit(&Event::ClockAnomaly);
     engine.suspect_all();
 }
 
-/// Returns when the next thing ends, if any does; nothing where the engine has ended.
+/// Returns when the next claim ends, if any does; the outer `None` if the engine has ended.
 async fn end_what_is_over(engine: &Weak<Engine>) -> Option<Option<Instant>> {
     let mut next = None;
     for session in engine.upgrade()?.sessions.all() {
@@ -77,8 +77,8 @@ async fn end_what_is_over(engine: &Weak<Engine>) -> Option<Option<Instant>> {
     Some(next)
 }
 
-/// Ends those that are dead, or were left by their attempts, and returns when the first of the
-/// others will be.
+/// Ends the claims that are dead or that their attempts have left, and returns when the first of
+/// the others ends.
 fn end_those_over(
     engine: &Arc<Engine>,
     session: &Arc<Session>,
@@ -93,11 +93,11 @@ fn end_those_over(
     live.into_iter().map(|hold| engine.end_of(hold)).min()
 }
 
-/// A waiter that died takes a new id. A holder gets an event. What nobody has collected, and what
-/// may have been granted by an answer that nobody reads, is given back: it may have its whole ttl.
+/// Ends a claim. A dead waiter takes a new id. A holder gets an event. A grant without a collector,
+/// and a claim without an answer, are withdrawn: the store may keep either for a whole ttl.
 fn end(engine: &Arc<Engine>, session: &Arc<Session>, hold: &Arc<Hold>) {
     let nobody_has_it = hold.stage() == Stage::InFlight || hold.offered().is_some();
-    // Who is here alive was left.
+    // A claim that is still alive here was left by its attempt.
     hold.lose(LostReason::Uncollected);
     let reason = hold.loss().cloned().unwrap_or(LostReason::Expired);
     let expired = hold.stage() == Stage::Granted && reason == LostReason::Expired && hold.renews();
@@ -111,7 +111,7 @@ fn end(engine: &Arc<Engine>, session: &Arc<Session>, hold: &Arc<Hold>) {
     }
     let now = engine.now();
     if session.expires_as_one() && session.proven_until(now) <= now {
-        // No acknowledged renewal covers any claim of it: the others follow with this one.
+        // No acknowledged renewal covers any claim of the session: the others end with this claim.
         engine.end_session(session, &LostReason::Expired);
     } else {
         engine.sessions.publish_expiry();
@@ -119,14 +119,14 @@ fn end(engine: &Arc<Engine>, session: &Arc<Session>, hold: &Arc<Hold>) {
 }
 
 impl Engine {
-    /// When it ends if nothing more is heard of it, nor of its attempt.
+    /// When the claim ends if no further answer comes, and its attempt is not polled.
     pub(super) fn end_of(&self, hold: &Hold) -> Instant {
         let left = hold.offered().map(|since| since + self.kept(hold));
         left.into_iter().fold(hold.deadline(), Instant::min)
     }
 
-    /// Whether nobody has collected this grant for a waiter's life: the attempt that it belongs to
-    /// is polled no more. An engine with a thread of its own serves callers that block, and keeps a
+    /// Whether a grant was left: its attempt has not collected it for a waiter's life, and is no
+    /// longer polled. An engine with a thread of its own serves callers that block, and keeps a
     /// grant for longer.
     pub(super) fn was_left(&self, hold: &Hold, now: Instant) -> bool {
         hold.offered().is_some_and(|since| now.saturating_since(since) >= self.kept(hold))

@@ -8,8 +8,8 @@ use crate::event::Event;
 use crate::time::Instant;
 use crate::{FencingToken, Mode};
 
-/// A claim that holds the lock, on its way to becoming a guard. Dropped before that, it is
-/// withdrawn.
+/// A claim that holds the lock, on its way to becoming a guard. A drop before that withdraws the
+/// claim.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) engine: Arc<Engine>,
@@ -17,7 +17,7 @@ pub(crate) struct Granted {
     taken: bool,
 }
 
-/// What becomes of it in a guard.
+/// The parts of a grant that a guard needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
     pub(crate) hold: Arc<Hold>,
@@ -45,7 +45,7 @@ impl Granted {
         }
     }
 
-    /// One more guard of an owner that holds it already.
+    /// One more guard for an owner that already holds the lock.
     pub(super) fn again(
         engine: &Arc<Engine>,
         reentrant: Arc<ReentrantShare>,
@@ -61,12 +61,12 @@ impl Granted {
         (Arc::clone(&self.engine), self.grant.clone())
     }
 
-    /// Whether the owner held it before.
+    /// Whether the owner held the lock before.
     pub(crate) fn is_again(&self) -> bool {
         self.grant.again
     }
 
-    /// Other guards of its owner can have a share in it.
+    /// Other guards of the owner can share this claim.
     pub(super) fn share(&mut self, share: Arc<ReentrantShare>) {
         self.grant.reentrant = Some(share);
     }
@@ -79,7 +79,7 @@ impl Granted {
         &self.grant.hold
     }
 
-    /// Held for so long from now on, at most.
+    /// Ends the hold at the latest after `max_hold`, from now on.
     pub(super) fn end_after(&self, max_hold: Duration) {
         self.hold().end_at(self.engine.now() + max_hold);
         self.engine.deadlines.expect(self.hold().deadline());
@@ -87,7 +87,7 @@ impl Granted {
 }
 
 impl Granted {
-    /// The guards that had a share in it are gone, and left its end to this one.
+    /// Ends a claim whose other guards are gone, and whose end they have left to this grant.
     fn end_what_was_held(&self, since: Instant) {
         let Grant { hold, token, mode, .. } = &self.grant;
         if hold.is_dead() {
@@ -108,7 +108,7 @@ impl Drop for Granted {
             return;
         }
         if self.hold().is_forked() {
-            // What it would lock stays locked in a forked child.
+            // In a forked child, a mutex that the drop would lock may stay locked for ever.
             std::mem::forget(reentrant);
             return;
         }

@@ -1,5 +1,5 @@
-//! Whether an engine can be used: in the process and the runtime in which it was started, until its
-//! shutdown.
+//! Whether an engine can be used: only in the process and the runtime in which it was started, and
+//! until its shutdown.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -23,7 +23,7 @@ pub(crate) struct Lifetime {
 }
 
 impl Lifetime {
-    /// What a task of the runtime has to keep comes with it.
+    /// The lifetime, and the value that a task of the runtime has to keep.
     pub(super) fn begin() -> (Self, Arc<()>) {
         let runtime = Arc::new(());
         let lifetime = Self {
@@ -64,22 +64,21 @@ impl Lifetime {
         self.pid.load(Ordering::Relaxed) == std::process::id()
     }
 
-    /// As a forked child sees it: all is as it was, but the process is another.
+    /// Makes the engine behave as in a forked child.
     #[cfg(test)]
     pub(crate) fn pretend_to_be_forked(&self) {
         self.pid.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the runtime is no more: no task of it runs, and no timer of it may be polled.
+    /// Whether the runtime has ended: none of its tasks runs, and none of its timers may be polled.
     pub(crate) fn has_no_runtime(&self) -> bool {
         self.runtime.strong_count() == 0
     }
 
-    /// What a poll gives. A timer that is polled in the moment in which its runtime ends tells that
-    /// by a panic only.
+    /// The result of `poll`. A timer that is polled while its runtime ends only panics.
     ///
     /// # Errors
-    /// `Closed` when the runtime has ended meanwhile.
+    /// `Closed` if the runtime has ended meanwhile.
     pub(crate) fn unless_ended<T>(&self, poll: impl FnOnce() -> Poll<T>) -> Result<Poll<T>> {
         catch_unwind(AssertUnwindSafe(poll)).or_else(|panic| match self.usable() {
             Err(error) if self.has_no_runtime() => Err(error.with_unknown_effect()),
@@ -91,13 +90,13 @@ impl Lifetime {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Ends it for good.
+    /// Closes the engine for good.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.closing.notify_waiters();
     }
 
-    /// Completes when it is closed.
+    /// Completes when the engine is closed.
     pub(super) async fn closed(&self) {
         watchful(&self.closing, || self.is_closed().then_some(())).await;
     }

@@ -1,9 +1,9 @@
 //! The queue inside the process: of the tasks that want the same exclusive lock, one stands in the
 //! store's line.
 //!
-//! The place in line belongs to this queue, not to the task that opened it: a task that gives up
-//! hands its claim to the next one. A turn only saves claims: who is behind a task that is polled
-//! no more stands in the store's line by itself.
+//! The place in line belongs to this queue, and not to the task that opened it: a task that gives
+//! up leaves its claim to the next one. A turn only saves claims: a task behind one that is no
+//! longer polled stands in the store's line by itself.
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
@@ -20,18 +20,18 @@ use crate::store::SessionSpec;
 use crate::time::Clock;
 
 pub(super) type Key = (LockName, SessionSpec);
-/// The turn, with the claim that the task before left behind.
+/// The turn, with the claim that the previous task has left.
 pub(super) type Slot = OwnedMutexGuard<Option<Arc<Hold>>>;
 
-/// The queues with somebody in them.
+/// The queues that have tasks.
 #[derive(Debug, Default)]
 pub(super) struct LocalQueues(Mutex<HashMap<Key, Arc<LocalQueue>>>);
 
 #[derive(Debug, Default)]
 pub(super) struct LocalQueue {
-    /// Tasks that have a turn or wait for one.
+    /// The number of tasks that have the turn or wait for it.
     present: AtomicUsize,
-    /// Whose turn it is, first come first served; with the claim that the last one left behind.
+    /// The turn, first come first served, with the claim that the last task has left.
     turn: Arc<tokio::sync::Mutex<Option<Arc<Hold>>>>,
     sign: Arc<Sign>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Pulse {
 }
 
 impl LocalQueues {
-    /// One more task in this queue. And how many were there before.
+    /// Adds a task to this queue. Returns the queue, and how many tasks were in it before.
     pub(super) fn enter(&self, key: &Key) -> (Arc<LocalQueue>, usize) {
         let mut queues = lock(&self.0);
         let queue = Arc::clone(queues.entry(key.clone()).or_default());
@@ -55,7 +55,8 @@ impl LocalQueues {
         (queue, before)
     }
 
-    /// One task less. With the last one the queue goes too: returns the claim that was left in it.
+    /// Removes a task. With the last task the queue goes too: returns the claim that was left in
+    /// it.
     pub(super) fn leave(&self, key: &Key, queue: &LocalQueue) -> Option<Arc<Hold>> {
         let mut queues = lock(&self.0);
         if queue.present.fetch_sub(1, Ordering::AcqRel) > 1 {
@@ -63,7 +64,7 @@ impl LocalQueues {
         }
         queues.remove(key);
         drop(queues);
-        // Nobody else can have the turn: nobody else was present.
+        // The turn is free: no other task was present.
         queue.turn.try_lock().ok().and_then(|mut slot| slot.take())
     }
 
@@ -74,7 +75,7 @@ impl LocalQueues {
 }
 
 impl LocalQueue {
-    /// Waits for the turn; `None` when the task that has it is polled no more.
+    /// Waits for the turn; `None` if the task that has it is no longer polled.
     pub(super) async fn turn(&self, clock: &Clock) -> Option<Slot> {
         let mut slot = pin!(Arc::clone(&self.turn).lock_owned());
         self.sign.awaits(clock, slot.as_mut()).await
@@ -94,7 +95,7 @@ impl Sign {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Awaits a turn; `None` when the task that has it is polled no more.
+    /// Awaits a turn; `None` if the task that has it is no longer polled.
     pub(super) async fn awaits<F: Future>(
         &self,
         clock: &Clock,
@@ -102,8 +103,8 @@ impl Sign {
     ) -> Option<F::Output> {
         loop {
             let shown = self.0.load(Ordering::Acquire);
-            // Two timers: after a pause of the machine one may be over before the other task is
-            // polled again.
+            // Two timers: after a pause of the machine one timer may be over before the other task
+            // is polled again.
             for limit in [SIGN_LIMIT, SIGN_EVERY] {
                 if let Some(turn) = clock.timeout(limit, turn.as_mut()).await {
                     return Some(turn);

@@ -1,4 +1,4 @@
-//! The mutexes of the engine. Nothing here panics while it holds one of them, so a poisoned one is
-//! still whole.
+//! The mutexes of the engine. No code here panics while it holds one of them, so the data of a
+//! poisoned mutex is still whole.
 
 pub(crate) use lockkeeper_core::sync::lock;

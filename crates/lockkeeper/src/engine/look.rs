@@ -1,4 +1,4 @@
-//! Looking at the store, for people, and for holders whose locks were broken.
+//! Looks at the store, for users, and for holders whose locks were broken.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crate::runtime::inside;
 use crate::store::{Expiry, Interest, Line, Revision, Wakes};
 use crate::{LockName, Result, random};
 
-/// An observer of a line, which looks again and again.
+/// An observer of a line. It looks again and again.
 #[derive(Debug)]
 pub(crate) struct LineObserver {
     engine: Arc<Engine>,
     pub(crate) name: LockName,
     seen: Option<(Revision, Duration)>,
-    /// Who waits does not matter.
+    /// The observer ignores the waiters.
     only_holders: bool,
 }
 
@@ -25,19 +25,18 @@ impl LineObserver {
         Self { engine: Arc::clone(engine), name, seen: None, only_holders: false }
     }
 
-    /// The same for whoever minds only those who hold the lock: the end of one who waits is no
-    /// reason to look.
+    /// An observer of the holders: the end of a waiter is no reason to look.
     pub(crate) fn of_holders(engine: &Arc<Engine>, name: LockName) -> Self {
         Self { only_holders: true, ..Self::new(engine, name) }
     }
 
-    /// What this line shows.
+    /// The contents of this line, for users.
     pub(crate) fn info(&self, line: Line) -> LockInfo {
         LockInfo::new(self.engine.settings.full_name(&self.name), self.name.clone(), line)
     }
 
-    /// The line: at once the first time, and then when the store thinks that it is worth while, or
-    /// when time has passed. It only reads, and may be dropped.
+    /// The line: at once the first time, and then when the store reports a change or time has
+    /// passed. It only reads, and may be dropped.
     pub(crate) async fn look(&mut self) -> Result<Line> {
         self.engine.usable()?;
         let line = match self.seen {
@@ -55,7 +54,7 @@ impl LineObserver {
 }
 
 /// How long to wait for a push before the next look: until the first holder or waiter may be dead.
-/// All observers look then, so their looks are spread over the second that follows.
+/// All observers look at that time, so their looks are spread over the following second.
 fn next_look_in(line: &Line, only_holders: bool) -> Duration {
     let minded = line.entries.iter().filter(|entry| entry.granted || !only_holders);
     let ends = minded.map(|entry| entry.expires_in).collect::<Option<Vec<_>>>();
@@ -67,7 +66,7 @@ fn next_look_in(line: &Line, only_holders: bool) -> Duration {
 }
 
 impl Engine {
-    /// Completes when others may have what this holds or held. It only reads, and may be dropped.
+    /// Completes when others may have the lock of this claim. It only reads, and may be dropped.
     pub(crate) async fn given_away(self: &Arc<Self>, hold: &Arc<Hold>) {
         let sees = async {
             let (engine, lost) = (Arc::clone(self), Arc::clone(hold));
@@ -76,13 +75,13 @@ impl Engine {
         tokio::select! {
             biased;
             () = hold.given_away() => {}
-            // Where nobody can look any more, nobody renews either.
+            // A runtime that has ended neither looks nor renews.
             _ = inside(&self.runtime, sees) => {}
         }
     }
 
-    /// Looks whether the store still has what a mark, or the end of `max_hold`, has left to its
-    /// holder. Not each store tells that it was removed, and no renewal asks for it.
+    /// Looks whether the store still keeps a broken lock, or a lock at the end of its `max_hold`,
+    /// for its holder. Not every store reports the removal, and no renewal asks for it.
     async fn see_given_away(self: &Arc<Self>, hold: &Hold) -> Result<()> {
         hold.lost().await;
         let mut observer = LineObserver::of_holders(self, hold.key.name.clone());
@@ -108,7 +107,7 @@ impl Engine {
         line.map_err(|error| self.describe(error, name))
     }
 
-    /// The line of a lock whose full name is known, under this keeper's prefix or not. It only
+    /// The line of a lock with this full name, inside or outside this keeper's prefix. It only
     /// reads, and may be dropped.
     pub(crate) async fn line_of_full(&self, full: &LockName) -> Result<Line> {
         let (store, of) = (Arc::clone(&self.whole), full.clone());
@@ -122,8 +121,8 @@ impl Engine {
         })
     }
 
-    /// The line once the store thinks that it has changed since it was `seen`, or `within` is over.
-    /// It only reads, and may be dropped.
+    /// The line, once the store reports a change since `seen`, or `within` is over. It only reads,
+    /// and may be dropped.
     async fn line_after(&self, name: &LockName, seen: Revision, within: Duration) -> Result<Line> {
         let (store, of) = (Arc::clone(&self.store), name.clone());
         let look = async move {
@@ -133,7 +132,7 @@ impl Engine {
         self.runtime.look(Box::pin(look)).await.map_err(|error| self.describe(error, name))
     }
 
-    /// The lines whose names begin with this. It only reads, and may be dropped.
+    /// The lines whose names begin with this prefix. It only reads, and may be dropped.
     pub(crate) async fn lines(
         &self,
         prefix: String,

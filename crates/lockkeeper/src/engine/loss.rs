@@ -1,5 +1,5 @@
-//! Losses, and what a store reports without being asked. To stop believing early, and to ask again
-//! early, are always safe, so the store is taken at its word.
+//! Losses, and the reports of a store. To stop believing early and to ask again early are always
+//! safe, so the engine believes each report.
 
 use std::sync::{Arc, Weak};
 
@@ -11,13 +11,13 @@ use crate::store::{Asked, Broken, ClaimId, Losses};
 use crate::time::Instant;
 
 impl Engine {
-    /// Hears what the store reports by itself. The store must not keep the engine.
+    /// Listens to the reports of the store. The store must not keep the engine alive.
     pub(super) fn listen(self: &Arc<Self>) {
         let with_engine = |engine: Weak<Self>, call: &dyn Fn(&Arc<Self>)| {
             engine.upgrade().inspect(call).is_some()
         };
         let [loses, asks] = [(); 2].map(|()| Arc::downgrade(self));
-        // Not the engine: this may be called with a lock of the store held, and the end of an
+        // The listener has no engine: a store may call it with a mutex held, and the end of an
         // engine asks the store.
         let suspects = Arc::downgrade(&self.sessions);
         self.store.on_loss(Losses::new(
@@ -31,7 +31,7 @@ impl Engine {
         ));
     }
 
-    /// An administrator asks for a claim: the store reports this at once, or the answer to a
+    /// An administrator asks for a claim. The store reports this at once, or the answer to a
     /// renewal does, which is not older than the sending of the renewal. The holder gets one event
     /// for each request.
     pub(super) fn on_asked(&self, id: ClaimId, asked: &Asked, known: Instant) {
@@ -43,8 +43,7 @@ impl Engine {
         }
     }
 
-    /// Everything that is held is to be renewed at once. From any thread: it wakes the watchdogs,
-    /// and nothing more.
+    /// Renews every held claim at once. Callable from any thread: it only wakes the watchdogs.
     pub(super) fn suspect_all(&self) {
         self.sessions.suspect_all();
     }
@@ -60,8 +59,8 @@ impl Engine {
             return;
         }
         self.sessions.forget(session);
-        // Before the losses are told: that takes its time, and a session that is opened meanwhile
-        // is the newer word.
+        // The state is published before the losses are reported: reporting takes time, and a
+        // session that is opened meanwhile is the newer state.
         if !session.is_adopted() {
             self.sessions.publish_expiry();
         }
@@ -71,7 +70,7 @@ impl Engine {
         session.claims.clear();
     }
 
-    /// Ends the belief in a claim. A holder's claim is not given away before its lease and its
+    /// Ends the belief in a claim. The claim of a holder keeps others out until its lease and its
     /// delay are over.
     pub(super) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
         hold.lose(reason);
@@ -96,14 +95,14 @@ impl Engine {
         }
     }
 
-    /// The holder is gone in a way that leaves open what it did: the lease and the delay run out.
+    /// The holder is gone, and its last actions are unknown: the lease and the delay run out.
     pub(crate) fn abandon(self: &Arc<Self>, hold: &Arc<Hold>) {
         let until = end_of_delay(hold);
         hold.session.claims.take(hold, self.now(), Some(until));
         self.deadlines.expect(until);
     }
 
-    /// A claim that is believed in by nobody, but may have to keep others out: it is withdrawn at
+    /// Keeps a claim that has no believer, but may have to keep others out: it is withdrawn at
     /// `until`, and not before.
     pub(super) fn keep_in_lock_delay(&self, hold: &Arc<Hold>, until: Instant) {
         if !hold.session.claims.take(hold, self.now(), Some(until)) {
@@ -113,8 +112,8 @@ impl Engine {
     }
 }
 
-/// Whether the store may still have what was lost, and is to keep it for its delay. A session with
-/// such a claim is not closed, which would free it.
+/// Whether the store may still have a lost claim, and keeps it for its delay. A session with such a
+/// claim is not closed, since that would free the lock.
 fn keeps_lock_delay(hold: &Hold, reason: &LostReason) -> bool {
     let absent =
         matches!(reason, LostReason::Expired | LostReason::Forgotten | LostReason::Removed { .. });
@@ -130,17 +129,17 @@ fn end_of_delay(hold: &Hold) -> Instant {
 
 /// The store has removed a claim, or has seen its lease end.
 fn on_lost(engine: &Arc<Engine>, id: ClaimId, broken: Option<Broken>) {
-    // What was adopted twice is in two sessions.
+    // A claim that was adopted twice is in two sessions.
     for hold in engine.sessions.all().iter().filter_map(|session| session.claims.find_even_lost(id))
     {
-        // Also while another claim is to take its place: unlike a renewal that finds nothing, this
-        // is its end. And also where it is lost: what a mark has left to its holder others may have
-        // now.
+        // This report also ends a claim that another claim is about to replace, unlike a renewal
+        // that does not find the claim. It also counts for a lost claim: others may now have a
+        // broken lock that was left to its holder.
         engine.lose(&hold, broken.clone().map_or(LostReason::Expired, broken_by));
     }
 }
 
-/// Why a claim is lost that somebody broke.
+/// The reason of the loss of a broken claim.
 pub(super) fn broken_by(Broken { by, reason, removed }: Broken) -> LostReason {
     let (by, reason) = (by.to_string(), reason.to_string());
     if removed { LostReason::Removed { by, reason } } else { LostReason::Broken { by, reason } }

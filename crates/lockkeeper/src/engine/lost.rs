@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use super::Hold;
 use crate::{Error, LockName, LostReason};
 
-/// A future that completes when a lock is lost, or the first of several locks; from
+/// A future that completes when a lock, or the first of several locks, is lost; from
 /// [`Guard::lost`](crate::Guard::lost) and [`MultiGuard::lost`](crate::MultiGuard::lost).
 #[must_use = "futures do nothing unless polled"]
 pub struct Lost {
@@ -35,7 +35,7 @@ impl Lost {
     }
 }
 
-/// Which lock was lost, and why.
+/// The lost lock, and the reason.
 type Loss = (LockName, LostReason);
 
 async fn first_loss(holds: Vec<Arc<Hold>>) -> Loss {

@@ -1,47 +1,47 @@
 //! The engine: sessions, renewals, deadlines, waiting and cleaning up, once for all stores. It
-//! knows claims only, and never names a backend.
+//! knows only claims, and never names a backend.
 //!
-//! What an engine knows is in a few types, each of which alone sees its fields:
+//! The state of an engine is in a few types. Only the type itself sees its fields:
 //!
 //! | file | what it knows |
 //! |---|---|
-//! | `settings` | what the keeper was built with |
+//! | `settings` | the settings of the keeper |
 //! | `lifetime` | whether the engine can be used |
-//! | `sessions` | which sessions are open, which are shared, and how they are |
-//! | `session` | what the claims of one ttl live and die with; `session/claims`: these claims |
-//! | `schedule` | which claim of a session is to be renewed next |
-//! | `danger` | whether renewals fail, and what a store may have forgotten |
+//! | `sessions` | the open sessions, the shared ones among them, and their states |
+//! | `session` | the common life of the claims of one ttl; `session/claims`: these claims |
+//! | `schedule` | which claim of a session is renewed next |
+//! | `danger` | whether renewals fail, and which claims a store may have forgotten |
 //! | `hold` | one claim as its client believes in it |
-//! | `owners` | what the owners of this process hold |
+//! | `owners` | the locks of the owners of this process |
 //! | `local_queue` | which task of this process stands in the store's line |
-//! | `deadlines` | until when the timer of the deadlines sleeps |
+//! | `deadlines` | the time to which the timer of the deadlines is set |
 //! | `control` | whether the caller still wants the lock |
 //! | `limits` | how often and how long to try, to wait and to keep |
 //! | `lock` | locking a mutex |
 //!
-//! What it does, with all of these:
+//! The files that decide, with all of this state:
 //!
 //! | file | what it decides |
 //! |---|---|
 //! | `start`, `shutdown` | the beginning, and the end of everything, in order |
-//! | `request` | what an attempt asks for |
+//! | `request` | the settings of an attempt |
 //! | `attempt` | one attempt, from the request to the grant |
-//! | `outcome`, `ending` | what becomes of one claim, and how an attempt ends |
+//! | `outcome`, `ending` | the outcome of one claim, and the end of an attempt |
 //! | `turn` | the turn of a task in a local queue |
 //! | `waiter` | one id in line: claim, wait, claim again |
 //! | `granted` | a grant on its way to becoming a guard |
 //! | `together` | several locks as one: in a fixed order, all or nothing |
 //! | `reentry` | the guards that one owner has of one lock |
 //! | `change` | claims that are changed while they are held |
-//! | `detached` | claims that are given away, and those that others gave |
-//! | `opening` | opening a session once, for all that want it, and closing it |
-//! | `watchdog` | when to renew what |
-//! | `renewals` | a renewal, and what the answers mean |
-//! | `expiry` | the timer that ends belief, whatever the store does |
-//! | `loss` | what a loss ends, and what a store reports without being asked |
+//! | `detached` | claims that this process detaches, and claims that it adopts |
+//! | `opening` | opening a session once for all attempts, and closing it |
+//! | `watchdog` | which claims are renewed when |
+//! | `renewals` | a renewal, and the meaning of its answers |
+//! | `expiry` | the timer that ends the belief in claims without the store |
+//! | `loss` | what a loss ends, and the reports of a store |
 //! | `lost` | the future that completes with a loss |
-//! | `release` | withdrawing what nobody wants any more, until it is known to be gone |
-//! | `look` | what people see of a store, and whether it still has what was broken |
+//! | `release` | withdrawing an unneeded claim, until it is known to be gone |
+//! | `look` | looks at a store, and whether it still keeps a broken lock |
 
 mod attempt;
 mod change;
@@ -103,12 +103,12 @@ use crate::store::{Capabilities, Store};
 use crate::time::{Clock, Instant};
 use crate::{Error, ErrorKind, FencingToken, LockName, Result};
 
-/// One engine serves one keeper. It knows a lock by the name that was typed; the store below adds
-/// the prefix.
+/// One engine serves one keeper. It knows a lock by the name without the prefix; the store below
+/// adds the prefix.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) store: Arc<dyn Store>,
-    /// The same store with full names, for those that come out of sequencers.
+    /// The same store with full names, for the names in sequencers.
     whole: Arc<dyn Store>,
     pub(crate) capabilities: Capabilities,
     pub(crate) clock: Clock,
@@ -124,12 +124,12 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// # Errors
-    /// `Forked` in a forked child, `Closed` after a shutdown, or when the runtime has ended.
+    /// `Forked` in a forked child; `Closed` after a shutdown, or if the runtime has ended.
     pub(crate) fn usable(&self) -> Result<()> {
         self.lifetime.usable()
     }
 
-    /// Says of which store an error speaks.
+    /// Adds the lock and the store to an error.
     pub(crate) fn describe(&self, error: Error, name: &LockName) -> Error {
         error.at(&self.store.to_string()).about(name.clone())
     }
@@ -137,7 +137,7 @@ impl Engine {
     /// The fencing token for a store's number.
     ///
     /// # Errors
-    /// `Internal` for a store that breaks its contract: a number outside 1..2^54.
+    /// `Internal` for a store that breaks its contract with a number outside 1..2^54.
     pub(crate) fn token(&self, raw: u64) -> Result<FencingToken> {
         FencingToken::new(self.settings.epoch, raw).ok_or_else(|| {
             Error::new(

@@ -1,8 +1,8 @@
-//! Opening sessions, and closing those that nobody uses. One that several attempts want at the same
-//! time is opened once.
+//! Opening sessions, and closing unused sessions. Several attempts that need the same session open
+//! it once.
 //!
-//! The engine polls the opening, not the attempt that asked first: an attempt that nobody polls
-//! holds up no other.
+//! The engine polls the opening, and not the first attempt: an attempt that is not polled delays no
+//! other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{Engine, watchdog};
 use crate::store::{SessionId, SessionSpec};
 use crate::{Error, ErrorKind, LostReason, Result};
 
-/// Fills an opening, whatever becomes of the task that opens.
+/// Ends an opening with an outcome, even if the task that opens panics or is dropped.
 struct Opens {
     engine: Arc<Engine>,
     spec: SessionSpec,
@@ -23,8 +23,8 @@ struct Opens {
 impl Opens {
     fn end(&self, opened: Result<Arc<Session>>) {
         if opened.is_err() {
-            // First: an attempt that hears of the failure finds no failed opening when it tries
-            // again.
+            // The opening is forgotten first: an attempt that receives the failure finds no failed
+            // opening when it tries again.
             self.engine.sessions.forget_opening(&self.spec, &self.opening);
         }
         self.opening.end(opened);
@@ -61,12 +61,14 @@ fn too_slow(ttl: Duration) -> Error {
 }
 
 impl Engine {
-    /// The session of this ttl and lock-delay, opened if there is none. It may be dropped.
+    /// The session of this ttl and lock-delay; opens it if there is none. This future may be
+    /// dropped.
     ///
     /// # Errors
-    /// `Unavailable` when one that was opened is over already.
+    /// `Unavailable` if the opened session has ended already.
     pub(crate) async fn session(self: &Arc<Self>, spec: &SessionSpec) -> Result<Arc<Session>> {
-        // The first one may have been there for long, and the second may be opened by others.
+        // The first session may be old, and another attempt may have opened the second one long
+        // ago.
         for _ in 0..3 {
             let (opening, is_new) = self.sessions.opening(spec);
             if is_new {
@@ -83,21 +85,21 @@ impl Engine {
             if !session.is_over() && session.proven_until(now) > now {
                 return Ok(session);
             }
-            // Nothing proves any more that the store still has it.
+            // No acknowledgement proves any more that the store still has the session.
             self.end_session(&session, &LostReason::Expired);
             self.sessions.forget_opening(spec, &opening);
         }
         Err(too_slow(spec.ttl))
     }
 
-    /// A session of its own. Must be polled to its end.
+    /// Opens a session. Must be polled to its end.
     pub(crate) async fn open_session(self: &Arc<Self>, spec: &SessionSpec) -> Result<Arc<Session>> {
         let sent = self.clock.now();
         let id = SessionId::random();
         let opened = self.store.open(&id, spec).await?;
         let session =
             Session::new(spec.clone(), id, opened.ttl, proof_lag(&self.capabilities), sent);
-        // However long that took: it is not idle before somebody could use it.
+        // The session counts as used from now on, however long the opening took.
         session.claims.use_now(self.now());
         let session = Arc::new(session);
         self.sessions.add(Arc::clone(&session));
@@ -110,15 +112,15 @@ impl Engine {
         Ok(session)
     }
 
-    /// Forgets a session that nobody uses, and tells the store.
+    /// Forgets an unused session, and closes it in the store.
     pub(crate) fn close_session(self: &Arc<Self>, session: &Arc<Session>) {
         session.end();
         self.sessions.forget(session);
-        // The danger that it was in is over.
+        // The danger of this session is over.
         self.sessions.publish();
         let (engine, session) = (Arc::clone(self), Arc::clone(session));
         self.runtime.post(async move {
-            // The store lets the session expire if this request did not reach it.
+            // The store lets the session expire if this request does not reach it.
             if let Err(error) = engine.store.close(&session.id, &[]).await {
                 tracing::debug!(target: "lockkeeper", %error, "the store did not hear that a session has ended");
             }

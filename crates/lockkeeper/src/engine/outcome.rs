@@ -1,4 +1,4 @@
-//! What becomes of one claim of an attempt.
+//! The outcome of one claim of an attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use crate::store::Revision;
 /// A claim in progress.
 pub(super) struct PendingClaim {
     pub(super) hold: Arc<Hold>,
-    /// Whether the store may know it.
+    /// Whether the store may know the claim.
     pub(super) sent: bool,
     pub(super) tries: u32,
 }
 
-/// What became of one id.
+/// The outcome of one id.
 pub(super) enum Outcome {
     Granted,
-    /// Others hold the lock, or stand in line for it, and it is not in that line.
+    /// Others hold the lock, or stand in line for it, and the line does not have this claim.
     Busy(BusyLine),
-    /// The id is retired; the attempt goes on with another.
+    /// The id is retired; the attempt goes on with another id.
     Retired,
     GivenUp,
     Failed(Error),
@@ -29,6 +29,6 @@ pub(super) enum Outcome {
 /// The line that a claim was turned away from.
 pub(super) struct BusyLine {
     pub(super) seen: Revision,
-    /// When a holder's life ends if nobody renews it.
+    /// When the first holder expires without a renewal.
     pub(super) retry_after: Option<Duration>,
 }

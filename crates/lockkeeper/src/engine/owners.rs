@@ -1,4 +1,4 @@
-//! What the owners of this process hold, and what they are about to acquire.
+//! The locks that the owners of this process hold, and are about to acquire.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -16,28 +16,28 @@ type Key = (LockName, Owner);
 
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    /// The claims of which an owner has guards.
+    /// The claims for which an owner has guards.
     held: Mutex<HashMap<Key, Vec<Arc<Hold>>>>,
     /// The entries that an attempt or a share uses.
     entries: Mutex<HashMap<Key, Arc<OwnerEntry>>>,
 }
 
-/// What one owner has of one lock, or is about to have.
+/// The state of one owner and one lock.
 #[derive(Debug, Default)]
 pub(super) struct OwnerEntry {
     attempt: Mutex<Arc<AttemptLock>>,
-    /// What the owner holds.
+    /// The claim that the owner's guards share.
     reentrant: Mutex<Weak<ReentrantShare>>,
 }
 
-/// Taken while an attempt of the owner is under way.
+/// The mutex of the owner's attempts, and the sign that its holder is polled.
 #[derive(Debug, Default)]
 struct AttemptLock {
     taken: Arc<tokio::sync::Mutex<()>>,
     sign: Arc<Sign>,
 }
 
-/// Has the lock of the attempts.
+/// Holds the mutex of the owner's attempts.
 pub(super) struct Joined {
     attempt: Arc<AttemptLock>,
     _taken: OwnedMutexGuard<()>,
@@ -48,12 +48,12 @@ pub(super) struct Joined {
 pub(crate) struct ReentrantShare {
     pub(crate) hold: Arc<Hold>,
     pub(crate) token: FencingToken,
-    /// Since when the first of them holds it.
+    /// Since when the owner holds the lock.
     pub(crate) since: Instant,
     _interest: Interest,
 }
 
-/// Keeps an entry in the map for as long as it lives.
+/// Keeps an entry in the map for as long as this value lives.
 #[derive(Debug)]
 pub(super) struct Interest {
     owners: Arc<Owners>,
@@ -67,7 +67,7 @@ impl Owners {
         lock(&self.held).entry(key).or_default().push(Arc::clone(hold));
     }
 
-    /// A guard of this owner has it no more.
+    /// A guard of this owner no longer has this claim.
     pub(crate) fn forget(&self, hold: &Arc<Hold>, owner: &Owner) {
         let mut held = lock(&self.held);
         let key = (hold.key.name.clone(), owner.clone());
@@ -81,8 +81,8 @@ impl Owners {
         }
     }
 
-    /// Whether a guard of this owner holds the lock. One that is lost holds nothing, though nobody
-    /// has dropped it.
+    /// Whether a guard of this owner holds the lock. A guard of a lost lock does not, even before
+    /// its drop.
     pub(super) fn hold(&self, name: &LockName, owner: &Owner) -> bool {
         let held = lock(&self.held);
         held.get(&(name.clone(), owner.clone()))
@@ -101,18 +101,19 @@ impl Owners {
 }
 
 impl OwnerEntry {
-    /// What the owner holds, to have a share in it.
+    /// The claim that the owner holds, to share it.
     pub(super) fn reentrant(&self) -> Option<Arc<ReentrantShare>> {
         lock(&self.reentrant).upgrade()
     }
 
-    /// The owner holds this from now on.
+    /// The owner holds this claim from now on.
     pub(super) fn set_reentrant(&self, share: &Arc<ReentrantShare>) {
         *lock(&self.reentrant) = Arc::downgrade(share);
     }
 
     pub(super) fn join_at_once(&self) -> Option<Joined> {
-        // Kept for the whole of it: nobody puts another lock in the place of this one meanwhile.
+        // The guard of `attempt` lives until the return: no other task replaces the attempt
+        // meanwhile.
         let current = lock(&self.attempt);
         let taken = Arc::clone(&current.taken).try_lock_owned().ok()?;
         Some(Joined { attempt: Arc::clone(&current), _taken: taken })
@@ -130,7 +131,7 @@ impl OwnerEntry {
                 Some(taken) if is_current => {
                     return Joined { attempt: Arc::clone(&attempt), _taken: taken };
                 }
-                // Others go on with the next lock, and find it there.
+                // The other attempts go on with the new mutex, and find it in the entry.
                 None if is_current => *current = Arc::default(),
                 _ => {}
             }
@@ -154,7 +155,7 @@ impl ReentrantShare {
         Arc::new(Self { hold, token, since, _interest: interest })
     }
 
-    /// Gives up a share; whether it was the last.
+    /// Gives up a share; returns whether it was the last share.
     pub(crate) fn leave(share: Option<Arc<Self>>) -> bool {
         share.is_none_or(|share| Arc::into_inner(share).is_some())
     }
@@ -169,7 +170,7 @@ impl Interest {
 impl Drop for Interest {
     fn drop(&mut self) {
         let mut entries = lock(&self.owners.entries);
-        // An attempt that is about to join has a clone of the entry, made under this lock, and its
+        // An attempt that is about to join has a clone of the entry, made under this mutex, and its
         // own interest.
         let is_left = |entry: &Arc<OwnerEntry>| {
             Arc::strong_count(entry) == 1 && lock(&entry.reentrant).strong_count() == 0
@@ -190,7 +191,7 @@ mod tests {
         }
     }
 
-    /// The lock that is current is taken at every moment; one that was replaced is free.
+    /// The current mutex is taken at every moment; a replaced mutex is free.
     #[test]
     fn a_lock_that_was_replaced_is_not_joined() {
         let entry = OwnerEntry::default();

@@ -1,7 +1,8 @@
 //! Re-entry: the guards that one owner has of one lock share a claim.
 //!
-//! The first attempt of an owner acquires as any other does. While a guard of it lives, further
-//! ones ask nobody: they take a share in the same claim, and the last of them to go withdraws it.
+//! The first attempt of an owner acquires the lock as any other attempt does. While one of its
+//! guards lives, further attempts share the claim without a request. The last guard withdraws the
+//! claim.
 
 use std::sync::Arc;
 
@@ -12,9 +13,9 @@ use super::{Attempt, Engine, Granted, Hold};
 use crate::{LostReason, Owner, Result};
 
 impl Engine {
-    /// Who had this claim has left it to others that have a share in it. Where none of them is a
-    /// guard, their attempts are waited for from now on. The guard of the claim's own attempt has
-    /// no `Share`.
+    /// One user of a shared claim is gone, and leaves it to the others. If none of them is a guard
+    /// yet, the wait for their attempts begins now. The guard of the claim's own attempt has no
+    /// `Share`.
     pub(crate) fn left_to_others(&self, hold: &Hold, share: Option<Share>) {
         match share {
             Some(share) => drop(share),
@@ -25,16 +26,17 @@ impl Engine {
 }
 
 impl Attempt {
-    /// Takes a share in what this owner holds, or acquires it. Must be polled to its end.
+    /// Shares the claim that this owner holds, or acquires one. Must be polled to its end.
     ///
     /// # Errors
-    /// `Lost` when the owner has guards of a claim that is lost.
+    /// `Lost` if the owner has guards of a lost claim.
     pub(super) async fn reenter(&self, owner: &Owner) -> Result<Granted> {
         let (name, owners) = (&self.request.name, &self.engine.owners);
-        // Declared first, so that it is dropped last: nobody uses the entry when it looks.
+        // Declared first and so dropped last: no other value uses the entry when the interest looks
+        // at it.
         let interest = owners.interest(name, owner);
         let entry = interest.entry();
-        // Nobody who holds it already waits for another who wants a share.
+        // An owner that already holds the lock does not wait for another of its attempts.
         if let Some(granted) = self.share_of(&entry)? {
             return Ok(granted);
         }
@@ -53,17 +55,17 @@ impl Attempt {
 
     fn share_of(&self, entry: &OwnerEntry) -> Result<Option<Granted>> {
         let Some(reentrant) = entry.reentrant() else { return Ok(None) };
-        // Made first: it may be the last to have a share, and then ends it.
+        // The share comes first: it may be the last one, and then its drop ends the claim.
         let granted = Granted::again(&self.engine, reentrant, &self.request);
         match granted.hold().check() {
             Ok(()) => Ok(Some(granted)),
-            // Nobody ever had a guard of it.
+            // The claim never had a guard.
             Err(error) if error.lost_reason() == Some(&LostReason::Uncollected) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Waits while another attempt of the same owner is under way and is polled, as far as this one
+    /// Waits while another attempt of the same owner is under way and is polled, if this attempt
     /// waits at all.
     async fn join(&self, entry: &OwnerEntry) -> Result<Joined> {
         if let Some(joined) = entry.join_at_once() {

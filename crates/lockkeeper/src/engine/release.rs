@@ -1,5 +1,4 @@
-//! Releasing: withdrawing what nobody wants any more, until it is known to be gone or has ended by
-//! itself.
+//! Releasing: withdrawing an unneeded claim, until it is known to be gone or has expired.
 
 use std::sync::Arc;
 
@@ -12,12 +11,12 @@ use crate::{Effect, Error, ErrorKind, LostReason, Result};
 use lockkeeper_core::kit::Backoff;
 
 impl Engine {
-    /// Withdraws a claim for its holder. What was adopted is looked for before: a store may still
-    /// have what is over already, and with a lock-delay that must not end early. Must be polled to
-    /// its end.
+    /// Withdraws a claim for its holder. The holder of an adopted claim looks first whether it is
+    /// over: the store may still keep a claim in its lock-delay, which must not end early. Must be
+    /// polled to its end.
     ///
     /// # Errors
-    /// `Lost` when it was not held any more.
+    /// `Lost` if the claim was no longer held.
     pub(crate) async fn release(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<()> {
         if !hold.is_proven() && self.finds_over(hold).await {
             self.clean_up_after_loss(hold);
@@ -32,16 +31,16 @@ impl Engine {
         hold.check()
     }
 
-    /// Withdraws a claim in the background. Its first request goes out before this returns, where
-    /// the store lets it.
+    /// Withdraws a claim in the background. The first request is sent before this returns, if the
+    /// store allows that.
     pub(crate) fn withdraw_later(self: &Arc<Self>, hold: &Arc<Hold>) {
         let release = Release { engine: self, hold };
         release.forget();
         self.runtime.post(release.in_background());
     }
 
-    /// The guard of a lost lock is gone: nobody works under it any more. Without a lock-delay the
-    /// claim can go too; with one, the delay runs out.
+    /// The guard of a lost lock is gone, and no work goes on under the lock. Without a lock-delay
+    /// the claim is withdrawn; otherwise the delay runs out.
     pub(crate) fn clean_up_after_loss(self: &Arc<Self>, hold: &Arc<Hold>) {
         if let Some(reason) = hold.loss().cloned() {
             self.lose(hold, reason);
@@ -54,27 +53,27 @@ impl Engine {
     }
 }
 
-/// A claim that is to be gone.
+/// The withdrawal of a claim.
 struct Release<'a> {
     engine: &'a Arc<Engine>,
     hold: &'a Arc<Hold>,
 }
 
 impl Release<'_> {
-    /// Nobody renews the claim any more.
+    /// The session no longer renews the claim.
     fn forget(&self) {
         self.hold.session.claims.forget(self.hold, self.engine.now());
     }
 
-    /// Withdraws the claim, in a few tries; on failure the rest is done in the background. A
-    /// session of its own stays open when the claim was absent. Must be polled to its end.
+    /// Withdraws the claim, in a few tries; after the last one the background goes on. A fixed
+    /// session stays open if the claim was absent. Must be polled to its end.
     async fn now(&self) -> Result<Withdrawal> {
         let mut unknown = false;
         let (mut tries, mut backoff) = (0, Backoff::new(RELEASE_PAUSE_MIN, RELEASE_PAUSE_MAX));
         loop {
             tries += 1;
             match self.once().await {
-                // What an earlier try of ours may have removed was there.
+                // An earlier try of this release may have removed the claim.
                 Ok(Withdrawal::Absent) if !unknown => return Ok(Withdrawal::Absent),
                 Ok(_) => {
                     self.close_fixed();
@@ -83,7 +82,7 @@ impl Release<'_> {
                 Err(error) => {
                     unknown |= error.effect() == Effect::Unknown;
                     let error = self.failed(error);
-                    // Where the runtime has ended nothing can be slept, and nobody goes on in the
+                    // After the end of the runtime there is no timer to sleep on, and no
                     // background.
                     if tries == RELEASE_TRIES
                         || !error.is_retryable()
@@ -110,15 +109,15 @@ impl Release<'_> {
         while let Err(error) = self.once().await {
             // A store that is gone for good takes the claim with it.
             if error.kind() == ErrorKind::Closed || self.engine.now() >= until {
-                // Of a session that was adopted no watchdog sees that it is idle.
+                // No watchdog notices that an adopted session is idle.
                 if self.hold.session.is_adopted() {
                     self.engine.detach(self.hold);
                 }
                 return;
             }
             self.failed(error);
-            // The first poll may be in place, in a drop after the end of the runtime: no timer is
-            // made in it.
+            // The first poll may be in place, in a drop after the end of the runtime: this poll
+            // must not make a timer.
             tokio::task::yield_now().await;
             self.engine.clock.sleep(backoff.pause()).await;
         }
@@ -145,8 +144,8 @@ impl Release<'_> {
         error
     }
 
-    /// The store did not have any more what was to be released: it had been lost, and nobody had
-    /// noticed. Must be polled to its end.
+    /// The store no longer had the claim: it was lost, and the engine had not noticed. Must be
+    /// polled to its end.
     async fn found_absent(&self) {
         let Self { engine, hold } = *self;
         if !hold.is_dead() && !hold.session.is_over() {
@@ -157,7 +156,7 @@ impl Release<'_> {
         } else {
             LostReason::Forgotten
         });
-        // No scan is to find it there, dead, and tell its loss again.
+        // The scan for deadlines would report the loss a second time.
         self.forget();
         if hold.session.is_adopted() {
             engine.detach(hold);
@@ -168,16 +167,18 @@ impl Release<'_> {
         }
     }
 
-    /// A renewal finds nothing to renew, and a store that remembers who removed the claim says so.
+    /// Renews the claim: the renewal finds nothing, and a store that remembers who removed the
+    /// claim answers with that.
     async fn ask_who_removed(&self) {
         let (engine, hold) = (Arc::clone(self.engine), Arc::clone(self.hold));
         // An answer counts only for a claim that the session has.
         hold.session.claims.keep_in_lock_delay(&hold, engine.now() + hold.session.ttl);
         let (answers, answer) = tokio::sync::oneshot::channel();
-        // Beside it the answer may concern all of the session, so it counts also when it is late.
+        // The answer may also concern the other claims of the session, so it counts even if it is
+        // late.
         self.engine.runtime.finish(async move {
             let answered = engine.renew(&hold.session, std::slice::from_ref(&hold)).await;
-            // Nobody may wait for it any more.
+            // The receiver may be gone.
             let _ = answers.send(answered);
         });
         let error = match self.engine.clock.timeout(WHO_REMOVED, answer).await {
@@ -188,15 +189,15 @@ impl Release<'_> {
         tracing::debug!(target: "lockkeeper", error, "the store did not say who removed a lock");
     }
 
-    /// The session of a fixed lease ends with its one claim.
+    /// Closes the session of a fixed lease, which ends with its one claim.
     fn close_fixed(&self) {
         if self.hold.session.is_fixed() {
             self.engine.close_session(&self.hold.session);
         }
     }
 
-    /// When the store has dropped the claim even if it processes the last renewal as late as it
-    /// can.
+    /// When the store has dropped the claim, even if it processes the last renewal as late as
+    /// possible.
     fn ended_by_itself(&self) -> Instant {
         let lease = self.hold.session.ttl + self.hold.session.spec.lock_delay;
         self.engine.now() + lease.max(TOMBSTONE_MIN) + lease / 10

@@ -1,4 +1,4 @@
-//! A renewal, and what the answers mean.
+//! A renewal, and the meaning of its answers.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::time::Instant;
 use crate::{Error, ErrorKind, LostReason, Result};
 
 impl Engine {
-    /// Renews these claims of a session; all of its claims where life belongs to the session. Must
-    /// be polled to its end.
+    /// Renews these claims of a session; all of its claims if they live with the session. Must be
+    /// polled to its end.
     pub(super) async fn renew(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -26,9 +26,9 @@ impl Engine {
         let (mut holds, mut live) = (holds.to_vec(), Vec::new());
         let (sent, mut call, first);
         {
-            // A store whose claims belong to a session may remove what a renewal does not list. So
-            // no claim may join between the making of the list and the first poll, with which the
-            // request takes its place in the order.
+            // A store whose claims belong to a session may remove a claim that a renewal does not
+            // list. So no claim may join between the making of the list and the first poll, which
+            // sends the request.
             let _list = session.expires_as_one().then(|| session.claims.list(&mut holds));
             live.extend(holds.iter().map(|h| Live { key: h.key.clone(), state: h.live_state() }));
             sent = self.now();
@@ -42,7 +42,7 @@ impl Engine {
         Sent { engine: self, session, holds: &holds, live: &live, at: sent }.answered(answer)
     }
 
-    /// Tells of a renewal that has failed, or is late.
+    /// Reports a renewal that has failed, or is late.
     pub(super) fn report_not_renewed(&self, session: &Session, holds: &[Arc<Hold>], error: &Error) {
         for hold in holds.iter().filter(|hold| !hold.is_dead()) {
             let error = &self.describe(error.clone(), &hold.key.name);
@@ -58,7 +58,7 @@ impl Engine {
         self.book(session, Some(true));
     }
 
-    /// When this claim is to be renewed next.
+    /// Plans the next renewal of this claim.
     pub(super) fn plan(&self, hold: &Hold, sent: Instant, every: Duration) {
         if hold.is_renewed() {
             hold.session.schedule_after(hold, sent, every);
@@ -68,7 +68,7 @@ impl Engine {
         self.deadlines.expect(self.end_of(hold));
     }
 
-    /// Tells of it when the session has come into danger, or out of it.
+    /// Notes the outcome of a renewal, and reports a change of the session's danger.
     pub(super) fn book(&self, session: &Session, failing: Option<bool>) {
         let Some(danger) = session.book(failing) else {
             if failing == Some(false) {
@@ -86,7 +86,7 @@ struct Sent<'a> {
     engine: &'a Arc<Engine>,
     session: &'a Arc<Session>,
     holds: &'a [Arc<Hold>],
-    /// The same claims, as the request named them.
+    /// The same claims, as the request names them.
     live: &'a [Live],
     at: Instant,
 }
@@ -98,7 +98,7 @@ impl Sent<'_> {
                 self.renewed(renewed);
                 Ok(())
             }
-            // A store that has closed grants what is held here to others.
+            // A store that has closed grants the locks of this process to others.
             Err(error) if matches!(error.kind(), ErrorKind::SessionLost | ErrorKind::Closed) => {
                 self.engine.expire_session(self.session);
                 Err(error)
@@ -130,11 +130,11 @@ impl Sent<'_> {
         engine.book(session, Some(ran_away || !is_whole));
     }
 
-    /// Whether no claim of it has failed.
+    /// Applies the answers; returns whether no claim has failed.
     fn apply_all(&self, renewals: Vec<Renewal>) -> bool {
         let until = self.session.proven_until(self.at);
-        // A store that answers for fewer claims than it was asked for has not answered for the
-        // rest.
+        // If the store answers for fewer claims than the request named, it has not answered for the
+        // others.
         let answers = renewals.into_iter().chain(std::iter::repeat(Renewal::Unknown));
         let (mut held, mut is_whole) = (Vec::with_capacity(self.holds.len()), true);
         for ((hold, live), renewal) in self.holds.iter().zip(self.live).zip(answers) {
@@ -165,9 +165,9 @@ impl Sent<'_> {
                 hold.queued(self.at);
                 engine.plan(hold, self.at, hold.session.wait_ttl / 3);
             }
-            // The answer to the claim that replaces it decides.
+            // The answer to the replacing claim decides.
             Renewal::Lost(None) if hold.is_being_replaced() => {}
-            // It was released while its renewal was on its way: that is no loss.
+            // The claim was released while its renewal was on its way: this is no loss.
             Renewal::Lost(_) if hold.session.claims.find_even_lost(hold.key.id).is_none() => {}
             Renewal::Lost(broken) => {
                 engine.lose(hold, broken.map_or(LostReason::Forgotten, broken_by))
@@ -180,7 +180,7 @@ impl Sent<'_> {
         let engine = self.engine;
         let known = hold.token();
         if known != 0 && known != token {
-            // Somebody else's grant under our id: the store has lost its memory in between.
+            // Another client's grant under our id: the store has lost its memory in between.
             return engine.lose(hold, LostReason::Forgotten);
         }
         let now = engine.now();
@@ -196,7 +196,7 @@ impl Sent<'_> {
         }
     }
 
-    /// These claims of it were not renewed.
+    /// These claims were not renewed.
     fn failed(&self, holds: &[Arc<Hold>], error: &Error) {
         let session = self.session;
         let retry =
@@ -204,12 +204,12 @@ impl Sent<'_> {
         session.set_due(session.due().min(retry));
         for hold in holds {
             match hold.is_renewed() {
-                // A round of renewals that has begun since may ask for it sooner.
+                // A round of renewals that has begun since may renew the claim sooner.
                 true => session.claims.bring_forward(hold, retry),
                 false => session.claims.set_due(hold, None),
             }
         }
-        // Others that are renewed in between do not make it good.
+        // The renewals of other claims in between do not end the danger.
         let held = |hold: &&Arc<Hold>| hold.stage() == Stage::Granted && hold.is_renewed();
         session.danger.suspect_these(holds.iter().filter(held).map(|hold| hold.key.id));
         self.engine.report_not_renewed(session, holds, error);

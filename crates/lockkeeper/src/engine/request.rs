@@ -1,4 +1,4 @@
-//! What an attempt asks for.
+//! The settings of an attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,34 +7,34 @@ use super::Hold;
 use crate::store::{MAX, SessionSpec};
 use crate::{LockName, Mode, Owner};
 
-/// A claim that is wanted, and how.
+/// A wanted claim, and the conditions.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) name: LockName,
     pub(crate) weight: u32,
     pub(crate) capacity: u32,
     pub(crate) spec: SessionSpec,
-    /// Whether it waits when the lock is busy.
+    /// Whether the attempt waits when the lock is busy.
     pub(crate) queue: bool,
-    /// Whether it waits without a place in line.
+    /// Whether the attempt waits without a place in line.
     pub(crate) unfair: bool,
-    /// A session of its own that is not renewed after the grant.
+    /// Whether the claim has a session of its own that is not renewed after the grant.
     pub(crate) fixed: bool,
     pub(crate) max_hold: Option<Duration>,
-    /// How long the store keeps it from others once it is handed out, released or not.
+    /// How long the store keeps the lock from others after the attempt, even after a release.
     pub(crate) min_hold: Duration,
     pub(crate) owner: Option<Owner>,
     pub(crate) reason: Option<Arc<str>>,
-    /// Whether what the owner holds already is held once more.
+    /// Whether the attempt may share a claim that its owner already holds.
     pub(crate) reenters: bool,
-    /// What a candidate shows.
+    /// The value of a candidate.
     pub(crate) value: Option<Arc<[u8]>>,
-    /// The caller's own claim, whose place it is to take.
+    /// The caller's own claim, which the new claim replaces.
     pub(crate) replaces: Option<Arc<Hold>>,
 }
 
 impl Request {
-    /// A request that does not wait, with nothing set but what it is for.
+    /// A request that does not wait, with default settings otherwise.
     pub(crate) fn new(name: LockName, weight: u32, capacity: u32, spec: SessionSpec) -> Self {
         Self {
             name,
@@ -54,7 +54,7 @@ impl Request {
         }
     }
 
-    /// How the lock is held once this is granted.
+    /// The mode of the lock after the grant.
     pub(crate) fn mode(&self) -> Mode {
         mode(self.weight, self.capacity)
     }
@@ -64,7 +64,7 @@ impl Request {
     }
 }
 
-/// How a claim of this weight holds a lock of this capacity.
+/// The mode in which a claim of this weight holds a lock of this capacity.
 pub(crate) fn mode(weight: u32, capacity: u32) -> Mode {
     match (weight, capacity) {
         (MAX, _) => Mode::Exclusive,

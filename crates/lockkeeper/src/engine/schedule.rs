@@ -1,5 +1,5 @@
-//! The claims of a session, by their ids and by when they are to be renewed: among a hundred
-//! thousand the few that are due are found without a look at the others.
+//! The claims of a session, by their ids and by the times of their next renewals: of a hundred
+//! thousand claims, the few that are due are found without a look at the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -7,12 +7,12 @@ use std::ops::Bound;
 use crate::store::ClaimId;
 use crate::time::Instant;
 
-/// Claims, each with the time of its next renewal. It alone has these times.
+/// Claims, each with the time of its next renewal. Only this type has these times.
 #[derive(Debug)]
 pub(super) struct ClaimSchedule<C> {
-    /// In an order, so that a run that draws the same ids asks for the same.
+    /// In an order, so a run that draws the same ids sends the same requests.
     claims: BTreeMap<ClaimId, Scheduled<C>>,
-    /// Those of them that have a time.
+    /// The claims that have a time.
     due: BTreeSet<(Instant, ClaimId)>,
 }
 
@@ -29,12 +29,12 @@ impl<C> Default for ClaimSchedule<C> {
 }
 
 impl<C: Clone> ClaimSchedule<C> {
-    /// It has no time at first.
+    /// Adds a claim, at first without a time.
     pub(super) fn insert(&mut self, id: ClaimId, claim: C) {
         self.claims.entry(id).or_insert(Scheduled { claim, due: None });
     }
 
-    /// Whether it was there.
+    /// Removes a claim; returns whether it was there.
     pub(super) fn remove(&mut self, id: ClaimId) -> bool {
         let Some(removed) = self.claims.remove(&id) else { return false };
         if let Some(at) = removed.due {
@@ -43,7 +43,7 @@ impl<C: Clone> ClaimSchedule<C> {
         true
     }
 
-    /// A claim that is not there gets no time.
+    /// Sets the time of a claim. An unknown claim gets no time.
     pub(super) fn set_due(&mut self, id: ClaimId, at: Option<Instant>) {
         let Some(scheduled) = self.claims.get_mut(&id) else { return };
         let before = std::mem::replace(&mut scheduled.due, at);
@@ -56,13 +56,13 @@ impl<C: Clone> ClaimSchedule<C> {
         self.due.extend(at.map(|at| (at, id)));
     }
 
-    /// It is due no later than `at`.
+    /// Makes a claim due no later than `at`.
     pub(super) fn bring_forward(&mut self, id: ClaimId, at: Instant) {
         let due = self.claims.get(&id).and_then(|scheduled| scheduled.due);
         self.set_due(id, Some(due.map_or(at, |due| due.min(at))));
     }
 
-    /// Those that are due by then, the earliest first.
+    /// The claims that are due at `by`, the earliest first.
     pub(super) fn due_by(&self, by: Instant) -> Vec<C> {
         let ids = self.due.iter().take_while(|(at, _)| *at <= by).map(|(_, id)| id);
         ids.filter_map(|id| self.get(*id)).cloned().collect()
@@ -80,7 +80,7 @@ impl<C: Clone> ClaimSchedule<C> {
         self.claims.values().map(|scheduled| &scheduled.claim)
     }
 
-    /// So many of those that come after this one.
+    /// The first `count` claims after `id`.
     pub(super) fn after(&self, id: Option<ClaimId>, count: usize) -> Vec<C> {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
         let later = self.claims.range((from, Bound::Unbounded)).take(count);
@@ -105,7 +105,7 @@ mod tests {
             by in 0_u64..20,
         ) {
             let (mut schedule, ids) = (ClaimSchedule::default(), [(); 6].map(|()| ClaimId::random()));
-            // Outside, or inside with a time or without.
+            // For each claim: not in the schedule, or in it with or without a time.
             let mut model: [Option<Option<Instant>>; 6] = [None; 6];
             for (which, what, at) in steps {
                 let (id, at) = (ids[which], at.map(Instant::from_nanos));

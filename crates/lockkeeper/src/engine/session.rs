@@ -1,4 +1,4 @@
-//! A session: the claims of one ttl and lock-delay, and what proves that they live.
+//! A session: the claims of one ttl and lock-delay, and the proofs that they live.
 
 mod claims;
 mod server_clock;
@@ -37,32 +37,32 @@ pub enum SessionState {
 pub(crate) struct Session {
     pub(crate) spec: SessionSpec,
     pub(crate) id: SessionId,
-    /// The ttl as granted.
+    /// The ttl that the store has granted.
     pub(crate) ttl: Duration,
-    /// How long a waiter lives without a renewal: never longer than a holder.
+    /// How long a waiter lives without a renewal; never longer than a holder.
     pub(crate) wait_ttl: Duration,
-    /// The process that has it.
+    /// The process of the session.
     pub(super) process: Process,
-    /// Of a fixed lease: one claim, renewed while it waits and once at the grant.
+    /// Whether the lease is fixed: one claim, renewed while it waits and once at the grant.
     fixed: AtomicBool,
-    /// Opened by another process, and to outlive this one.
+    /// Whether another process has opened the session. It outlives this process.
     adopted: bool,
     proofs: Proofs,
     pub(super) claims: SessionClaims,
     pub(super) danger: Danger,
     pub(super) server_clock: ServerClock,
     pub(super) watchdog: WatchdogTimer,
-    /// When the session itself is to be renewed, where life belongs to the session.
+    /// When the session itself is renewed, if claims live with it.
     due: AtomicU64,
 }
 
-/// The acknowledged renewals that prove that a session lives, on stores where life belongs to the
-/// session.
+/// The acknowledged renewals that prove that a session lives, on stores whose claims live with
+/// their session.
 #[derive(Debug)]
 struct Proofs {
     /// How many acknowledged renewals back the proof lies.
     lag: Option<u8>,
-    /// When they were sent.
+    /// When the renewals were sent.
     sent: Mutex<VecDeque<Instant>>,
 }
 
@@ -92,7 +92,7 @@ impl Session {
         }
     }
 
-    /// A session that somebody else has opened: nothing proves that it lives before it is renewed.
+    /// A session that another process has opened: only a renewal proves that it lives.
     pub(super) fn adopted(spec: SessionSpec, id: SessionId, proof_lag: Option<u8>) -> Self {
         let ttl = spec.ttl;
         let session = Self::new(spec, id, ttl, proof_lag, Instant::from_nanos(0));
@@ -100,12 +100,12 @@ impl Session {
         Self { adopted: true, ..session }
     }
 
-    /// Whether it is not ours to close.
+    /// Whether another process has opened the session. This process does not close it.
     pub(crate) fn is_adopted(&self) -> bool {
         self.adopted
     }
 
-    /// Whether claims live as long as the session, not each by itself.
+    /// Whether the claims live with the session, and not each by itself.
     pub(crate) fn expires_as_one(&self) -> bool {
         self.proofs.lag.is_some()
     }
@@ -125,8 +125,8 @@ impl Session {
         self.proofs.proven().map_or(sent, |proven| proven.min(sent)) + believed(self.ttl)
     }
 
-    /// `until` is the end of a life with the ttl of the session: the end of the same life with a
-    /// shorter ttl.
+    /// The end of a life with this ttl; `until` is the end of the same life with the ttl of the
+    /// session.
     pub(super) fn until_with(&self, ttl: Duration, until: Instant) -> Instant {
         let shorter = believed(self.ttl).saturating_sub(believed(ttl));
         Instant::from_nanos(
@@ -134,9 +134,9 @@ impl Session {
         )
     }
 
-    /// Until when a claim may be believed in that was found waiting by a request sent at `sent`, or
-    /// whose first request was sent then: a waiter's life, and where life belongs to the session no
-    /// longer than that.
+    /// Until when a client may believe in a claim that a request sent at `sent` found waiting, or
+    /// whose first request was sent then: for a waiter's life, and no longer than the session if
+    /// claims live with it.
     pub(crate) fn waits_until(&self, sent: Instant) -> Instant {
         self.proven_until(sent).min(sent + believed(self.wait_ttl))
     }
@@ -146,14 +146,14 @@ impl Session {
         self.proofs.add(sent);
     }
 
-    /// This claim is to be renewed at `at`. The watchdog looks by then.
+    /// Plans the renewal of this claim for `at`. The watchdog looks by then.
     pub(super) fn schedule(&self, hold: &Hold, at: Instant) {
         self.claims.set_due(hold, Some(at));
         self.watchdog.wake_by(at);
     }
 
-    /// A request that was sent at `sent` is the last one that has found this claim: it is to be
-    /// renewed `every` later, or soon, where the store may have forgotten it since.
+    /// The request sent at `sent` is the last that has found this claim. Plans the next renewal for
+    /// `every` later, or soon if the store may have forgotten the claim since.
     pub(super) fn schedule_after(&self, hold: &Hold, sent: Instant, every: Duration) {
         let at = self
             .claims
@@ -161,18 +161,18 @@ impl Session {
         self.watchdog.wake_by(at);
     }
 
-    /// This claim is to be renewed at `at` or before.
+    /// Plans the renewal of this claim for `at` or earlier.
     pub(super) fn renew_by(&self, hold: &Hold, at: Instant) {
         self.claims.bring_forward(hold, at);
         self.watchdog.wake_by(at);
     }
 
-    /// This claim is not renewed any more.
+    /// Plans no renewal of this claim any more.
     pub(super) fn unschedule(&self, hold: &Hold) {
         self.claims.set_due(hold, None);
     }
 
-    /// When the session itself is to be renewed.
+    /// When the session itself is renewed.
     pub(super) fn due(&self) -> Instant {
         Instant::from_nanos(self.due.load(Ordering::Acquire))
     }
@@ -181,15 +181,15 @@ impl Session {
         self.due.store(at.as_nanos(), Ordering::Release);
     }
 
-    /// The store may have forgotten what is held: the watchdog begins a round of renewals. From any
-    /// thread.
+    /// The store may have forgotten held claims: the watchdog begins a round of renewals. Callable
+    /// from any thread.
     pub(super) fn suspect(&self) {
         self.danger.suspect();
         self.watchdog.wake();
     }
 
-    /// Begins a round of renewals, if the store has asked for one: what is held, and would be
-    /// renewed in time, is due now. Returns whether one has begun.
+    /// Begins a round of renewals if the store has asked for one: every held claim that is renewed
+    /// at all is due now. Returns whether a round has begun.
     pub(super) fn begin_round(&self, now: Instant) -> bool {
         let Some(round) = self.danger.begin(now) else { return false };
         let held = |hold: &Arc<Hold>| hold.stage() == Stage::Granted && hold.is_renewed();
@@ -205,8 +205,8 @@ impl Session {
         true
     }
 
-    /// Notes how the last renewal went, where one went. Returns whether the session is in danger,
-    /// where that has changed.
+    /// Notes the outcome of the last renewal, if there was one. Returns whether the session is in
+    /// danger, if that has changed.
     pub(super) fn book(&self, failing: Option<bool>) -> Option<bool> {
         self.danger.book(failing, |id| self.claims.find(id).is_some())
     }
@@ -221,26 +221,26 @@ impl Session {
         }
     }
 
-    /// No claim can be made in it any more.
+    /// Whether the session has ended: it gets no new claim.
     pub(crate) fn is_over(&self) -> bool {
         self.claims.is_over()
     }
 
-    /// Ends it; whether it was not over before.
+    /// Ends the session; returns whether it had not ended before.
     pub(crate) fn end(&self) -> bool {
         let first = self.claims.end();
         self.watchdog.wake();
         first
     }
 
-    /// Ends it if nothing of it is in use, and was not for a whole ttl; whether it did.
+    /// Ends the session if it was unused for a whole ttl; returns whether it did.
     pub(super) fn end_if_idle(&self, now: Instant) -> bool {
         self.claims.end_if_unused(now, self.ttl)
     }
 }
 
 impl Proofs {
-    /// The opening of a session proves as much as all renewals that count.
+    /// The opening of a session proves as much as all the renewals that count.
     fn new(lag: Option<u8>, sent: Instant) -> Self {
         Self {
             lag,
@@ -250,7 +250,7 @@ impl Proofs {
         }
     }
 
-    /// When the renewal was sent that counts; `None` where claims live by themselves.
+    /// When the renewal that counts was sent; `None` if claims live by themselves.
     fn proven(&self) -> Option<Instant> {
         self.lag.and_then(|_| lock(&self.sent).front().copied())
     }
@@ -267,8 +267,8 @@ impl Proofs {
     }
 }
 
-/// How many acknowledged renewals back the proof of a session's life lies; `None` where claims live
-/// by themselves.
+/// How many acknowledged renewals back the proof of a session's life lies; `None` if claims live by
+/// themselves.
 pub(super) fn proof_lag(can: &Capabilities) -> Option<u8> {
     match can.expiry {
         Expiry::PerClaim => None,

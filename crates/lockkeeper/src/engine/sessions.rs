@@ -1,5 +1,5 @@
-//! The sessions of an engine: those that are open, the ones among them that attempts share, and how
-//! they are.
+//! The sessions of an engine: the open sessions, the sessions that attempts share, and their
+//! states.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -14,15 +14,15 @@ use lockkeeper_core::kit::watchful;
 
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    /// One for each ttl and lock-delay in use.
+    /// One session for each ttl and lock-delay in use.
     shared: Mutex<HashMap<SessionSpec, Arc<Opening>>>,
-    /// All open sessions, those of fixed leases too.
+    /// All open sessions, with those of fixed leases.
     open: Mutex<Vec<Arc<Session>>>,
     state: watch::Sender<SessionState>,
 }
 
-/// A session, once it is open, or why it could not be opened. The attempts that wait for it go on
-/// in the order in which they came.
+/// A session once it is open, or the error of its opening. The waiting attempts go on in the order
+/// of their arrival.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     outcome: OnceLock<Result<Arc<Session>>>,
@@ -40,8 +40,8 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// The opening that is under way or done, or a new one, which the caller has to see to; whether
-    /// it is new.
+    /// The opening of this session, done or under way; and whether it is new: then the caller has
+    /// to open the session.
     pub(super) fn opening(&self, spec: &SessionSpec) -> (Arc<Opening>, bool) {
         let mut shared = lock(&self.shared);
         if let Some(opening) = shared.get(spec) {
@@ -52,7 +52,7 @@ impl Sessions {
         (opening, true)
     }
 
-    /// The next attempt opens another one.
+    /// Forgets an opening: the next attempt begins another one.
     pub(super) fn forget_opening(&self, spec: &SessionSpec, opening: &Arc<Opening>) {
         let mut shared = lock(&self.shared);
         if shared.get(spec).is_some_and(|current| Arc::ptr_eq(current, opening)) {
@@ -77,7 +77,7 @@ impl Sessions {
         lock(&self.open).clone()
     }
 
-    /// The store may have forgotten what is held in any of them.
+    /// The store may have forgotten held claims of any session.
     pub(super) fn suspect_all(&self) {
         self.all().iter().for_each(|session| session.suspect());
     }
@@ -86,9 +86,10 @@ impl Sessions {
         self.state.subscribe()
     }
 
-    /// Tells those who watch how the worst of the sessions is.
+    /// Publishes the worst state of all sessions.
     pub(super) fn publish(&self) {
-        // Found out inside, so that none who found out earlier says so later.
+        // The state is computed under the lock of the channel, so an older state never replaces a
+        // newer one.
         self.state.send_if_modified(|state| {
             let worst =
                 lock(&self.open).iter().map(|s| s.state()).max().unwrap_or(SessionState::Valid);
@@ -96,7 +97,8 @@ impl Sessions {
         });
     }
 
-    /// The store has acknowledged something: the end of an earlier lease is no news any more.
+    /// The store has acknowledged a renewal or a claim: the end of an earlier lease is no longer
+    /// the newest state.
     pub(super) fn publish_recovery(&self) {
         if *self.state.borrow() == SessionState::Expired {
             self.publish();
@@ -109,7 +111,7 @@ impl Sessions {
 }
 
 impl Opening {
-    /// Whether it is this session that was opened.
+    /// Whether this opening has resulted in this session.
     pub(super) fn is(&self, session: &Arc<Session>) -> bool {
         self.outcome
             .get()
@@ -120,7 +122,7 @@ impl Opening {
         watchful(&self.done, || self.outcome.get().cloned()).await
     }
 
-    /// The first outcome stands.
+    /// Ends the opening. The first outcome stands.
     pub(super) fn end(&self, outcome: Result<Arc<Session>>) {
         let _ = self.outcome.set(outcome);
         self.done.notify_waiters();

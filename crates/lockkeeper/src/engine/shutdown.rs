@@ -1,4 +1,4 @@
-//! The end of a keeper: waiters leave, what is held is lost, sessions are closed.
+//! The end of a keeper: waiters leave, held locks are lost, sessions are closed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,8 @@ use crate::time::Instant;
 use crate::{Error, ErrorKind, LostReason, Result};
 
 impl Engine {
-    /// Ends everything: waiters leave the line, what is still held is lost, releases are awaited
-    /// for `within`.
+    /// Ends everything: waiters leave the line, locks that are still held are lost, and releases
+    /// are awaited for `within`.
     pub(crate) async fn shutdown(self: &Arc<Self>, within: Duration) -> Result<()> {
         self.lifetime.close();
         let deadline = self.clock.now() + within;
@@ -21,14 +21,14 @@ impl Engine {
             for hold in session.claims.live() {
                 self.lose(&hold, LostReason::Shutdown);
             }
-            // Who joins after this sends nothing: a claim is sent by nobody who finds the keeper
-            // closed.
+            // A claim that joins after this is not sent: an attempt looks whether the keeper is
+            // closed before it sends.
             session.end();
             self.sessions.forget(&session);
             if session.is_adopted() {
                 continue;
             }
-            // What somebody may still be working under keeps its delay, and ends by time.
+            // A lock under which work may go on keeps its delay, and expires.
             let keeps_a_delay =
                 !session.spec.lock_delay.is_zero() && !session.claims.in_lock_delay().is_empty();
             session.claims.clear();
@@ -51,7 +51,7 @@ impl Engine {
         .with_unknown_effect())
     }
 
-    /// Closes a session, again and again until the store answers or `deadline` has come.
+    /// Closes a session; repeats that until the store answers or `deadline` has come.
     fn close_by(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -74,8 +74,8 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// The last keeper and the last guard are gone: so are all claims. The sessions are closed, as
-    /// well as that goes.
+    /// The last keeper and the last guard are gone, and so are all claims. The sessions are closed
+    /// in the background if the runtime still allows that.
     fn drop(&mut self) {
         if !self.lifetime.is_here() {
             return;

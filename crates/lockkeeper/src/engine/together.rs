@@ -1,5 +1,5 @@
-//! Several locks as one: acquired one after the other in a fixed order, so that no two attempts
-//! wait for each other, and all or nothing.
+//! Several locks as one: acquired one after the other in a fixed order, so no two attempts wait for
+//! each other, and all or nothing.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use crate::random::jittered;
 use crate::store::Amend;
 use crate::{Effect, Error, ErrorKind, LockName, Result};
 
-/// Attempts that are to succeed together. They share one patience.
+/// Attempts that succeed together or not at all. They share one time-out.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempts {
     pub(crate) first: Attempt,
     pub(crate) also: Vec<Attempt>,
 }
 
-/// What they have become, in the same order.
+/// The grants of the attempts, in the same order.
 pub(crate) type AllGranted = (Granted, Vec<Granted>);
 
 impl Attempts {
-    /// All of it. Must be polled to its end; what was acquired is given back when a later one
-    /// fails.
+    /// The whole attempt. It must be polled to its end. If a later lock fails, the earlier locks
+    /// are released.
     pub(crate) async fn run(self) -> Result<AllGranted> {
         let min_hold = self.first.request.min_hold;
         if min_hold.is_zero() {
@@ -37,8 +37,8 @@ impl Attempts {
             let all = self.clone().acquire_all().await?;
             match beside(&engine, &all, self.keep(&all, min_hold)).await {
                 Ok(()) => return Ok(all),
-                // Another round would wait for the claim that the store keeps on the request of
-                // this attempt.
+                // Another try would wait for the claim that the store keeps on the request of this
+                // attempt.
                 Err(error) if error.effect() == Effect::Unknown => return Err(error),
                 Err(error) => {
                     control.set_keeping(false);
@@ -47,19 +47,19 @@ impl Attempts {
                     }
                 }
             }
-            // Before the pause: this future may not be polled again after it.
+            // The drop comes before the pause: this future may not be polled again after it.
             drop(all);
             self.first.pause(jittered(TOGETHER_PAUSE)).await;
         }
     }
 
-    /// Has the store keep each of them for so long from now on. It is asked when all are held and
-    /// are about to be handed out, as long as somebody wants them: what is given back before that
-    /// is free at once.
+    /// Makes the store keep each lock for `min_hold` from now on. The attempt asks for this when it
+    /// holds all locks and its caller still wants them, so a lock that is given back earlier is
+    /// free at once.
     ///
     /// # Errors
-    /// Of unknown effect when the store may keep one of them. `Lost` of no effect when one was lost
-    /// before that.
+    /// An error of unknown effect if the store may keep one of the locks. `Lost` without an effect
+    /// if a lock was lost before that.
     async fn keep(&self, all: &AllGranted, min_hold: Duration) -> Result<()> {
         let (engine, first) = (&self.first.engine, &self.first);
         let wanted = || if first.is_stopped() { Err(first.gave_up()) } else { Ok(()) };
@@ -86,7 +86,7 @@ impl Attempts {
         if self.also.is_empty() {
             return Ok((self.first.run().await?, Vec::new()));
         }
-        // Its time begins when all are held, not with each.
+        // The time of `max_hold` begins when all locks are held.
         let max_hold = self.first.request.max_hold.take();
         self.also.iter_mut().for_each(|attempt| attempt.request.max_hold = None);
         loop {
@@ -96,13 +96,13 @@ impl Attempts {
                 }
                 return Ok(all);
             }
-            // A part was lost while others were waited for. What comes after it in the order has to
-            // go too.
+            // A part was lost during the wait for others. The later parts in the order have to be
+            // released too.
             self.first.pause(jittered(TOGETHER_PAUSE)).await;
         }
     }
 
-    /// One after the other; `None` when one was lost meanwhile.
+    /// Acquires one lock after the other; `None` if one was lost meanwhile.
     async fn climb(&self) -> Result<Option<AllGranted>> {
         let first = self.acquire(0, &self.first).await?;
         let mut all = (first, Vec::with_capacity(self.also.len()));
@@ -117,7 +117,7 @@ impl Attempts {
         Ok(begun.then_some(all))
     }
 
-    /// Acquires one more.
+    /// Acquires one more lock.
     async fn acquire_beside(
         &self,
         held: &AllGranted,
@@ -131,7 +131,7 @@ impl Attempts {
         attempt.control.set_part(part);
         let granted = attempt.run().await?;
         if attempt.request.fixed {
-            // Kept while the others are waited for.
+            // The lease is renewed during the wait for the other locks.
             granted.hold().go_on_renewing();
             let hold = granted.hold();
             hold.session.renew_by(hold, attempt.engine.now() + hold.ttl() / 3);
@@ -139,7 +139,7 @@ impl Attempts {
         Ok(granted)
     }
 
-    /// The fixed lease begins when all are held; whether none was lost before it did.
+    /// Begins the fixed leases when all locks are held; returns whether no lock was lost before.
     async fn begin_lease(&self, all: &AllGranted) -> Result<bool> {
         for granted in holds(all) {
             granted.hold().stop_renewing();
@@ -157,8 +157,8 @@ impl Attempts {
     }
 }
 
-/// Does something while these are held. They are offered meanwhile, with a new sign of life
-/// whenever this is polled: if it is polled no more they are given back.
+/// Does `work` while these locks are held. They are offered meanwhile, with a new sign of life at
+/// each poll: without a poll they are released.
 async fn beside<T>(engine: &Engine, held: &AllGranted, work: impl Future<Output = T>) -> T {
     let sign = held.0.hold().session.wait_ttl / 4;
     let mut work = pin!(work);
@@ -193,7 +193,7 @@ pub(crate) fn kept_from_all(error: Error, names: &[&LockName], min_hold: Duratio
         .with_remedy("again when that time is over, or break the lock")
 }
 
-/// They are granted, and nobody has made guards of them yet.
+/// Offers the granted locks, which have no guards yet.
 pub(crate) fn offer(all: &AllGranted) {
     new(all).for_each(|granted| {
         let Granted { engine, .. } = granted;
@@ -202,7 +202,7 @@ pub(crate) fn offer(all: &AllGranted) {
     });
 }
 
-/// What its owner held before has a guard.
+/// The locks that are new: the owner has a guard of each other lock.
 fn new(all: &AllGranted) -> impl Iterator<Item = &Granted> {
     holds(all).filter(|granted| !granted.is_again())
 }

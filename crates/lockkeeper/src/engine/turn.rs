@@ -9,13 +9,13 @@ use crate::store::SessionSpec;
 
 /// The right to stand in the store's line for this process.
 pub(super) struct Turn {
-    // Dropped before the presence: the turn is free when the last one looks for a claim that was
-    // left.
+    // Dropped before `presence`: the turn is free when the last presence looks for a claim in the
+    // queue.
     slot: Slot,
     presence: Presence,
 }
 
-/// Being in a queue. When the last one leaves, the queue and the claim left in it go too.
+/// A task in a queue. With the last task, the queue and its claim go too.
 struct Presence {
     engine: Arc<Engine>,
     key: Key,
@@ -23,7 +23,7 @@ struct Presence {
 }
 
 impl Engine {
-    /// Waits for the turn of this task; `None` when the task that has it is polled no more. May be
+    /// Waits for the turn of this task; `None` if the task that has it is no longer polled. May be
     /// dropped.
     pub(super) async fn turn(
         self: &Arc<Self>,
@@ -47,12 +47,12 @@ impl Turn {
         Pulse::new(&self.presence.engine.clock, self.presence.queue.sign())
     }
 
-    /// The claim that the task before left, if it left one.
+    /// The claim that the previous task has left, if there is one.
     pub(super) fn take_claim(&mut self) -> Option<Arc<Hold>> {
         self.slot.take()
     }
 
-    /// Leaves the claim to the next task; `false` when there is none.
+    /// Leaves the claim to the next task; `false` if there is none.
     pub(super) fn leave_claim(&mut self, hold: &Arc<Hold>) -> bool {
         let others = self.presence.queue.has_others();
         if others {

@@ -1,4 +1,4 @@
-//! Waiting in line with one id: claim, wait, claim again, until the claim is granted, retired, or
+//! The wait of one id in line: claim, wait, claim again, until the claim is granted, retired, or
 //! given up.
 
 use std::sync::Arc;
@@ -31,12 +31,12 @@ impl Attempt {
                 return Outcome::GivenUp;
             }
             let sent = self.engine.now();
-            // Before it is sent: the store looks at no later renewal when it decides where the
-            // claim is to live.
+            // Computed before the request is sent: the store ignores later renewals when it decides
+            // how long the claim lives.
             let until = hold.session.proven_until(sent);
             let claim = self.claim(hold, pending.sent);
             let answer = self.engine.store.claim(&claim).await;
-            // An id that the store cannot have seen is not retired by asking again.
+            // A second request does not retire an id that the store cannot have seen.
             pending.sent |=
                 answer.as_ref().map_or_else(|error| error.effect() == Effect::Unknown, |_| true);
             let next = match answer {
@@ -69,7 +69,7 @@ impl Attempt {
         }
     }
 
-    /// `None`: look again.
+    /// Judges an answer; `None`: look again.
     async fn judge(
         &self,
         hold: &Arc<Hold>,
@@ -103,7 +103,7 @@ impl Attempt {
         }
     }
 
-    /// Waits in line until it is worth while to claim again.
+    /// Waits in line until the next claim may find a change.
     async fn wait(
         &self,
         hold: &Arc<Hold>,
@@ -127,10 +127,10 @@ impl Attempt {
         }
     }
 
-    /// Waits beside the line until it has moved, or a holder's life may be over, and now and then
-    /// for no reason.
+    /// Waits outside the line until it has moved, or a holder may have expired, and at most for
+    /// [`OUTSIDE_MAX`].
     pub(super) async fn wait_outside(&self, line: BusyLine) {
-        // Who was turned away outlasts an outage, as those do who stand in line.
+        // An attempt that was turned away outlasts an outage, as an attempt in line does.
         self.control.join_line(&self.engine.events, &self.request.name);
         let name = &self.request.name;
         let holders_end = line.retry_after.map_or(OUTSIDE_MAX, |at| at + Duration::from_millis(1));
@@ -146,9 +146,9 @@ impl Attempt {
         }
     }
 
-    /// The store granted it by itself. That gives no new time, so it is renewed soon; with a
-    /// lock-delay, or a fixed lease, it is not handed out before the store has acknowledged its
-    /// whole life.
+    /// The store has granted the claim without a request. That proves no new time, so the claim is
+    /// renewed soon. With a lock-delay or a fixed lease, the caller gets the lock only after the
+    /// store has acknowledged the whole life.
     async fn pushed(&self, hold: &Arc<Hold>, token: u64) -> Outcome {
         if !hold.pushed(token) {
             return Outcome::Retired;
@@ -156,16 +156,15 @@ impl Attempt {
         if self.request.spec.lock_delay.is_zero() && !self.request.fixed {
             let due = self.engine.now() + PUSHED_RENEWAL.min(hold.remaining() / 8);
             hold.session.schedule(hold, due);
-            // The watchdog sets its timer now, which other workers of the runtime drive: what is
-            // granted here may be followed by work without an await.
+            // The watchdog sets its timer now, and other workers of the runtime drive the timer:
+            // the caller may go on with work that has no await.
             tokio::task::yield_now().await;
             return Outcome::Granted;
         }
         self.confirm(hold).await
     }
 
-    /// Renews until the store has acknowledged that the claim has its whole life, or refuses for
-    /// good.
+    /// Renews the claim until the store has acknowledged its whole life, or has refused for good.
     pub(super) async fn confirm(&self, hold: &Arc<Hold>) -> Outcome {
         hold.session.unschedule(hold);
         loop {
@@ -179,7 +178,7 @@ impl Attempt {
                     return Outcome::Failed(error);
                 }
                 _ if hold.is_dead() => return Outcome::Retired,
-                // A store that answers "unknown" has acknowledged nothing.
+                // The answer "unknown" acknowledges nothing.
                 Ok(()) if hold.lease_deadline() >= hold.proven_until(sent) => {
                     return Outcome::Granted;
                 }
@@ -189,7 +188,7 @@ impl Attempt {
         }
     }
 
-    /// `None`: send it again.
+    /// Decides after an error; `None`: send the claim again.
     async fn retry(&self, pending: &mut PendingClaim, error: Error) -> Option<Outcome> {
         if error.effect() == Effect::Unknown {
             pending.hold.mark_unsettled();
@@ -205,14 +204,14 @@ impl Attempt {
         pending.tries += 1;
         match self.pause_or_fail(error, pending.tries).await {
             Ok(()) => None,
-            // Its place, if it has one, is the next task's.
+            // The next task gets the place in line, if there is one.
             Err(_) if self.is_stopped() => Some(Outcome::GivenUp),
             Err(error) => Some(Outcome::Failed(error)),
         }
     }
 
-    /// Before the store has ever answered an attempt fails after a few tries; one that stands in
-    /// line goes on for as long as it may wait.
+    /// An attempt that the store has never answered fails after a few tries. An attempt that stands
+    /// in line goes on until its time-out.
     pub(super) async fn pause_or_fail(&self, error: Error, tries: u32) -> Result<()> {
         let temporary = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SessionLost);
         if !temporary || (tries >= CLAIM_TRIES && !self.control.was_in_line()) {

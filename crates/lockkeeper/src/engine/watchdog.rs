@@ -1,4 +1,4 @@
-//! Renewing: when, and what. One watchdog per session.
+//! The watchdog of a session: when it renews which claims. Each session has one.
 
 use std::sync::{Arc, Weak};
 
@@ -9,7 +9,7 @@ use crate::random::jittered;
 use crate::time::{Clock, Instant};
 use crate::{Error, ErrorKind};
 
-/// Ends with the session or the engine.
+/// Runs until the session or the engine ends.
 pub(super) async fn run(engine: Weak<Engine>, session: Arc<Session>, clock: Clock) {
     loop {
         let pause = {
@@ -33,36 +33,37 @@ pub(super) async fn run(engine: Weak<Engine>, session: Arc<Session>, clock: Cloc
     }
 }
 
-/// When to look again: at the next renewal, and now and then whether the session has become idle.
+/// When to look again: at the next renewal, and now and then to find an idle session.
 fn next_look(session: &Session, now: Instant) -> Instant {
     let idle = now + session.ttl / 3;
     next_due(session).into_iter().chain(session.danger.next_round()).fold(idle, Instant::min)
 }
 
-/// When the next claim is to be renewed, or the session itself.
+/// When the next claim, or the session itself, is due.
 fn next_due(session: &Session) -> Option<Instant> {
     let own = (session.expires_as_one() && !session.is_fixed()).then(|| session.due());
     session.claims.next_due().into_iter().chain(own).min()
 }
 
-/// One look of it.
+/// One look of the watchdog.
 struct Watchdog<'a> {
     engine: &'a Arc<Engine>,
     session: &'a Arc<Session>,
 }
 
 impl Watchdog<'_> {
-    /// Once something is due, renews it and what is nearly due, the earliest deadline first.
+    /// Renews the due claims and the claims that are nearly due, the earliest deadline first.
     async fn renew_what_is_due(&self) {
         let (session, now) = (self.session, self.engine.now());
         if next_due(session).is_none_or(|due| due > now) {
             return;
         }
-        // What is due soon travels along, so that many claims make few requests.
+        // Claims that are due soon join the request, so many claims make few requests.
         let soon = now + session.wait_ttl / 12;
         let mut due = session.claims.due_by(soon);
         due.sort_by_key(|hold| hold.deadline());
-        // All batches together have the patience of one: many that hang do not hold up the last.
+        // All batches together have the time-out of one batch: many batches that hang do not delay
+        // the last.
         let until = now + session.wait_ttl / 6;
         if session.expires_as_one() {
             let own = !session.is_fixed() && session.due() <= soon;
@@ -71,20 +72,20 @@ impl Watchdog<'_> {
             }
             return;
         }
-        // What was left out travels apart: a store in several places waits for an answer when it
-        // has no other.
+        // Claims without an answer to the last renewal have a request of their own: a store with
+        // several servers waits for a late server only if it has no other answer.
         let (late, prompt): (Vec<_>, Vec<_>) = due.into_iter().partition(|hold| hold.is_left_out());
         for batch in prompt.chunks(RENEWAL_BATCH).chain(late.chunks(RENEWAL_BATCH)) {
             self.renew_and_move_on(batch.to_vec(), until).await;
         }
     }
 
-    /// A renewal that hangs does not hold up the next one: it goes on by itself, and its answer
-    /// still counts.
+    /// Renews these claims. A renewal that hangs does not delay the next one: it goes on by itself,
+    /// and its answer still counts.
     async fn renew_and_move_on(&self, holds: Vec<Arc<Hold>>, until: Instant) {
         let (engine, session) = (self.engine, self.session);
         let limit = session.wait_ttl / 6;
-        // The watchdog itself is at work, and is not woken.
+        // The watchdog is at work, and need not be woken.
         for hold in &holds {
             session.claims.set_due(hold, Some(engine.now() + jittered(limit)));
         }
@@ -95,7 +96,7 @@ impl Watchdog<'_> {
         let renewing = (Arc::clone(engine), Arc::clone(session), holds.clone());
         engine.runtime.finish(async move {
             let (engine, session, holds) = renewing;
-            // Failures are booked where they are found.
+            // The renewal has booked its failure already.
             let _ = engine.renew(&session, &holds).await;
             let _ = done.send(());
         });

@@ -1,4 +1,4 @@
-//! Who asks for a claim.
+//! The requests of other clients for a claim.
 
 use super::super::lock::lock;
 use super::Hold;
@@ -6,9 +6,9 @@ use crate::store::Asked;
 use crate::time::Instant;
 
 impl Hold {
-    /// Somebody asks for it, as the store knew at `known`. Whether that is news: an answer to a
-    /// question that was sent before the last request was received of may know only the request
-    /// before it.
+    /// Notes a request for the claim, as the store knew it at `known`. Returns whether the request
+    /// is new. An answer to a question that was sent before the last request arrived may know only
+    /// an earlier request.
     pub(in crate::engine) fn ask(&self, asked: &Asked, known: Instant) -> bool {
         let mut last = lock(&self.asked);
         let is_news =
@@ -23,7 +23,7 @@ impl Hold {
         is_news
     }
 
-    /// It takes the place of another one of the same holder, who is asked for it as before.
+    /// Takes over the request for another claim of the same holder, which this claim replaces.
     pub(in crate::engine) fn asked_as(&self, other: &Self) {
         let asked = lock(&other.asked).clone();
         if let Some((asked, received)) = asked {
@@ -31,7 +31,7 @@ impl Hold {
         }
     }
 
-    /// Completes when somebody asks for it.
+    /// Completes when another client asks for the claim.
     pub(crate) async fn asked(&self) -> Asked {
         self.until(|| lock(&self.asked).as_ref().map(|(asked, _)| asked.clone())).await
     }

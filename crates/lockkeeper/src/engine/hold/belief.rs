@@ -1,4 +1,4 @@
-//! Until when a client believes in a claim, and what ended that.
+//! Until when a client believes in a claim, and why it stopped.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,10 +7,11 @@ use crate::LostReason;
 use crate::time::Instant;
 
 const NEVER: u64 = u64::MAX;
-/// The deadline of what was adopted: no request of this process has found it held.
+/// The deadline of an adopted claim that no request of this process has found held.
 const UNPROVEN: u64 = 0;
 
-/// The deadline is kept in an atomic, so that `check` needs neither a lock nor a running task.
+/// The client's belief in a claim. An atomic keeps the deadline, so `check` needs neither a mutex
+/// nor a running task.
 #[derive(Debug)]
 pub(super) struct Belief {
     /// The end of the lease.
@@ -18,8 +19,8 @@ pub(super) struct Belief {
     /// The end of the longest hold.
     ends: AtomicU64,
     lost: OnceLock<LostReason>,
-    /// The store may have given it to somebody else. Apart from the first reason, which may leave
-    /// it to its holder.
+    /// The store may have granted the lock to another client. This is apart from the reason of the
+    /// loss: after some losses the holder still keeps others out.
     given_away: AtomicBool,
 }
 
@@ -33,45 +34,44 @@ impl Belief {
         }
     }
 
-    /// Nothing is believed before a renewal.
+    /// A belief that begins with the first renewal.
     pub(super) fn unproven() -> Self {
         Self::until(Instant::from_nanos(UNPROVEN))
     }
 
-    /// Moves the end of the lease on. It only ever rises; the caller sees to it that it has not
-    /// passed.
+    /// Raises the end of the lease. The caller ensures that the old end has not passed.
     pub(super) fn raise(&self, until: Instant) {
         self.deadline.fetch_max(until.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Ends at `at`, whatever is renewed.
+    /// Ends the belief at `at`, even if the claim is renewed.
     pub(super) fn end_at(&self, at: Instant) {
         self.ends.fetch_min(at.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Ends no later than the longest hold of another claim.
+    /// Ends the belief no later than the longest hold of another claim.
     pub(super) fn end_with(&self, other: &Self) {
         self.ends.fetch_min(other.ends.load(Ordering::Acquire), Ordering::AcqRel);
     }
 
-    /// The end of the lease, as the client may believe in it.
+    /// The end of the lease that the client may believe in.
     pub(super) fn lease_deadline(&self) -> Instant {
         Instant::from_nanos(self.deadline.load(Ordering::Acquire))
     }
 
-    /// Whether any request of this process has found it in the store.
+    /// Whether any request of this process has found the claim in the store.
     pub(super) fn is_proven(&self) -> bool {
         self.deadline.load(Ordering::Acquire) != UNPROVEN
     }
 
-    /// When the client stops believing, if it does.
+    /// When the client stops believing in the claim.
     pub(super) fn deadline(&self) -> Instant {
         let lease = self.deadline.load(Ordering::Acquire);
         let proven = if lease == UNPROVEN { NEVER } else { lease };
         Instant::from_nanos(proven.min(self.ends.load(Ordering::Acquire)))
     }
 
-    /// Why it ends, when the clock has reached its deadline.
+    /// The reason of an end by the clock.
     pub(super) fn end_by_clock(&self, now: Instant) -> LostReason {
         if now.as_nanos() >= self.ends.load(Ordering::Acquire) {
             LostReason::MaxHold
@@ -84,17 +84,17 @@ impl Belief {
         self.is_proven() && now >= self.lease_deadline()
     }
 
-    /// The first reason of an end, as it was noted.
+    /// The first noted reason of an end.
     pub(super) fn loss(&self) -> Option<&LostReason> {
         self.lost.get()
     }
 
-    /// Notes why it ended. The first reason stands; whether this is it.
+    /// Notes the reason of the end. The first reason stands; returns whether this is the first.
     pub(super) fn end(&self, reason: LostReason) -> bool {
         self.lost.set(reason).is_ok()
     }
 
-    /// Others may have it from now on. Whether that is news.
+    /// Notes that others may have the lock from now on; returns whether that is new.
     pub(super) fn give_away(&self) -> bool {
         !self.given_away.swap(true, Ordering::AcqRel)
     }

@@ -1,4 +1,4 @@
-//! Whether a client may still believe in a claim, and the waits for the end of that.
+//! Whether a client may still believe in a claim, and the futures that wait for the end.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ impl Hold {
         self.deadline().saturating_since(self.clock.now())
     }
 
-    /// Whether the client may still believe; the moment it may not is final.
+    /// Whether the client may still believe in the claim. The first refusal is final.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.is_forked() {
             return Err(Error::lost(self.key.name.clone(), LostReason::Forked));
@@ -31,7 +31,8 @@ impl Hold {
         }
     }
 
-    /// Why it is lost, if it is. Looks at the clock, so that a timer that is late changes nothing.
+    /// The reason of the loss, if the claim is lost. The clock decides, so a late timer changes
+    /// nothing.
     pub(crate) fn loss(&self) -> Option<&LostReason> {
         if self.belief.loss().is_none() {
             let now = self.clock.now();
@@ -47,7 +48,7 @@ impl Hold {
     }
 
     /// Ends the belief for this reason, unless the clock or another reason has ended it before. A
-    /// later one still counts where it gives away what the first has left to the holder.
+    /// later reason still counts if it gives the lock away and the first did not.
     pub(crate) fn lose(&self, reason: LostReason) {
         let gives_away = reason.gives_away();
         if !self.is_dead() {
@@ -58,14 +59,14 @@ impl Hold {
         }
     }
 
-    /// Others may have it from now on. It is no loss by itself, of which the reason would be known.
+    /// Others may have the lock from now on. This notes no loss: a loss has a reason.
     pub(in crate::engine) fn give_away(&self) {
         if self.belief.give_away() {
             self.changed.notify_waiters();
         }
     }
 
-    /// Whether others may have it. Looks at the clock, as [`loss`](Self::loss) does.
+    /// Whether others may have the lock. The clock decides, as in [`loss`](Self::loss).
     pub(in crate::engine) fn is_given_away(&self) -> bool {
         let has_ended = self.belief.lease_is_over(self.clock.now());
         let by_its_loss = self.loss().is_some_and(LostReason::gives_away);
@@ -79,24 +80,24 @@ impl Hold {
         }
     }
 
-    /// Completes when the claim was granted or died: whichever, the waiter looks.
+    /// Completes when the claim was granted or died; the waiter finds out which.
     pub(crate) async fn settled(&self) {
         self.until(|| (self.stage() == Stage::Granted || self.is_dead()).then_some(())).await;
     }
 
-    /// Completes when it is lost.
+    /// Completes when the claim is lost.
     pub(crate) async fn lost(&self) -> LostReason {
-        // There is no engine in a forked child that would tell it.
+        // A forked child has no engine that would report the fork.
         let forked = || self.is_forked().then_some(LostReason::Forked);
         self.until(|| forked().or_else(|| self.loss().cloned())).await
     }
 
-    /// Completes when others may have it, as far as anybody tells.
+    /// Completes when others may have the lock, as far as this process knows.
     pub(in crate::engine) async fn given_away(&self) {
         self.until(|| self.is_given_away().then_some(())).await;
     }
 
-    /// What `look` finds, now or after a change.
+    /// Returns the result of `look`, now or after a later change.
     pub(super) async fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
         watchful(&self.changed, look).await
     }

@@ -1,5 +1,5 @@
-//! The claims of a session: those that live, with the times of their renewals, and those in their
-//! lock-delay.
+//! The claims of a session: the live claims with the times of their renewals, and the claims in
+//! their lock-delay.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,9 +13,9 @@ use crate::time::Instant;
 
 #[derive(Debug)]
 pub(in crate::engine) struct SessionClaims {
-    /// Set under the mutex of the claims: no claim joins a session that is over.
+    /// Set under the mutex of the claims: no claim joins a session that has ended.
     over: AtomicBool,
-    /// When a claim joined or left for the last time.
+    /// When a claim last joined or left.
     used: AtomicU64,
     claims: Mutex<Claims>,
 }
@@ -23,7 +23,7 @@ pub(in crate::engine) struct SessionClaims {
 #[derive(Debug, Default)]
 struct Claims {
     live: ClaimSchedule<Arc<Hold>>,
-    /// Lost, but not to be given away before this instant.
+    /// Lost claims that keep others out until this instant.
     in_lock_delay: Vec<(Arc<Hold>, Instant)>,
 }
 
@@ -36,12 +36,12 @@ impl SessionClaims {
         }
     }
 
-    /// The session is in use at this moment.
+    /// The session is used at this moment.
     pub(in crate::engine) fn use_now(&self, now: Instant) {
         self.used.fetch_max(now.as_nanos(), Ordering::AcqRel);
     }
 
-    /// `false` when the session is over: the claim has to go to another one.
+    /// Adds a claim. `false` if the session has ended: the claim needs another session.
     pub(in crate::engine) fn add(&self, hold: &Arc<Hold>, now: Instant) -> bool {
         self.use_now(now);
         let mut claims = lock(&self.claims);
@@ -52,7 +52,8 @@ impl SessionClaims {
         open
     }
 
-    /// Removes a live claim, or keeps it in its lock-delay until an instant. Whether it was live.
+    /// Removes a live claim, or keeps it in its lock-delay until an instant. Returns whether it was
+    /// live.
     pub(in crate::engine) fn take(
         &self,
         hold: &Arc<Hold>,
@@ -68,8 +69,8 @@ impl SessionClaims {
         found
     }
 
-    /// Keeps a claim in its lock-delay that was removed already. A session that is over keeps none:
-    /// nobody looks any more.
+    /// Keeps a claim, which was removed already, in its lock-delay. A session that has ended keeps
+    /// none: no timer looks at it any more.
     pub(in crate::engine) fn keep_in_lock_delay(&self, hold: &Arc<Hold>, until: Instant) {
         let mut claims = lock(&self.claims);
         if !self.is_over() {
@@ -77,7 +78,7 @@ impl SessionClaims {
         }
     }
 
-    /// Removes a claim, wherever it is.
+    /// Removes a claim, live or in its lock-delay.
     pub(in crate::engine) fn forget(&self, hold: &Arc<Hold>, now: Instant) {
         self.use_now(now);
         let mut claims = lock(&self.claims);
@@ -85,16 +86,16 @@ impl SessionClaims {
         claims.in_lock_delay.retain(|(in_lock_delay, _)| in_lock_delay.key.id != hold.key.id);
     }
 
-    /// Forgets all claims, which keep the session as it keeps them. For one that is over, when
-    /// nobody looks any more.
+    /// Forgets all claims of a session that has ended: the session and the claims keep each other
+    /// alive.
     pub(in crate::engine) fn clear(&self) {
         let all = std::mem::take(&mut *lock(&self.claims));
-        // What becomes of them in the store nobody would hear.
+        // No later report of the store would reach these claims.
         all.in_lock_delay.iter().for_each(|(hold, _)| hold.give_away());
     }
 
-    /// Lists all claims, those in their lock-delay too. None joins and none leaves while the result
-    /// lives.
+    /// Lists all claims, with the claims in their lock-delay. No claim joins or leaves while the
+    /// result lives.
     pub(in crate::engine) fn list(&self, all: &mut Vec<Arc<Hold>>) -> impl Drop + '_ {
         let claims = lock(&self.claims);
         all.clear();
@@ -112,7 +113,7 @@ impl SessionClaims {
         lock(&self.claims).live.all().map(Arc::clone).collect()
     }
 
-    /// So many of the live claims that come after this one.
+    /// The first `count` live claims after `id`.
     pub(in crate::engine) fn live_after(
         &self,
         id: Option<ClaimId>,
@@ -125,20 +126,20 @@ impl SessionClaims {
         lock(&self.claims).live.get(id).map(Arc::clone)
     }
 
-    /// The same also for a claim in its lock-delay.
+    /// Finds a live claim, or a claim in its lock-delay.
     pub(in crate::engine) fn find_even_lost(&self, id: ClaimId) -> Option<Arc<Hold>> {
         let claims = lock(&self.claims);
         let mut lost = claims.in_lock_delay.iter().map(|(hold, _)| hold);
         claims.live.get(id).or_else(|| lost.find(|hold| hold.key.id == id)).map(Arc::clone)
     }
 
-    /// When a live claim is to be renewed, if ever.
+    /// Sets the time of a live claim's next renewal.
     pub(in crate::engine) fn set_due(&self, hold: &Hold, at: Option<Instant>) {
         lock(&self.claims).live.set_due(hold.key.id, at);
     }
 
-    /// The same with a time that is found out under the lock: a claim that is brought forward
-    /// meanwhile stays so.
+    /// Sets the time to the result of a function that runs under the mutex: a claim that is brought
+    /// forward meanwhile stays so.
     pub(in crate::engine) fn set_due_to(
         &self,
         hold: &Hold,
@@ -150,22 +151,22 @@ impl SessionClaims {
         at
     }
 
-    /// A live claim is to be renewed no later than `at`.
+    /// Makes a live claim due no later than `at`.
     pub(in crate::engine) fn bring_forward(&self, hold: &Hold, at: Instant) {
         lock(&self.claims).live.bring_forward(hold.key.id, at);
     }
 
-    /// The claims that are to be renewed by then, the earliest first.
+    /// The claims that are due at `by`, the earliest first.
     pub(in crate::engine) fn due_by(&self, by: Instant) -> Vec<Arc<Hold>> {
         lock(&self.claims).live.due_by(by)
     }
 
-    /// When the next of the claims is to be renewed.
+    /// When the next claim is due.
     pub(in crate::engine) fn next_due(&self) -> Option<Instant> {
         lock(&self.claims).live.next_due()
     }
 
-    /// Takes those whose lock-delay is over.
+    /// Takes the claims whose lock-delay is over.
     pub(in crate::engine) fn take_over_delay(&self, now: Instant) -> Vec<Arc<Hold>> {
         let over = lock(&self.claims)
             .in_lock_delay
@@ -178,7 +179,7 @@ impl SessionClaims {
         lock(&self.claims).in_lock_delay.iter().map(|(hold, _)| Arc::clone(hold)).collect()
     }
 
-    /// When the lock-delay of a claim ends, if it is in one.
+    /// When the lock-delay of a claim ends, if the claim is in one.
     pub(in crate::engine) fn lock_delay_of(&self, hold: &Hold) -> Option<Instant> {
         let claims = lock(&self.claims);
         let found = claims
@@ -197,19 +198,19 @@ impl SessionClaims {
         self.over.load(Ordering::Acquire)
     }
 
-    /// No claim joins from now on. Whether it was not so before.
+    /// Ends the session: no claim joins from now on. Returns whether it had not ended before.
     pub(super) fn end(&self) -> bool {
         let _claims = lock(&self.claims);
         !self.over.swap(true, Ordering::AcqRel)
     }
 
-    /// Ends it if there is no claim, and was none for so long; whether it did.
+    /// Ends the session if it has no claim, and had none for `long`; returns whether it did.
     pub(super) fn end_if_unused(&self, now: Instant, long: Duration) -> bool {
         let claims = lock(&self.claims);
         let used = Instant::from_nanos(self.used.load(Ordering::Acquire));
         let unused =
             claims.live.is_empty() && claims.in_lock_delay.is_empty() && now >= used + long;
-        // One that is over is somebody else's business: it may have been given away.
+        // A session that has ended may belong to another process: it may have been detached.
         let ends = unused && !self.is_over();
         if ends {
             self.over.store(true, Ordering::Release);
@@ -240,7 +241,7 @@ mod tests {
         Arc::new(Hold::new(key, Arc::clone(session), clock.clone()))
     }
 
-    /// A round of renewals begins after the time was found out and before it is set.
+    /// A round of renewals begins between the choice of the time and its setting.
     #[test]
     fn a_claim_that_is_brought_forward_while_its_time_is_found_out_is_due_then() {
         let clock = Clock::boot();
@@ -250,7 +251,7 @@ mod tests {
         std::thread::scope(|scope| {
             session.claims.set_due_to(&hold, || {
                 let round = scope.spawn(|| session.claims.bring_forward(&hold, now));
-                // It is done, or it waits.
+                // The other thread has finished, or waits for the mutex.
                 while !round.is_finished() && session.claims.claims.try_lock().is_ok() {
                     std::thread::yield_now();
                 }
@@ -269,7 +270,7 @@ mod tests {
         assert!(session.end());
         assert!(!session.claims.add(&hold(), clock.now()));
         assert_eq!(session.claims.live().len(), 1);
-        // It would keep the session, which keeps it.
+        // A kept claim would keep the session alive, and the session the claim.
         session.claims.keep_in_lock_delay(&hold(), clock.now());
         assert_eq!(session.claims.in_lock_delay().len(), 0);
     }

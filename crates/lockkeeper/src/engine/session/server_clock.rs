@@ -1,4 +1,4 @@
-//! The clock of a server, as far as the answers to renewals show it.
+//! The clock of a server, according to the answers to renewals.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::time::Instant;
 pub(in crate::engine) struct ServerClock(Mutex<Option<(Duration, Instant)>>);
 
 impl ServerClock {
-    /// Whether it has advanced against ours by more than two clocks may drift apart.
+    /// Whether the server's clock has advanced against ours by more than the drift of two clocks.
     pub(in crate::engine) fn ran_away(
         &self,
         server: Duration,
@@ -20,7 +20,7 @@ impl ServerClock {
     ) -> bool {
         let mut last = lock(&self.0);
         let ran_away = last.is_some_and(|(before, at)| {
-            // The reply was made somewhere between sending and receiving.
+            // The server made the reply at some time between the sending and the receiving.
             let local = received.saturating_since(at);
             let allowance = local / 100 + Duration::from_millis(5);
             server.saturating_sub(before) > local + allowance
