@@ -46,7 +46,7 @@ impl Boot {
         let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(|e| {
             Error::new(
                 ErrorKind::Unsupported,
-                format!("the kernel does not tell when it was started: {e}"),
+                format!("the kernel does not report when it was started: {e}"),
             )
             .with_remedy("mount /proc, or use another store")
         })?;

@@ -1,5 +1,5 @@
-//! What the engine adds to a store: a lock and its release on the memory store, beside the store's
-//! own two calls.
+//! The cost of the engine beside that of a store: a lock and its release on the memory store, and
+//! the store's own two calls.
 #![allow(
     clippy::unwrap_used,
     missing_docs,
@@ -35,7 +35,8 @@ fn store(c: &mut Criterion) {
 
 fn engine(c: &mut Criterion) {
     let runtime = runtime();
-    // Within the runtime, so that the engine is in it, as in a program that is on tokio already.
+    // The mutex is made inside the runtime, so the engine runs in it, as in a program that uses
+    // tokio already.
     let mutex = runtime.block_on(async { Keeper::memory().mutex("n").unwrap() });
     c.bench_function("memory/lock+release", |b| {
         b.to_async(&runtime).iter(async || mutex.lock().await.unwrap().release().await.unwrap());

@@ -1,15 +1,15 @@
-//! A nightly job on five hosts: all of them wake for it, and one runs it.
+//! A nightly job on five hosts: all hosts wake for the job, and one host runs it.
 //!
-//! Each host has a crontab of its own and a clock of its own, and nobody tells one host from
-//! another. The first to take the lock runs the job, and the others find it taken and go. The
-//! clocks differ a little, so the lock is held for longer than they may differ, however short the
-//! job is. A host that comes later than that (its clock is wrong, or it was asleep) takes the lock,
+//! Each host has a crontab and a clock of its own, and no host has a special role. The first
+//! host that takes the lock runs the job, and the other hosts find the lock taken and go. The
+//! clocks differ a little, so the lock is held for longer than they may differ, even if the job is
+//! short. A host that comes later than that (its clock is wrong, or it was asleep) takes the lock,
 //! and finds by the record that the job is done.
 //!
 //! `cargo run --example blocking_cron --features blocking`
 //!
-//! There is no async in it. The hosts are threads here, each with a connection of its own to one
-//! file of locks.
+//! The program has no async code. The hosts are threads here, each with a connection of its own to
+//! one file of locks.
 
 #![allow(clippy::expect_used, reason = "an example that fails panics")]
 
@@ -22,12 +22,12 @@ use lockkeeper::blocking::{Guard, Keeper, connect};
 use lockkeeper::{FencingToken, Result};
 
 const NIGHTS: usize = 4;
-/// By how many milliseconds the clocks are slow; whose is which changes from night to night.
+/// By how many milliseconds the clocks are slow. The hosts have different clocks each night.
 const CLOCKS: [u64; 5] = [20, 0, 40, 5, 60];
-/// Longer than any two of the clocks differ.
+/// The minimum hold: longer than the difference of any two clocks.
 const MIN_HOLD: Duration = Duration::from_millis(300);
 
-/// What the job has written: the night, and the token that it was written with.
+/// The record of the job: each night, and the token of the run.
 type Record = Mutex<Vec<(usize, FencingToken)>>;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// All hosts wake, each when it believes that it is midnight.
+/// Wakes all hosts, each when its clock says midnight.
 fn midnight(hosts: &[Keeper], night: usize, record: &Record) -> Result<()> {
     thread::scope(|threads| {
         let crontabs = hosts.iter().zip(1..).map(|(keeper, host)| {
@@ -65,7 +65,7 @@ fn midnight(hosts: &[Keeper], night: usize, record: &Record) -> Result<()> {
     })
 }
 
-/// What the crontab of a host starts.
+/// The crontab of a host starts this function.
 fn wake(keeper: &Keeper, host: usize, night: usize, record: &Record) -> Result<()> {
     let job = keeper.mutex("cron/nightly-report")?;
     let Some(guard) = job.attempt().reason(format!("host {host}")).try_lock()? else {

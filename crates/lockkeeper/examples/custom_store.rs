@@ -1,14 +1,13 @@
-//! A store of your own, in one file: what you need if lockkeeper does not know the system that you
-//! run.
+//! A store of your own, in one file, for a system that lockkeeper does not know.
 //!
-//! This is a small and honest one. It has one row for each lock, which is a line of claims, and
-//! changes it in one atomic step for each request; a clock of its own decides what has expired. It
-//! can do exclusive locks only, and who waits asks again from time to time: it says so in
-//! [`Store::capabilities`]. All the rest is lockkeeper's: waiting, renewing, deadlines, guards,
-//! elections, errors.
+//! This store is small and complete. It has one row for each lock, which is a line of claims. Each
+//! request changes the row in one atomic step, and a clock of the store decides which claims have
+//! expired. The store has only exclusive locks, and its waiters ask again from time to time: it
+//! says so in [`Store::capabilities`]. lockkeeper does the rest: waiting, renewing, deadlines,
+//! guards, elections, errors.
 //!
-//! `tests/it/custom_store.rs` runs lockkeeper's contract suite on it, which is what a store of your
-//! own should do first.
+//! `tests/it/custom_store.rs` runs lockkeeper's contract suite on this store. A store of your own
+//! should begin with the suite too.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --example custom_store
@@ -34,19 +33,19 @@ use tokio::task::JoinSet;
 
 /// How often a waiter looks: at first every 20 ms, and more rarely the longer it has waited.
 const PACE: Pace = Pace::new(Duration::from_millis(20), Duration::from_secs(1));
-/// How long a waiter looks before it claims again, in case that it has missed something.
+/// How long a waiter looks before it claims again, since a look may have missed a change.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The store by its URL: with this driver, `table:` works wherever a URL does.
 pub static DRIVER: Driver = Driver::new("Table", &URLS, open);
 
-/// What the URLs look like. A store with a server has hosts, and parameters of its own.
+/// The syntax of the URLs. A store with a server has hosts, and parameters of its own.
 static URLS: UrlSyntax = UrlSyntax::new(&[Scheme::new("table", UrlForm::Alone, "table:")]);
 
-/// Stands for the server that a URL names.
+/// The server that a URL names, in a real store.
 static SERVER: LazyLock<Table> = LazyLock::new(|| Table::new(Clock::boot()));
 
-/// Connects. A real store reads the hosts and the parameters of the URL.
+/// Opens the store. A real store reads the hosts and the parameters of the URL.
 fn open(_: StoreUrl) -> Opening {
     Box::pin(async { Ok(Arc::new(SERVER.clone()) as Arc<dyn Store>) })
 }
@@ -59,31 +58,30 @@ pub struct Table {
     id: StoreId,
 }
 
-/// Stands for your table, your documents, your keys.
+/// The data of the store: your table, your documents, your keys.
 #[derive(Debug, Default)]
 struct Rows {
     rows: HashMap<LockName, Row>,
-    /// Claims that must not be granted any more, however late a copy of them comes, and for how
-    /// long.
+    /// Claims that must not be granted any more, even if a copy of them comes late, and until when.
     tombstones: HashMap<ClaimId, Instant>,
-    /// Sessions that were closed, until when they are remembered.
+    /// The closed sessions, and until when the store remembers them.
     closed: HashMap<SessionId, Instant>,
 }
 
-/// One lock: the line of those who want it. The first has it.
+/// One lock: the line of its claims. The first claim has the lock.
 #[derive(Debug, Default)]
 struct Row {
     line: Vec<QueueEntry>,
-    /// The last token. It only ever rises, so a row is never deleted.
+    /// The last token. It only ever rises, so the store never deletes a row.
     fence: u64,
-    /// Changes with the line, so that who watches it sees that it did.
+    /// Changes with the line, so an observer of the line sees the change.
     version: u64,
 }
 
 #[derive(Debug)]
 struct QueueEntry {
     claim: Claim,
-    /// Its token, once it is granted.
+    /// The token of the claim, once it is granted.
     token: Option<u64>,
     since: Instant,
     expires: Instant,
@@ -102,14 +100,14 @@ impl Table {
 }
 
 impl Rows {
-    /// The row as it is now: without the dead, and with the first granted.
+    /// The row as it is now: without the dead claims, and with the first claim granted.
     fn row(&mut self, name: &LockName, now: Instant) -> &mut Row {
         let row = self.rows.entry(name.clone()).or_default();
         row.keep(now, |entry| entry.expires > now);
         row
     }
 
-    /// A tombstone only ever stands longer.
+    /// Adds a tombstone, or extends it.
     fn add_tombstone(&mut self, id: ClaimId, until: Instant) {
         let kept_until = self.tombstones.entry(id).or_insert(until);
         *kept_until = until.max(*kept_until);
@@ -117,15 +115,15 @@ impl Rows {
 }
 
 impl Row {
-    /// Removes the others and grants the lock to whoever is the first then; whether anybody was
-    /// removed.
+    /// Removes the claims that do not stay, and grants the lock to the first of the others. Returns
+    /// whether a claim was removed.
     fn keep(&mut self, now: Instant, stays: impl FnMut(&QueueEntry) -> bool) -> bool {
         let before = self.line.len();
         self.line.retain(stays);
         let removed = self.line.len() < before;
         if let Some(first) = self.line.first_mut().filter(|first| first.token.is_none()) {
             self.fence += 1;
-            // It goes on living on the life that it has, until it asks again.
+            // The grant does not extend the life of the claim; the claim's next request does.
             (first.token, first.since) = (Some(self.fence), now);
             self.version += 1;
         }
@@ -144,7 +142,7 @@ impl Row {
         self.line.iter().position(|entry| entry.claim.key.id == id)
     }
 
-    /// Its own request starts the life of a claim anew.
+    /// Starts the life of a claim again, for the claim's own request.
     fn live(&mut self, at: usize, now: Instant) -> &QueueEntry {
         let entry = &mut self.line[at];
         let Claim { ttl, lock_delay, wait_ttl, .. } = entry.claim;
@@ -161,7 +159,7 @@ impl Row {
         token.map_or(queued, |token| Verdict::Granted { token, ttl })
     }
 
-    /// Who is not known yet joins the line, or is turned away.
+    /// Adds a new claim to the line, or turns it away.
     fn admit(&mut self, claim: &Claim, now: Instant) -> Result<Verdict> {
         let Some((first, waiting)) = self.line.split_first() else {
             let at = self.join(claim, now);
@@ -206,8 +204,8 @@ impl Store for Table {
         self.capabilities().check(spec)?;
         let (mut rows, now) = self.step();
         rows.closed.retain(|_, until| *until > now);
-        // The same id again is the same session, of which nothing has to be kept: each claim has
-        // its own life.
+        // The same id again is the same session. The store keeps nothing of an open session: each
+        // claim has a life of its own.
         if rows.closed.contains_key(id) {
             Err(refusal::session_ended())
         } else {
@@ -215,7 +213,7 @@ impl Store for Table {
         }
     }
 
-    /// Brings nothing back: what is not there is lost.
+    /// Renews the claims, and revives none: a claim that is not in the line is lost.
     async fn renew(&self, _session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let (mut rows, now) = self.step();
         let renew = |Live { key, state }: &Live| {
@@ -225,10 +223,10 @@ impl Store for Table {
                 (entry.token, entry.claim.ttl)
             });
             match known {
-                // The ttl of its first request: a later copy does not change it.
+                // The ttl of the claim's first request: a later copy does not change it.
                 Some((Some(token), ttl)) => Renewal::Held { token, ttl },
                 Some((None, _)) => Renewal::Queued,
-                // Its claim may still be on its way.
+                // The claim itself may still be on its way.
                 None if *state == LiveState::InFlight => Renewal::Unknown,
                 None => Renewal::Lost(None),
             }
@@ -257,7 +255,7 @@ impl Store for Table {
             return Ok(Verdict::Gone);
         }
         let row = rows.row(&claim.key.name, now);
-        // The same request once more is the same claim.
+        // A repeated request is the same claim.
         if let Some(at) = row.find(id) {
             return Ok(row.answer(at, now));
         }
@@ -269,11 +267,11 @@ impl Store for Table {
     }
 
     async fn amend(&self, _key: &ClaimKey, _number: u64, _change: &Amend) -> Result<Amended> {
-        // Not called: `capabilities` says that it cannot be done.
+        // Never called: `capabilities` says that the store cannot do this.
         Ok(Amended::NotLive)
     }
 
-    /// Only the id that is named: never somebody else's claim.
+    /// Withdraws the claim with this id, and no other.
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
         let (mut rows, now) = self.step();
         if let Some(life) = tombstone {
@@ -291,7 +289,7 @@ impl Store for Table {
         Ok(poll(&self.clock, PACE, within, news).await?.unwrap_or(Wake::Elapsed))
     }
 
-    /// It is made with the table, and ends with it.
+    /// The id is made with the table, and ends with it.
     async fn id(&self) -> Result<StoreId> {
         Ok(self.id)
     }
@@ -319,7 +317,7 @@ impl Store for Table {
     }
 }
 
-/// What there is to wake up for.
+/// The reason to wake a waiter or an observer, if there is one.
 fn look(rows: &mut Rows, interest: Interest<'_>, seen: Revision, now: Instant) -> Option<Wake> {
     match interest {
         Interest::Claim(key) => {
@@ -335,15 +333,15 @@ fn look(rows: &mut Rows, interest: Interest<'_>, seen: Revision, now: Instant) -
     }
 }
 
-/// Its address, as errors show it.
+/// The address of the store in errors.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("table")
     }
 }
 
-/// Four clients count to forty together. Each reads the number, lets the others in, and writes one
-/// more.
+/// Four clients count to forty together. Each client reads the number, lets the others run, and
+/// writes the number plus one.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     Keeper::register(&DRIVER)?;

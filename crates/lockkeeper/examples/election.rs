@@ -1,5 +1,6 @@
-//! Three nodes, of which one at a time does the work that must be done once. The leader is killed,
-//! and the next in line leads at once. Somebody else watches, and always knows whom to ask.
+//! Three nodes, of which one at a time does work that only one node may do. The leader is killed,
+//! and the next node in line leads at once. An observer knows the address of the leader at all
+//! times.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --example election
@@ -51,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the process of the first node does.
+/// The program of the first node's process.
 async fn lead_until_killed(file: &Path) -> Result<(), Box<dyn Error>> {
     let leadership = lead(&connect(file, NODES[0]).await?, NODES[0]).await?;
     println!("node-1: I lead, with the token {}", leadership.token());
@@ -63,7 +64,7 @@ async fn connect(file: &Path, node: &str) -> Result<Keeper> {
     Keeper::builder(FileStore::new(file)).owner(node).connect().await
 }
 
-/// The value says how to reach the leader.
+/// The value is the address of the leader.
 async fn lead(keeper: &Keeper, node: &str) -> Result<Leadership> {
     keeper
         .election("scheduler")?
@@ -75,13 +76,13 @@ async fn lead(keeper: &Keeper, node: &str) -> Result<Leadership> {
 async fn serve(keeper: Keeper, node: &str) -> Result<()> {
     let leadership = lead(&keeper, node).await?;
     println!("{node}: I lead, with the token {}", leadership.token());
-    // Ends early if the leadership is lost: then somebody else leads.
+    // Ends early if the leadership is lost: another node leads then.
     leadership.guard().while_held(tokio::time::sleep(TERM)).await?;
     println!("{node} resigns");
     leadership.resign().await
 }
 
-/// Until all have led, and nobody leads any more.
+/// Observes until all nodes have led and no node leads any more.
 async fn observe(mut observer: Observer, first: Leader) -> Result<Vec<Leader>> {
     let mut leaders = vec![first];
     loop {

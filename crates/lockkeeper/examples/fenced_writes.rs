@@ -1,9 +1,9 @@
-//! What fencing tokens are for.
+//! The purpose of fencing tokens.
 //!
 //! Process A takes a lock, reads, and is stopped (as by a long pause of the machine) for longer
-//! than its lease lasts. B takes the lock over and sells an apple. Then A goes on, and writes what
-//! it had computed before. Its write comes too late, and is refused where the data lives: at a row
-//! of an SQLite table, and at a service with a `FenceGate`.
+//! than its lease lasts. B takes over the lock and sells an apple. Then A goes on, and writes the
+//! number that it computed before. The write comes too late, and the resource refuses it: a row of
+//! an SQLite table, and a service with a `FenceGate`.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --example fenced_writes
@@ -36,7 +36,7 @@ async fn main() -> Result<()> {
     }
 }
 
-/// B's side, and that of the service.
+/// The side of B and of the service.
 async fn story() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut db = shop(folder.path())?;
@@ -86,7 +86,7 @@ async fn story() -> Result<()> {
     a.end()
 }
 
-/// A's side: it is stopped after it has read, and does not know of it.
+/// The side of A: it is stopped after its read, and does not notice the stop.
 async fn paused_holder(folder: &Path) -> Result<()> {
     let guard = lock(folder).await?;
     say("A", &format!("has the lock, with token {}", guard.token()));
@@ -103,7 +103,7 @@ async fn paused_holder(folder: &Path) -> Result<()> {
 
     let word = std::io::stdin().lines().next().ok_or("nobody let it go on")?;
     word?;
-    // The write is on its way already, as it were: nothing that A could ask first would help.
+    // The write counts as sent already: a check by A before the write would not help.
     let written =
         admitted(&db, stock()?.write(APPLES, &guard.sequencer(), &[("count", count - 1)])?)?;
     say(
@@ -151,11 +151,11 @@ fn count(db: &Connection) -> Result<i64> {
 }
 
 fn say(who: &str, what: &str) {
-    // Not the standard output: A's is what it tells the others.
+    // On stderr, since the standard output of A carries its answers.
     eprintln!("{who:>7}  {what}");
 }
 
-/// This program once more, as A.
+/// A second process of this program, as A.
 struct Paused {
     process: Child,
     answers: Lines<BufReader<ChildStdout>>,
@@ -177,8 +177,8 @@ impl Paused {
         Ok(answer?)
     }
 
-    /// But not in the middle of a renewal: the locks of a file store are behind a gate, and who is
-    /// stopped inside stops all others.
+    /// Stops A, but not during a renewal: the locks of a file store are behind a gate, and a
+    /// process that is stopped inside the gate stops all others.
     fn stop(&self, folder: &Path) -> Result<()> {
         let (pid, gate) = (Pid::from_child(&self.process), folder.join("locks.db.gate"));
         loop {
@@ -204,7 +204,7 @@ impl Paused {
 }
 
 impl Drop for Paused {
-    /// Whatever happened, no stopped process stays behind.
+    /// Leaves no stopped process behind, even after a failure.
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

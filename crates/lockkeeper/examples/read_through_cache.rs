@@ -1,9 +1,9 @@
-//! Twenty readers miss the cache at the same moment, and the slow source behind it is asked once,
-//! not twenty times.
+//! Twenty readers miss the cache at the same moment, and only one of them asks the slow source
+//! behind it.
 //!
-//! When what many want leaves a cache, all who miss it go to the source together: the "dogpile"
-//! that makes a slow source slower. With a lock for each key one of them goes. The others wait for
-//! its lock, and look once more.
+//! When a popular value leaves a cache, all its readers go to the source together. This "dogpile"
+//! makes a slow source slower. With a lock for each key, one reader goes to the source. The other
+//! readers wait for the lock, and then look into the cache again.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --example read_through_cache
@@ -38,8 +38,8 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// What all servers share: the cache (such as Redis), the source (such as a database), and the
-/// store of the locks.
+/// The parts that all servers share: the cache (such as Redis), the source (such as a database),
+/// and the store of the locks.
 #[derive(Clone, Default)]
 struct World {
     cache: Arc<Mutex<HashMap<String, String>>>,
@@ -56,7 +56,7 @@ impl World {
         self.cache().get(key).cloned()
     }
 
-    /// Asks the source, which takes its time, and keeps what it says.
+    /// Asks the source, which takes some time, and keeps the answer in the cache.
     async fn fill(&self, key: &str) -> Result<String> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -66,7 +66,7 @@ impl World {
     }
 }
 
-/// One of the servers; a process of its own anywhere but in an example.
+/// One of the servers. In a real system each server is a process.
 #[derive(Clone)]
 struct Server {
     world: World,
@@ -82,14 +82,14 @@ impl Server {
     }
 
     async fn read(self) -> Result<String> {
-        // What is there is read without any lock.
+        // A value in the cache is read without any lock.
         if let Some(value) = self.world.cached(KEY) {
             return Ok(value);
         }
         let guard =
             self.keeper.mutex(format!("cache/{KEY}"))?.lock().wait(Duration::from_secs(10)).await?;
-        // Who had the lock before has filled the cache meanwhile. If it failed, this one is next to
-        // try.
+        // The previous holder has filled the cache meanwhile. If it failed, this reader asks the
+        // source.
         let value = match self.world.cached(KEY) {
             Some(value) => value,
             None => guard.scope(self.world.fill(KEY)).await?,
@@ -99,8 +99,8 @@ impl Server {
     }
 }
 
-/// All readers of all servers read at once, from an empty cache; returns how often the source was
-/// asked.
+/// Lets all readers of all servers read at once, from an empty cache. Returns how often the source
+/// was asked.
 async fn read_all<F>(read: impl Fn(Server) -> F) -> Result<usize>
 where
     F: Future<Output = Result<String>> + Send + 'static,

@@ -1,9 +1,9 @@
-//! Several processes sell what is in stock, over HTTP, with one request to look and another to
-//! write what is left.
+//! Several processes sell from one stock over HTTP. One request reads the number of pieces, and
+//! another request writes the new number.
 //!
-//! Without a lock they sell more than there is. With one, `sold + left` is what there was at the
-//! start, even though one of them is held up for longer than its lease and writes then: the service
-//! checks the fencing token and refuses it.
+//! Without a lock the processes sell more than the stock has. With a lock, `sold + left` is the
+//! number at the start, even though one process is paused for longer than its lease and writes
+//! after that: the service checks the fencing token and refuses the write.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --example stock
@@ -36,8 +36,7 @@ fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => Builder::new_multi_thread().enable_all().build()?.block_on(show()),
-        // On one thread: while it is blocked, nothing of it goes on, the renewals of its lock
-        // neither.
+        // On one thread: while the seller is blocked, no task runs, and the lock is not renewed.
         ["seller", url, store, pause] => Builder::new_current_thread()
             .enable_all()
             .build()?
@@ -72,7 +71,8 @@ async fn show() -> Result<()> {
     Ok(())
 }
 
-/// All sellers look before any of them writes: what chance brings about under load, made certain.
+/// All sellers read before any of them writes. Under load this happens by chance; here it always
+/// happens.
 async fn without_a_lock() -> Result<(u32, u32)> {
     let shop = Shop::open()?;
     let url = serve(shop.router()).await?;
@@ -93,8 +93,8 @@ async fn without_a_lock() -> Result<(u32, u32)> {
     Ok((sold, shop.left()))
 }
 
-/// The first seller looks, and is held up then, until its lease has ended and another one has sold
-/// something.
+/// The first seller reads, and is then paused until its lease has expired and another seller has
+/// sold a piece.
 async fn with_a_lock(store: &str) -> Result<(u32, u32, String, String)> {
     let shop = Shop::open()?;
     let url = serve(shop.router().layer(FenceLayer::new(shop.gate.clone()))).await?;
@@ -115,7 +115,7 @@ async fn with_a_lock(store: &str) -> Result<(u32, u32, String, String)> {
     Ok((sold, shop.left(), refusal.clone(), format!("{} {line}", status.as_u16())))
 }
 
-/// What is protected: a number, and beside it the gate that knows who may still get at it.
+/// The protected resource: a number, and the gate that checks the tokens.
 #[derive(Clone)]
 struct Shop {
     stock: Arc<Mutex<u32>>,
@@ -137,8 +137,8 @@ impl Shop {
         *self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The gate is asked once more under the mutex, where no newer request can come between; behind
-    /// a `FenceLayer` no request is without a sequencer.
+    /// The gate is asked again under the mutex, where no newer request can come between. Behind a
+    /// `FenceLayer` each request has a sequencer.
     fn access(
         &self,
         sequencer: Option<Extension<Sequencer>>,
@@ -181,7 +181,7 @@ async fn serve(router: Router) -> Result<String> {
     Ok(url)
 }
 
-/// A seller, seen from the process that started it.
+/// A seller, as the process that started it sees it.
 struct Seller {
     process: Child,
     orders: ChildStdin,
@@ -209,7 +209,8 @@ impl Seller {
         Ok(writeln!(self.orders, "go on")?)
     }
 
-    /// How many it has sold when nothing is left, and which of its requests were refused.
+    /// The number of pieces that the seller has sold when nothing is left, and its refused
+    /// requests.
     fn sold(mut self) -> Result<(u32, Vec<String>)> {
         let mut refusals = Vec::new();
         loop {
@@ -224,7 +225,8 @@ impl Seller {
     }
 }
 
-/// A seller: looks, sells one, writes how many are left, until there are none.
+/// The work of a seller: it reads, sells one piece, and writes the new number, until nothing is
+/// left.
 async fn sell(url: &str, store: &str, mut pause: bool) -> Result<()> {
     let web = Web::new(url);
     let keeper = match store {
@@ -242,7 +244,7 @@ async fn sell(url: &str, store: &str, mut pause: bool) -> Result<()> {
         let sale = sell_one(&web, guard.as_ref(), std::mem::take(&mut pause)).await?;
         if let Some(guard) = guard {
             match guard.release().await {
-                // The seller that was held up for too long: the shop has refused its sale.
+                // The seller that was paused for too long: the shop has refused its sale.
                 Err(error) if error.kind() == ErrorKind::Lost => {}
                 released => released?,
             }
@@ -274,14 +276,14 @@ async fn sell_one(web: &Web, guard: Option<&Guard>, pause: bool) -> Result<Sale>
     }
     let left: u32 = text.parse()?;
     let Some(left) = left.checked_sub(1) else { return Ok(Sale::NothingLeft) };
-    // Without a look at the guard: what is on its way when the lease ends is what only the service
-    // can stop.
+    // Without a check of the guard: only the service can stop a request that is on its way when the
+    // lease ends.
     let (status, text) = web.ask(Method::PUT, guard, &left.to_string()).await?;
     let done = status == StatusCode::NO_CONTENT;
     Ok(if done { Sale::Done } else { Sale::Refused(format!("{} {text}", status.as_u16())) })
 }
 
-/// The shop's service, seen from outside.
+/// A client of the shop's service.
 struct Web {
     client: Client<HttpConnector, String>,
     url: String,

@@ -1,8 +1,8 @@
-//! A payment provider bears three requests at a time, and four ticket offices sell all the same: a
-//! semaphore of three permits that all of them share.
+//! A payment provider serves three requests at a time, and four ticket offices sell tickets: a
+//! semaphore of three permits that all offices share.
 //!
-//! One office is killed with a permit in its hand. The permit comes back when its lease ends, and
-//! nobody has to do anything for it.
+//! One office is killed while it holds a permit. The permit comes back when its lease ends, without
+//! any action.
 //!
 //! ```sh
 //! cargo run -p lockkeeper --example tickets
@@ -56,7 +56,7 @@ async fn sell_all(store: MemoryStore) -> Result<()> {
     Ok(())
 }
 
-/// One office; a process of its own anywhere but in an example.
+/// One office. In a real system each office is a process.
 async fn office(store: &MemoryStore) -> Result<Keeper> {
     Keeper::builder(store.clone()).ttl(LEASE).connect().await
 }
@@ -68,17 +68,17 @@ async fn sell(office: Keeper, number: u32, provider: Provider) -> Result<()> {
     permit.release().await
 }
 
-/// An office takes a permit, and is gone: nothing renews it, and nothing gives it back.
+/// An office takes a permit, and is gone: no process renews or releases the permit.
 fn be_killed(store: &MemoryStore) -> Result<(), Box<dyn Error>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let permit = runtime
         .block_on(async { office(store).await?.semaphore("payment", PERMITS)?.acquire().await })?;
-    // What runs at the end of a guard does not run at the end of a process that is killed.
+    // The code at the end of a guard does not run when a process is killed.
     std::mem::forget(permit);
     Ok(())
 }
 
-/// Counts the requests that it has at the same time.
+/// Counts the requests that it serves at the same time.
 #[derive(Clone, Default)]
 struct Provider {
     now: Arc<AtomicU32>,

@@ -21,7 +21,7 @@ impl Bare {
         Self { store, spec, session }
     }
 
-    /// What the engine makes of a request to lock.
+    /// The claim that the engine makes of a request to lock.
     pub(crate) fn claim(&self) -> Claim {
         let key = ClaimKey {
             name: "n".parse().unwrap(),
@@ -31,7 +31,7 @@ impl Bare {
         Claim::exclusive(key, &self.spec)
     }
 
-    /// What the engine asks of the store for a lock and its release.
+    /// The two requests of the engine for a lock and its release.
     pub(crate) async fn pair(&self, claim: &Claim) {
         self.store.claim(claim).await.unwrap();
         self.store.withdraw(&claim.key, None).await.unwrap();

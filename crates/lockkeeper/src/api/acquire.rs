@@ -1,4 +1,4 @@
-//! One attempt to acquire, as its caller sees it.
+//! One attempt to acquire a lock: its settings and its result.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use crate::engine::{Engine, Request};
 use crate::store::SessionSpec;
 use crate::{Error, ErrorKind, Guard, Leadership, LockName, MultiGuard, Owner, Result};
 
-/// The longest reason, in bytes.
+/// The maximum length of a reason, in bytes.
 const REASON_MAX: usize = 1024;
 
 /// An attempt to acquire a lock. Set its options, then await it. The result is `G`.
@@ -64,7 +64,7 @@ const REASON_MAX: usize = 1024;
 pub struct Acquire<G> {
     pub(crate) engine: Arc<Engine>,
     pub(crate) request: Request,
-    /// Further locks, acquired after the one of the request, all or nothing.
+    /// Further locks, acquired after the lock of the request, all or nothing.
     pub(crate) also: Vec<Part>,
     pub(crate) waits: bool,
     pub(crate) wait: Option<Duration>,
@@ -72,7 +72,7 @@ pub struct Acquire<G> {
     result: PhantomData<fn() -> G>,
 }
 
-/// One lock of an attempt on several.
+/// One lock of an attempt on several locks.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) name: LockName,
@@ -88,9 +88,9 @@ pub(crate) mod sealed {
     use super::{Error, Guard, Result};
 
     pub trait Sealed: Sized {
-        /// What a busy lock is: an error, or an answer.
+        /// The result for a busy lock: an error, or an answer.
         fn busy(error: Error) -> Result<Self>;
-        /// One guard, or with further locks one for each.
+        /// The result for the guard, and for the guards of further locks.
         fn held(guard: Guard, also: Vec<Guard>) -> Self;
     }
 
@@ -159,7 +159,8 @@ impl sealed::Certain for Leadership {}
 impl sealed::Certain for MultiGuard {}
 
 impl<G: Acquired> Acquire<G> {
-    /// An attempt that waits for ever, or not at all, where nothing else is set.
+    /// An attempt. Without another setting it waits for ever if `waits` is set, and otherwise not
+    /// at all.
     pub(crate) fn new(engine: &Arc<Engine>, request: Request, waits: bool) -> Self {
         let mut acquire = Self {
             engine: Arc::clone(engine),
@@ -175,13 +176,13 @@ impl<G: Acquired> Acquire<G> {
         acquire
     }
 
-    /// The same attempt on further locks, in this order.
+    /// Adds further locks, in this order.
     pub(crate) fn and(mut self, also: Vec<Part>) -> Self {
         self.also = also;
         self
     }
 
-    /// The locks after the first, asked for as the first is.
+    /// The requests for the further locks, with the settings of the first.
     pub(crate) fn further_requests(&self) -> impl Iterator<Item = Request> {
         self.also.iter().map(|part| {
             let Part { name, weight, capacity } = part.clone();
@@ -314,7 +315,7 @@ impl<G: Acquired> Acquire<G> {
         self.problem.get_or_insert_with(|| problem.about(self.request.name.clone()));
     }
 
-    /// What the store cannot do is refused before anything is sent.
+    /// Refuses a setting that the store cannot fulfil, before any request is sent.
     pub(crate) fn problem(&mut self) -> Option<Error> {
         let can = &self.engine.capabilities;
         let spec = &self.request.spec;
@@ -344,7 +345,7 @@ impl<G> Acquire<G> {
         Acquire { engine, request, also, waits, wait, problem, result: PhantomData }
     }
 
-    /// What this attempt asks for, with all that was set on `other`, an attempt on the same lock.
+    /// The request of this attempt, with all options of `other`, an attempt on the same lock.
     #[cfg(feature = "blocking")]
     pub(crate) fn with_options_of<H>(mut self, other: Acquire<H>) -> Self {
         let Request { name, weight, capacity, reenters, value, .. } = self.request;
@@ -356,17 +357,17 @@ impl<G> Acquire<G> {
         self
     }
 
-    /// The lock that comes at this place, counted from 0.
+    /// The name of the lock at this place, counted from 0.
     pub(crate) fn name_of(&self, part: usize) -> &LockName {
         let further = part.checked_sub(1).and_then(|i| self.also.get(i));
         further.map_or(&self.request.name, |part| &part.name)
     }
 }
 
-/// Whether this fits as the reason of an attempt or of a break.
+/// Checks the length of a reason of an attempt or of a break.
 ///
 /// # Errors
-/// [`Invalid`](ErrorKind::Invalid) when it is too long.
+/// [`Invalid`](ErrorKind::Invalid) if the reason is too long.
 pub(crate) fn check_reason(reason: &str) -> Result<()> {
     if reason.len() <= REASON_MAX {
         return Ok(());

@@ -19,10 +19,10 @@ use crate::runtime::{Task, poll_inside};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, Guard, LockName, Result};
 
-/// How long an attempt may take, whatever its wait, before the store has answered at all.
+/// How long the first answer of the store may take, even if the wait of the attempt is shorter.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
-/// How long an attempt may take that does not wait, for each of its locks.
+/// How long an attempt that does not wait may take for each of its locks.
 const TRY: Duration = Duration::from_secs(5);
 
 impl<G: Acquired> IntoFuture for Acquire<G> {
@@ -57,13 +57,13 @@ enum State {
 }
 
 struct Running {
-    /// `None` once it has come to its end.
+    /// The attempt; `None` after its end.
     task: Option<Task<Result<AllGranted>>>,
     control: Arc<AttemptControl>,
     began: Instant,
     span: Span,
     limit: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// The limit was moved once already, for the answer of a store that is asked to keep the lock.
+    /// Whether the limit was extended already, for a store that is asked to keep the lock.
     waits_to_keep: bool,
 }
 
@@ -120,7 +120,8 @@ impl<G: Acquired> Acquire<G> {
             tracing::debug_span!(target: "lockkeeper", "lock.acquire", lock = %self.request.name);
         let mut task: Task<Result<AllGranted>> = Box::pin(attempts.run().instrument(span.clone()));
         if engine.runtime.is_own() && engine.lifetime.is_here() {
-            // Its caller may never ask for what came of it.
+            // The caller may never poll again. So the engine's thread polls the attempt, and offers
+            // the result.
             task = engine.runtime.carry(Box::pin(async move { task.await.inspect(offer) }));
         }
         let locks = u32::try_from(self.also.len()).unwrap_or(u32::MAX).saturating_add(1);
@@ -134,8 +135,7 @@ impl<G: Acquired> Acquire<G> {
         if (engine.lifetime.has_no_runtime() || !engine.lifetime.is_here())
             && let Err(error) = engine.usable()
         {
-            // No timer of that runtime may be polled any more, and in a forked child nobody
-            // answers.
+            // The timers of an ended runtime may not be polled, and a forked child gets no answers.
             let name = self.name_of(running.control.part()).clone();
             return Poll::Ready(Err(self.that_may_be_kept(&running.control, error.about(name))));
         }
@@ -148,8 +148,8 @@ impl<G: Acquired> Acquire<G> {
         }
         let took = engine.now().saturating_since(running.began);
         let more = if running.control.is_keeping() {
-            // The lock is granted. An attempt that gave up now would leave it kept, and no client
-            // would use it.
+            // The lock is granted. If the attempt gave up now, the store would keep a lock that no
+            // client uses.
             (!std::mem::replace(&mut running.waits_to_keep, true)).then_some(FIRST_ANSWER)
         } else {
             FIRST_ANSWER
@@ -158,15 +158,15 @@ impl<G: Acquired> Acquire<G> {
         };
         if let Some(more) = more {
             let mut more = sleep(engine, more);
-            // It is over at once only where this thread stood still meanwhile.
+            // The timer is over at its first poll only if this thread stood still meanwhile.
             if poll_inside(&engine.runtime, &mut more, cx).is_pending() {
                 running.limit = Some(more);
                 return Poll::Pending;
             }
         }
         running.control.give_up();
-        // Whoever only waits gives up in place; whoever is in the middle of a store call is
-        // finished by the engine.
+        // An attempt that only waits gives up in place. The engine finishes an attempt that is
+        // inside a store call.
         let polled = running.poll(engine, cx);
         let has_given_up = |result: &Result<_>| {
             result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout)
@@ -243,12 +243,12 @@ impl Running {
 }
 
 impl<G> Acquiring<G> {
-    /// The attempt has ended without the lock.
+    /// Reports that the attempt has ended without the lock.
     fn report_missed(&self, error: &Error) {
         let outcome = Missed::by(error, self.acquire.waits);
         let (name, waited, span) = self.missed();
         let engine = &self.acquire.engine;
-        // In a forked child nobody watches.
+        // A forked child reports no events.
         if engine.lifetime.is_here() {
             span.in_scope(|| {
                 engine.events.emit(&Event::NotAcquired {
@@ -278,7 +278,7 @@ impl<G> Acquiring<G> {
         }
     }
 
-    /// Which lock it did not get, and how long it tried.
+    /// The missed lock, and how long the attempt tried.
     fn missed(&self) -> (&LockName, Duration, Span) {
         match &self.state {
             State::Running(running) => {
@@ -291,7 +291,7 @@ impl<G> Acquiring<G> {
         }
     }
 
-    /// What has begun comes to its end, with or without its caller.
+    /// Lets the engine finish an attempt that has begun, without its caller.
     fn hand_over(&mut self) {
         let State::Running(running) = std::mem::replace(&mut self.state, State::Over) else {
             return;
@@ -302,9 +302,9 @@ impl<G> Acquiring<G> {
         if engine.lifetime.is_here() {
             engine.runtime.finish(async move { drop(task.await) });
         } else {
-            // In a forked child nothing may be sent, and dropping the attempt would do just that.
-            // To drop a timer takes a lock of the runtime, which a thread that is not there may
-            // have.
+            // In a forked child no request may be sent, and a drop of the attempt would send one. A
+            // drop of a timer locks a mutex of the runtime, which a thread that does not exist here
+            // may hold.
             std::mem::forget((task, running.limit));
         }
     }

@@ -1,4 +1,4 @@
-//! The operations of an administrator: list locks, break one, ask its holder to release one.
+//! The operations of an administrator: list locks, break a lock, ask its holder to release it.
 
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ impl Admin {
         let name = self.engine.settings.checked_name(name)?;
         check_reason(reason).map_err(|error| error.about(name.clone()))?;
         let line = self.engine.line(&name).await?;
-        // An id is used once, so what is found here cannot become another holder on the way.
+        // An id is used once, so this claim cannot become another holder meanwhile.
         let Some(claim) = find(&line, target) else { return Ok(false) };
         let how = match how {
             Break::Mark => Evict::Mark,
@@ -136,7 +136,7 @@ impl Admin {
         };
         let (engine, reason) = (Arc::clone(&self.engine), reason.to_owned());
         let evicting = async move {
-            // Asked for above; a store does not lose its administrator.
+            // Checked above; a store does not lose its administrator operations.
             let Some(admin) = engine.store.admin() else { return Ok(Evicted::Absent) };
             let evicted =
                 admin.evict(&name, &Claim::Id(claim), how, &engine.settings.owner, &reason).await;
@@ -178,8 +178,7 @@ impl Admin {
     }
 }
 
-/// The live claim that is meant. Waiters may show the token that they would have; they do not have
-/// it.
+/// The live claim of the target. A waiter may show a future token; it does not match.
 fn find(line: &Line, target: Target) -> Option<IdHash> {
     let mut entries = line.entries.iter();
     let found = entries.find(|entry| match target {

@@ -34,7 +34,7 @@ pub struct KeeperBuilder {
     problem: Option<Error>,
 }
 
-/// A layer that goes around the store once it is open.
+/// A layer that is put around the open store.
 struct Layer(Box<Around>);
 
 type Around = dyn FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send + Sync;
@@ -97,7 +97,7 @@ impl KeeperBuilder {
         }
     }
 
-    /// On a new store in memory.
+    /// A builder for a keeper on a new memory store.
     pub(crate) fn memory() -> Self {
         Self::new(Source::Store(Arc::new(MemoryStore::new())))
     }
@@ -316,7 +316,7 @@ impl KeeperBuilder {
         Ok(Keeper::on(Engine::start(store, self.clock, self.settings, runtime, self.events)))
     }
 
-    /// Without what only connecting can do.
+    /// Starts the keeper, without the steps that only connecting can do.
     pub(crate) fn start(self) -> Result<Keeper> {
         let runtime = self.runtime()?;
         match self.source {
@@ -356,7 +356,7 @@ impl KeeperBuilder {
 }
 
 impl Stores {
-    /// The engine knows names as they are typed; only here does the prefix come before them.
+    /// The engine knows names without the prefix; only this layer adds it.
     fn behind(whole: Arc<dyn Store>, prefix: &str) -> Result<Self> {
         if prefix.is_empty() {
             return Ok(Self { shown: Arc::clone(&whole), whole });
@@ -378,7 +378,7 @@ fn check(store: &dyn Store, settings: &Settings, require: Option<Fencing>) -> Re
     checked.map_err(|error| error.at(&store.to_string()))
 }
 
-/// What a URL sets can be replaced by the builder.
+/// Sets the parameters of a URL, which the builder can replace.
 fn set(settings: &mut Settings, url: &CommonParams) {
     settings.ttl = url.ttl.unwrap_or(settings.ttl);
     settings.epoch = url.epoch.unwrap_or(settings.epoch);
@@ -388,7 +388,7 @@ fn set(settings: &mut Settings, url: &CommonParams) {
     }
 }
 
-/// `user@host:pid`, as well as they are known.
+/// `user@host:pid`, with the known parts.
 fn default_owner(variable: impl Fn(&str) -> Option<String>) -> String {
     let user = variable("USER").or_else(|| variable("LOGNAME"));
     let user = user.unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string());

@@ -1,4 +1,4 @@
-//! A store call that its caller polls, and that the engine finishes when the caller goes away.
+//! A store call that its caller polls, and that the engine finishes after a drop.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,13 +9,13 @@ use crate::Result;
 use crate::engine::Engine;
 use crate::runtime::{Task, poll_inside};
 
-/// Polled in place for as long as its caller wants it; dropped after the first poll, the engine
+/// The caller polls the call in place. If the caller drops it after the first poll, the engine
 /// polls it to its end. An engine with a thread of its own does so from the first poll on.
 pub(crate) struct Finish<T: Send + 'static> {
     engine: Arc<Engine>,
     task: Option<Task<Result<T>>>,
     started: bool,
-    /// Whether the runtime was there when it started.
+    /// Whether the runtime existed at the start of the call.
     in_runtime: bool,
 }
 
@@ -48,7 +48,8 @@ impl<T: Send + 'static> Future for Finish<T> {
             || !this.engine.lifetime.is_here())
             && let Err(error) = this.engine.usable()
         {
-            // It may have timers, which may be polled no more; in a forked child nobody answers.
+            // The call may have timers of an ended runtime, which may not be polled; a forked child
+            // gets no answers.
             return Poll::Ready(Err(error.with_unknown_effect()));
         }
         let Some(task) = &mut this.task else { return Poll::Pending };
@@ -70,14 +71,14 @@ impl<T: Send + 'static> Drop for Finish<T> {
                 self.engine.runtime.finish(async move { drop(task.await) });
             }
         } else {
-            // In a forked child nothing may be sent, and dropping the task would do just that.
+            // In a forked child no request may be sent, and a drop of the task would send one.
             std::mem::forget(task);
         }
     }
 }
 
-/// Polls all of them until the last is ready. The first poll of each comes before the second of
-/// any.
+/// Polls all futures until the last is ready. The first poll of each comes before the second poll
+/// of any.
 pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|cx| {

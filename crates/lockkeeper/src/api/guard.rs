@@ -62,9 +62,9 @@ pub struct Guard {
     mode: Mode,
     owner: Option<Owner>,
     reason: Option<Arc<str>>,
-    /// The share in the claim, of a guard of a reentrant mutex.
+    /// The share in the claim, if the guard is that of a reentrant mutex.
     reentrant: Option<Arc<ReentrantShare>>,
-    /// Where another attempt has acquired the claim.
+    /// The share in the claim, if another attempt has acquired it.
     share: Option<Share>,
     since: Instant,
     waited: Duration,
@@ -124,8 +124,8 @@ impl Guard {
         self.mode
     }
 
-    /// The number that tells this grant from all earlier grants of the lock. Send it with every
-    /// access to what the lock protects.
+    /// The number that distinguishes this grant from all earlier grants of the lock. Send it with
+    /// every access to the resource that the lock protects.
     pub fn token(&self) -> FencingToken {
         self.token
     }
@@ -392,7 +392,7 @@ impl Guard {
         }
     }
 
-    /// Gives up its share in the claim; whether it was the last.
+    /// Gives up the share in the claim; returns whether it was the last share.
     fn leave(&mut self) -> bool {
         let is_last = ReentrantShare::leave(self.reentrant.take());
         if !is_last {
@@ -411,7 +411,7 @@ impl Drop for Guard {
         if self.released && self.reentrant.is_none() {
             return;
         }
-        // In a forked child the engine's threads do not exist, and what they had locked stays
+        // In a forked child the engine's threads do not exist, and a mutex that they held stays
         // locked.
         if self.hold.is_forked() {
             std::mem::forget(self.reentrant.take());
@@ -458,7 +458,7 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// Polls `f` for as long as `check` lets it, and drops it when something is lost. An error of `f`
+/// Polls `f` for as long as `check` succeeds, and drops `f` when a lock is lost. An error of `f`
 /// counts before a loss.
 pub(crate) async fn scoped<T, E: From<Error>>(
     check: impl Fn() -> Result<()>,
@@ -478,8 +478,8 @@ pub(crate) async fn scoped<T, E: From<Error>>(
     Ok(value)
 }
 
-/// What became of work that was done under a lock: its own error or the loss, which `outcome` is
-/// already; a loss that the release has found; or its value.
+/// The result of work under a lock: `outcome`, which is the value, the work's own error or the
+/// loss; or a loss that the release has found.
 pub(crate) fn covered<T, E: From<Error>>(
     outcome: Result<T, E>,
     released: Result<()>,

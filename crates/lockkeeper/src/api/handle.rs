@@ -105,7 +105,7 @@ impl Handle {
     }
 }
 
-/// The JSON object. What a later version adds is refused by this one, rather than left out.
+/// The JSON object. This version refuses a field of a later version instead of ignoring it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields<'a> {
@@ -130,7 +130,7 @@ fn is_exclusive(mode: &Mode) -> bool {
     *mode == Mode::Exclusive
 }
 
-/// A mode as a sequencer shows it.
+/// A mode, in the form of a sequencer.
 mod code {
     use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! A lock with its holders and waiters, for people.
+//! A lock with its holders and waiters, for users.
 
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ impl LockInfo {
         }
     }
 
-    /// One that cannot be read.
+    /// A lock that cannot be read.
     pub(crate) fn unreadable(full: LockName, name: LockName, problem: Error) -> Self {
         let (holders, waiters) = (Vec::new(), Vec::new());
         Self {
@@ -144,12 +144,12 @@ impl LockInfo {
     }
 }
 
-/// The capacity of a semaphore.
+/// The capacity of a semaphore; `None` for another kind of lock.
 fn permits(capacity: u32) -> Option<u32> {
     Some(capacity).filter(|capacity| *capacity != store::MAX)
 }
 
-/// An exclusive claim has no number of permits to show.
+/// Whether a claim is exclusive: it then has no number of permits to show.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
 fn is_all(weight: &u32) -> bool {
     *weight == store::MAX

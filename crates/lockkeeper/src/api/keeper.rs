@@ -305,8 +305,8 @@ impl Keeper {
         Ok(Admin::new(&self.engine))
     }
 
-    /// How much the engine still has in hand: claims, claims that linger, places in local queues,
-    /// owners. For tests: when all holders and waiters are gone it is zero.
+    /// How much the engine still has in hand: claims, claims in their lock-delay, places in local
+    /// queues, owners. For tests: without holders and waiters it is zero.
     #[cfg(feature = "testing")]
     #[doc(hidden)]
     pub fn leftovers(&self) -> usize {
@@ -389,14 +389,14 @@ impl SessionWatch {
         }
     }
 
-    /// As `changed`, and `None` when the keeper is gone.
+    /// Like `changed`; `None` when the keeper is gone.
     pub(crate) async fn next(&mut self) -> Option<SessionState> {
         self.0.changed().await.ok()?;
         Some(*self.0.borrow_and_update())
     }
 }
 
-/// Whether who holds a lock like this holds it like that: fewer permits are held with more.
+/// Whether a lock that is held in one mode is also held in another: 3 permits cover 2 permits.
 fn covers(held: crate::Mode, said: crate::Mode) -> bool {
     use crate::Mode;
 

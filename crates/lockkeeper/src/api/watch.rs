@@ -25,7 +25,7 @@ use crate::{LockName, Result};
 /// ```
 pub struct LockWatch {
     observer: LineObserver,
-    /// What the caller got last: which claims there were, and whether they held the lock.
+    /// The result of the last call: the claims, and whether each held the lock.
     last: Option<Vec<(IdHash, bool)>>,
 }
 

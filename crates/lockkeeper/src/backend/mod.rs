@@ -1,5 +1,5 @@
-//! The stores. Each room has the same files: `mod` is the `Store`, `builder` opens it, `layout`
-//! is what it keeps and the operations on it, `wait` is how its waiters wake up.
+//! The stores of this crate. Each has the same files: `mod` is the `Store`, `builder` opens it,
+//! `layout` has its data and the operations on the data, and `wait` wakes its waiters.
 
 #[cfg(feature = "etcd")]
 pub use lockkeeper_etcd as etcd;

@@ -151,7 +151,7 @@ impl Guard {
         /// The mode in which the lock is held.
         call fn mode(&self) -> Mode;
         /// The number that distinguishes this grant from all earlier grants of the lock. Send it
-        /// with every access to what the lock protects.
+        /// with every access to the resource that the lock protects.
         call fn token(&self) -> FencingToken;
         /// Full name, mode and token as one string that can be sent along with a request.
         call fn sequencer(&self) -> Sequencer;

@@ -1,4 +1,4 @@
-//! The examination of a store: what is wrong with it, or soon will be, and the remedy.
+//! The examination of a store: present problems, coming problems, and the remedies.
 //!
 //! ```
 //! use std::time::Duration;
@@ -26,8 +26,7 @@ use crate::url::StoreUrl;
 /// have left a lock that it could not release.
 const WITHOUT_A_RIGHT: Duration = Duration::from_secs(1);
 
-/// Examines the store at `url`, and does not create it if it is not there. Each step may take
-/// `within`.
+/// Examines the store at `url`, and does not create a missing store. Each step may take `within`.
 ///
 /// The examination acquires and releases one lock several times: `lockkeeper-doctor` behind the
 /// prefix of the URL. A store that cannot be opened is a finding and not an error.

@@ -1,5 +1,5 @@
-//! What can be seen of any store through a keeper: how long a lock takes, who holds how many, what
-//! it can do.
+//! The checks of any store through a keeper: how long a lock takes, how many holders there are, and
+//! the capabilities of the store.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::url::StoreUrl;
 use crate::{Keeper, LockInfo, Result};
 
 const NAME: &str = "lockkeeper-doctor";
-/// Often enough for a median, and soon over on a slow store.
+/// The number of rounds: enough for a median, and few enough for a slow store.
 const ROUNDS: usize = 20;
-/// A lock that takes longer is felt by whoever uses it.
+/// A lock that takes longer is noticed by its users.
 const SLOW: Duration = Duration::from_millis(100);
-/// As many locks are looked at.
+/// At most this number of locks is examined.
 const LOCKS_MAX: usize = 1000;
-/// So many that cannot be used are named.
+/// At most this number of unusable locks is named.
 const PROBLEMS_MAX: usize = 3;
 
 static CHECKS: [Check<Seen>; 4] = checks! {
@@ -48,7 +48,7 @@ pub(super) async fn examine(
     if let Some(keeper) = examination.known("keeper", keeper) {
         let seen = Seen { store, keeper, prefix, within };
         examination.run(&CHECKS, &seen).await;
-        // What could not be given back ends by itself.
+        // A lock that was not released expires.
         drop(seen.keeper.shutdown(examination.within_at_the_end()).await);
     }
     examination.findings
@@ -63,7 +63,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// The id of the store, and of what a keeper of this URL shows.
+    /// The id of the store, and the id behind the prefix of the URL.
     async fn id(&self) -> Result<Result<String>> {
         let id = async {
             let whole = self.store.id().await?;
@@ -81,21 +81,21 @@ impl Seen {
         let mut took = Vec::with_capacity(ROUNDS);
         for _ in 0..ROUNDS {
             let start = clock.now();
-            // Somebody else may be examining the same store.
+            // Another client may be examining the same store.
             mutex.lock().wait(self.within).await?.release().await?;
             took.push(clock.now().saturating_since(start));
         }
         Ok(median(took))
     }
 
-    /// None of a store that does not list locks.
+    /// The locks; `None` for a store that does not list locks.
     async fn locks(&self) -> Result<Option<Vec<LockInfo>>> {
         let Ok(admin) = self.keeper.admin() else { return Ok(None) };
         admin.list("", LOCKS_MAX).await.map(Some)
     }
 }
 
-/// Locks do without it.
+/// A store without an id is a warning, since locks work without it.
 fn named(id: Result<String>) -> Finding {
     id.map_or_else(|error| warn(error.message(), error.remedy().unwrap_or_default()), ok)
 }
@@ -115,7 +115,7 @@ fn locks(locks: Option<Vec<LockInfo>>) -> Vec<Finding> {
     findings
 }
 
-/// What stands in the place of a lock keeps everybody from it, and nobody from another.
+/// An entry in the place of a lock keeps all clients from this lock, and from no other lock.
 fn problem(lock: &LockInfo) -> Option<Finding> {
     let error = lock.problem.as_ref()?;
     let finding = format!("lock {:?}: {}", lock.name.as_str(), error.message());
@@ -202,7 +202,7 @@ mod tests {
         let _b = keeper.mutex("b").unwrap().lock().await.unwrap();
         let mutex = keeper.mutex("b").unwrap();
         let (waiting, looked) = tokio::join!(mutex.lock().wait(Duration::from_secs(1)), async {
-            // Polled after the attempt has taken its place.
+            // This future is polled after the attempt has taken its place.
             looked(&keeper).await
         });
         assert!(waiting.is_err());

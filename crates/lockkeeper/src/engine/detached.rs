@@ -48,7 +48,8 @@ impl Engine {
         if hold.lease_deadline() >= hold.proven_until(sent) {
             return Ok(());
         }
-        let error = Error::new(ErrorKind::Unavailable, "the store cannot tell whether it is held");
+        let error =
+            Error::new(ErrorKind::Unavailable, "the store does not know whether it is held");
         Err(self.describe(error, name).with_unknown_effect())
     }
 

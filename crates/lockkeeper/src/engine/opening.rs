@@ -55,7 +55,7 @@ fn panicked() -> Error {
 fn too_slow(ttl: Duration) -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        format!("a session of {ttl:?} had ended before the store told that it was open"),
+        format!("a session of {ttl:?} ended before the store reported that it was open"),
     )
     .with_remedy("a longer ttl: the store takes longer to answer than a session lives")
 }
@@ -122,7 +122,7 @@ impl Engine {
         self.runtime.post(async move {
             // The store lets the session expire if this request does not reach it.
             if let Err(error) = engine.store.close(&session.id, &[]).await {
-                tracing::debug!(target: "lockkeeper", %error, "the store did not hear that a session has ended");
+                tracing::debug!(target: "lockkeeper", %error, "the store did not learn that a session has ended");
             }
         });
     }

@@ -1,5 +1,4 @@
-//! What happens to locks, for people and programs that watch. Nothing is ever lost silently.
-//! One enum feeds the log, the metrics and the callback.
+//! The events of locks, for the log, the metrics and the callback. No loss is silent.
 
 use std::time::Duration;
 
@@ -225,7 +224,7 @@ pub enum Missed {
 }
 
 impl Missed {
-    /// What an error of an attempt means, which waited for the lock or did not.
+    /// The outcome for an error of an attempt that waited, or did not.
     pub(crate) fn by(error: &Error, waits: bool) -> Self {
         match error.kind() {
             ErrorKind::Timeout if waits => Self::TimedOut,

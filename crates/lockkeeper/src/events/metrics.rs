@@ -15,39 +15,39 @@ use self::keys::{Keys, describe, mode_of, outcome_of, reason_of, scheme};
 use crate::event::Event;
 use crate::{LockName, Mode};
 
-/// How many groups have their own metrics: a recorder keeps each of them for ever.
+/// How many groups have metrics of their own: a recorder keeps them for ever.
 const GROUPS: usize = 100;
-/// The group of all later ones.
+/// The group of all later groups.
 const OTHER: &str = "other";
 
 static METADATA: Metadata<'static> = Metadata::new("lockkeeper", Level::INFO, Some("lockkeeper"));
 
-/// Where metrics go. The recorder is looked up each time, so that it may be installed after the
-/// keeper was connected; the keys are made once, so that without a recorder nothing is allocated.
+/// The metrics of a keeper. Each event looks the recorder up, so a program may install it after the
+/// connection. The keys are made once, so an event without a recorder allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metrics {
     keys: Option<Arc<Keys>>,
     groups: Option<Arc<Groups>>,
 }
 
-/// The metrics of groups of locks, which have their own label.
+/// The groups of locks, which have a label.
 struct Groups {
     of: Box<dyn Fn(&LockName) -> String + Send + Sync>,
     known: RwLock<HashMap<String, Arc<Keys>>>,
 }
 
-/// One more on a gauge, for as long as this lives.
+/// Raises a gauge by one, for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct Counted(Option<Gauge>);
 
 impl Metrics {
-    /// The metrics of the keepers on a store, which is shown by the scheme of its address.
+    /// The metrics of the keepers on a store. Their label is the scheme of the store's address.
     pub(crate) fn of(self, store: &dyn Display) -> Self {
         let store: Arc<str> = scheme(&store.to_string()).into();
         let keys = Keys::new(&store, None);
         with_recorder(|recorder| {
             describe(recorder);
-            // With groups, nothing is counted without a group.
+            // With groups, every lock is counted in a group.
             if self.groups.is_none() {
                 keys.appear(recorder);
             }
@@ -115,12 +115,12 @@ impl Metrics {
         }
     }
 
-    /// One more that waits for this lock.
+    /// Counts an attempt that waits for this lock.
     pub(crate) fn waiting(&self, name: &LockName) -> Counted {
         self.raise(name, |keys| &keys.waiters)
     }
 
-    /// One more that holds this lock.
+    /// Counts a holder of this lock.
     pub(crate) fn holding(&self, name: &LockName, mode: Mode) -> Counted {
         self.raise(name, |keys| &keys.held[mode_of(mode)])
     }
@@ -139,7 +139,7 @@ impl Metrics {
         Counted(gauge)
     }
 
-    /// The keys for this lock.
+    /// Counts with the keys for this lock.
     fn with(&self, name: &LockName, count: impl FnOnce(&Keys)) {
         let Some(keys) = &self.keys else { return };
         match &self.groups {
@@ -174,7 +174,7 @@ impl fmt::Debug for Groups {
 }
 
 impl Drop for Counted {
-    /// On the gauge that was raised, whatever recorder there is now.
+    /// Lowers the gauge that was raised, even if the recorder has changed since.
     fn drop(&mut self) {
         if let Some(gauge) = &self.0 {
             gauge.decrement(1.0);

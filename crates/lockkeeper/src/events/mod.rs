@@ -1,4 +1,4 @@
-//! Where events go: to the log, the figures and the callback.
+//! The receivers of events: the log, the metrics and the callback.
 
 pub(crate) mod event;
 #[cfg(feature = "metrics")]
@@ -17,7 +17,7 @@ use crate::{LockName, Mode};
 
 type Callback = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
-/// Where events go.
+/// The receivers of the events of a keeper.
 #[derive(Clone, Default)]
 pub(crate) struct Events {
     callback: Option<Callback>,
@@ -25,12 +25,12 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The same, with a callback for each event.
+    /// Adds a callback for each event.
     pub(crate) fn to(self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
         Self { callback: Some(Arc::new(callback)), ..self }
     }
 
-    /// The same, with a label for groups of locks.
+    /// Adds a label for groups of locks.
     #[cfg(feature = "metrics")]
     pub(crate) fn grouped(
         self,
@@ -39,12 +39,13 @@ impl Events {
         Self { metrics: self.metrics.grouped(group), ..self }
     }
 
-    /// The same, once it is known of which store they speak.
+    /// Adds the store to the metrics.
     pub(crate) fn of(self, store: &dyn fmt::Display) -> Self {
         Self { metrics: self.metrics.of(store), ..self }
     }
 
-    /// Must not be called with a lock of the engine held: the callback may call the keeper.
+    /// Passes the event to all receivers. The caller must hold no mutex of the engine: the callback
+    /// may call the keeper.
     pub(crate) fn emit(&self, event: &Event<'_>) {
         call("log", || trace(event));
         call("metrics recorder", || self.metrics.count(event));
@@ -53,12 +54,12 @@ impl Events {
         }
     }
 
-    /// An attempt counts as waiting for as long as this lives.
+    /// Counts a waiting attempt, for as long as the result lives.
     pub(crate) fn waiting(&self, name: &LockName) -> Counted {
         self.metrics.waiting(name)
     }
 
-    /// A lock counts as held for as long as this lives.
+    /// Counts a held lock, for as long as the result lives.
     pub(crate) fn holding(&self, name: &LockName, mode: Mode) -> Counted {
         self.metrics.holding(name, mode)
     }
@@ -68,7 +69,7 @@ impl Events {
 /// with them every lock of the process.
 fn call(receiver: &str, callback: impl Fn()) {
     if catch_unwind(AssertUnwindSafe(callback)).is_err() {
-        // It may be the log that panics.
+        // The panic may come from the log itself.
         let complain =
             || tracing::error!(target: "lockkeeper", "the {receiver} panicked; the event is lost");
         drop(catch_unwind(AssertUnwindSafe(complain)));

@@ -1,4 +1,4 @@
-//! In place of `metrics.rs` where the feature `metrics` is off.
+//! The replacement of `metrics.rs` in a build without the feature `metrics`.
 
 use std::fmt::Display;
 

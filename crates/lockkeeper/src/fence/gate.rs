@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use crate::{FencingToken, Mode};
 
-    /// Few names and tokens, so that they meet.
+    /// Few names and tokens, so the sequencers of a run conflict.
     fn sequencers() -> impl Strategy<Value = Vec<Sequencer>> {
         let mode = prop_oneof![
             4 => Just(Mode::Exclusive),
@@ -144,8 +144,8 @@ mod tests {
         prop::collection::vec(sequencer, 0..40)
     }
 
-    /// The rule at its plainest, with everything remembered: what has passed shuts out what is
-    /// older, of the same lock, and not a reader beside it.
+    /// The rule in its simplest form, with all accesses remembered: an access shuts out older
+    /// accesses to the same lock, except a reader beside a reader.
     fn passes(passed: &[&Sequencer], s: &Sequencer) -> bool {
         let shut_out = |p: &&Sequencer| {
             p.name() == s.name()

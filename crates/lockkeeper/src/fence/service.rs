@@ -214,7 +214,7 @@ impl Gate {
         Ok(sequencer)
     }
 
-    /// The lock that protects what the request is for.
+    /// The lock that protects the resource of the request.
     fn lock_of(&self, request: &Parts) -> Option<LockName> {
         match self {
             Self::One(gate) => Some(gate.name().clone()),
@@ -232,8 +232,8 @@ impl fmt::Debug for Gate {
     }
 }
 
-/// The sequencer, or what is wrong with its header. Of two, neither is taken: a service that looks
-/// at the other one than the gate did would not be protected.
+/// The sequencer, or the fault of its header. A request with two headers is refused: the service
+/// might read the other header than the gate did.
 fn read(headers: &HeaderMap) -> Result<Sequencer, String> {
     let mut values = headers.get_all(LOCK_SEQUENCER).iter();
     let value = match (values.next(), values.next()) {
@@ -295,7 +295,7 @@ mod tests {
 
     use super::*;
 
-    /// What the service behind the gate says: the sequencer that it was given.
+    /// The service behind the gate: it answers with the sequencer that it received.
     async fn serve(request: Request<()>) -> Result<Response<String>, Infallible> {
         Ok(Response::new(request.extensions().get::<Sequencer>().unwrap().to_string()))
     }

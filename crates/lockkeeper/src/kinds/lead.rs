@@ -7,7 +7,7 @@ use crate::guard::scoped;
 use crate::{Error, Leadership, Result};
 use lockkeeper_core::kit::Backoff;
 
-/// How long a candidate rests after its first failure. Each further one doubles it.
+/// How long a candidate rests after its first failure. Each further failure doubles it.
 pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// How long a candidate rests at most.
 pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(10);
@@ -100,8 +100,8 @@ impl Lead {
                 outcome
             };
             let outcome = scoped(|| hold.check(), lost, work).await;
-            // Work that has succeeded is not repeated. An error may be that of the loss, which is
-            // an event already.
+            // Work that has succeeded is not repeated. An error may be the loss itself, which is an
+            // event already.
             if hold.is_dead() && !is_done {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The leader of an election, as every client can find it.
+//! The leader of an election, as every client finds it.
 
 use std::borrow::Cow;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{Error, FencingToken, Guard, Lost, ReleaseRequested, Result};
 
-/// The longest value of a candidate, in bytes.
+/// The maximum length of a candidate's value, in bytes.
 const VALUE_MAX: usize = 64 * 1024;
 
 /// A leadership of an [`Election`](crate::Election). Dropping it resigns in the background.
@@ -99,10 +99,10 @@ pub(crate) async fn proclaim(guard: &Guard, value: Vec<u8>) -> Result<()> {
     guard.show(value.into()).await
 }
 
-/// Whether this fits as the value of a candidate.
+/// Checks the length of a candidate's value.
 ///
 /// # Errors
-/// [`Invalid`](crate::ErrorKind::Invalid) when it is too long.
+/// [`Invalid`](crate::ErrorKind::Invalid) if the value is too long.
 pub(super) fn check_value(value: &[u8]) -> Result<()> {
     if value.len() <= VALUE_MAX {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The kinds of locks. Each is documentation and thin calls: the engine knows claims only.
+//! The kinds of locks. Each kind is documentation and thin calls: the engine knows only claims.
 
 mod election;
 mod lead;

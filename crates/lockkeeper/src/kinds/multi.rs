@@ -83,7 +83,7 @@ durations!(MultiLock);
 #[must_use = "it does nothing until it is built"]
 pub struct MultiBuilder {
     engine: Arc<Engine>,
-    /// Weight and capacity of each, in the order in which they are acquired.
+    /// Weight and capacity of each lock, in the order of acquisition.
     parts: BTreeMap<LockName, (u32, u32)>,
     problem: Option<Error>,
 }
@@ -142,7 +142,7 @@ impl MultiBuilder {
         Ok(MultiLock { lock: Named::new(&engine, name), weight, capacity, also: parts.collect() })
     }
 
-    /// The first problem is the one that is reported.
+    /// Adds a lock. The first problem is reported.
     fn and<N>(mut self, name: N, weight: u32, capacity: u32) -> Self
     where
         N: TryInto<LockName>,

@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Guard, Lost, ReleaseRequested, Result};
 #[must_use = "if unused, the locks are released at once"]
 #[clippy::has_significant_drop]
 pub struct MultiGuard {
-    /// Never empty.
+    /// The guards, at least one.
     guards: Vec<Guard>,
 }
 

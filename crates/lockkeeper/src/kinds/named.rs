@@ -1,4 +1,4 @@
-//! What the handles of all kinds have: a name, a ttl, a lock-delay.
+//! The common part of all kinds: a name, a ttl, a lock-delay.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Named {
         )
     }
 
-    /// An attempt that waits for as long as it takes.
+    /// An attempt that waits without a limit.
     pub(super) fn acquire<G: crate::Acquired>(&self, weight: u32, capacity: u32) -> Acquire<G> {
         Acquire::new(&self.engine, self.request(weight, capacity), true)
     }
@@ -72,7 +72,7 @@ macro_rules! durations {
     };
 }
 
-/// The same for a kind of one lock, which has a name.
+/// The durations and the name, for a kind of one lock.
 macro_rules! settings {
     ($kind:ty) => {
         crate::kinds::named::durations!($kind);

@@ -52,7 +52,7 @@ impl Observer {
             let leader = Leader::of(&self.observer.look().await?);
             let seen = leader.as_ref().map(|leader| (leader.token, leader.value.clone()));
             let token = leader.as_ref().map(|leader| leader.token);
-            // A look at a replica that lags behind may show who led before.
+            // A replica that lags behind may answer with an earlier leader.
             let is_old = token.is_some() && token < self.latest;
             if !is_old && self.last.as_ref() != Some(&seen) {
                 self.latest = self.latest.max(token);

@@ -23,15 +23,15 @@ use crate::{Error, ErrorKind, LockName, Result};
 ///
 /// It stands for *one client's* connection. Give each client a `Chaos` with a seed of its own.
 ///
-/// # What may change the order
+/// # Which faults change the order
 /// A store processes the requests of one client in the order of their first polls, and so does this
 /// store: a delayed request delays all later ones, as on one connection. Two faults may break the
 /// order, as a real network does when a client gives up a connection and goes on with a new one:
 /// - the *copy* of a request whose answer was lost ([`Fault::LateCopy`]), and
 /// - a request that its caller counts as unanswered ([`Fault::Overdue`]).
 ///
-/// Both arrive at most 60 s late, which is how long a tombstone lasts at least. A claim whose
-/// answer did arrive is never doubled later: its owner has no reason to set a tombstone.
+/// Both arrive at most 60 s late, and a tombstone lasts at least as long. A claim is not doubled
+/// after its answer has arrived, since its owner then has no reason to set a tombstone.
 ///
 /// Answers are delayed one by one, so they may change places.
 ///
@@ -40,9 +40,9 @@ pub struct Chaos {
     inner: Arc<dyn Store>,
     clock: Clock,
     fault_profile: Mutex<FaultProfile>,
-    /// Whose turn it is to send.
+    /// The turn to send a request.
     turn: tokio::sync::Mutex<()>,
-    /// How many requests are still to come late.
+    /// How many late requests have not arrived yet.
     under_way: Arc<watch::Sender<usize>>,
 }
 
@@ -57,7 +57,7 @@ struct FaultProfile {
 type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 impl Chaos {
-    /// A client of `inner` without faults. `clock` is the one that the store's users sleep on.
+    /// A client of `inner` without faults. `clock` is the clock on which the store's users sleep.
     pub fn new(inner: Arc<dyn Store>, clock: Clock) -> Self {
         let fault_profile = FaultProfile {
             faults: Faults::none(),
@@ -101,7 +101,7 @@ impl Chaos {
         fault_profile.planned.clear();
     }
 
-    /// Plans this fault for the next request of this kind, whatever the rates are. Two calls plan
+    /// Plans this fault for the next request of this kind, regardless of the rates. Two calls plan
     /// it for the next two requests.
     pub fn plan(&self, operation: Operation, fault: Fault) {
         self.fault_profile().planned.push((operation, fault));
@@ -170,7 +170,7 @@ impl Chaos {
         }
         let first = if drawn.fault == Some(Fault::Twice) { Some(call().await) } else { None };
         let second = in_turn(turn, call()).await;
-        // The second of two withdrawals finds nothing. Its client hears the answer that came first.
+        // The second of two withdrawals finds nothing. Its client gets the answer of the first.
         let reply = first.filter(|_| operation == Operation::Withdraw).unwrap_or(second);
         self.hold_up(drawn.after).await;
         match drawn.fault {
@@ -199,7 +199,7 @@ impl Chaos {
     }
 }
 
-/// Sends a request and passes the turn on: its place is taken with its first poll.
+/// Sends a request and passes the turn on: the request takes its place with its first poll.
 async fn in_turn<T>(turn: MutexGuard<'_, ()>, mut call: Reply<'_, T>) -> Result<T> {
     let first = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
     drop(turn);
@@ -209,7 +209,7 @@ async fn in_turn<T>(turn: MutexGuard<'_, ()>, mut call: Reply<'_, T>) -> Result<
     }
 }
 
-/// The one place where this layer starts a task.
+/// Starts a task; no other code of this layer does.
 fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(task);
 }
@@ -234,7 +234,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// A request that can come late.
+/// A request that can arrive late.
 enum Request {
     Open(SessionId, SessionSpec),
     Renew(SessionId, Vec<Live>),
@@ -244,7 +244,7 @@ enum Request {
 }
 
 impl Request {
-    /// The lock that it is about, if it is about one.
+    /// The lock of the request, if it has one.
     fn about(&self) -> Option<&LockName> {
         match self {
             Self::Claim(claim) => Some(&claim.key.name),
@@ -253,7 +253,7 @@ impl Request {
         }
     }
 
-    /// Nobody hears the answer.
+    /// Sends the request to the store, and drops the answer.
     async fn process(&self, store: &dyn Store) {
         match self {
             Self::Open(id, spec) => drop(store.open(id, spec).await),

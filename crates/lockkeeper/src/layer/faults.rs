@@ -1,4 +1,4 @@
-//! What can go wrong between a client and a store, and how often.
+//! The faults between a client and a store, and their rates.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -155,9 +155,9 @@ impl Faults {
         self
     }
 
-    /// What happens to the next request.
+    /// Draws the fault and the delays of the next request.
     pub(super) fn draw(&self, operation: Operation, seed: &mut Seeded) -> Drawn {
-        // Everything is drawn each time, so that one rate does not shift what the others draw.
+        // Every number is drawn each time, so one rate does not change the draws of another.
         let lot = seed.below(1000);
         let before = self.draw_delay(seed);
         let (after, always) =
@@ -187,13 +187,13 @@ impl Faults {
     }
 }
 
-/// How many answers are missing in a row, by the kind of request and the lock that it is about:
-/// those who ask at the same time for different ones do not use up each other's luck.
+/// How many answers in a row are missing, by the kind of request and its lock: the requests of one
+/// lock do not use up the limit of another.
 #[derive(Debug, Default)]
 pub(super) struct Streaks(HashMap<(Operation, Option<LockName>), u32>);
 
 impl Streaks {
-    /// What is drawn, if the answers to these requests have not been missing for too long.
+    /// The draw, without a fault if too many answers in a row are missing.
     pub(super) fn limit(
         &mut self,
         faults: &Faults,
@@ -224,7 +224,7 @@ impl Fault {
     }
 }
 
-/// What happens to one request.
+/// The faults and the delays of one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Drawn {
     pub(super) fault: Option<Fault>,

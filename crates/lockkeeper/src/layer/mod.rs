@@ -1,4 +1,5 @@
-//! Stores around stores. Each passes every operation on to the store inside, and changes one thing.
+//! Stores around stores. Each passes every operation on to the store inside, and changes one
+//! aspect.
 
 #[cfg(feature = "testing")]
 mod chaos;

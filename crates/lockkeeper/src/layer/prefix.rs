@@ -17,13 +17,13 @@ use crate::{Error, ErrorKind, LockName, Result, name};
 /// that it shows.
 ///
 /// A program that has this store can neither lock nor list nor break anything outside of the
-/// prefix. So parts of one store can be given to users who are to be kept apart.
+/// prefix. So an operator can give parts of one store to different users.
 ///
 /// # Which prefix to use
 /// Behind both prefixes a name is shown as it is typed. The difference is the sequencer. With
 /// [`KeeperBuilder::prefix`](crate::KeeperBuilder::prefix) a sequencer carries the *full* name, so
-/// that a resource tells `blue/stock` from `green/stock`. This layer is a boundary: a keeper inside
-/// does not know the prefix, and its sequencers do not carry it. Use one resource, and one
+/// a resource distinguishes `blue/stock` from `green/stock`. This layer is a boundary: a keeper
+/// inside does not know the prefix, and its sequencers do not carry it. Use one resource, and one
 /// [`FenceGate`](crate::fence::FenceGate), for each prefix. If both prefixes are set, the prefix of
 /// the layer comes first.
 ///
@@ -71,7 +71,7 @@ impl<S: Store> Prefix<S> {
         Ok(ClaimKey { name: self.full(&key.name)?, ..key.clone() })
     }
 
-    /// What the store below says, without the prefix.
+    /// The answer of the store below, without the prefix.
     fn shown<T>(&self, answer: Result<T>) -> Result<T> {
         answer.map_err(|error| error.within(&self.prefix))
     }
@@ -83,7 +83,7 @@ impl<S: Store> Prefix<S> {
         }
     }
 
-    /// Of those claims whose names fit: no other can ever have reached the store.
+    /// The claims whose names fit: no other claim can have reached the store.
     fn live(&self, live: &[Live]) -> Vec<Live> {
         let fits = live
             .iter()
@@ -92,7 +92,7 @@ impl<S: Store> Prefix<S> {
     }
 
     fn admin_below(&self) -> Result<&dyn Admin> {
-        // This is asked only as somebody's `admin()`, which is there when the one below is.
+        // The caller has got this store from `admin()`, so the store below has its operations.
         self.inner.admin().ok_or_else(|| {
             Error::new(ErrorKind::Internal, "the store no longer has its administrator operations")
         })
@@ -112,7 +112,8 @@ impl<S: Store> Store for Prefix<S> {
         self.shown(self.inner.open(id, spec).await)
     }
 
-    /// A claim whose name does not fit must not keep the others from being renewed.
+    /// Renews the claims whose names fit. A claim whose name does not fit must not prevent the
+    /// renewal of the others.
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {
         let below = self.live(live);
         let mut renewed = self.shown(self.inner.renew(session, &below).await)?;
@@ -121,8 +122,8 @@ impl<S: Store> Store for Prefix<S> {
         if below.len() == live.len() {
             return Ok(renewed);
         }
-        // A store that answers for fewer claims than it was asked for has not answered for the
-        // rest.
+        // If the store answers for fewer claims than the request named, it has not answered for the
+        // others.
         let mut answers = renewed.claims.into_iter().chain(std::iter::repeat(Renewal::Unknown));
         let answer = |live: &Live| match self.full(&live.key.name) {
             Ok(_) => answers.next().unwrap_or(Renewal::Unknown),
@@ -145,7 +146,7 @@ impl<S: Store> Store for Prefix<S> {
         self.shown(self.inner.amend(&key, number, change).await)
     }
 
-    /// A claim that was refused for its name is withdrawn as any other: it is not there.
+    /// Withdraws a claim. A claim with a name that does not fit is not in the store.
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal> {
         let Ok(key) = self.key(key) else { return Ok(Withdrawal::Absent) };
         self.shown(self.inner.withdraw(&key, tombstone).await)
@@ -166,7 +167,8 @@ impl<S: Store> Store for Prefix<S> {
         self.shown(self.inner.line(&self.full(name)?).await)
     }
 
-    /// Other locks by the same names: another store. Without a prefix it is the store below.
+    /// The id of another store, since the same names mean other locks. Without a prefix it is the
+    /// id of the store below.
     async fn id(&self) -> Result<StoreId> {
         let id = self.inner.id().await?;
         Ok(if self.prefix.is_empty() { id } else { id.of_part(&self.prefix) })
@@ -186,8 +188,8 @@ impl<S: Store> Admin for Prefix<S> {
         after: Option<&LockName>,
         limit: usize,
     ) -> Result<Vec<(LockName, Result<Line>)>> {
-        // The prefix itself may be the name of a lock of the store below. In here it would have no
-        // name, and it would be the first.
+        // The store below may have a lock whose name is the prefix itself. Without the prefix this
+        // lock would have no name. It would be the first in the list.
         let is_first = prefix.is_empty() && after.is_none() && limit > 0;
         let room = if is_first { limit.saturating_add(1) } else { limit };
         let after = after.map(|after| self.full(after)).transpose()?;

@@ -1,4 +1,4 @@
-//! A store that shows its requests and its answers.
+//! A store that makes a span of each request.
 
 use std::fmt;
 use std::time::Duration;
@@ -38,7 +38,6 @@ use crate::{Error, ErrorKind, LockName, Result};
 /// renewal finds lost is an event inside of `store.renew`.
 ///
 /// Without a subscriber for them the spans cost next to nothing.
-/// With no subscriber that wants them the spans cost next to nothing.
 ///
 /// ```
 /// use lockkeeper::layer::Traced;
@@ -63,8 +62,8 @@ impl<S: Store> Traced<S> {
         Self { inner, clock: Clock::boot() }
     }
 
-    /// Makes the call inside the span, whose first poll is the call's first poll: requests keep
-    /// their order.
+    /// Makes the call inside the span. The first poll of the span is the first poll of the call, so
+    /// requests keep their order.
     async fn show<T>(&self, span: Span, call: impl Future<Output = Result<T>> + Send) -> Result<T>
     where
         T: Outcome,
@@ -85,14 +84,14 @@ impl<S: Store> Traced<S> {
     }
 
     fn admin_below(&self) -> Result<&dyn Admin> {
-        // This is asked only as somebody's `admin()`, which is there when the one below is.
+        // The caller has got this store from `admin()`, so the store below has its operations.
         self.inner.admin().ok_or_else(|| {
             Error::new(ErrorKind::Internal, "the store no longer has its administrator operations")
         })
     }
 }
 
-/// The span of one call, with the fields that all have.
+/// The span of one call, with the fields of all spans.
 macro_rules! span {
     ($store:expr, $name:literal $(, $($field:tt)*)?) => {
         tracing::debug_span!(
@@ -220,7 +219,7 @@ fn failure(error: &Error) -> String {
     format!("{:?}, effect {:?}", error.kind(), error.effect()).to_lowercase()
 }
 
-/// What an answer is called, without anything that is secret.
+/// The name of an answer in a span, without secrets.
 trait Outcome {
     fn in_short(&self) -> String;
 }

@@ -167,7 +167,8 @@ impl Guard {
             Err(Error::invalid(problem).with_remedy(remedy).about(self.name().clone()))
         };
         match self.mode {
-            // The next one to adopt the handle believes in as many as that says.
+            // The process that adopts the handle next believes in the number of permits in the
+            // handle.
             Mode::Permits(_) if self.is_adopted() => {
                 let problem = "it was adopted, and its handle says how many permits it has";
                 invalid(
@@ -262,21 +263,21 @@ impl Guard {
         self.engine.events.emit(&Event::NotAcquired { name, outcome, waited, error: Some(error) });
     }
 
-    /// One token has ended, and another has begun.
+    /// Reports the end of the reader's token and the beginning of the writer's.
     fn report_upgraded(&self, writer: &Self, asked: Instant) {
         let waited = self.engine.now().saturating_since(asked);
         let (name, reader, writer, held) = (self.name(), self.token, writer.token(), self.held());
         self.engine.events.emit(&Event::Upgraded { name, reader, writer, held, waited });
     }
 
-    /// Lets others see another value of a candidate.
+    /// Replaces the value of a candidate.
     pub(crate) async fn show(&self, value: Arc<[u8]>) -> Result<()> {
         let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
         Finish::new(&self.engine, async move { engine.amend(&hold, &Amend::Value(value)).await })
             .await
     }
 
-    /// Whether it is held in the mode that the conversion begins with, by itself.
+    /// Whether the guard alone holds the lock, and in the mode from which the conversion starts.
     fn can_become(&self, from: Mode) -> Result<()> {
         let invalid = |problem: &str, remedy: &str| {
             Err(Error::invalid(problem).with_remedy(remedy).about(self.name().clone()))
@@ -289,7 +290,7 @@ impl Guard {
             );
         }
         match (from, self.mode) {
-            // The next one to adopt the handle holds the lock as that says.
+            // The process that adopts the handle next holds the lock in the mode of the handle.
             (Mode::Exclusive, Mode::Exclusive) if self.is_adopted() => invalid(
                 "it was adopted, and its handle is for a writer only",
                 "release it, and detach a reader",

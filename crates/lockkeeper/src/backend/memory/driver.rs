@@ -6,7 +6,7 @@ use super::{CAPABILITIES, MemoryStore};
 use crate::store::{Driver, DriverLayout, Opening, Store};
 use crate::url::{StoreUrl, known};
 
-/// The driver of `memory:` URLs. Each of them is a new store.
+/// The driver of `memory:` URLs. Each URL opens a new store.
 pub static DRIVER: Driver =
     Driver::new("Memory", &known::MEMORY, open).layouts(&[DriverLayout::new("", &CAPABILITIES)]);
 

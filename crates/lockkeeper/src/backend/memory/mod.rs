@@ -1,7 +1,7 @@
 //! The memory store: the reference for every other store, and the store of tests.
 //!
-//! It lives in one process and ends with it. Claims expire one by one ([`Expiry::PerClaim`]).
-//! Tokens count from 1, and go on counting when an unused name is forgotten.
+//! The store lives in one process and ends with it. Claims expire one by one
+//! ([`Expiry::PerClaim`]). Tokens count from 1, and go on rising when an unused name is forgotten.
 //!
 //! [`Expiry::PerClaim`]: crate::store::Expiry::PerClaim
 
@@ -28,7 +28,7 @@ use crate::time::Clock;
 use crate::{LockName, Result};
 use lockkeeper_core::kit::Listeners;
 
-/// What it can do.
+/// The capabilities of the store: all.
 const CAPABILITIES: Capabilities = Capabilities::full();
 
 /// A store in this process's memory. Clones share it.
@@ -58,8 +58,9 @@ impl MemoryStore {
         self.lines().holders(self.clock.now())
     }
 
-    /// A panic while the lock was held cannot have left a line half changed in a way that breaks
-    /// the rule: each operation ends by granting from the front. So poisoning is not passed on.
+    /// A panic with the mutex locked cannot leave a line in a state that breaks the rule of
+    /// admission: each operation ends by granting from the front. So a poisoned mutex is used all
+    /// the same.
     fn lines(&self) -> MutexGuard<'_, Lines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -239,7 +240,7 @@ mod tests {
         );
     }
 
-    /// Nobody claims these names again.
+    /// No client claims these names again.
     #[tokio::test(start_paused = true)]
     async fn names_that_were_kept_are_forgotten() {
         let store = MemoryStore::with_clock(Clock::tokio());

@@ -20,7 +20,7 @@ impl MemoryRegister {
         Self::default()
     }
 
-    /// A value is replaced as a whole, so a panic elsewhere leaves none half changed.
+    /// A value is replaced as a whole, so a panic elsewhere leaves no value half changed.
     fn values(&self) -> MutexGuard<'_, HashMap<String, Versioned>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

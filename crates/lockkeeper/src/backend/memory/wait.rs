@@ -25,7 +25,7 @@ pub(super) async fn wait(
     let news = || {
         ready(match look(store, interest, seen) {
             Look::Wake(wake) => Some(wake),
-            // Notified without a change that is seen here: the engine looks.
+            // The store notified without a change that this look can see: the engine looks.
             Look::Wait(_) => std::mem::replace(&mut is_woken, true).then_some(Wake::Changed),
         })
     };

@@ -1,8 +1,8 @@
-//! What each store promises, and which test shows it. `docs/stores/NAME.md` says so, with one page
-//! for each layout of a store. These tests check the pages, and write the generated part of each
-//! page and of `docs/stores.md`.
+//! The promises of each store, and the tests that show them. `docs/stores/NAME.md` has the
+//! promises, with one page for each layout of a store. These tests check the pages, and write the
+//! generated part of each page and of `docs/stores.md`.
 //!
-//! A store adds itself with a page. What follows from its
+//! A store adds itself with a page. The part that follows from its
 //! [`Capabilities`](crate::store::Capabilities) is generated.
 #![cfg(all(feature = "etcd", feature = "file", feature = "redis", target_os = "linux"))]
 
@@ -17,8 +17,8 @@ use std::{env, fs};
 
 use self::page::Page;
 
-/// What holds on all of them, and the cases of the suite that show it. A case that needs more than
-/// a store has is left out on it, and the page says so.
+/// The promises of all stores, and the cases of the suite that show them. A store leaves out a case
+/// that needs more capabilities than it has, and the page says so.
 const OF_ALL: &[(&str, &[&str])] = &[
     (
         "The guards of two clients never report one exclusive lock as held at the same time.",
@@ -60,7 +60,7 @@ const OF_ALL: &[(&str, &[&str])] = &[
         &["election::a_vanished_leader_is_followed_by_the_next"],
     ),
     (
-        "A holder whose lock is broken hears who broke it and why, before another holder has the lock.",
+        "A holder whose lock is broken learns who broke it and why, before another holder has the lock.",
         &[
             "loss::a_broken_lock_reports_who_and_why",
             "breaking::a_mark_is_reported_before_the_next_has_the_lock",
@@ -72,7 +72,7 @@ const OF_ALL: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Rows that no test has to show.
+/// Rows that need no test.
 const PLAIN: [&str; 2] = ["Needs", "Other programs"];
 
 fn root() -> PathBuf {
@@ -145,7 +145,7 @@ fn every_suite_that_is_named_is_where_it_is_said_to_be() {
     }
 }
 
-/// `cargo xtask tables` sets the variable, and has the pages written.
+/// `cargo xtask tables` sets the variable to write the pages.
 #[test]
 fn the_pages_of_the_stores_are_up_to_date() {
     let pages = Page::all();

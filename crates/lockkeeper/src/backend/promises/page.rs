@@ -1,5 +1,5 @@
-//! The page of one layout of a store, `docs/stores/NAME.md`: front matter, tables by hand, and a
-//! generated part.
+//! The page of one layout of a store, `docs/stores/NAME.md`: front matter, tables written by hand,
+//! and a generated part.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ pub(super) const FOLDER: &str = "docs/stores";
 const BEGIN: &str = "<!-- written by `cargo xtask tables`, up to the end -->\n";
 
 pub(super) struct Page {
-    /// From the root of the repository.
+    /// The path from the root of the repository.
     pub(super) file: String,
     pub(super) driver: &'static Driver,
     pub(super) layout: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Page {
 
 /// Every layout of every driver, in the order of the tables.
 pub(super) fn layouts() -> Vec<(&'static Driver, &'static str)> {
-    // A test of the drivers registers this one.
+    // A test of the drivers registers the driver `Shelf`.
     let drivers = crate::drivers().into_iter().filter(|driver| driver.name != "Shelf");
     drivers
         .flat_map(|driver| driver.layouts.iter().map(move |layout| (driver, layout.name)))
@@ -64,13 +64,13 @@ impl Page {
         files.flat_map(|(file, modules)| modules.split(' ').map(move |module| (file, module)))
     }
 
-    /// What the layout can do.
+    /// The capabilities of the layout.
     pub(super) fn can(&self) -> &'static Capabilities {
         let layout = self.driver.layouts.iter().find(|layout| layout.name == self.layout);
         layout.expect("the driver has the layout").capabilities
     }
 
-    /// The rows of the tables by hand.
+    /// The rows of the tables written by hand.
     pub(super) fn rows(&self) -> Vec<Vec<&str>> {
         let (by_hand, _) = split(&self.text);
         let lines: Vec<_> = by_hand.lines().collect();
@@ -100,7 +100,7 @@ impl Page {
     }
 }
 
-/// The pairs of the front matter.
+/// The pairs of name and value in the front matter.
 fn front(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let front = text
         .strip_prefix("---\n")
@@ -113,8 +113,7 @@ fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     front(text).find(|(found, _)| *found == key).map(|(_, value)| value)
 }
 
-/// The cases of the suite that a cell names. `cargo xtask tidy` looks whether the other tests are
-/// there.
+/// The cases of the suite that a cell names. `cargo xtask tidy` checks that the other tests exist.
 pub(super) fn cases(cell: &str) -> impl Iterator<Item = &str> {
     cell.split("suite `").skip(1).filter_map(|rest| rest.split('`').next())
 }
@@ -138,7 +137,7 @@ fn split(page: &str) -> (&str, &str) {
     page.split_once(BEGIN).expect("a page has the mark")
 }
 
-/// The page with what follows the mark replaced.
+/// The page with the part after the mark replaced.
 pub(super) fn put_into(page: &str, generated: &str) -> String {
     format!("{}{BEGIN}{generated}", split(page).0)
 }

@@ -36,7 +36,7 @@ fn in_short(pages: &[Page]) -> String {
     format!("## In short\n\n{}\n{all}\n", table(&head, rows))
 }
 
-/// The URLs, as the drivers have them.
+/// The URLs, from the drivers.
 fn urls(pages: &[Page]) -> String {
     let mut drivers: Vec<&Driver> = pages.iter().map(|page| page.driver).collect();
     drivers.dedup_by_key(|driver| driver.name);

@@ -1,5 +1,5 @@
-//! The cases of the contract suite, and what each needs of a store, read from where they are
-//! listed.
+//! The cases of the contract suite, and the capabilities that each needs, read from the file that
+//! lists them.
 
 use crate::store::{Admission, Capabilities, Expiry};
 
@@ -8,13 +8,13 @@ const LISTS: [&str; 2] = [
     include_str!("../../../../lockkeeper-testing/src/keeper_suite.rs"),
 ];
 
-/// What the case needs (`Queue Weighted`). Panics for one that is not in the suite.
+/// The needs of the case (`Queue Weighted`). Panics for a case that is not in the suite.
 pub(super) fn needs(case: &str) -> &'static str {
     let found = LISTS.iter().find_map(|list| listed(list, case));
     found.unwrap_or_else(|| panic!("the suite has no case {case}"))
 }
 
-/// In lines `group {`, `case [needs]`, `}`.
+/// Looks for the case in lines of the form `group {`, `case [needs]`, `}`.
 fn listed(list: &'static str, case: &str) -> Option<&'static str> {
     let (group, name) = case.split_once("::")?;
     let mut lines =
@@ -24,7 +24,7 @@ fn listed(list: &'static str, case: &str) -> Option<&'static str> {
     of.filter(|(listed, _)| *listed == name).map(|(_, needs)| needs).next()
 }
 
-/// What the case needs and the store has not.
+/// A need of the case that the store lacks.
 pub(super) fn missing(case: &str, can: &Capabilities) -> Option<&'static str> {
     needs(case).split_whitespace().find(|need| !is_met(need, can))
 }
@@ -40,7 +40,8 @@ fn is_met(need: &str, can: &Capabilities) -> bool {
         "ReadWrite" => can.admission >= Admission::ReadWrite,
         "SessionExpiry" => can.expiry != Expiry::PerClaim,
         "Weighted" => can.admission >= Admission::Weighted,
-        // Of the harness, not of the store; what that leaves out its own list says.
+        // A need of the harness, and not of the store. The harness lists the cases that it leaves
+        // out.
         _ => true,
     }
 }

@@ -6,7 +6,7 @@ use super::page::table;
 use crate::backend::etcd::checks as etcd;
 use crate::backend::redis::checks as redis;
 
-/// Where the version of etcd that the tests of each change run on is pinned.
+/// The file that pins the version of etcd for the tests of each change.
 const CURRENT_ETCD: &str = include_str!("../../../../../interop/go/go.mod");
 
 /// Pages that repeat a version of the table, for readers who do not follow a link.
@@ -21,7 +21,7 @@ const COPIES: [(&str, &[Of]); 8] = [
     ("crates/lockkeeper-etcd/src/lib.rs", &[Of::Etcd]),
 ];
 
-/// Whose oldest version it is.
+/// The program whose oldest version a page repeats.
 #[derive(Clone, Copy)]
 enum Of {
     Rust,
@@ -32,7 +32,7 @@ enum Of {
 impl Of {
     fn oldest(self) -> String {
         match self {
-            // As Cargo.toml has it, without a patch.
+            // The version in Cargo.toml, without a patch number.
             Self::Rust => env!("CARGO_PKG_RUST_VERSION").to_owned(),
             Self::Redis => redis::OLDEST.map(|part| part.to_string()).join("."),
             Self::Etcd => etcd::name_of(etcd::OLDEST),

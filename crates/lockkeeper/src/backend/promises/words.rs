@@ -1,11 +1,11 @@
-//! What capabilities mean to somebody who chooses a store.
+//! The meaning of the capabilities for a reader who chooses a store.
 
 use std::time::Duration;
 
 use crate::duration::format_duration;
 use crate::store::{Admission, Capabilities, Expiry, Fencing, Wakes};
 
-/// What can be told from capabilities alone: of what, what, and the tests that show it.
+/// The rows that follow from the capabilities: the subject, the text, and the tests that show it.
 pub(super) fn rows(can: &Capabilities) -> Vec<(&'static str, String, Vec<&'static str>)> {
     vec![locks(can), expiry(can), ttl(can), delay(can), minimum(can), line(can)]
 }
@@ -110,12 +110,12 @@ fn line(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
     ("Queue", format!("Up to {} waiters, 1000 by default (`max_waiters`).", can.max_waiters), shown)
 }
 
-/// The shortest and the longest ttl.
+/// The shortest and the longest ttl, as text.
 pub(super) fn range(can: &Capabilities) -> String {
     format!("{} to {}", duration(can.ttl_min), duration(can.ttl_max))
 }
 
-/// Which kinds of locks, in a few words.
+/// The supported kinds of locks, in a few words.
 pub(super) fn kinds(can: &Capabilities) -> &'static str {
     match can.admission {
         Admission::Weighted => "all",
@@ -124,7 +124,7 @@ pub(super) fn kinds(can: &Capabilities) -> &'static str {
     }
 }
 
-/// How long fencing tokens rise.
+/// For how long fencing tokens rise.
 pub(super) fn tokens(can: &Capabilities) -> &'static str {
     match can.fencing {
         Fencing::Durable => "as long as its data is kept",
@@ -133,7 +133,7 @@ pub(super) fn tokens(can: &Capabilities) -> &'static str {
     }
 }
 
-/// How those wait who want a lock.
+/// How a waiter learns that it has the lock.
 pub(super) fn waiting(can: &Capabilities) -> &'static str {
     match (can.queue, can.wake) {
         (true, Wakes::Push) => "in a queue, woken by the store",

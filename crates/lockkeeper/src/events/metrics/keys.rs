@@ -1,4 +1,4 @@
-//! The names and the labels of the metrics: what docs/metrics.md lists.
+//! The names and the labels of the metrics, as docs/metrics.md lists them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +50,7 @@ pub(super) struct Keys {
     pub(super) release_failures: Key,
     pub(super) dropped: Key,
     pub(super) clock_anomalies: Key,
-    /// The address of the recorder that has seen the counters.
+    /// The address of the recorder that has the counters already.
     shown_to: AtomicUsize,
 }
 
@@ -82,8 +82,8 @@ impl Keys {
     }
 }
 
-/// The scheme of a store's address. A store of somebody else's may show anything, and a label must
-/// not.
+/// The scheme of a store's address. The address of a store in another crate may contain anything,
+/// and a label must not.
 pub(super) fn scheme(address: &str) -> &str {
     let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'+');
     let plain = |scheme: &&str| scheme.bytes().all(is_plain);
@@ -137,8 +137,8 @@ impl Keys {
         self.attempts.iter().chain(&self.losses).chain(others)
     }
 
-    /// Shows all counters to this recorder, each at 0: the first event of a counter that begins at
-    /// 1 is no increase.
+    /// Adds all counters to this recorder, each at 0: otherwise the first event would be no
+    /// increase.
     pub(super) fn appear(&self, recorder: &dyn Recorder) {
         let this = std::ptr::from_ref(recorder).cast::<()>().addr();
         if self.shown_to.swap(this, Ordering::Relaxed) != this {
@@ -218,7 +218,7 @@ mod tests {
     fn the_page_of_the_metrics_lists_them_all() {
         let page = include_str!("../../../../../docs/metrics.md");
         let tables: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
-        // Those of the command line are its own.
+        // The command line has metrics of its own.
         let is_ours =
             |name: &String| name.starts_with("lockkeeper_") && !name.starts_with("lockkeeper_run_");
         let first = |line: &str| line.split('`').nth(1).unwrap().to_owned();

@@ -1,10 +1,11 @@
-//! Names of tables and columns. They cannot be parameters, so nothing but plain ones gets into a
-//! text.
+//! Names of tables and columns. A parameter cannot carry a name, so only plain names become part of
+//! a text.
 
 use super::Dialect;
 use crate::{Error, Result};
 
-/// What PostgreSQL keeps of a name; it cuts off the rest, so that two names could become one.
+/// The length that PostgreSQL keeps of a name. It cuts off the rest, so two longer names could
+/// become one.
 const LONGEST: usize = 63;
 
 /// A table, with or without its schema.
@@ -20,8 +21,8 @@ pub(super) fn column(name: &str) -> Result<String> {
     if is_plain(name) { Ok(name.to_owned()) } else { Err(refused(name, "column")) }
 }
 
-/// Refuses one column for two purposes. The databases do not tell `Id` and `id` apart, or do so
-/// only when quoted.
+/// Refuses one column for two purposes. The databases treat `Id` and `id` as one name, at least
+/// without quotes.
 pub(super) fn distinct(columns: &[&str]) -> Result<()> {
     let twice = columns
         .iter()
@@ -51,11 +52,11 @@ fn refused(name: &str, what: &str) -> Error {
 }
 
 impl Dialect {
-    /// The name as the database reads it, whatever its reserved words are.
+    /// The name in quotes, so a reserved word is a name too.
     pub(super) fn quoted(self, name: &str) -> String {
         let mark = match self {
             Self::Postgres => '"',
-            // SQLite takes "name" for a string where there is no such column, and compares that.
+            // SQLite reads "name" as a string if there is no such column, and compares that.
             Self::Sqlite | Self::MySql => '`',
         };
         name.split('.').map(|part| format!("{mark}{part}{mark}")).collect::<Vec<_>>().join(".")

@@ -13,7 +13,7 @@
 //!   without a read before.
 //! - **Run the statements in their order, each as a query. If the last one returns a row, go on; if
 //!   it does not, roll back**: the holder has lost its lock, or there is no such row
-//!   ([`look`](FencedTable::look) tells which). Do not use the counts of affected rows: by default
+//!   ([`look`](FencedTable::look) says which). Do not use the counts of affected rows: by default
 //!   MySQL does not count a row that already has the same values, so the second access of a holder
 //!   would look like a refusal.
 //!
@@ -97,9 +97,9 @@ pub struct FencedTable {
     dialect: Dialect,
     table: String,
     key: String,
-    /// The mark of the newest holder.
+    /// The column with the mark of the newest holder.
     any: String,
-    /// The mark of the newest exclusive one, where there are others.
+    /// The column with the mark of the newest exclusive holder, if there are other holders.
     exclusive: Option<String>,
 }
 
@@ -205,8 +205,8 @@ impl FencedTable {
             update.raw(" RETURNING 1");
             return Ok(vec![update.done()]);
         }
-        // It has no RETURNING, and its count of affected rows depends on the client. What is locked
-        // is what is current: a plain SELECT might look at a snapshot from before the update.
+        // MySQL has no RETURNING, and its count of affected rows depends on the client. A locking
+        // SELECT reads the current row: a plain SELECT may read a snapshot from before the update.
         let mut check = Text::new(self.dialect);
         check.raw("SELECT 1 FROM ").name(&self.table);
         self.guard(&mut check, key, newest, token());
@@ -214,8 +214,8 @@ impl FencedTable {
         Ok(vec![update.done(), check.done()])
     }
 
-    /// Reads the marks of the row, 0 before the first access. This tells a refused holder from a
-    /// row that does not exist.
+    /// Reads the marks of the row, 0 before the first access. The result distinguishes a refused
+    /// holder from a row that does not exist.
     pub fn look<V>(&self, key: V) -> Statement<V> {
         let mut look = Text::new(self.dialect);
         look.raw("SELECT ");
@@ -234,7 +234,7 @@ impl FencedTable {
         std::iter::once(self.key.as_str()).chain(self.marks()).collect()
     }
 
-    /// The mark that this holder must not be older than: the rule of [`Marks`](super::Marks), in
+    /// The mark that must not be newer than this holder: the rule of [`Marks`](super::Marks), in
     /// SQL.
     fn compared(&self, holder: &Sequencer) -> Result<&str> {
         match (holder.mode(), &self.exclusive) {

@@ -1,4 +1,4 @@
-//! Text with placeholders, and what goes into them.
+//! Text with placeholders, and the values for them.
 
 use super::Dialect;
 

@@ -13,7 +13,7 @@ struct Shop {
 }
 
 impl Shop {
-    /// Seven of number 42.
+    /// A shop with seven pieces of article 42.
     fn new() -> Self {
         let stock = FencedTable::new(Dialect::Sqlite, "stock", "id", "fence").unwrap();
         let shop = Self {
@@ -21,7 +21,7 @@ impl Shop {
             stock: stock.with_exclusive("fence_x").unwrap(),
         };
         let db = shop.connect();
-        // The strictest kind of table.
+        // STRICT, the strictest kind of table.
         db.execute_batch("CREATE TABLE stock (id INTEGER PRIMARY KEY, count INTEGER) STRICT")
             .unwrap();
         db.execute_batch("INSERT INTO stock VALUES (42, 7)").unwrap();
@@ -80,8 +80,7 @@ fn what_a_stopped_holder_does_late_is_refused_and_hinders_nobody() {
     let seen_by_b = count(&reading);
     reading.commit().unwrap();
 
-    // A goes on: neither what it had in mind to write nor another read gets through, nor does it
-    // shut B out.
+    // A goes on: neither its planned write nor another read succeeds, and neither shuts out B.
     assert!(!admitted(&a, shop.stock.write(42, &older, &[("count", seen_by_a - 1)]).unwrap()));
     let reading = begin(&mut a);
     assert!(!admitted(&reading, shop.stock.open(42, &older).unwrap()));
@@ -97,8 +96,8 @@ fn what_a_stopped_holder_does_late_is_refused_and_hinders_nobody() {
     assert_eq!(count(&b), 6);
 }
 
-/// What the module says of resources that check writes only, with the very statements of the story
-/// above.
+/// The lost update that the module documentation describes for resources that check only writes,
+/// with the statements of the story above.
 #[test]
 fn without_the_check_of_reads_an_update_is_lost() {
     let shop = Shop::new();
@@ -154,7 +153,8 @@ proptest! {
         let shop = Shop::new();
         let mut db = shop.connect();
         let mut rule = Marks::default();
-        // All in one transaction: a commit of each would take long, and shows nothing more.
+        // One transaction for all accesses: a commit of each would take long, and would show
+        // nothing more.
         let transaction = begin(&mut db);
         for (reads, token) in accesses {
             let mode = if reads { Mode::Shared } else { Mode::Exclusive };

@@ -1,4 +1,4 @@
-//! The texts, and what is refused.
+//! The texts of the statements, and the refused settings.
 
 use super::*;
 

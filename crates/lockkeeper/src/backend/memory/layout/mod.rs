@@ -17,7 +17,7 @@ use crate::store::{
 use crate::time::Instant;
 use crate::{LockName, Result, random};
 
-/// Empty lines beyond this many are forgotten.
+/// When the store has more lines than this, it forgets the empty lines.
 const IDLE_LINES: usize = 4096;
 
 /// The whole state of the store.
@@ -25,15 +25,15 @@ const IDLE_LINES: usize = 4096;
 pub(in crate::backend::memory) struct Lines {
     lines: HashMap<LockName, Queue>,
     gone: HashMap<ClaimId, Instant>,
-    /// Sessions that were closed, until when they are remembered.
+    /// The closed sessions, and until when the store remembers them.
     closed: HashMap<SessionId, Instant>,
-    /// Who removed a claim, for as long as its holder may ask for it.
+    /// The operators who removed claims, for as long as the holder may ask.
     removed: HashMap<ClaimId, (Broken, Instant)>,
-    /// No line that is made anew gives a token at or below this one.
+    /// A new line gives only tokens above this number.
     floor: u64,
 }
 
-/// What a waiter sees.
+/// The result of a waiter's look.
 pub(in crate::backend::memory) enum Look {
     Wake(Wake),
     Wait(Arc<Notify>),
@@ -66,7 +66,8 @@ impl Lines {
         }
     }
 
-    /// A tombstone only ever stands longer: a second withdrawal must not shorten the first one's.
+    /// Adds a tombstone, or extends it: a second withdrawal must not shorten the tombstone of the
+    /// first.
     fn add_tombstone(&mut self, id: ClaimId, until: Instant) {
         let kept_until = self.gone.entry(id).or_insert(until);
         *kept_until = until.max(*kept_until);
@@ -91,7 +92,8 @@ impl Lines {
         }
     }
 
-    /// Nothing is kept of a session that is open: each of its claims lives by itself.
+    /// Refuses a closed session. The store keeps nothing of an open session: each claim lives by
+    /// itself.
     pub(in crate::backend::memory) fn open(&mut self, id: &SessionId, now: Instant) -> Result<()> {
         self.closed.retain(|_, until| *until > now);
         if self.closed.contains_key(id) { Err(refusal::session_ended()) } else { Ok(()) }
@@ -147,8 +149,8 @@ impl Lines {
         };
         match change {
             Amend::Lower(_) | Amend::MinHold(_) if !entry.granted => return Amended::NotLive,
-            // A break has ended its minimum hold, and a change that comes after it does not bring
-            // that back.
+            // A break has ended the minimum hold of the claim, and a later change does not restore
+            // it.
             Amend::MinHold(_) if entry.broken.is_some() => return Amended::NotLive,
             _ => {}
         }
@@ -239,7 +241,7 @@ impl Lines {
             return Evicted::Absent;
         };
         match how {
-            // Nobody is left to be told.
+            // The holder of a kept claim is gone, so there is no client to report to.
             _ if entry.kept => line.remove(token),
             Evict::Mark => {
                 entry.broken =
@@ -258,7 +260,7 @@ impl Lines {
         Evicted::Done
     }
 
-    /// Asks all holders, and returns them.
+    /// Sends the request to all holders, and returns them.
     pub(in crate::backend::memory) fn request(
         &mut self,
         name: &LockName,
@@ -278,7 +280,7 @@ impl Lines {
         ids
     }
 
-    /// Who asks for a claim that stands granted, if anybody does.
+    /// The request for a granted claim, if there is one.
     pub(in crate::backend::memory) fn asked(&self, key: &ClaimKey) -> Option<Asked> {
         let line = self.lines.get(&key.name)?;
         line.entries.get(line.by_id.get(&key.id)?)?.asked.clone()
@@ -300,7 +302,7 @@ impl Lines {
         }
     }
 
-    /// A name that nobody used yet is at revision 0, as [`Lines::line`] shows it.
+    /// A name without a line is at revision 0, as [`Lines::line`] shows it.
     pub(in crate::backend::memory) fn look_at_name(
         &mut self,
         name: &LockName,
@@ -326,12 +328,12 @@ impl Lines {
                 Queue { last_token: floor, revision: random::below(1 << 60), ..Queue::default() },
             );
         }
-        // It was put there just now if it was not.
+        // The line was inserted above if it was missing.
         #[allow(clippy::expect_used, reason = "inserted above")]
         lines.get_mut(name).expect("the line was just inserted")
     }
 
-    /// How many lines there are, empty ones too.
+    /// The number of lines, with the empty ones.
     #[cfg(test)]
     pub(in crate::backend::memory) fn count(&self) -> usize {
         self.lines.len()
@@ -341,8 +343,8 @@ impl Lines {
         if self.lines.len() <= IDLE_LINES {
             return;
         }
-        // What a minimum hold has kept leaves its line when somebody looks, and nobody may look at
-        // it again.
+        // A claim that only a minimum hold has kept leaves its line at the next look, and there may
+        // be no further look.
         let is_over = |line: &&mut Queue| {
             line.entries.values().next().is_some_and(|first| !first.is_counted(now))
         };

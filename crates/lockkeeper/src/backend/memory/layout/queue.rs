@@ -1,4 +1,4 @@
-//! One line: its places, and the rule applied to them.
+//! One line: its claims, and the rule of admission.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -33,12 +33,12 @@ pub(super) struct QueueEntry {
     pub(super) wait_ttl: Duration,
     pub(super) lock_delay: Duration,
     pub(super) meta: Meta,
-    /// The number of its last change.
+    /// The number of the claim's last change.
     pub(super) changed: u64,
     pub(super) granted: bool,
-    /// When its minimum hold is over.
+    /// When the minimum hold of the claim is over.
     pub(super) keep_until: Instant,
-    /// Whether only its minimum hold keeps it.
+    /// Whether only the minimum hold keeps the claim.
     pub(super) kept: bool,
     pub(super) since: Instant,
     pub(super) expires: Instant,
@@ -48,8 +48,9 @@ pub(super) struct QueueEntry {
 }
 
 impl Queue {
-    /// Removes the dead from the front and grants what has become admissible: after every change,
-    /// and before every look. Stops at the first claim that has to wait, so it costs O(holders).
+    /// Removes the dead claims from the front, and grants the claims that have become admissible;
+    /// called after every change and before every look. It stops at the first claim that has to
+    /// wait, so it costs O(holders).
     pub(super) fn settle(&mut self, now: Instant) {
         let mut rule = Admission::new();
         let (mut dead, mut ended) = (Vec::new(), Vec::new());
@@ -78,8 +79,8 @@ impl Queue {
         }
     }
 
-    /// All live claims agree on the kind, since each was checked at the door; epochs may rise along
-    /// the line.
+    /// Refuses a claim of another kind or of an older epoch. All live claims have one kind, since
+    /// each passed this check; epochs may rise along the line.
     pub(super) fn check(&self, claim: &Claim, now: Instant) -> Result<()> {
         let live = || self.entries.values().filter(|p| p.is_counted(now));
         if live().next().is_some_and(|p| !same_kind(p.capacity, claim.capacity)) {
@@ -169,7 +170,7 @@ impl Queue {
         self.last_token
     }
 
-    /// Starts the life of a claim anew, for its own request.
+    /// Starts the life of a claim again, for the claim's own request.
     pub(super) fn live(&mut self, token: u64, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&token).filter(|p| p.broken.is_none()) {
             entry.expires =
@@ -192,8 +193,8 @@ impl Queue {
         }
     }
 
-    /// The first in line looks when the next of the holders would die; the others leave it to the
-    /// first.
+    /// When a waiter looks again. The first waiter looks when the next holder would die; the other
+    /// waiters leave that to the first.
     pub(super) fn look_again(&self, token: u64, now: Instant) -> Duration {
         let first_waiting = self.entries.iter().find(|(_, p)| !p.granted).map(|(t, _)| *t);
         if first_waiting == Some(token) {
@@ -218,8 +219,8 @@ impl Queue {
         }
     }
 
-    /// The place of a live claim. One that died where `settle` does not come by, behind a waiter,
-    /// goes now: nothing that its owner sends may bring it back.
+    /// The place of a live claim. A claim that died behind a waiter, where `settle` does not remove
+    /// it, is removed now: no request of its owner may revive it.
     pub(super) fn find(&mut self, id: ClaimId, now: Instant) -> Option<u64> {
         let token = *self.by_id.get(&id)?;
         if self.entries.get(&token).is_some_and(|entry| entry.is_live(now)) {
@@ -229,7 +230,7 @@ impl Queue {
         None
     }
 
-    /// Nobody has the claim any more. What it takes stays taken while its minimum hold lasts.
+    /// Ends a claim. Its share of the capacity stays taken while its minimum hold lasts.
     pub(super) fn leave(&mut self, token: u64, now: Instant) {
         self.end(token, now);
         self.touch();
@@ -243,8 +244,8 @@ impl Queue {
         (entry.kept, entry.asked) = (true, None);
         entry.notify.notify_waiters();
         self.by_id.remove(&entry.key.id);
-        // It has reckoned with the end of the lease, and now the minimum hold may be over before
-        // that.
+        // The first waiter has planned its look for the end of the lease, and the minimum hold may
+        // be over earlier.
         if let Some(first) = self.entries.values().find(|entry| !entry.granted) {
             first.notify.notify_waiters();
         }
@@ -260,7 +261,7 @@ impl Queue {
     /// The answer to a claim that is in the line already.
     pub(super) fn again(&mut self, token: u64, now: Instant) -> Verdict {
         match self.entries.get(&token) {
-            // Its life is not to start anew, so no answer may say that it holds.
+            // A broken claim must not live longer, so no answer may say that it holds.
             Some(entry) if entry.broken.is_some() => Verdict::Gone,
             _ => {
                 self.live(token, now);
@@ -288,17 +289,17 @@ impl Queue {
 }
 
 impl QueueEntry {
-    /// Whether somebody has it.
+    /// Whether the claim has a live client.
     pub(super) fn is_live(&self, now: Instant) -> bool {
         !self.kept && self.expires > now
     }
 
-    /// Whether others have to reckon with it.
+    /// Whether the claim counts for the other claims.
     pub(super) fn is_counted(&self, now: Instant) -> bool {
         self.until() > now
     }
 
-    /// When it stands no more if nobody renews or withdraws it.
+    /// When the claim ends without a renewal or a withdrawal.
     pub(super) fn until(&self) -> Instant {
         match (self.granted, self.kept) {
             (true, true) => self.keep_until,
@@ -311,7 +312,7 @@ impl QueueEntry {
         Demand { weight: self.weight, capacity: self.capacity, granted: self.granted }
     }
 
-    /// A push: the claim stays on the life that it has.
+    /// Grants the claim by a push: the claim keeps the rest of its life.
     pub(super) fn grant(&mut self, now: Instant) {
         self.granted = true;
         self.since = now;
