@@ -1,4 +1,4 @@
-//! Locks of the process itself.
+//! The mutexes of the process itself.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

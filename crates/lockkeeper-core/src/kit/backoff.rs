@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::random::jittered;
 
-/// Pauses that double from `first` to `last`, each shortened by a random part, so that many clients
-/// do not act in step.
+/// Pauses that double from `first` to `last`. A random part shortens each pause, so many clients do
+/// not act in step.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     first: Duration,
@@ -14,12 +14,12 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The first pause is `first`, and none is longer than `last`.
+    /// The first pause is `first`, and no pause is longer than `last`.
     pub const fn new(first: Duration, last: Duration) -> Self {
         Self { first, last, next: first }
     }
 
-    /// How long to wait now.
+    /// The length of the next pause.
     pub fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.last);

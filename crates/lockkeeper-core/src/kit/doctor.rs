@@ -1,5 +1,5 @@
-//! A doctor is a table: each row is a check with its name, its probe, and the verdict on what the
-//! probe found. The verdict has the remedy.
+//! A doctor is a table. Each row is a check with its name, its probe, and the verdict on the result
+//! of the probe. The verdict has the remedy.
 
 use std::fmt::Display;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ pub type Check<S> = (&'static str, for<'a> fn(&'a S) -> Probing<'a>);
 /// The future of a probe and its verdict, which is no finding, one, or several.
 pub type Probing<'a> = Pin<Box<dyn Future<Output = Result<Vec<Finding>>> + Send + 'a>>;
 
-/// A row whose verdict needs no probe of its own: what it judges is there.
+/// A row whose verdict needs no probe, since the facts are known already.
 pub type Row<S> = (&'static str, fn(&S) -> Option<Finding>);
 
 /// The name of a finding that has the name of its row.
@@ -42,19 +42,19 @@ pub fn fail(finding: impl Into<String>, remedy: impl Into<String>) -> Finding {
     Finding::fail(OF_THE_ROW, finding, remedy)
 }
 
-/// A warning if something is wrong, and a good finding otherwise.
+/// A warning if there is a problem, and a good finding otherwise.
 pub fn warn_if(is_wrong: bool, finding: impl Into<String>, remedy: impl Into<String>) -> Finding {
     if is_wrong { warn(finding, remedy) } else { ok(finding) }
 }
 
-/// The findings of the row `check`.
+/// The findings, under the name of the row `check`.
 pub fn named(check: &'static str, findings: impl IntoIterator<Item = Finding>) -> Vec<Finding> {
     let name =
         |found: Finding| if found.check == OF_THE_ROW { Finding { check, ..found } } else { found };
     findings.into_iter().map(name).collect()
 }
 
-/// The verdict of the row `check` on what its probe found.
+/// The verdict of the row `check` on the result of its probe.
 pub fn judge<T, V: IntoIterator<Item = Finding>>(
     check: &'static str,
     answer: Result<T>,
@@ -68,8 +68,8 @@ pub fn judged<S>(rows: &[Row<S>], seen: &S) -> Vec<Finding> {
     rows.iter().flat_map(|(check, verdict)| named(check, verdict(seen))).collect()
 }
 
-/// A table of [`Check`](crate::kit::Check)s: rows of a name, a probe, and a verdict on what the
-/// probe finds.
+/// A table of [`Check`](crate::kit::Check)s: rows of a name, a probe, and a verdict on the result
+/// of the probe.
 #[macro_export]
 macro_rules! checks {
     ($(($name:literal, |$seen:pat_param| $probe:expr, $verdict:expr $(,)?)),+ $(,)?) => {
@@ -79,7 +79,7 @@ macro_rules! checks {
     };
 }
 
-/// An examination under way: what it has found, and how long a probe may take.
+/// An examination under way: its findings so far, and the time of a probe.
 #[derive(Debug)]
 pub struct Examination {
     pub findings: Vec<Finding>,
@@ -105,8 +105,8 @@ impl Examination {
         }
     }
 
-    /// What `probe` finds; without it there is a finding. `silence` is the remedy where no answer
-    /// comes in time.
+    /// The result of `probe`; without a result there is a finding. `silence` is the remedy if no
+    /// answer comes in time.
     pub async fn ask<T>(
         &mut self,
         check: &'static str,
@@ -123,7 +123,7 @@ impl Examination {
         self.known(check, answer)
     }
 
-    /// What is known already; an error is a finding.
+    /// A result that is known already; an error is a finding.
     pub fn known<T>(&mut self, check: &'static str, answer: Result<T>) -> Option<T> {
         let failed = |error: Error| {
             self.is_denied |= error.kind() == ErrorKind::Denied;
@@ -132,8 +132,8 @@ impl Examination {
         answer.map_err(failed).ok()
     }
 
-    /// How long the end may take. A right that is missing is missing for the release of what is
-    /// left, too.
+    /// How long the end may take. A missing right also prevents the release of the locks that are
+    /// left.
     pub fn within_at_the_end(&self) -> Duration {
         if self.is_denied { Duration::ZERO } else { self.within }
     }

@@ -1,5 +1,5 @@
-//! What the builders of stores with servers have in common: the addresses, the login, TLS, the
-//! limit of time.
+//! The common part of the builders of stores with servers: the addresses, the login, TLS, the time
+//! limit.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// These addresses, each `HOST` or `HOST:PORT`. `missing` says what is wrong without any ("a
-    /// store without a host").
+    /// The settings for these addresses, each `HOST` or `HOST:PORT`. `missing` is the problem
+    /// without an address ("a store without a host").
     pub fn new<H: AsRef<str>>(hosts: impl IntoIterator<Item = H>, missing: &str) -> Self {
         let mut problem = None;
         let mut read =
@@ -37,7 +37,7 @@ impl Hosts {
         Self { hosts, user: None, password: None, tls: None, timeout: TIMEOUT, problem }
     }
 
-    /// Those of a URL; with the TLS settings of its parameters if its scheme is one of TLS.
+    /// The settings of a URL; with its TLS parameters if its scheme is one of TLS.
     ///
     /// # Errors
     /// `Invalid` for a check under `unsafe=` that the store does not have, and for parameters of
@@ -54,7 +54,7 @@ impl Hosts {
         Ok(Self { hosts, user, password, tls, timeout: TIMEOUT, problem: None })
     }
 
-    /// Whether they can be used.
+    /// Checks the addresses.
     ///
     /// # Errors
     /// `Invalid` with the address that cannot be read.
@@ -67,7 +67,7 @@ impl Hosts {
         self.hosts.iter().map(move |host| (host.name.as_str(), host.port.unwrap_or(port)))
     }
 
-    /// The addresses as a URL has them.
+    /// The addresses in the form of a URL.
     pub fn shown(&self, port: u16) -> String {
         let hosts: Vec<_> =
             self.hosts.iter().map(|host| host.with_port(port).to_string()).collect();
@@ -75,13 +75,13 @@ impl Hosts {
     }
 }
 
-/// What is wrong with a parameter of a URL.
+/// The error for a parameter of a URL.
 pub fn wrong_param(url: &StoreUrl, key: &str, remedy: &str) -> Error {
     Error::invalid(format!("{url}: {key}= cannot be used with this value, or with this URL"))
         .with_remedy(remedy)
 }
 
-/// The limits of a time that a URL sets, and how to say them.
+/// The limits of a time that a URL sets, and their names.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub least: Duration,
@@ -93,7 +93,7 @@ impl Limits {
     /// The time that `key=value` of the URL sets.
     ///
     /// # Errors
-    /// `Invalid` for what is no time within the limits.
+    /// `Invalid` for a text that is no time within the limits.
     pub fn read(&self, url: &StoreUrl, key: &str, value: &str) -> Result<Duration> {
         let time =
             parse_duration(value).ok().filter(|time| (self.least..=self.most).contains(time));

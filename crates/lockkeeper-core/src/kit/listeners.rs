@@ -9,8 +9,8 @@ use crate::store::Losses;
 pub struct Listeners(Mutex<Vec<Losses>>);
 
 impl Listeners {
-    /// One more keeper listens. Those that have gone are forgotten: a store may outlive any number
-    /// of them.
+    /// Adds a keeper. This also forgets the keepers that have gone, since a store may outlive any
+    /// number of keepers.
     pub fn add(&self, to: Losses) {
         self.notify(Losses::is_listening);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(to);

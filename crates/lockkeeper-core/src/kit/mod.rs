@@ -1,4 +1,4 @@
-//! For those who write a store: what several stores need, written once.
+//! For authors of stores: the code that several stores need.
 //!
 //! | for | look at |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Whether this process is the one that opened something, or a fork of that process.
+//! Whether this process is the one that opened a store, or a fork of that process.
 
 use std::fmt;
 
@@ -20,12 +20,12 @@ impl Process {
         Self(id)
     }
 
-    /// Whether this process is the one.
+    /// Whether this process is the process of this value.
     pub fn is_this(self) -> bool {
         self == Self::this()
     }
 
-    /// Refuses to use what another process has opened: `opened`, which is a `what` ("store").
+    /// Refuses to use a value of another process: `opened`, which is a `what` ("store").
     ///
     /// # Errors
     /// [`Forked`](ErrorKind::Forked) in a fork of the process.

@@ -26,7 +26,7 @@ pub fn bits128() -> [u8; 16] {
 #[cfg(feature = "testing")]
 pub use sown::sow;
 
-/// For tests that are to be repeated: the numbers of one thread, by a seed.
+/// The numbers of one thread by a seed, for tests that have to be repeatable.
 #[cfg(feature = "testing")]
 mod sown {
     use std::cell::RefCell;
@@ -37,11 +37,11 @@ mod sown {
         static SEED: RefCell<Option<Seeded>> = const { RefCell::new(None) };
     }
 
-    /// Dropping this ends the sequence of the seed.
+    /// The drop ends the sequence of the seed.
     #[derive(Debug)]
     pub struct Sown(());
 
-    /// From now on this thread's numbers come from this seed.
+    /// Takes this thread's numbers from this seed from now on.
     pub fn sow(seed: u64) -> Sown {
         SEED.with_borrow_mut(|sown| *sown = Some(Seeded::new(seed)));
         Sown(())
@@ -72,7 +72,7 @@ pub fn below(bound: u64) -> u64 {
     u64::from_le_bytes(low).checked_rem(bound).unwrap_or(0)
 }
 
-/// `d`, shortened by a random part of up to a fifth, so that many clients do not act in step.
+/// `d`, shortened by a random part of up to a fifth, so many clients do not act in step.
 pub fn jittered(d: Duration) -> Duration {
     let fifth = u64::try_from(d.as_nanos() / 5).unwrap_or(u64::MAX);
     d - Duration::from_nanos(below(fifth + 1).min(fifth))

@@ -1,4 +1,4 @@
-//! Where the engine's tasks run. The one place that spawns.
+//! The runtime of the engine's tasks. Only this file spawns tasks and threads.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -14,11 +14,11 @@ use tokio_util::task::TaskTracker;
 use crate::time::{self, Clock};
 use crate::{Error, ErrorKind, Result};
 
-/// How long a thread of the engine's own goes on after the engine, for the last posted tasks: the
-/// end of the sessions.
+/// How long a thread of the engine's own outlives the engine, for the last posted tasks: the close
+/// of the sessions.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// The caller's runtime, or a thread with one of our own.
+/// The caller's runtime, or a thread with a runtime of its own.
 #[derive(Debug)]
 pub struct Runtime {
     handle: Handle,
@@ -26,7 +26,7 @@ pub struct Runtime {
     tracker: TaskTracker,
 }
 
-/// A thread that runs until this is dropped.
+/// A thread that runs until this value is dropped.
 #[derive(Debug)]
 struct OwnThread {
     _stop: oneshot::Sender<()>,
@@ -44,7 +44,7 @@ impl Runtime {
         }
     }
 
-    /// A new thread, whether there is a runtime or not.
+    /// A new thread, with or without a runtime of the caller.
     ///
     /// # Errors
     /// As [`here_or_own`](Self::here_or_own).
@@ -54,14 +54,14 @@ impl Runtime {
         Ok(Self { handle, own: Some(own), tracker })
     }
 
-    /// Checks whether the engine can have its timers here.
+    /// Checks whether this runtime can have the timers of the engine.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) for a runtime without timers.
     pub fn check(&self) -> Result<()> {
         let _entered = self.enter();
-        // Tokio reports the missing timers only by a panic, which would happen in a task that
-        // nobody joins.
+        // Tokio reports the missing timers only by a panic. In a task that is never joined, the
+        // panic would be lost.
         catch_unwind(time::probe).map_err(|_| {
             Error::invalid(
                 "the tokio runtime has no timers, or no I/O: the deadlines of locks need both",
@@ -70,14 +70,14 @@ impl Runtime {
         })
     }
 
-    /// Returns whether the engine has a thread of its own, so that a caller's poll does not drive
+    /// Returns whether the engine has a thread of its own: then the polls of a caller do not drive
     /// it.
     pub fn is_own(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Lets timers and sockets be made by code that is polled from anywhere. `None` at the very end
-    /// of a thread.
+    /// Enters the runtime: code that is polled from anywhere can then make timers and sockets.
+    /// `None` at the very end of a thread.
     pub fn enter(&self) -> Option<EnterGuard<'_>> {
         (!is_thread_ending()).then(|| self.handle.enter())
     }
@@ -116,9 +116,9 @@ impl Runtime {
         }
     }
 
-    /// If the engine has a thread of its own: [posts](Self::post) `task`, so that the task goes on
-    /// while its caller's thread is blocked, and does not hold anything in the store for which the
-    /// engine's own requests may wait. Otherwise the caller drives the task.
+    /// If the engine has a thread of its own, this [posts](Self::post) `task`: the task goes on
+    /// while its caller's thread is blocked, and holds nothing in the store for which the engine's
+    /// own requests may wait. Otherwise the caller drives the task.
     pub fn carry<T: Send + 'static>(&self, task: Task<Result<T>>) -> Task<Result<T>> {
         if !self.is_own() {
             return task;
@@ -131,8 +131,8 @@ impl Runtime {
         Box::pin(async move { result.await.unwrap_or_else(|_| Err(gone().with_unknown_effect())) })
     }
 
-    /// As [`carry`](Self::carry), for a task that only reads: the task ends when its caller goes
-    /// away, and nothing waits for its end.
+    /// Like [`carry`](Self::carry), for a task that only reads: the task ends with its caller, and
+    /// nothing waits for its end.
     pub fn look<T: Send + 'static>(&self, task: Task<Result<T>>) -> Task<Result<T>> {
         if !self.is_own() {
             return task;
@@ -147,8 +147,8 @@ impl Runtime {
         Box::pin(async move { result.await.unwrap_or_else(|_| Err(gone())) })
     }
 
-    /// Lets `task` go on whether its caller polls or not, after a first poll in place: so it delays
-    /// no other task by the things that it holds. `None` if the runtime has ended first.
+    /// Lets `task` go on without the polls of its caller, after a first poll in place: so it delays
+    /// no other task by the mutexes that it holds. `None` if the runtime has ended first.
     pub fn carry_on<T, F>(&self, task: F) -> impl Future<Output = Option<T>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -183,7 +183,7 @@ fn gone() -> Error {
     Error::new(ErrorKind::Closed, "the engine's thread has ended")
 }
 
-/// Whether timers can be made here.
+/// Checks whether timers can be made here.
 ///
 /// # Errors
 /// [`Invalid`](ErrorKind::Invalid) outside a tokio runtime.
@@ -219,7 +219,7 @@ thread_local! {
     static IS_ENGINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether this is the thread of an engine, where nothing may wait for an engine.
+/// Returns whether this is the thread of an engine. Code there must not wait for an engine.
 pub fn is_engine_thread() -> bool {
     IS_ENGINE.get()
 }
@@ -236,14 +236,14 @@ thread_local! {
     static ENDING: Ending = const { Ending };
 }
 
-/// From now on `is_thread_ending` works on this thread. Called after a grant, when tokio and the
-/// subscriber have had their part in it.
+/// Makes `is_thread_ending` work on this thread from now on. Called after a grant, when tokio and
+/// the subscriber have made their thread-locals.
 pub fn remember_thread() {
     let _ = ENDING.try_with(|_| ());
 }
 
-/// Returns whether this is the end of a thread, where thread-locals of others (tokio's, a
-/// subscriber's) may be gone.
+/// Returns whether this is the end of a thread: the thread-locals of tokio and of a subscriber may
+/// be gone.
 fn is_thread_ending() -> bool {
     ENDING.try_with(|_| ()).is_err()
         || Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
@@ -259,7 +259,7 @@ pub async fn inside<F: Future>(runtime: &Runtime, future: F) -> F::Output {
     .await
 }
 
-/// The boxed future that the engine passes from hand to hand.
+/// A boxed future of the engine.
 pub type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Polls `task` with the runtime entered.

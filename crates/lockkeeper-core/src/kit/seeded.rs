@@ -1,4 +1,4 @@
-//! Numbers that look random. The same seed gives the same numbers, so that a failing run can be
+//! Numbers that look random. The same seed gives the same numbers, so a failing run can be
 //! repeated.
 
 /// A small generator (splitmix64). For tests only: its numbers can be guessed.

@@ -10,7 +10,7 @@ use crate::store::{Claim, ClaimId, ClaimKey, SessionId, SessionSpec, TOMBSTONE_M
 use crate::sync::lock;
 use crate::time::Instant;
 
-/// So many claims are kept before the dead ones are removed.
+/// At least this number of claims is kept without a look for dead ones.
 const MIN_BEFORE_SWEEP: usize = 1024;
 
 /// Every claim of this client that may be live, by session.
@@ -20,35 +20,36 @@ pub struct SessionClaims(Mutex<Sessions>);
 #[derive(Debug, Default)]
 struct Sessions {
     all: HashMap<SessionId, Session>,
-    /// When there are so many it is looked which of them have nothing that can be left at the
-    /// server, and may be another client's: nobody closes the session of a detached lock here.
+    /// The number of sessions at which the next sweep looks for unused sessions. A sweep removes
+    /// the sessions that have nothing left at the server and may belong to another client: this
+    /// client does not close the session of a detached lock.
     look_at: usize,
-    /// Those that were closed here, until when that is remembered.
+    /// The sessions that were closed here, and until when this is remembered.
     closed: HashMap<SessionId, Instant>,
 }
 
 #[derive(Debug)]
 struct Session {
-    /// How long a claim of it may live after its last request.
+    /// How long a claim of the session may live after its last request.
     ttl: Duration,
     /// Whether this client has opened it, and no other client may use it.
     is_own: bool,
     claims: HashMap<ClaimId, LiveClaim>,
-    /// When there are so many it is looked which of them are dead.
+    /// The number of claims at which the next sweep looks for dead claims.
     look_at: usize,
 }
 
 #[derive(Debug)]
 struct LiveClaim {
     name: LockName,
-    /// The shorter one of its lives: as a holder, and as a waiter.
+    /// The shorter life of the claim: that of a holder, or that of a waiter.
     ttl: Duration,
-    /// Nothing of it can be left at the server then.
+    /// From this instant on the server can have nothing left of the claim.
     until: Instant,
 }
 
 impl SessionClaims {
-    /// A session begins.
+    /// Begins a session.
     pub fn open(&self, id: &SessionId, spec: &SessionSpec) {
         let ttl = spec.ttl.saturating_add(spec.lock_delay).max(spec.wait_ttl);
         let mut sessions = self.lock();
@@ -56,7 +57,7 @@ impl SessionClaims {
         session.is_own = !spec.detached;
     }
 
-    /// It is about to be claimed.
+    /// A claim is about to be sent.
     pub fn claim(&self, claim: &Claim, now: Instant) {
         let key = &claim.key;
         let mut sessions = self.lock();
@@ -71,8 +72,8 @@ impl SessionClaims {
         );
     }
 
-    /// These are about to be renewed. Returns the shortest of their lives, as far as they are
-    /// known.
+    /// These claims are about to be renewed. Returns the shortest of their lives, as far as they
+    /// are known.
     pub fn renew<'a>(
         &self,
         id: &SessionId,
@@ -92,14 +93,14 @@ impl SessionClaims {
         shortest
     }
 
-    /// It is known to be gone.
+    /// The claim is known to be gone.
     pub fn left(&self, key: &ClaimKey) {
         if let Some(session) = self.lock().all.get_mut(&key.session) {
             session.claims.remove(&key.id);
         }
     }
 
-    /// Everything of a session that may be live.
+    /// Every claim of a session that may be live.
     pub fn of(&self, id: &SessionId) -> Vec<ClaimKey> {
         let lock = self.lock();
         let Some(session) = lock.all.get(id) else { return Vec::new() };
@@ -111,7 +112,7 @@ impl SessionClaims {
         session.claims.iter().map(key).collect()
     }
 
-    /// The session is over. The book forgets its claims, and remembers its end until then.
+    /// Ends a session: forgets its claims, and remembers the end until this instant.
     pub fn close(&self, id: &SessionId, remembered_until: Instant) {
         let mut sessions = self.lock();
         sessions.all.remove(id);
@@ -120,12 +121,12 @@ impl SessionClaims {
         sessions.closed.insert(id.clone(), remembered_until);
     }
 
-    /// Whether it was closed here a short while ago.
+    /// Whether the session was closed here a short while ago.
     pub fn was_closed(&self, id: &SessionId, now: Instant) -> bool {
         self.lock().closed.get(id).is_some_and(|until| *until > now)
     }
 
-    /// Whether it belongs to this client, as every session that is not detached does.
+    /// Whether the session belongs to this client, as every session does that is not detached.
     pub fn is_own(&self, id: &SessionId) -> bool {
         self.lock().all.get(id).is_some_and(|session| session.is_own)
     }
@@ -149,13 +150,12 @@ impl Sessions {
 
 impl Session {
     fn new(ttl: Duration) -> Self {
-        // What was sent last may be processed late: twice the life is on the safe side, and costs
-        // nothing but memory.
+        // The last request may be processed late. Twice the life is safe, and costs only memory.
         let ttl = ttl.saturating_mul(2);
         Self { ttl, is_own: false, claims: HashMap::new(), look_at: MIN_BEFORE_SWEEP }
     }
 
-    /// Claims that were lost are withdrawn by nobody.
+    /// Forgets the dead claims: lost claims are not withdrawn.
     fn forget_the_dead(&mut self, now: Instant) {
         if self.claims.len() >= self.look_at {
             self.claims.retain(|_, entry| entry.until > now);
@@ -234,7 +234,7 @@ mod tests {
         );
     }
 
-    /// A lock that is detached has a session of its own, which nobody closes here.
+    /// A detached lock has a session of its own, which this client does not close.
     #[test]
     fn sessions_with_expired_claims_are_forgotten_and_a_new_claim_is_known() {
         let (claims, id, mut now) = opened();
@@ -248,7 +248,7 @@ mod tests {
             now = now + TTL * 3;
         }
         assert!(claims.lock().all.len() <= MIN_BEFORE_SWEEP + 1, "{}", claims.lock().all.len());
-        // It has no claim, and is open all the same.
+        // The session has no claim, and is open all the same.
         assert!(claims.is_own(&id));
         let kept = claim(&id);
         claims.claim(&kept, now);

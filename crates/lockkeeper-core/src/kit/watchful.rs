@@ -1,6 +1,6 @@
 //! To wait for a state that another task changes, and to miss no change.
 //!
-//! A look that finds nothing and a wait after it would miss what changes between the two. So the
+//! A look that finds nothing, and a wait after it, would miss a change between the two. So the
 //! waiter registers with the [`Notify`] first, then looks, and only then waits.
 
 use std::future::Future;
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::time::{Clock, Instant};
 
-/// What `look` finds, now or after a notification. Of the tasks that `notify_waiters` wakes each
+/// The result of `look`, now or after a notification. `notify_waiters` wakes all tasks, and each
 /// looks again.
 ///
 /// # Cancel safety
@@ -26,11 +26,11 @@ pub async fn watchful<T>(notify: &Notify, mut look: impl FnMut() -> Option<T>) -
     }
 }
 
-/// The same with a look that asks a server. `None` when `until` comes while it waits: a look is
-/// always brought to its end, and the first look takes place even if `until` has passed.
+/// The result of a look that asks a server; `None` if `until` comes during a wait. A look is always
+/// polled to its end, and the first look takes place even if `until` has passed.
 ///
 /// # Cancel safety
-/// The future may be dropped where the futures of `look` may be.
+/// The future may be dropped at any time at which the futures of `look` may be dropped.
 pub async fn watchful_until<T, F: Future<Output = Option<T>>>(
     clock: &Clock,
     until: Instant,
@@ -63,7 +63,7 @@ mod tests {
         let (notify, looks) = (Notify::new(), Cell::new(0));
         let look = || {
             looks.set(looks.get() + 1);
-            // Another task is so fast that its notification comes before the wait.
+            // The notification of another task comes before the wait.
             notify.notify_waiters();
             (looks.get() == 2).then_some(7)
         };

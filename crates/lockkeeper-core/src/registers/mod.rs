@@ -1,4 +1,5 @@
-//! Registers: values with versions. Stores keep them; `lockkeeper::optimistic` shows them to users.
+//! Registers: values with versions. Stores keep them, and users reach them through
+//! `lockkeeper::optimistic`.
 
 mod fate;
 mod policy;

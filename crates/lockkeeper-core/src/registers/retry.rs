@@ -1,4 +1,4 @@
-//! Any optimistic attempt, repeated.
+//! Any optimistic attempt, with its repetitions.
 
 use std::ops::ControlFlow;
 use std::time::Duration;

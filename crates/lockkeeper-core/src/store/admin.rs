@@ -13,11 +13,11 @@ pub trait Admin: Debug + Send + Sync {
     /// Lists the lines with a live claim whose names begin with `prefix` and come after `after`:
     /// the first `limit` of them in the order of the bytes of their names.
     ///
-    /// Who lists in pages gives the last name of a page as the `after` of the next one, until a
-    /// page has fewer than `limit` lines. Such a listing shows no name twice, and it shows each
-    /// lock that has a live claim during the whole listing. A lock that comes or goes meanwhile may
-    /// be shown or not. Each line is as it was at one moment; on some stores another line is as it
-    /// was at another moment.
+    /// A caller that lists in pages gives the last name of a page as the `after` of the next page,
+    /// until a page has fewer than `limit` lines. Such a listing shows no name twice, and it shows
+    /// each lock that has a live claim during the whole listing. A lock that comes or goes
+    /// meanwhile may be shown or not. Each line is as it was at one moment; on some stores another
+    /// line is as it was at another moment.
     ///
     /// The store is read in bulk, with at most one request for 500 of the names that it goes
     /// through.
@@ -64,7 +64,7 @@ pub trait Admin: Debug + Send + Sync {
     ///
     /// The store keeps the request with each claim that is granted and not marked as broken. The
     /// request replaces an older one. Neither a waiter nor a later claim gets the request. Where
-    /// the store can push, it tells the keeper of the claim at once
+    /// the store can push, it reports the request to the keeper of the claim at once
     /// ([`Losses::requested`](super::Losses::requested)). Where that message may be lost, each
     /// renewal of the claim repeats the request ([`Renewed::requests`](super::Renewed::requests)).
     async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool>;

@@ -11,8 +11,9 @@
 //! - The weights of the holders together fit the capacity that each of them names. So no holder's
 //!   limit is ever exceeded, and the size of a semaphore may change while it is in use.
 //!
-//! The capacity tells a semaphore from a lock: a mutex or read-write lock has [`MAX`](super::MAX),
-//! a semaphore less. Claims of both kinds are never in one line ([`same_kind`]).
+//! The capacity distinguishes a semaphore from a lock: a mutex or read-write lock has
+//! [`MAX`](super::MAX), and a semaphore less. Claims of both kinds are never in one line
+//! ([`same_kind`]).
 
 /// What the rule of admission reads of one live claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +114,7 @@ mod tests {
         prop::collection::vec(claim, 0..9)
     }
 
-    /// The rule as it is said, without the walk: each claim by itself.
+    /// The rule as the module documents it, for each claim by itself.
     fn granted_by_definition(line: &[Demand], i: usize) -> bool {
         let up_to = &line[..=i];
         let sum: u64 = up_to.iter().map(|c| u64::from(c.weight)).sum();
@@ -152,7 +153,7 @@ mod tests {
             after.extend(joiners);
             let holders = admitted(after.iter().copied());
             prop_assert!(after.iter().take(left).enumerate().all(|(i, c)| !c.granted || i < holders));
-            // Sticky or recomputed from nothing: the same holders, so a store may do either.
+            // A store may keep the grants or compute them from nothing: the holders are the same.
             let afresh = after.iter().map(|c| Demand { granted: false, ..*c });
             prop_assert_eq!(holders, admitted(afresh));
         }
@@ -180,7 +181,7 @@ mod tests {
         }
     }
 
-    /// What a store does: claims join at the end, leave from anywhere, and are granted for good.
+    /// A model of a store: claims join at the end, leave from anywhere, and stay granted.
     fn settle(line: &mut [Demand]) {
         let mut rule = Admission::new();
         for claim in line {

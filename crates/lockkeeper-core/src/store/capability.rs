@@ -31,7 +31,7 @@ pub enum Fencing {
 /// How a waiter learns that it may be next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wakes {
-    /// The store tells the waiter.
+    /// The store notifies the waiter.
     Push,
     /// The waiter asks the store from time to time.
     Poll,

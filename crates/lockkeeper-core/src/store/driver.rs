@@ -1,4 +1,4 @@
-//! What is known of a store before it is open: how to open it by a URL, and what it can do.
+//! The facts about a store before it is open: how to open it by a URL, and its capabilities.
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! A granted claim, as its holder shows it.
+//! A granted claim, for its holder.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The numbers that all stores have in common.
+//! The numbers that all stores share.
 
 use std::time::Duration;
 

@@ -79,7 +79,7 @@ impl Losses {
     }
 }
 
-/// Equal are those that speak to the same keeper.
+/// Two values are equal if they report to the same keeper.
 impl PartialEq for Losses {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -11,6 +11,7 @@ mod admin;
 pub mod admit;
 mod capability;
 mod claim;
+mod claim_key;
 mod driver;
 mod finding;
 mod forward;
@@ -32,9 +33,10 @@ use async_trait::async_trait;
 pub use self::admin::{Admin, Evict, Evicted, Target};
 pub use self::capability::{Admission, Capabilities, Expiry, Fencing, Wakes};
 pub use self::claim::{
-    Amend, Amended, Asked, Broken, CHANGE_MAX, Claim, ClaimId, ClaimKey, IdHash, Live, LiveState,
-    Meta, Opened, Renewal, Renewed, Revision, SessionId, SessionSpec, Verdict, Wake, Withdrawal,
+    Amend, Amended, Asked, Broken, CHANGE_MAX, Claim, Live, LiveState, Meta, Opened, Renewal,
+    Renewed, Revision, SessionSpec, Verdict, Wake, Withdrawal,
 };
+pub use self::claim_key::{ClaimId, ClaimKey, IdHash, SessionId};
 pub use self::driver::{Driver, DriverLayout, Examined, Examining, Opening};
 #[doc(hidden)]
 pub use self::finding::median;
@@ -233,12 +235,12 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// Removes exactly this id, granted or waiting, and wakes the claims that become admissible.
     /// Idempotent.
     ///
-    /// [`Withdrawal::Absent`] tells a holder that it had already lost the lock. If the driver of a
-    /// store repeats a request on its own, the second request finds nothing. Such a store answers
-    /// what the first request found, or fails with an unknown effect.
+    /// [`Withdrawal::Absent`] reports to a holder that it had already lost the lock. If the driver
+    /// of a store repeats a request on its own, the second request finds nothing. Such a store
+    /// answers with the result of the first request, or fails with an unknown effect.
     ///
-    /// With a `tombstone` the id stays known as gone for that long, so that a late copy of its
-    /// claim gets `Gone`. The tombstone belongs to no session: it stands for its time although the
+    /// With a `tombstone` the id stays known as gone for that long, so a late copy of its claim
+    /// gets `Gone`. The tombstone belongs to no session: it stands for its time although the
     /// session is closed or ends. The engine sets a tombstone if the outcome of a claim was ever
     /// unknown.
     async fn withdraw(&self, key: &ClaimKey, tombstone: Option<Duration>) -> Result<Withdrawal>;
@@ -256,8 +258,8 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// other client ends with `Changed`, and its next `claim` is the last. Neither a wait nor a
     /// renewal through another client, nor another claim, takes the wake-up away.
     ///
-    /// A wake-up is a hint: only the next `claim` or `line` tells the truth. A lost wake-up costs
-    /// time, never correctness.
+    /// A wake-up is a hint: only the next `claim` or `line` has the true state. A lost wake-up
+    /// costs time, never correctness.
     async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake>;
 
     /// The live claims of this name, in order. Changes nothing.

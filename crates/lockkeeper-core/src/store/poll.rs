@@ -7,8 +7,7 @@ use crate::Result;
 use crate::random::jittered;
 use crate::time::Clock;
 
-/// Of the time that a waiter has waited, this part is how much later than the change it may look:
-/// 1/8.
+/// A waiter may look later than the change by this part of its wait so far: 1/8.
 const PART: u32 = 8;
 
 /// How often a waiter looks. The pause grows with the time that it has waited, so a short wait ends
@@ -88,7 +87,7 @@ mod tests {
 
     const PACE: Pace = Pace::new(Duration::from_millis(20), Duration::from_secs(2));
 
-    /// When it looked, in milliseconds since the beginning.
+    /// The times of the looks, in milliseconds since the beginning.
     async fn looks(within: Duration) -> Vec<u128> {
         let (clock, looks) = (Clock::tokio(), RefCell::new(Vec::new()));
         let began = clock.now();

@@ -89,7 +89,7 @@ impl WallAlarm {
     }
 }
 
-/// In three hundred years, or when the wall clock is set.
+/// Arms the timer for three hundred years; it also fires when the wall clock is set.
 fn arm_for_a_set(timer: &OwnedFd) -> rustix::io::Result<()> {
     let never = Timespec { tv_sec: 0, tv_nsec: 0 };
     let spec =

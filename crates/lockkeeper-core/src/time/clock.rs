@@ -87,7 +87,7 @@ impl Clock {
     /// All parts that share state must share one such clock: give the same clock to the store and
     /// to the keeper.
     pub fn tokio() -> Self {
-        // Some room before the origin, so that subtracting from an early instant does not saturate.
+        // The origin is later than zero, so a subtraction from an early instant does not saturate.
         Self(Source::Tokio { origin: TokioInstant::now(), wall: Arc::default() })
     }
 

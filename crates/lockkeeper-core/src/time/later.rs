@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// The interval at which the two clocks are aligned again, in nanoseconds: an offset from days of
 /// drift must not hide a delay of one clock now.
 const ANCHOR: i64 = 1_000_000_000;
-/// The longest time between two readings for an anchor: a thread that is suspended between them
-/// would add its pause to the time.
+/// The longest time between two readings for an anchor: a pause of the thread between them would
+/// add to the time.
 const TOGETHER: i64 = 50_000;
-/// The clocks do not drift this far apart within a second: then the machine was suspended, or a
-/// clock is slewed.
+/// The clocks do not drift this far apart within a second. A larger difference means that the
+/// machine was suspended, or a clock is slewed.
 const APART: i64 = 1_000_000;
 
 /// The readings of the clocks, in nanoseconds.
@@ -50,8 +50,8 @@ impl Later {
         let by_boot = boot + self.boot.load(Ordering::Acquire);
         let mut by_raw = self.by_raw(clocks.raw());
         if by_boot - by_raw > APART {
-            // First the boot time: a pause of this thread makes the suspended time less, never
-            // more.
+            // The boot time is read first: a pause of this thread then makes the suspended time
+            // shorter, never longer.
             self.suspended.fetch_max(boot - clocks.monotonic(), Ordering::AcqRel);
             by_raw = self.by_raw(clocks.raw());
         }
@@ -90,7 +90,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// Clocks of a machine.
+    /// The clocks of a test machine.
     #[derive(Default)]
     struct Machine {
         monotonic: Cell<i64>,
@@ -121,7 +121,7 @@ mod tests {
             machine
         }
 
-        /// This much time; the slewed clock shows this many per mille of it.
+        /// Lets this time pass. The slewed clock shows `per_mille` of it per 1000.
         fn pass(&self, nanos: i64, per_mille: i64) {
             self.monotonic.set(self.monotonic.get() + nanos / 1000 * per_mille);
             self.raw.set(self.raw.get() + nanos);

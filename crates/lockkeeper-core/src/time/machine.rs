@@ -45,8 +45,8 @@ pub(super) fn holder_time() -> Duration {
 }
 
 pub(super) fn wall_offset() -> i64 {
-    // A thread that is put aside between two readings would show a jump: the closest of three are
-    // taken.
+    // A pause of the thread between two readings would look like a jump: the closest of three pairs
+    // counts.
     let read = || {
         let before = nanos_of(CLOCK);
         let wall = nanos_of(rustix::time::ClockId::Realtime);
@@ -63,7 +63,7 @@ pub(super) fn boot_time() -> Duration {
 
 fn reading(clock: rustix::time::ClockId) -> Duration {
     let t = rustix::time::clock_gettime(clock);
-    // Both are never negative on the clocks that are read here.
+    // These clocks are never negative.
     Duration::new(t.tv_sec.unsigned_abs(), u32::try_from(t.tv_nsec).unwrap_or(0))
 }
 

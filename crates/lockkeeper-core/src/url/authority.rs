@@ -1,5 +1,5 @@
 //! The part that may have a password: `[user[:pw]@]host[:port][,host[:port]…]`. No error repeats
-//! any of it.
+//! any piece of this part.
 
 use std::net::Ipv6Addr;
 
@@ -11,7 +11,7 @@ pub(super) fn read(authority: &str, url: &mut StoreUrl) -> Result<()> {
     let hosts = match authority.split_once('@') {
         None => authority,
         Some((_, hosts)) if hosts.contains('@') => {
-            // Either may be meant: a password with an @, or credentials for each of several hosts.
+            // The user may mean a password with an @, or credentials for each of several hosts.
             return Err(Error::invalid("the URL of the store has more than one @").with_remedy(
                 "%40 for an @ in the user or the password; all hosts share these two",
             ));

@@ -1,4 +1,4 @@
-//! The URLs that can be read: those of lockkeeper's own stores, in every build, and those of
+//! The URLs that can be read: the URLs of lockkeeper's own stores, in every build, and the URLs of
 //! registered stores.
 
 use std::sync::{PoisonError, RwLock};
@@ -76,7 +76,7 @@ pub struct Own {
     pub(super) needs: &'static str,
 }
 
-/// A line for each of lockkeeper's own stores. Which of them a build has is in the list of drivers.
+/// A line for each of lockkeeper's own stores. The list of drivers has the stores of a build.
 #[doc(hidden)]
 pub static OWN: [Own; 4] = [
     Own { urls: &MEMORY, needs: "nothing" },
@@ -103,7 +103,7 @@ pub(super) const LATER: [&str; 10] = [
 /// The URLs of registered stores.
 static REGISTERED: RwLock<Vec<&'static UrlSyntax>> = RwLock::new(Vec::new());
 
-/// All that can be read, lockkeeper's own first.
+/// All URLs that can be read, lockkeeper's own first.
 pub(super) fn all() -> Vec<&'static UrlSyntax> {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
     OWN.iter().map(|own| own.urls).chain(registered.iter().copied()).collect()

@@ -115,7 +115,7 @@ impl StoreUrl {
     /// [`Invalid`](crate::ErrorKind::Invalid), in one line that repeats no part of the URL that may
     /// hold a password.
     pub fn parse(text: &str) -> Result<Self> {
-        // One that is relative would be another place in every working directory.
+        // A relative path would name another place in every working directory.
         let home = std::env::var("HOME").ok().filter(|home| home.starts_with('/'));
         parse::parse(text, home.as_deref())
     }

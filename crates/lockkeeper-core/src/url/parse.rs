@@ -97,8 +97,8 @@ fn network<'a>(rest: &'a str, url: &mut StoreUrl) -> Result<&'a str> {
     };
     let (authority, after) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if after.contains(['@', '#']) {
-        // Most likely a password with a bare `/`, `?` or `#`, of which the authority has only the
-        // first piece.
+        // Most likely the password has a bare `/`, `?` or `#`, and the authority has only its first
+        // piece.
         return Err(Error::invalid("the URL of the store has a bare @ or # after its host")
             .with_remedy("in a password, %2F for /, %3F for ?, %23 for #, %40 for @"));
     }

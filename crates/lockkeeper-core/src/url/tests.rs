@@ -109,7 +109,7 @@ fn paths_of_files_are_relative_absolute_or_below_home() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_a_remedy() {
+fn a_wrong_url_is_refused_with_the_remedy() {
     for (text, message) in [
         ("", "the URL of the store has no scheme. Try: etcd://HOST, redis://HOST or file:PATH"),
         ("prod", "the URL of the store has no scheme. Try: etcd://HOST, redis://HOST or file:PATH"),
@@ -161,12 +161,20 @@ fn what_is_wrong_is_said_with_a_remedy() {
     ] {
         assert_eq!(refused(text), message, "{text}");
     }
+}
+
+#[test]
+fn a_ttl_that_is_no_duration_is_refused_with_a_remedy() {
     for ttl in ["0", "0s", "forever", "", "5 s"] {
         assert!(
             refused(&format!("memory:?ttl={ttl}"))
                 .starts_with("ttl= of the store's URL must be a duration above 0")
         );
     }
+}
+
+#[test]
+fn a_host_that_cannot_be_read_is_refused() {
     for host in [
         "a b",
         "[::1",

@@ -82,7 +82,7 @@ pub fn said(error: &io::Error) -> String {
         Some(rustls::Error::InvalidCertificate(
             NotValidForName | NotValidForNameContext { .. },
         )) => OTHER_NAME,
-        // The words of rustls about this are no words.
+        // The texts of rustls about this error are of no use to a user.
         Some(rustls::Error::InvalidCertificate(Other(why))) if is_of_authority(why) => {
             return format!("{OF_AUTHORITY} (invalid peer certificate)");
         }
@@ -100,8 +100,8 @@ fn is_of_authority(why: &OtherError) -> bool {
     format!("{why:?}").contains("CaUsedAsEndEntity")
 }
 
-/// The first address that accepts. Each address gets its share of the time, so that an address that
-/// drops everything leaves time for the others.
+/// Connects to the first address that accepts. Each address gets its share of the time, so an
+/// address that drops every packet leaves time for the others.
 async fn any(addresses: &[SocketAddr], within: Duration) -> io::Result<TcpStream> {
     let share = within / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::{Error, ErrorKind, Result, Tls};
 
-/// How to make a connection secret.
+/// The settings of TLS connections.
 #[derive(Clone)]
 pub struct TlsSettings {
     pub(super) config: Arc<ClientConfig>,
@@ -59,7 +59,7 @@ impl TlsSettings {
         Ok(Self { config: Arc::new(config), server_name })
     }
 
-    /// The same for a server that has to know the protocol beforehand.
+    /// The same settings, for a server that has to know the protocol beforehand.
     pub fn speaking(mut self, protocol: &[u8]) -> Self {
         Arc::make_mut(&mut self.config).alpn_protocols = vec![protocol.to_vec()];
         self

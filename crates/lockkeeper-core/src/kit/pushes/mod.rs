@@ -1,4 +1,4 @@
-//! For stores whose servers push: who waits for a claim or a name, and what was pushed about it.
+//! For stores whose servers push: the waiters of claims and names, and the pushes about them.
 
 mod claims;
 mod names;

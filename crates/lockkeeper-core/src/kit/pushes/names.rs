@@ -9,31 +9,31 @@ use tokio::sync::Notify;
 use crate::LockName;
 use crate::sync::lock;
 
-/// Every name that is watched now.
+/// Every name that has a watch now.
 #[derive(Debug, Default)]
 pub struct WatchedNames(Mutex<HashMap<String, WatchedName>>);
 
 #[derive(Debug, Default)]
 struct WatchedName {
     notify: Arc<Notify>,
-    /// How often the server has told of a change.
+    /// The number of reported changes.
     changes: Arc<AtomicU64>,
     watchers: usize,
 }
 
-/// One who watches a name. Nothing is missed from its making on.
+/// A watch on a name. It misses no change from its construction on.
 #[derive(Debug)]
 pub struct Watching<'a> {
     names: &'a WatchedNames,
     name: String,
     notify: Arc<Notify>,
     changes: Arc<AtomicU64>,
-    /// How many changes there had been when this one began to watch.
+    /// The number of changes at the construction of the watch.
     before: u64,
 }
 
 impl WatchedNames {
-    /// `name` is watched for as long as the result lives.
+    /// Watches `name` for as long as the result lives.
     pub fn watch(&self, name: &LockName) -> Watching<'_> {
         let name = name.encoded();
         let mut names = self.lock();
@@ -53,7 +53,7 @@ impl WatchedNames {
         }
     }
 
-    /// Changes of these may have been missed.
+    /// Changes of these names may have been missed.
     pub fn subscribed(&self, serves: impl Fn(&str) -> bool) {
         for (_, watched) in self.lock().iter().filter(|(name, _)| serves(name)) {
             watched.notify.notify_waiters();
@@ -71,7 +71,7 @@ impl Watching<'_> {
         &self.notify
     }
 
-    /// Whether the server has told of a change since this one began to watch.
+    /// Whether the server has reported a change since the construction of this watch.
     pub fn has_changed(&self) -> bool {
         self.changes.load(Ordering::SeqCst) != self.before
     }
