@@ -112,8 +112,9 @@ pub use api::builder::KeeperBuilder;
 pub use api::guard::{Guard, NotConverted};
 pub use api::handle::Handle;
 pub use api::info::{HolderInfo, LockInfo, WaiterInfo};
-pub use api::keeper::{Keeper, SessionWatch, connect};
+pub use api::keeper::{Keeper, connect};
 pub use api::requested::{ReleaseRequest, ReleaseRequested};
+pub use api::session_watch::SessionWatch;
 pub use api::watch::LockWatch;
 use api::{acquire, builder, finish, guard, info};
 #[cfg(feature = "etcd")]

@@ -1,15 +1,18 @@
 //! One attempt to acquire a lock: its settings and its result.
 
+mod acquired;
+mod with;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::guard::{covered, scoped};
+pub use self::acquired::Acquired;
 use super::handle::Handle;
 use crate::engine::{Engine, Request};
 use crate::store::SessionSpec;
-use crate::{Error, ErrorKind, Guard, Leadership, LockName, MultiGuard, Owner, Result};
+use crate::{Error, ErrorKind, Guard, LockName, Owner, Result};
 
 /// The maximum length of a reason, in bytes.
 const REASON_MAX: usize = 1024;
@@ -79,84 +82,6 @@ pub(crate) struct Part {
     pub(crate) weight: u32,
     pub(crate) capacity: u32,
 }
-
-/// The result of an attempt: a guard, the guard of a multi-lock, a leadership, an `Option` of one
-/// of these, or a handle.
-pub trait Acquired: sealed::Sealed + Sized {}
-
-pub(crate) mod sealed {
-    use super::{Error, Guard, Result};
-
-    pub trait Sealed: Sized {
-        /// The result for a busy lock: an error, or an answer.
-        fn busy(error: Error) -> Result<Self>;
-        /// The result for the guard, and for the guards of further locks.
-        fn held(guard: Guard, also: Vec<Guard>) -> Self;
-    }
-
-    /// A result that is not an `Option` itself.
-    pub trait Certain: Sealed {}
-}
-
-impl sealed::Sealed for Guard {
-    fn busy(error: Error) -> Result<Self> {
-        Err(error)
-    }
-
-    fn held(guard: Guard, _: Vec<Guard>) -> Self {
-        guard
-    }
-}
-
-impl sealed::Sealed for MultiGuard {
-    fn busy(error: Error) -> Result<Self> {
-        Err(error)
-    }
-
-    fn held(guard: Guard, also: Vec<Guard>) -> Self {
-        Self::new(guard, also)
-    }
-}
-
-impl<G: sealed::Certain> sealed::Sealed for Option<G> {
-    fn busy(_: Error) -> Result<Self> {
-        Ok(None)
-    }
-
-    fn held(guard: Guard, also: Vec<Guard>) -> Self {
-        Some(G::held(guard, also))
-    }
-}
-
-impl sealed::Sealed for Handle {
-    fn busy(error: Error) -> Result<Self> {
-        Err(error)
-    }
-
-    fn held(guard: Guard, _: Vec<Guard>) -> Self {
-        guard.into_handle()
-    }
-}
-
-impl sealed::Sealed for Leadership {
-    fn busy(error: Error) -> Result<Self> {
-        Err(error)
-    }
-
-    fn held(guard: Guard, _: Vec<Guard>) -> Self {
-        Self::new(guard)
-    }
-}
-
-impl Acquired for Guard {}
-impl Acquired for Leadership {}
-impl Acquired for Handle {}
-impl Acquired for MultiGuard {}
-impl<G: sealed::Certain> Acquired for Option<G> {}
-
-impl sealed::Certain for Guard {}
-impl sealed::Certain for Leadership {}
-impl sealed::Certain for MultiGuard {}
 
 impl<G: Acquired> Acquire<G> {
     /// An attempt. Without another setting it waits for ever if `waits` is set, and otherwise not
@@ -374,114 +299,6 @@ pub(crate) fn check_reason(reason: &str) -> Result<()> {
     }
     let problem = format!("the reason has {} bytes", reason.len());
     Err(Error::invalid(problem).with_remedy(format!("at most {REASON_MAX}")))
-}
-
-impl Acquire<Guard> {
-    /// Acquires the lock, runs `f` with the guard, and releases it.
-    ///
-    /// A loss drops the future of `f` at its next await. If `f` fails, the result is its error,
-    /// whatever else went wrong. If `f` succeeds but the lock was lost before the end of `f`, the
-    /// result is the loss. If only the release fails, the lock covered the work, and the result is
-    /// the value of `f`.
-    ///
-    /// ```
-    /// # async fn f() -> lockkeeper::Result<()> {
-    /// # let keeper = lockkeeper::Keeper::memory();
-    /// let stock = keeper.mutex("stock/42")?;
-    /// let sold = stock.lock().with(async |guard| {
-    ///     guard.check()?;
-    ///     Ok::<_, lockkeeper::Error>(3)
-    /// });
-    /// assert_eq!(sold.await?, 3);
-    /// # Ok(())
-    /// # }
-    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// Those of the attempt, of `f`, or [`Lost`](ErrorKind::Lost).
-    ///
-    /// # Cancel safety
-    /// Dropping the future drops the future of `f` and the guard: the lock is released in the
-    /// background.
-    pub async fn with<T, E: From<Error>>(
-        self,
-        f: impl AsyncFnOnce(&Guard) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let guard = self.await?;
-        let outcome = guard.scope(f(&guard)).await;
-        covered(outcome, guard.release().await)
-    }
-}
-
-impl Acquire<MultiGuard> {
-    /// Acquires the locks, runs `f` with the guard, and releases the locks, like the `with` of an
-    /// attempt on one lock.
-    ///
-    /// ```
-    /// # async fn f() -> lockkeeper::Result<()> {
-    /// # let keeper = lockkeeper::Keeper::memory();
-    /// let transfer = keeper.multi_lock(["account/7", "account/3"])?;
-    /// let tokens = transfer.lock().with(async |guard| {
-    ///     guard.check()?;
-    ///     Ok::<_, lockkeeper::Error>(guard.guards().len())
-    /// });
-    /// assert_eq!(tokens.await?, 2);
-    /// # Ok(())
-    /// # }
-    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// Those of the attempt, of `f`, or [`Lost`](ErrorKind::Lost), which names the lock.
-    ///
-    /// # Cancel safety
-    /// Dropping the future drops the future of `f` and the guard: the locks are released in the
-    /// background.
-    pub async fn with<T, E: From<Error>>(
-        self,
-        f: impl AsyncFnOnce(&MultiGuard) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let guard = self.await?;
-        let outcome = guard.scope(f(&guard)).await;
-        covered(outcome, guard.release().await)
-    }
-}
-
-impl Acquire<Leadership> {
-    /// Campaigns, runs `f` with the leadership, and resigns, like the `with` of an attempt on one
-    /// lock.
-    ///
-    /// ```
-    /// # async fn f() -> lockkeeper::Result<()> {
-    /// # let keeper = lockkeeper::Keeper::memory();
-    /// let scheduler = keeper.election("scheduler")?;
-    /// let term = scheduler.campaign("10.0.0.7:8080").with(async |leadership| {
-    ///     leadership.proclaim("ready").await?;
-    ///     Ok::<_, lockkeeper::Error>(())
-    /// });
-    /// term.await?;
-    /// assert!(scheduler.leader().await?.is_none());
-    /// # Ok(())
-    /// # }
-    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// Those of the attempt, of `f`, or [`Lost`](ErrorKind::Lost).
-    ///
-    /// # Cancel safety
-    /// Dropping the future drops the future of `f` and the leadership: the leader resigns in the
-    /// background.
-    pub async fn with<T, E: From<Error>>(
-        self,
-        f: impl AsyncFnOnce(&mut Leadership) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let mut leadership = self.await?;
-        let (hold, lost) = (Arc::clone(leadership.guard().hold()), leadership.lost());
-        let outcome = scoped(|| hold.check(), lost, f(&mut leadership)).await;
-        covered(outcome, leadership.resign().await)
-    }
 }
 
 impl Acquire<Guard> {

@@ -1,9 +1,12 @@
 //! Setting up a keeper.
 
+mod owner;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::owner::{OWNER_MAX, default_owner};
 #[cfg(feature = "metrics")]
 use crate::LockName;
 use crate::Open;
@@ -17,8 +20,6 @@ use crate::store::{Fencing, SessionSpec, Store};
 use crate::time::Clock;
 use crate::url::{CommonParams, StoreUrl};
 use crate::{Error, ErrorKind, FencingToken, Keeper, MemoryStore, Result};
-
-const OWNER_MAX: usize = 255;
 
 /// The settings of a keeper that is not connected yet.
 #[derive(Debug)]
@@ -386,25 +387,4 @@ fn set(settings: &mut Settings, url: &CommonParams) {
     if let Some(prefix) = &url.prefix {
         settings.prefix.clone_from(prefix);
     }
-}
-
-/// `user@host:pid`, with the known parts.
-fn default_owner(variable: impl Fn(&str) -> Option<String>) -> String {
-    let user = variable("USER").or_else(|| variable("LOGNAME"));
-    let user = user.unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string());
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let mut owner = format!("{user}@{host}:{}", std::process::id());
-    owner.retain(|c| !c.is_control());
-    while owner.len() > OWNER_MAX {
-        owner.remove(0);
-    }
-    owner
-}
-
-#[test]
-fn an_owner_without_a_name_is_called_by_its_uid() {
-    let of = |set: &'static str| default_owner(|name| (name == set).then(|| "ann".to_owned()));
-    assert!(of("USER").starts_with("ann@") && of("LOGNAME").starts_with("ann@"));
-    let uid = rustix::process::geteuid().as_raw();
-    assert!(of("").starts_with(&format!("{uid}@")), "{}", of(""));
 }

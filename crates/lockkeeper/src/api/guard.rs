@@ -1,28 +1,24 @@
 //! The guard: the value of a held lock, with its checks and its release.
 
 mod convert;
+mod detached;
+mod scope;
 
 use std::fmt;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tracing::Span;
 
 pub use self::convert::NotConverted;
+pub(crate) use self::scope::{covered, scoped};
 use super::finish::Finish;
-use super::handle::Handle;
 use crate::engine::{Engine, Grant, Granted, Hold, ReentrantShare, Share};
 use crate::event::Event;
 use crate::runtime;
 use crate::store::HeldClaim;
 use crate::time::Instant;
-use crate::{
-    Error, ErrorKind, FencingToken, LockName, Lost, Mode, Owner, ReleaseRequested, Result,
-    Sequencer,
-};
+use crate::{FencingToken, LockName, Lost, Mode, Owner, ReleaseRequested, Result, Sequencer};
 
 /// A held lock. Dropping it releases the lock in the background, unless it was
 /// [adopted](crate::Keeper::adopt).
@@ -153,9 +149,9 @@ impl Guard {
     /// access that it was for.
     ///
     /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost), with the [reason](Error::lost_reason). A lost lock stays
-    /// lost. [`Unavailable`](ErrorKind::Unavailable) for an [adopted](crate::Keeper::adopt) lock
-    /// before its first renewal.
+    /// [`Lost`](crate::ErrorKind::Lost), with the [reason](crate::Error::lost_reason). A lost lock
+    /// stays lost. [`Unavailable`](crate::ErrorKind::Unavailable) for an
+    /// [adopted](crate::Keeper::adopt) lock before its first renewal.
     pub fn check(&self) -> Result<()> {
         self.hold.check()
     }
@@ -220,66 +216,6 @@ impl Guard {
         self.engine.given_away(&self.hold).await;
     }
 
-    /// Runs `f` while the lock is held. A loss drops `f` at its next await, since a future cannot
-    /// be dropped elsewhere. The output of `f` is a `Result` whose error type converts from
-    /// [`Error`], so the work and the lock share one `Result`, as with
-    /// [`Acquire::with`](crate::Acquire::with). Work that cannot fail runs in
-    /// [`while_held`](Self::while_held).
-    ///
-    /// ```
-    /// async fn write_report() -> Result<u32, Box<dyn std::error::Error>> {
-    ///     Ok("12".parse()?)
-    /// }
-    ///
-    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let keeper = lockkeeper::Keeper::memory();
-    /// let guard = keeper.mutex("report")?.lock().await?;
-    /// let pages = guard.scope(write_report()).await?;
-    /// assert_eq!(pages, 12);
-    /// guard.release().await?;
-    /// # Ok(())
-    /// # }
-    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// The error of `f`, if `f` fails. [`Lost`](crate::ErrorKind::Lost) when the lock is lost
-    /// before `f` completes, or while it does.
-    ///
-    /// # Cancel safety
-    /// Dropping the future drops `f`; the lock stays held.
-    pub async fn scope<T, E: From<Error>>(
-        &self,
-        f: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, E> {
-        scoped(|| self.check(), self.lost(), f).await
-    }
-
-    /// Like [`scope`](Self::scope), for work that cannot fail: returns the value of `f`, or the
-    /// loss.
-    ///
-    /// ```
-    /// # async fn f() -> lockkeeper::Result<()> {
-    /// # let keeper = lockkeeper::Keeper::memory();
-    /// let guard = keeper.mutex("report")?.lock().await?;
-    /// let pages = guard.while_held(async { 12 }).await?;
-    /// assert_eq!(pages, 12);
-    /// guard.release().await?;
-    /// # Ok(())
-    /// # }
-    /// # tokio::runtime::Runtime::new().unwrap().block_on(f()).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// [`Lost`](crate::ErrorKind::Lost) when the lock is lost before `f` completes, or while it
-    /// does.
-    ///
-    /// # Cancel safety
-    /// Dropping the future drops `f`; the lock stays held.
-    pub async fn while_held<F: Future>(&self, f: F) -> Result<F::Output> {
-        self.scope(async { Ok(f.await) }).await
-    }
-
     /// Releases the lock, and waits until the store acknowledges the release.
     ///
     /// A guard of a reentrant mutex gives up its share. The lock is released with the last guard of
@@ -287,7 +223,7 @@ impl Guard {
     ///
     /// # Errors
     /// [`Lost`](crate::ErrorKind::Lost) when the lock was no longer held, with the
-    /// [reason](Error::lost_reason): another holder may have had the lock during the work.
+    /// [reason](crate::Error::lost_reason): another holder may have had the lock during the work.
     ///
     /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store does not acknowledge the
     /// release in four tries, and [`Closed`](crate::ErrorKind::Closed) when the store is gone for
@@ -326,8 +262,9 @@ impl Guard {
     /// [adopted](crate::Keeper::adopt) lock, or with a fixed [lease](crate::Acquire::lease).
     ///
     /// # Errors
-    /// [`Lost`](ErrorKind::Lost) when the lock is lost. [`Unavailable`](ErrorKind::Unavailable)
-    /// when the store did not answer: the lease keeps its end, and another renewal may succeed.
+    /// [`Lost`](crate::ErrorKind::Lost) when the lock is lost.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) when the store did not answer: the lease
+    /// keeps its end, and another renewal may succeed.
     ///
     /// # Cancel safety
     /// Once polled, the renewal goes on in the background when this is dropped.
@@ -335,47 +272,6 @@ impl Guard {
         self.engine.usable().map_err(|error| error.about(self.name().clone()))?;
         let (engine, hold) = (Arc::clone(&self.engine), Arc::clone(&self.hold));
         Finish::new(&self.engine, async move { engine.renew_once(&hold).await }).await
-    }
-
-    /// The handle of the detached lock, which no keeper renews.
-    pub(crate) fn into_handle(mut self) -> Handle {
-        self.released = true;
-        self.forget_owner();
-        self.hold.count_no_more();
-        self.engine.detach(&self.hold);
-        Handle::new(
-            self.full_name(),
-            &self.hold,
-            self.engine.store.to_string(),
-            self.token,
-            self.mode,
-        )
-    }
-
-    /// The guard of a lock that another process has acquired.
-    pub(crate) fn adopt(
-        engine: &Arc<Engine>,
-        hold: Arc<Hold>,
-        token: FencingToken,
-        mode: Mode,
-    ) -> Self {
-        let span =
-            tracing::debug_span!(target: "lockkeeper", "lock.hold", lock = %hold.key.name, %token);
-        let (engine, since) = (Arc::clone(engine), engine.now());
-        Self {
-            engine,
-            hold,
-            token,
-            mode,
-            owner: None,
-            reason: None,
-            reentrant: None,
-            share: None,
-            since,
-            waited: Duration::ZERO,
-            released: false,
-            span,
-        }
     }
 
     fn is_adopted(&self) -> bool {
@@ -455,37 +351,5 @@ impl fmt::Debug for Guard {
             .field("token", &self.token)
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
-    }
-}
-
-/// Polls `f` for as long as `check` succeeds, and drops `f` when a lock is lost. An error of `f`
-/// counts before a loss.
-pub(crate) async fn scoped<T, E: From<Error>>(
-    check: impl Fn() -> Result<()>,
-    mut lost: Lost,
-    f: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
-    let mut f = pin!(f);
-    let value = std::future::poll_fn(|cx| {
-        check()?;
-        if let Poll::Ready(error) = lost.poll_error(cx) {
-            return Poll::Ready(Err(E::from(error)));
-        }
-        f.as_mut().poll(cx)
-    })
-    .await?;
-    check()?;
-    Ok(value)
-}
-
-/// The result of work under a lock: `outcome`, which is the value, the work's own error or the
-/// loss; or a loss that the release has found.
-pub(crate) fn covered<T, E: From<Error>>(
-    outcome: Result<T, E>,
-    released: Result<()>,
-) -> Result<T, E> {
-    match (outcome, released) {
-        (Ok(_), Err(error)) if error.kind() == ErrorKind::Lost => Err(E::from(error)),
-        (outcome, _) => outcome,
     }
 }

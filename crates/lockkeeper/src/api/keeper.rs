@@ -4,15 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-
 use super::admin::Admin;
 use super::builder::{KeeperBuilder, Source};
 use super::info::LockInfo;
+use super::session_watch::SessionWatch;
 use super::watch::LockWatch;
 use crate::Open;
 use crate::drivers;
-use crate::engine::{Engine, SessionState, mode};
+use crate::engine::{Engine, mode};
 use crate::kinds::{Election, MultiBuilder, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore};
 use crate::runtime::inside;
 use crate::store::{Capabilities, ClaimKey, Driver, Store};
@@ -289,7 +288,7 @@ impl Keeper {
 
     /// The state of the keeper's sessions: that of the worst session.
     pub fn session(&self) -> SessionWatch {
-        SessionWatch(self.engine.sessions.watch())
+        SessionWatch::new(self.engine.sessions.watch())
     }
 
     /// The administrator's operations.
@@ -364,35 +363,6 @@ impl fmt::Debug for Keeper {
         f.debug_struct("Keeper")
             .field("store", &self.engine.store.to_string())
             .finish_non_exhaustive()
-    }
-}
-
-/// The state of a keeper's sessions, to read or to await.
-#[derive(Clone, Debug)]
-pub struct SessionWatch(watch::Receiver<SessionState>);
-
-impl SessionWatch {
-    /// The worst state of the sessions.
-    pub fn state(&self) -> SessionState {
-        *self.0.borrow()
-    }
-
-    /// The next state, as soon as it differs from the last state that was seen. The future stays
-    /// pending for ever when the keeper is gone.
-    ///
-    /// # Cancel safety
-    /// The future may be dropped. It misses no change, but may report several quick changes as one.
-    pub async fn changed(&mut self) -> SessionState {
-        match self.next().await {
-            Some(state) => state,
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Like `changed`; `None` when the keeper is gone.
-    pub(crate) async fn next(&mut self) -> Option<SessionState> {
-        self.0.changed().await.ok()?;
-        Some(*self.0.borrow_and_update())
     }
 }
 

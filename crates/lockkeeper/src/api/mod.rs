@@ -11,4 +11,5 @@ pub(crate) mod handle;
 pub(crate) mod info;
 pub(crate) mod keeper;
 pub(crate) mod requested;
+pub(crate) mod session_watch;
 pub(crate) mod watch;
