@@ -117,8 +117,8 @@ impl FileStoreBuilder {
         beside.make()?;
         let gate = beside.gate()?;
         let inside = gate.enter().map_err(|e| fault::io(&path, "lock its gate", e))?;
-        // Read here, and not before: by an old reading of the clock, the times in the file would be
-        // those of another boot.
+        // The boot is read inside the gate: with an older reading, the times in the file would be
+        // times of another boot.
         let boot = (self.boot)()?;
         files::create(&path).map_err(|e| fault::io(&path, "create it", e))?;
         let file = Identity::of(&path).map_err(|e| fault::io(&path, "look at it", e))?;

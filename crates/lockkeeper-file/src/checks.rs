@@ -84,7 +84,7 @@ pub(super) fn database(path: &Path) -> Result<()> {
 
 /// Returns whether a single file was mounted over this path (`docker run -v locks.db:/locks.db`).
 /// The database then has two folders, with a log and a gate in each, and the processes of one
-/// folder do not see those of the other.
+/// folder do not see the log and the gate of the other.
 fn is_mounted(path: &Path) -> bool {
     // Kernels before 5.8 do not report this.
     statx(CWD, path, AtFlags::empty(), StatxFlags::empty())
@@ -116,7 +116,7 @@ pub(super) fn owners(files: &[&Path], waived: &[Check]) -> Result<()> {
             ));
         }
         if found.mode() & WRITABLE_BY_OTHERS != 0 && !found.is_symlink() {
-            // A device is open to all, and is to stay so.
+            // A device is open to all users, and has to stay so.
             return Err(if found.is_file() || found.is_dir() {
                 writable(file)
             } else {

@@ -236,7 +236,7 @@ impl Txn<'_> {
     }
 
     /// The token after the last one of a name, and whether the name is new. A new name starts above
-    /// the floor, at a revision that no earlier row of it had.
+    /// the floor, at a revision that no earlier row of the name had.
     fn next_token(&self, name: &LockName) -> Outcome<(i64, bool)> {
         if let Some((last, _)) = read::lock(self.db, name)? {
             return Ok((last + 1, false));

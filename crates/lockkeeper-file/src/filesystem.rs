@@ -1,4 +1,4 @@
-//! File systems, and which of them belong to this machine alone. File locks, shared memory and
+//! File systems, and whether one belongs to this machine alone. File locks, shared memory and
 //! inotify reach the processes of one kernel. On a file system that two kernels use, each kernel
 //! would grant the lock.
 

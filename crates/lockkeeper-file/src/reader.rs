@@ -146,7 +146,7 @@ impl ReaderState {
     /// How long to sleep at most.
     fn longest_sleep(&self) -> Option<Timespec> {
         let polling = self.waiters.any_polling().then_some(POLL_INTERVAL);
-        // A microsecond more, so that the time has come after the sleep.
+        // The sleep is a microsecond longer, so the time has come after it.
         let due =
             self.waiters.next_due().map(|at| at.saturating_sub(times::now()).saturating_add(1));
         let least = polling.into_iter().chain(due.map(|due| due.clamp(0, LONGEST_SLEEP))).min()?;

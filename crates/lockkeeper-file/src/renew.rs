@@ -1,6 +1,6 @@
 //! Sessions, with which claims live and end. Every claim and every renewal proves that the client
-//! is there, and starts both leases of its session again. So a lease in the file never ends before
-//! the client's deadline. It may end a little later, so that not every claim has to write it.
+//! is alive, and starts both leases of its session again. So a lease in the file never ends before
+//! the client's deadline. It may end a little later, so not every claim has to write it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::{Error, ErrorKind};
 const SHORT_LIST: usize = 16;
 /// A session that opens removes the leftovers of other sessions in this number of lines.
 const CLEARED: u32 = 4;
-/// A lease in the file is longer by this part of it, up to [`SPARE_MAX`]: later claims in this time
-/// need not write it.
+/// A lease in the file is longer than granted by this part of the ttl, up to [`SPARE_MAX`]: a later
+/// claim in this time need not write the lease.
 const SPARE_PART: Micros = 128;
 
 /// The answer about one claim, and the request for its lock.

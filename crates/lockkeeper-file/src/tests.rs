@@ -135,14 +135,14 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A session with a short ttl, so that a test can see it end, and not before its time on a machine
-/// that was stopped.
+/// A session with a short ttl. A test can see its end, and the ttl is long enough for a machine
+/// that stood still.
 fn short() -> SessionSpec {
     SessionSpec::new(ms(3000), Duration::ZERO)
 }
 
-/// Reports that a test, or a part of it, cannot run here. On the program's own error output, which
-/// is also shown for passing tests.
+/// Reports that a test, or a part of a test, cannot run here. The report goes to the program's own
+/// stderr, which is also shown for passing tests.
 fn left_out(why: &str) {
     use std::io::Write;
 

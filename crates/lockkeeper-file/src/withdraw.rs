@@ -45,7 +45,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Nobody opens it again for a while.
+    /// Remembers the session as closed: no client opens it again for a while.
     fn remember_closed(&self, session: &SessionId) -> Outcome<()> {
         self.change(
             "DELETE FROM lk_closed WHERE id IN (SELECT id FROM lk_closed WHERE until_us <= ?1 LIMIT ?2)",
@@ -79,8 +79,8 @@ impl Txn<'_> {
         self.insert_tombstone(id, self.now.saturating_add(span(lease)), None)
     }
 
-    /// No claim with this id is granted any more. The tombstone names the operator who removed the
-    /// claim, if there was one.
+    /// Adds a tombstone: no claim with this id is granted any more. The tombstone names the
+    /// operator who removed the claim, if there was one.
     pub(crate) fn insert_tombstone(
         &mut self,
         id: ClaimId,

@@ -37,7 +37,7 @@ pub(super) static CHECKS: [Check<Opened>; 4] = checks! {
         Some(judge(&times, now(), time::wall_micros()))
     }),
     ("leftovers", |opened| opened.leftovers(), |(finding, log)| {
-        // Every opening removes some of them.
+        // Every opening removes some of the leftovers.
         Some(warn_if(log > LARGE_LOG, finding, "end the other program that keeps reading the file"))
     }),
     ("watches", |_| ready(Ok(())), |()| Some(watches())),

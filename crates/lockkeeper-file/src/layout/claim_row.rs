@@ -52,7 +52,7 @@ pub(crate) struct ClaimRow {
     wait_until: Micros,
     ttl: Micros,
     wait_ttl: Micros,
-    /// Since when no renewal has listed it, as far as somebody has looked.
+    /// Since when no renewal has listed the claim, as far as a client has looked.
     pub(crate) unlisted: Option<Micros>,
     /// Whether its session is detached.
     pub(crate) detached: bool,

@@ -1,9 +1,9 @@
-//! Leftovers: claims that the client knows nothing of, since the reply to them was lost and the
-//! withdraw too. They would live for as long as their session.
+//! Leftovers: claims that the client does not know, since the reply and the withdrawal were lost.
+//! They would live for as long as their session.
 //!
-//! Several clients may renew one session, each with a list of its own. So a claim itself says since
-//! when nobody has listed it: a client that misses it in its list writes that, and a client that
-//! lists it takes that back.
+//! Several clients may renew one session, each with a list of its own. So the row of a claim has
+//! the time since which no client has listed it. A client whose list lacks the claim writes this
+//! time, and a client that lists the claim removes it.
 
 use std::collections::HashSet;
 

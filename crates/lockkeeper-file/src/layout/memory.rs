@@ -23,8 +23,8 @@ const LOOK_MIN: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
     looked: HashMap<SessionId, LastLook>,
-    /// With so many sessions it is looked which have ended without a word, as those of adopted
-    /// handles do.
+    /// The number of sessions at which the next look removes ended sessions. A session of an
+    /// adopted handle ends without a request.
     look_at: usize,
 }
 

@@ -25,8 +25,8 @@ impl Txn<'_> {
     }
 
     /// Removes the claims of ended sessions in this number of lines, the oldest ends first, and
-    /// ended sessions without claims. Each session that opens removes more than it will leave,
-    /// however seldom those lines are used.
+    /// ended sessions without claims. Each session that opens removes more than it leaves, even in
+    /// lines that are seldom used.
     pub(crate) fn clear_ended(&mut self, lines: u32) -> Outcome<()> {
         let abandoned = self.all(
             // From the ended sessions, of which there are few: this runs inside the gate.
@@ -76,14 +76,14 @@ impl Txn<'_> {
             return Ok(());
         }
         self.memory.new_names = 0;
-        // As many as have come, so that they do not accumulate if the client opens no other
-        // session.
+        // As many kept claims are removed as names have come. So they do not accumulate if the
+        // client opens no other session.
         self.clear_kept(REAP_MAX)?;
         self.reap_names()
     }
 
-    /// Deletes names without claims, if there are many. The floor is raised to their fences before,
-    /// so that their tokens go on rising.
+    /// Deletes names without claims, if there are many. The floor is first raised to their fences,
+    /// so the tokens of these names go on rising.
     fn reap_names(&mut self) -> Outcome<()> {
         let names: Option<u32> =
             self.first("SELECT count(*) FROM lk_lock", [], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! A transaction of the writer: its requests, its failure, and what is to be done after it.
+//! A transaction of the writer: its requests, its failure, and the actions after it.
 
 use std::path::Path;
 
@@ -142,7 +142,7 @@ impl<'a> Txn<'a> {
         self.needs_disk
     }
 
-    /// What is to be done after it: the failure if there was one, the waiters to notify, the dead
+    /// The actions after the transaction: the failure to report, the waiters to notify, the dead
     /// clients to remove.
     pub(crate) fn finish(self) -> (Option<Error>, Notifications, Vec<ClientId>) {
         (self.failure, self.notifications, self.dead)
@@ -164,7 +164,7 @@ impl<'a> Txn<'a> {
         self.memory.reached
     }
 
-    /// A name that nobody uses.
+    /// Adds an unused name.
     #[cfg(test)]
     pub(crate) fn fill(&self, name: &str, fence: i64) -> Outcome<()> {
         let sql = "INSERT INTO lk_lock (name, fence, revision) VALUES (?1, ?2, 1)";

@@ -1,4 +1,4 @@
-//! The ends of clients and of claims ahead: whom they wake, and how soon.
+//! The ends of clients and of claims ahead: the waiters that wake, and how soon.
 
 use super::*;
 

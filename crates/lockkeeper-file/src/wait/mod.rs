@@ -1,10 +1,9 @@
 //! Waiting: notification files that other clients write to, and the liveness files of the clients
 //! ahead.
 //!
-//! A watch always begins before the look that it protects, so that no event is missed between the
-//! two.
+//! A watch always begins before the look that it protects, so no event is missed between them.
 //!
-//! The clients ahead are those of the last look. A waiter is woken, and looks again, when its
+//! The clients ahead are the clients of the last look. A waiter is woken, and looks again, when its
 //! predecessor has left or was granted beside other holders.
 //!
 //! Every claim ahead ends with its client, which is watched, or at a known time, at which the

@@ -1,4 +1,4 @@
-//! The registered waiters: for what, on which watches, and until when each of them waits.
+//! The registered waiters: the claim or the name of each, its watches, and the end of its wait.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::BorrowedFd;

@@ -1,4 +1,4 @@
-//! The looks of the waiters: which of them an event, or a time, wakes.
+//! The looks of the waiters, and the events and times that wake a waiter.
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -187,8 +187,8 @@ impl Waiters {
         for subject in &news.unseen {
             match subject {
                 Subject::Notify(_) => self.wake_all(subject),
-                // The file was removed, since the client's end is recorded; or an event of it was
-                // lost.
+                // The file was removed, since the client's end is recorded; or an event of the file
+                // was lost.
                 Subject::Client(_) => self.watch_again(subject),
             }
         }
