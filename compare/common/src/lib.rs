@@ -1,5 +1,5 @@
-//! What the comparisons share: the clock, the orders and the trace of runner and clients; the
-//! clients' tasks; and how the runner measures.
+//! The common parts of the comparisons: the clock, the orders and the trace of runner and clients;
+//! the tasks of the clients; and the measurements of the runner.
 
 pub mod client;
 pub mod clock;

@@ -1,5 +1,5 @@
-//! What the runner tells a client: one line on its standard input, answered by one line of its
-//! standard output.
+//! The orders of the runner to a client: one line on the client's standard input each, with an
+//! answer of one line on its standard output.
 //!
 //! `README.md` lists the words; the clients in Go, Java and Python read the same.
 
@@ -16,14 +16,14 @@ pub enum Order {
     Go(Go),
     /// Take locks, and keep them until `Drop`.
     Hold(Hold),
-    /// Give back what is held.
+    /// Release the held locks.
     Drop,
 }
 
 /// Lock and release, again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Go {
-    /// The lock; with `own` what the names of the locks begin with.
+    /// The name of the lock; with `own` the beginning of the names of the locks.
     pub lock: String,
     /// Each task has a lock of its own.
     pub own: bool,
@@ -31,28 +31,29 @@ pub struct Go {
     pub clients: usize,
     /// How many tasks of each client object.
     pub tasks: usize,
-    /// Whether a release is waited for.
+    /// Whether a task waits for the answer to its release.
     pub awaited: bool,
     /// How long a lock is held, in nanoseconds.
     pub hold: u64,
-    /// A cycle begins each so many nanoseconds; 0: as soon as the last one is over.
+    /// The interval between the beginnings of two cycles, in nanoseconds; 0: without a pause.
     pub every: u64,
-    /// A task begins no more cycles than these; 0: until the end.
+    /// The largest number of cycles of a task; 0: no limit.
     pub most: u64,
-    /// Nobody begins a cycle after this time of CLOCK_MONOTONIC.
+    /// No cycle begins after this time of CLOCK_MONOTONIC.
     pub end: u64,
-    /// Who still waits so long after the end gives up.
+    /// A task that still waits this long after the end gives up.
     pub patience: u64,
-    /// Where the cycles are written to.
+    /// The file for the cycles.
     pub trace: String,
 }
 
 /// Take locks, and keep them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// What the names of the locks begin with; of a kind of which many may hold one lock, its name.
+    /// The beginning of the names of the locks; the name of the lock for a kind with several
+    /// holders.
     pub lock: String,
-    /// How many.
+    /// The number of locks.
     pub count: usize,
 }
 

@@ -1,4 +1,4 @@
-//! When each cycle asked, had, gave back and was done: 40 bytes, five numbers in little endian.
+//! The times of each cycle: 40 bytes, five numbers in little endian.
 
 use std::fs;
 use std::path::Path;
@@ -10,15 +10,16 @@ use crate::clock::nanos;
 /// One lock and release, in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cycle {
-    /// Which client object of the process; the runner numbers them over all processes.
+    /// The number of the client object in the process; the runner numbers the clients of all
+    /// processes.
     pub client: u64,
     /// `lock` was called.
     pub asked: u64,
-    /// It answered: the holder knows. 0: it never did.
+    /// `lock` returned, so the holder knows of the grant. 0: it never returned.
     pub granted: u64,
     /// `release` was called.
     pub gave: u64,
-    /// It answered.
+    /// `release` returned.
     pub done: u64,
 }
 
@@ -32,7 +33,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// An empty one.
+    /// An empty log.
     pub fn new(client: usize) -> Self {
         Self {
             cycles: Vec::with_capacity(1 << 16),
@@ -40,34 +41,34 @@ impl Log {
         }
     }
 
-    /// The moment before `lock`.
+    /// Notes the moment before `lock`.
     pub fn ask(&mut self) {
         self.current.asked = nanos();
     }
 
-    /// The moment after it.
+    /// Notes the moment after `lock`.
     pub fn grant(&mut self) {
         self.current.granted = nanos();
     }
 
-    /// The moment before `release`.
+    /// Notes the moment before `release`.
     pub fn give(&mut self) {
         self.current.gave = nanos();
     }
 
-    /// The moment after it.
+    /// Notes the moment after `release`.
     pub fn done(&mut self) {
         self.current.done = nanos();
         self.cycles.push(self.current);
     }
 
-    /// It gave up waiting.
+    /// Notes that the task gave up waiting.
     pub fn stuck(&mut self) {
         let Cycle { client, asked, .. } = self.current;
         self.cycles.push(Cycle { client, asked, ..Cycle::default() });
     }
 
-    /// What was recorded.
+    /// The recorded cycles.
     pub fn into_cycles(self) -> Vec<Cycle> {
         self.cycles
     }

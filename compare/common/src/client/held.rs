@@ -1,4 +1,4 @@
-//! Locks that are held and renewed while something else is measured.
+//! Locks that are held and renewed during another measurement.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::tasks::{Client, Lock};
 /// How many locks are taken at once.
 const AT_ONCE: usize = 64;
 
-/// A lock with what shows that it is held.
+/// A lock with the guard of its hold.
 pub(super) struct Held<L: Lock>(L, L::Guard);
 
-/// Answers with the memory of this process before and after, in bytes.
+/// Takes the locks. The answer is the memory of this process before and after, in bytes.
 pub(super) async fn take<C: Client>(
     client: &Arc<C>,
     held: &mut Vec<Held<C::Lock>>,
@@ -41,7 +41,7 @@ pub(super) async fn take<C: Client>(
     Ok(format!("done before={before} after={}", resident()?))
 }
 
-/// Answers how many were lost before they were given back.
+/// Releases the locks. The answer is the number of locks that were lost before.
 pub(super) async fn give_back<L: Lock>(held: &mut Vec<Held<L>>) -> Result<String> {
     let (lost, good): (Vec<_>, Vec<_>) =
         held.drain(..).partition(|Held(lock, guard)| lock.is_lost(guard));

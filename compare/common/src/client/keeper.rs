@@ -10,11 +10,11 @@ use super::tasks::{Client, Lock};
 pub struct Mutexes(Keeper);
 
 impl Mutexes {
-    /// To the store that the URL names.
+    /// Connects to the store that the URL names.
     ///
     /// # Errors
     ///
-    /// It cannot be reached.
+    /// The store cannot be reached.
     pub async fn connect(url: &str) -> Result<Self> {
         Ok(Self(lockkeeper::connect(url).await?))
     }
@@ -49,11 +49,11 @@ impl Lock for Mutex {
 pub struct Readers(Keeper);
 
 impl Readers {
-    /// To the store that the URL names.
+    /// Connects to the store that the URL names.
     ///
     /// # Errors
     ///
-    /// It cannot be reached.
+    /// The store cannot be reached.
     pub async fn connect(url: &str) -> Result<Self> {
         Ok(Self(lockkeeper::connect(url).await?))
     }
@@ -88,6 +88,6 @@ async fn release(guard: Guard, awaited: bool) -> Result<()> {
     if awaited {
         guard.release().await?;
     }
-    // Else it is dropped here, and the release goes out with what comes next.
+    // Otherwise the guard is dropped here, and its release is sent with the next request.
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! A client that locks and releases when it is told to: `client KIND URL`.
+//! A client that locks and releases by the runner's orders: `client KIND URL`.
 //!
-//! It says `ready`, then answers each order of its standard input with one line, until there are no
-//! more.
+//! The client prints `ready`. Then it answers each order on its standard input with one line, until
+//! there are no more orders.
 
 mod held;
 pub mod keeper;
@@ -28,8 +28,8 @@ pub fn main(serve: impl FnOnce(&str, &str) -> Result<()>) -> ExitCode {
     }
 }
 
-/// How many threads the runtime of a kind has, two if its name ends with `-mt`, and what it is
-/// called without that.
+/// The number of threads of the runtime of a kind, two if its name ends with `-mt`, and the name
+/// without this ending.
 pub fn threads(kind: &str) -> (&str, usize) {
     kind.strip_suffix("-mt").map_or((kind, 1), |kind| (kind, 2))
 }

@@ -20,29 +20,29 @@ use super::one_line;
 
 /// A client of the server.
 pub trait Client: Send + Sync + 'static {
-    /// Its locks.
+    /// The locks of the client.
     type Lock: Lock;
-    /// A lock for one task. `nth`: how many tasks of this client have asked for the same one; where
-    /// a lock belongs to a session as a whole, each of them needs a session of its own.
+    /// A lock for one task. `nth`: how many tasks of this client have asked for the same lock. If a
+    /// lock belongs to a whole session, each task needs a session of its own.
     fn lock(&self, name: &str, nth: usize) -> impl Future<Output = Result<Self::Lock>> + Send;
-    /// Whether many may hold the same lock.
+    /// Whether several tasks may hold the same lock.
     const IS_SHARED: bool = false;
 }
 
-/// One lock as one task has it.
+/// One lock of one task.
 pub trait Lock: Send + Sync + 'static {
-    /// What is needed to give it back.
+    /// The value that releases the lock.
     type Guard: Send + 'static;
-    /// Waits for it.
+    /// Waits for the lock.
     fn acquire(&self) -> impl Future<Output = Result<Self::Guard>> + Send;
-    /// Gives it back.
+    /// Releases the lock.
     fn release(&self, guard: Self::Guard, awaited: bool)
     -> impl Future<Output = Result<()>> + Send;
-    /// Whether it is held no more, as far as the client knows.
+    /// Whether the lock is no longer held, as far as the client knows.
     fn is_lost(&self, guard: &Self::Guard) -> bool;
 }
 
-/// Obeys until there are no more orders. The runtime goes on between them.
+/// Obeys the orders until there are no more. The runtime goes on between two orders.
 ///
 /// # Errors
 ///
@@ -91,7 +91,8 @@ async fn obey<C: Client>(
     match line.parse()? {
         Order::Go(go) => {
             ensure!(go.clients == 1, "a process is one client");
-            // In a task, as an application would, and not in the one that `block_on` polls.
+            // The cycles run in a task, as in an application, and not in the future that `block_on`
+            // polls.
             let cycles = tokio::spawn(all(client.clone(), go.clone())).await??;
             trace::write(go.trace.as_ref(), &cycles)?;
             Ok("done".to_owned())
@@ -126,7 +127,7 @@ async fn one<L: Lock>(lock: L, go: Go) -> Result<Vec<Cycle>> {
 }
 
 async fn cycles<L: Lock>(lock: &L, go: &Go, log: &mut Log) -> Result<()> {
-    // Many who only wait need none, and it is a file.
+    // A timer is a file, and tasks that only wait need none.
     let timer = (go.every > 0 || go.hold > 0).then(Timer::new).transpose()?;
     let mut next = nanos();
     let mut begun = 0;
@@ -149,8 +150,8 @@ async fn cycles<L: Lock>(lock: &L, go: &Go, log: &mut Log) -> Result<()> {
     Ok(())
 }
 
-/// Tokio's own timer knows whole milliseconds only: a hold of one would be one and a half, and of
-/// other clients one.
+/// Tokio's own timer has a resolution of one millisecond. A hold of 1 ms would take 1.5 ms, and 1
+/// ms in other clients.
 struct Timer(AsyncFd<OwnedFd>);
 
 impl Timer {

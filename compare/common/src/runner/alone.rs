@@ -1,5 +1,5 @@
-//! The part `alone`, of locks that nobody else wants: how many pairs of lock and release, and what
-//! they cost.
+//! The part `alone`, of locks without contention: the number of pairs of lock and release, and
+//! their cost.
 
 use std::collections::HashMap;
 
@@ -14,30 +14,30 @@ use crate::clock::MILLI;
 pub struct AlonePart {
     /// The ceiling.
     pub raw: Kind,
-    /// The others.
+    /// The other clients.
     pub kinds: &'static [Kind],
-    /// Those with one connection that blocks: they have one task, and may send a release with the
-    /// next claim.
+    /// The clients with one connection that blocks: they have one task, and may send a release with
+    /// the next claim.
     pub blocking: &'static [Kind],
     /// The requests that the server counts, in one word.
     pub requests: &'static str,
     /// The time that the server counts, in one word.
     pub work: &'static str,
-    /// For how many milliseconds it measures; the ceiling first.
+    /// The measured times in milliseconds; that of the ceiling first.
     pub measured: [u64; 2],
-    /// The goals that the rows show.
+    /// The goals for the rows.
     pub goals: fn(&[AloneRow]) -> Vec<Goal>,
 }
 
 /// A line of the table.
 #[derive(Debug)]
 pub struct AloneRow {
-    /// Of whom.
+    /// The measured client.
     pub kind: Kind,
     tasks: usize,
     awaited: bool,
     rate: Rounds,
-    /// Of raw, measured right before and after.
+    /// The ratio to raw, which is measured right before and after.
     pub share: Rounds,
     lock: [Rounds; 2],
     release: [Rounds; 2],
@@ -57,7 +57,7 @@ impl AlonePart {
     pub fn run<S: Servers>(&self, bench: &mut Bench<S>) -> Result<()> {
         let mut rows = self.rows(bench);
         for row in &rows {
-            // The first run is nobody's best, and a JVM has to compile first.
+            // The first run of a client is slower, and a JVM has to compile first.
             let warm =
                 if row.kind.is_jvm() { if bench.is_quick { 1000 } else { 4000 } } else { 200 };
             let spec = Spec { measured: warm * MILLI, ..self.spec(row, bench.is_quick) };
@@ -92,7 +92,7 @@ impl AlonePart {
     ///
     /// # Errors
     ///
-    /// It cannot be measured.
+    /// The ceiling cannot be measured.
     pub fn raw<S: Servers>(&self, bench: &mut Bench<S>, tasks: usize) -> Result<f64> {
         let measured = if bench.is_quick { self.measured[0] / 2 } else { self.measured[0] };
         let spec =
@@ -124,7 +124,7 @@ impl AlonePart {
         Spec { tasks, awaited, measured: measured * MILLI, ..Spec::of(kind) }
     }
 
-    /// The last measurement.
+    /// The JSON line of the last measurement.
     fn line(&self, row: &AloneRow, round: u32, seconds: f64) -> serde_json::Value {
         json!({
             "part": "alone", "kind": row.kind.name, "tasks": row.tasks, "awaited": row.awaited, "round": round,

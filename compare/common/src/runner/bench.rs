@@ -12,88 +12,88 @@ use crate::clock::{MILLI, SECOND, nanos, sleep_until};
 use crate::order::{Go, Order};
 use crate::trace::{self, Cycle};
 
-/// What the clients ask.
+/// The servers of the clients.
 pub trait Servers {
-    /// Where clients of a kind find theirs.
+    /// The URL for the clients of a kind.
     fn url(&self, kind: Kind) -> String;
-    /// Whether there is one for this kind.
+    /// Whether there is a server for this kind.
     fn has(&self, kind: Kind) -> bool;
-    /// What the server of a kind has counted so far.
+    /// The counts of the server of a kind so far.
     ///
     /// # Errors
     ///
-    /// It does not say.
+    /// The server does not answer.
     fn counts(&mut self, kind: Kind) -> Result<Counts>;
 
-    /// The memory that the data take in the server of lockkeeper, in bytes, where it says so.
+    /// The memory of the data in the server of lockkeeper, in bytes, if it is known.
     ///
     /// # Errors
     ///
-    /// It does not answer.
+    /// The server does not answer.
     fn memory(&mut self) -> Result<Option<u64>> {
         Ok(None)
     }
 }
 
-/// What a server has counted so far.
+/// The counts of a server so far.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Processor time, in nanoseconds.
     pub cpu: u64,
     /// Commands that clients sent.
     pub commands: u64,
-    /// The time that the server says it took for them, in microseconds.
+    /// The time that the server counts for the commands, in microseconds.
     pub micros: u64,
 }
 
-/// Servers, and clients of them.
+/// Servers, and their clients.
 #[derive(Debug)]
 pub struct Bench<S> {
-    /// Who is asked.
+    /// The servers.
     pub servers: S,
     fleets: HashMap<Kind, Vec<Process>>,
     programs: PathBuf,
     only: Vec<String>,
-    /// For less time than figures need.
+    /// Whether the run is too short for figures.
     pub is_quick: bool,
     /// Raw figures.
     pub report: Report,
-    /// Kinds that failed, and are left out from then on.
+    /// The kinds that have failed. They are left out from then on.
     failed: Vec<Kind>,
-    /// No two measurements share a lock.
+    /// The number of names used so far: no two measurements share a lock.
     locks: u32,
-    // Last, so that it goes when the servers are gone.
+    // The last field: the folder goes after the servers.
     dir: TempDir,
 }
 
 /// One measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
-    /// Of whom.
+    /// The measured client.
     pub kind: Kind,
-    /// How many clients.
+    /// The number of clients.
     pub clients: usize,
-    /// How many tasks of each.
+    /// The number of tasks of each client.
     pub tasks: usize,
     /// Each task has a lock of its own.
     pub own: bool,
-    /// Whether a release is waited for.
+    /// Whether a task waits for the answer to its release.
     pub awaited: bool,
     /// For how long a lock is held, in nanoseconds.
     pub hold: u64,
-    /// A cycle begins each so many nanoseconds; 0: as soon as the last one is over.
+    /// The interval between the beginnings of two cycles, in nanoseconds; 0: without a pause.
     pub every: u64,
-    /// So long before it is measured, in nanoseconds.
+    /// The time before the measurement, in nanoseconds.
     pub warm: u64,
-    /// For so long, in nanoseconds.
+    /// The measured time, in nanoseconds.
     pub measured: u64,
 }
 
 impl Spec {
-    /// Who still waits so long after the end gives up.
+    /// A task that still waits this long after the end gives up.
     pub const TIME_LIMIT: u64 = 3 * SECOND;
 
-    /// One task of one client, that awaits its releases.
+    /// One task of one client. It waits for the answers to its releases.
     pub const fn of(kind: Kind) -> Self {
         Self {
             kind,
@@ -109,23 +109,23 @@ impl Spec {
     }
 }
 
-/// What was seen.
+/// The result of a measurement.
 #[derive(Debug)]
 pub struct Seen {
-    /// All of them.
+    /// All cycles.
     pub cycles: Vec<Cycle>,
     /// When the measured time began.
     pub start: u64,
     /// When it was over.
     pub end: u64,
-    /// Of the server, in this time.
+    /// The counts of the server in this time.
     pub server: Counts,
     /// Processor time of the clients, in nanoseconds.
     pub client_cpu: u64,
 }
 
 impl Seen {
-    /// How long it was measured.
+    /// The length of the measured time.
     pub fn seconds(&self) -> f64 {
         (self.end - self.start) as f64 / SECOND as f64
     }
@@ -159,15 +159,14 @@ impl<S: Servers> Bench<S> {
         })
     }
 
-    /// Goes on with other servers, and with clients that know nothing of those before; returns
-    /// those.
+    /// Goes on with other servers and new clients; returns the previous servers.
     pub fn move_to(&mut self, servers: S) -> S {
         self.fleets.clear();
         self.failed.clear();
         std::mem::replace(&mut self.servers, servers)
     }
 
-    /// What `run` says about the peers.
+    /// The versions of the peers, from `run`.
     pub fn versions(&self) -> String {
         std::fs::read_to_string(self.programs.join("versions"))
             .unwrap_or_default()
@@ -175,7 +174,7 @@ impl<S: Servers> Bench<S> {
             .to_owned()
     }
 
-    /// Whether it was asked for, is there, and has not failed.
+    /// Whether the kind is selected, available, and has not failed.
     pub fn has(&self, kind: Kind) -> bool {
         if self.failed.contains(&kind) {
             return false;
@@ -192,7 +191,7 @@ impl<S: Servers> Bench<S> {
         exists && is_wanted && self.servers.has(kind)
     }
 
-    /// A name that was not used before.
+    /// A name that no measurement has used.
     pub fn fresh_lock(&mut self) -> String {
         self.locks += 1;
         format!("compare-{}", self.locks)
@@ -203,11 +202,11 @@ impl<S: Servers> Bench<S> {
         self.fleets.remove(&kind);
     }
 
-    /// So many clients of a kind, started when they are first wanted.
+    /// This many clients of a kind. They are started at their first use.
     ///
     /// # Errors
     ///
-    /// They cannot be started.
+    /// The clients cannot be started.
     pub fn fleet(&mut self, kind: Kind, clients: usize) -> Result<&mut [Process]> {
         let processes = if kind.is_jvm() { 1 } else { clients };
         let url = self.servers.url(kind);
@@ -218,23 +217,25 @@ impl<S: Servers> Bench<S> {
         Ok(&mut fleet[..processes])
     }
 
-    /// Tells the first client of a kind what is no measurement; what it has to say after `done`.
+    /// Sends an order to the first client of a kind; returns the text after `done`. For orders that
+    /// measure nothing.
     ///
     /// # Errors
     ///
-    /// It fails, or does not answer in time.
+    /// The client fails, or does not answer in time.
     pub fn tell(&mut self, kind: Kind, order: &Order, within: Duration) -> Result<String> {
         let [process] = self.fleet(kind, 1)? else { return Ok(String::new()) };
         process.order(order)?;
         process.done(within)
     }
 
-    /// Where the cycles of a client are written to.
+    /// The file for the cycles of a client.
     pub fn trace(&self, number: usize) -> PathBuf {
         self.dir.path().join(format!("trace-{number}"))
     }
 
-    /// Nothing if the clients fail: that is said, they are ended, and the others go on.
+    /// Runs a measurement. `None` if the clients fail: this reports the failure and ends them, and
+    /// the other clients go on.
     pub fn attempt<T>(
         &mut self,
         kind: Kind,
@@ -254,17 +255,17 @@ impl<S: Servers> Bench<S> {
         }
     }
 
-    /// Measures, on locks of which nobody has heard.
+    /// Measures on unused locks.
     ///
     /// # Errors
     ///
-    /// A client fails, or the server does not say what it did.
+    /// A client fails, or the server does not answer.
     pub fn measure(&mut self, spec: &Spec) -> Result<Seen> {
         let lock = self.fresh_lock();
         self.measure_on(spec, lock)
     }
 
-    /// On a lock of this name, or on locks whose names begin with it.
+    /// Measures on the lock of this name, or on locks whose names begin with it.
     ///
     /// # Errors
     ///
@@ -303,7 +304,7 @@ impl<S: Servers> Bench<S> {
         })
     }
 
-    /// What the server has counted so far, and the processor time of the clients.
+    /// The counts of the server so far, and the processor time of the clients.
     fn sample(&mut self, spec: &Spec) -> Result<(Counts, u64)> {
         let server = self.servers.counts(spec.kind)?;
         let fleet = self.fleet(spec.kind, spec.clients)?;
@@ -312,7 +313,7 @@ impl<S: Servers> Bench<S> {
     }
 }
 
-/// The cycles of all processes, each of which has clients of its own.
+/// The cycles of all processes. Each process has clients of its own.
 fn read(traces: &[PathBuf]) -> Result<Vec<Cycle>> {
     let mut cycles = Vec::new();
     for (number, path) in traces.iter().enumerate() {
@@ -327,7 +328,7 @@ fn read(traces: &[PathBuf]) -> Result<Vec<Cycle>> {
 
 fn go(spec: &Spec, lock: &str, number: usize, end: u64, trace: String) -> Go {
     Go {
-        // Processes that have locks of their own must not share them either.
+        // Processes whose tasks have their own locks must not share these locks either.
         lock: if spec.own && spec.clients > 1 {
             format!("{lock}-{number}")
         } else {

@@ -9,22 +9,22 @@ use crate::trace::Cycle;
 pub struct Rounds(Vec<f64>);
 
 impl Rounds {
-    /// None yet.
+    /// No measurement yet.
     pub const fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// The last one.
+    /// The last value.
     pub fn last(&self) -> f64 {
         self.0.last().copied().unwrap_or(f64::NAN)
     }
 
-    /// One more.
+    /// Adds a value.
     pub fn add(&mut self, value: f64) {
         self.0.push(value);
     }
 
-    /// The value below which this share of them lies.
+    /// The value below which this share of the values lies.
     pub fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -32,22 +32,22 @@ impl Rounds {
         sorted.get(at).copied().unwrap_or(f64::NAN)
     }
 
-    /// Half of them are below.
+    /// The median of the values.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
-    /// The greatest.
+    /// The greatest value.
     pub fn max(&self) -> f64 {
         self.quantile(1.0)
     }
 
-    /// Round by round.
+    /// The ratios, round by round.
     pub fn over(&self, other: &Self) -> Self {
         Self(self.0.iter().zip(&other.0).map(|(ours, theirs)| ours / theirs).collect())
     }
 
-    /// Median, and the middle half of all.
+    /// The median, and the middle half of the values.
     pub fn spread(&self, digits: usize) -> String {
         let [low, middle, high] = [0.25, 0.5, 0.75].map(|share| self.quantile(share));
         format!("{middle:.digits$} ({low:.digits$}–{high:.digits$})")
@@ -59,41 +59,41 @@ impl Rounds {
 pub struct Spans(Vec<u64>);
 
 impl Spans {
-    /// Sorts them.
+    /// Sorts the spans.
     pub fn of(spans: impl IntoIterator<Item = u64>) -> Self {
         let mut spans: Vec<u64> = spans.into_iter().collect();
         spans.sort_unstable();
         Self(spans)
     }
 
-    /// In microseconds.
+    /// The quantile, in microseconds.
     pub fn quantile(&self, share: f64) -> f64 {
         let at = (self.0.len().saturating_sub(1) as f64 * share).round() as usize;
         self.0.get(at).map_or(f64::NAN, |nanos| *nanos as f64 / 1e3)
     }
 }
 
-/// What happened on one lock that several clients wanted.
+/// The figures of one lock that several clients wanted.
 #[derive(Debug)]
 pub struct Turns {
     /// Grants within the time.
     pub grants: u64,
-    /// How many of these followed a hold of another client.
+    /// The number of grants that followed a hold of another client.
     pub hand_offs: u64,
     /// From the call of release to the grant that another client saw.
     pub latency: Spans,
-    /// Microseconds.
+    /// The longest wait, in microseconds.
     pub longest_wait: f64,
-    /// 1: all had the same number of grants; 1/n: one had them all.
+    /// Jain's index. 1: all clients had the same number of grants; 1/n: one client had all grants.
     pub jain: f64,
-    /// Who had still nothing when its patience ended.
+    /// The number of tasks that gave up waiting.
     pub stuck: u64,
-    /// Grants before the release before them was called: there must be none.
+    /// Grants before the call of the previous release: there must be none.
     pub overlaps: u64,
 }
 
 impl Turns {
-    /// Of the merged traces of so many clients, between the two times.
+    /// The figures of the merged traces of this many clients, between the two times.
     pub fn of(cycles: &[Cycle], clients: usize, start: u64, end: u64, patience: u64) -> Self {
         let mut granted: Vec<&Cycle> = cycles.iter().filter(|cycle| cycle.granted > 0).collect();
         granted.sort_unstable_by_key(|cycle| cycle.granted);
@@ -104,7 +104,7 @@ impl Turns {
             let [before, after] = [pair[0], pair[1]];
             overlaps += u64::from(after.granted < before.gave);
             if after.client != before.client && within(after) {
-                // Who came later than the release has waited since then only.
+                // A client that came after the release has waited only since then.
                 latency.push(after.granted.saturating_sub(before.gave.max(after.asked)));
             }
         }
@@ -155,7 +155,8 @@ mod tests {
             [cycle(0, 0, 10, 20), cycle(0, 21, 30, 40), cycle(1, 5, 47, 60), cycle(0, 80, 90, 95)];
         let turns = Turns::of(&cycles, 2, 0, 100, 0);
         assert_eq!((turns.grants, turns.hand_offs, turns.overlaps, turns.stuck), (4, 2, 0, 0));
-        // 40 to 47; and 80 to 90, since the next one came after the release.
+        // The hand-off from 40 to 47, and from 80 to 90, since the next client came after the
+        // release.
         assert_eq!([0.0, 1.0].map(|share| turns.latency.quantile(share)), [0.007, 0.010]);
         assert_eq!(turns.longest_wait, 0.042);
     }

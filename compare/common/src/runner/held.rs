@@ -1,5 +1,5 @@
-//! The part `held`, of many locks that are held: the cost of their renewals, and the delay that
-//! other clients see meanwhile.
+//! The part `held`, of many held locks: the cost of their renewals, and the delay for other clients
+//! meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{Bench, Goal, Kind, Rounds, Seen, Servers, Spans, Spec, goals};
 use crate::clock::{MILLI, SECOND};
 use crate::order::{Hold, Order};
 
-/// To take and to give back so many locks.
+/// The limit to take or to release all locks.
 pub const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// The part on one kind of store.
@@ -18,22 +18,22 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(300);
 pub struct HeldPart {
     /// The requests that the server counts, in one word.
     pub requests: &'static str,
-    /// Another lock is taken and released each so many milliseconds.
+    /// The interval between two uses of another lock, in milliseconds.
     pub every: u64,
-    /// For how many seconds it measures, unless it is quick.
+    /// The measured seconds, without `--quick`.
     pub measured: u64,
-    /// The goals that the rows show.
+    /// The goals for the rows.
     pub goals: fn(&[HeldRow]) -> Vec<Goal>,
 }
 
 /// A line of the table.
 #[derive(Debug)]
 pub struct HeldRow {
-    /// Of whom.
+    /// The measured client.
     pub kind: Kind,
-    /// How many locks.
+    /// The number of locks.
     pub count: usize,
-    /// Seconds to take them all.
+    /// The seconds until all locks are taken.
     taking: f64,
     /// Shares of a core: of the server, and of the client.
     load: [f64; 2],
@@ -71,7 +71,7 @@ impl HeldPart {
         Ok(())
     }
 
-    /// With a client of its own, whose memory is clean.
+    /// Measures with a client of its own, whose memory is not used yet.
     fn measure<S: Servers>(
         &self,
         bench: &mut Bench<S>,
@@ -79,15 +79,16 @@ impl HeldPart {
         count: usize,
     ) -> Result<HeldRow> {
         bench.end(kind);
-        // Connected, compiled, and every page touched that one lock needs.
+        // After this the client is connected, its code is compiled, and every page that one lock
+        // needs is touched.
         bench.measure(&Spec {
             measured: if kind.is_jvm() { 3 * SECOND } else { 200 * MILLI },
             ..Spec::of(kind)
         })?;
         if kind.is_jvm() {
-            // Without this it sent millions of commands and lost thousands of locks. It looks as if
-            // each lock that was taken while it held no other left a timer of 10 s, which renews
-            // all there are; its source was not read for it.
+            // Without this pause the client sent millions of commands and lost thousands of locks.
+            // Each lock that was taken while no other was held seems to leave a timer of 10 s,
+            // which renews all locks. This is a guess, without a look at the source.
             std::thread::sleep(Duration::from_secs(12));
         }
         let lock = bench.fresh_lock();
@@ -171,7 +172,7 @@ impl HeldRow {
         Self { kind, count, taking, load, memory, requests, lost, lock }
     }
 
-    /// Percent of a core of server and client above what they need when nothing is held.
+    /// Load of server and client above their load without held locks, in percent of a core.
     pub fn above(&self, rows: &[Self]) -> Option<[f64; 2]> {
         let alone = rows.iter().find(|other| other.kind == self.kind && other.count == 0)?;
         let [server, client] = [0, 1].map(|of| (self.load[of] - alone.load[of]) * 100.0);

@@ -1,13 +1,13 @@
-//! Who is compared.
+//! The compared clients.
 
-/// A client: its name, and the program that it is in.
+/// A client: its name, and its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kind {
-    /// As the program calls it.
+    /// The name in the program.
     pub name: &'static str,
-    /// As the tables do.
+    /// The name in the tables.
     pub label: &'static str,
-    /// Where it is.
+    /// The program.
     pub program: Program,
 }
 
@@ -30,12 +30,12 @@ impl Kind {
         Self { name, label, program }
     }
 
-    /// Whether it has to compile before it is fast.
+    /// Whether the client has to compile before it is fast.
     pub fn is_jvm(self) -> bool {
         self.program == Program::Java
     }
 
-    /// Whether it is lockkeeper, for which a release need not be awaited.
+    /// Whether the client is lockkeeper, which need not wait for its releases.
     pub fn is_lockkeeper(self) -> bool {
         self.name.starts_with("lockkeeper")
     }

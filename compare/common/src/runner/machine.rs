@@ -1,17 +1,17 @@
-//! What the figures were measured on.
+//! The machine of the measurement.
 
 use std::fs::{self, File};
 use std::io::Write;
 
-/// Keeps idle processors from being halted until it is dropped, where we may: to wake one costs as
-/// much as a whole request to Redis, and less so on a machine that is busy with something else.
+/// Keeps idle processors awake until the result is dropped, if the user has the right. To wake a
+/// processor costs as much as a whole request to Redis, and less on a busy machine.
 pub fn keep_awake() -> Option<File> {
     let mut latency = File::options().write(true).open("/dev/cpu_dma_latency").ok()?;
     latency.write_all(&0_u32.to_ne_bytes()).ok()?;
     Some(latency)
 }
 
-/// Processors, kernel, and what becomes of those that are idle.
+/// Processors, kernel, and the state of idle processors.
 pub fn description(is_awake: bool) -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info

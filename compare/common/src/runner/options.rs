@@ -1,4 +1,4 @@
-//! What to measure, and for how long.
+//! The parts to measure, and for how long.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,38 +13,38 @@ options:
   --programs D  where the programs are (set by `run`)
 ";
 
-/// What a comparison can be asked for.
+/// The options of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
-    /// All but the options that every comparison has.
+    /// The help without the options of every comparison.
     pub help: &'static str,
-    /// All there are.
+    /// All parts.
     pub parts: &'static [&'static str],
-    /// Those that are measured if none is named.
+    /// The parts that run if none is named.
     pub usual: &'static [&'static str],
     /// More options, each with a value.
     pub settings: &'static [&'static str],
 }
 
-/// What was asked for.
+/// The options of this run.
 #[derive(Debug)]
 pub struct Options {
-    /// What to measure.
+    /// The parts to measure.
     pub parts: Vec<String>,
-    /// For less time than figures need.
+    /// Whether to measure for a short time, which is too short for figures.
     pub is_quick: bool,
-    /// Empty: all.
+    /// The clients to measure; all if empty.
     pub only: Vec<String>,
-    /// Where the raw figures go.
+    /// The file for the raw figures.
     pub json: PathBuf,
-    /// Where the clients are.
+    /// The folder of the clients.
     pub programs: PathBuf,
-    /// What was said beside this.
+    /// The further options.
     pub settings: HashMap<&'static str, String>,
 }
 
 impl Usage {
-    /// Reads the arguments. Nothing if only help was wanted.
+    /// Reads the arguments. `None` if the user only asked for help.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Programs that are told what to do, line by line, and end when nobody is left to tell them.
+//! Client programs, which obey orders line by line, and end with their standard input.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -27,11 +27,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// One that has connected to the server.
+    /// Starts a client, and waits until it has connected to the server.
     ///
     /// # Errors
     ///
-    /// It does not start, or cannot connect.
+    /// The client does not start, or cannot connect.
     pub fn start(kind: Kind, programs: &Path, url: &str) -> Result<Self> {
         let mut command = command(kind, programs);
         command.args([kind.name, url]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -54,20 +54,20 @@ impl Process {
         Ok(process)
     }
 
-    /// Tells it what to do.
+    /// Sends an order.
     ///
     /// # Errors
     ///
-    /// It has ended.
+    /// The client has ended.
     pub fn order(&mut self, order: &Order) -> Result<()> {
         writeln!(self.orders, "{order}").with_context(|| format!("{} has ended", self.kind.name))
     }
 
-    /// What it has to say after `done`.
+    /// The text after `done` in the client's answer.
     ///
     /// # Errors
     ///
-    /// It failed, ended, or did not answer in time.
+    /// The client failed, ended, or did not answer in time.
     pub fn done(&mut self, within: Duration) -> Result<String> {
         let answer = self.answer(within)?;
         match answer.strip_prefix("done") {
@@ -87,11 +87,11 @@ impl Process {
         })
     }
 
-    /// The processor time that it has used, in nanoseconds.
+    /// The processor time of the client, in nanoseconds.
     ///
     /// # Errors
     ///
-    /// It has ended.
+    /// The client has ended.
     pub fn cpu(&self) -> Result<u64> {
         cpu(self.child.id())
     }
@@ -122,11 +122,11 @@ fn command(kind: Kind, programs: &Path) -> Command {
     }
 }
 
-/// The processor time that a process has used, all its threads together, in nanoseconds.
+/// The processor time of a process with all its threads, in nanoseconds.
 ///
 /// # Errors
 ///
-/// It has ended.
+/// The process has ended.
 pub fn cpu(id: u32) -> Result<u64> {
     let pid = Pid::from_raw(i32::try_from(id)?);
     let time = clock_getcpuclockid(pid)
@@ -135,7 +135,7 @@ pub fn cpu(id: u32) -> Result<u64> {
     Ok(time.tv_sec().cast_unsigned() * 1_000_000_000 + time.tv_nsec().cast_unsigned())
 }
 
-/// A command that ends with this program, however it ends, where `setpriv` can see to that.
+/// A command that ends with this program, even after a kill, if `setpriv` is installed.
 pub fn ending_with_us(program: &Path, user: Option<&str>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]);
@@ -150,7 +150,7 @@ pub fn ending_with_us(program: &Path, user: Option<&str>) -> Command {
 ///
 /// # Errors
 ///
-/// There is none.
+/// There is no free port.
 pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::Rounds;
 
-/// Where they go.
+/// The file of the figures.
 #[derive(Debug)]
 pub struct Report(File);
 
 impl Report {
-    /// Replaces an earlier one.
+    /// Creates the file, in place of an earlier one.
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl Report {
         Ok(Self(File::create(path).with_context(|| format!("cannot write {}", path.display()))?))
     }
 
-    /// One measurement.
+    /// Adds one measurement.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl Report {
     }
 }
 
-/// A goal, and how near to it.
+/// A goal, its limit, and the result.
 #[derive(Debug)]
 pub struct Goal {
     what: String,
@@ -43,7 +43,7 @@ pub struct Goal {
 }
 
 impl Goal {
-    /// Met where the median is this or more.
+    /// A goal that is met if the median is this or more.
     pub fn at_least(what: impl Into<String>, result: &Rounds, limit: f64) -> Self {
         let is_met = result.median() >= limit;
         Self {
@@ -54,7 +54,7 @@ impl Goal {
         }
     }
 
-    /// Met where the median is this or less.
+    /// A goal that is met if the median is this or less.
     pub fn at_most(what: impl Into<String>, result: &Rounds, limit: f64) -> Self {
         let is_met = result.median() <= limit;
         Self {
@@ -66,12 +66,12 @@ impl Goal {
     }
 }
 
-/// So many that a result can be told from its limit.
+/// The number of digits that distinguishes a result from its limit.
 fn digits(limit: f64) -> usize {
     if limit < 2.0 { 3 } else { 1 }
 }
 
-/// As a table.
+/// Prints the goals as a table.
 pub fn goals(goals: &[Goal]) {
     if goals.is_empty() {
         return;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use etcd_client::{Client, LeaseKeepAliveStream, LeaseKeeper};
 
-/// Seconds, as those of the others here.
+/// The ttl in seconds, as for the other clients here.
 const TTL: i64 = 30;
 const BETWEEN: Duration = Duration::from_secs(10);
 

@@ -1,4 +1,4 @@
-//! A client that locks and releases when it is told to: `client KIND URL`.
+//! A client that locks and releases by the runner's orders: `client KIND URL`.
 
 mod lease;
 mod raw;
@@ -24,7 +24,7 @@ fn obey(kind: &str, url: &str) -> Result<()> {
     let (kind, threads) = threads(kind);
     match kind {
         "raw" => serve(threads, Raw::connect(url)),
-        // The layout is a matter of the URL.
+        // The URL sets the layout.
         "lockkeeper" | "lockkeeper-concurrency" => serve(threads, Mutexes::connect(url)),
         "lockkeeper-sessions" | "lockkeeper-concurrency-sessions" => {
             serve(threads, Sessions::connect(url))

@@ -1,5 +1,5 @@
-//! The ceiling: a transaction that puts a key which is not there, and one that deletes it if it is
-//! the same.
+//! The ceiling: a transaction that puts a missing key, and a transaction that deletes the unchanged
+//! key.
 
 use anyhow::{Context, Result, ensure};
 use compare_common::client::tasks::{Client, Lock};

@@ -1,6 +1,6 @@
-//! lockkeeper with a session for each task that wants the same lock, as its peers need them: within
-//! a session it keeps a line of its own, of which etcd sees the first only. All of them share one
-//! connection.
+//! lockkeeper with a session for each task that wants the same lock, as its peers need sessions.
+//! Within one session lockkeeper has a queue of its own, and etcd sees only its first task. All
+//! sessions share one connection.
 
 use anyhow::Result;
 use compare_common::client::tasks::Client;

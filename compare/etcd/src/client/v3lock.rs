@@ -1,5 +1,5 @@
-//! The lock that etcd itself offers by a call, through the crate `etcd-client`. The server runs
-//! Go's algorithm.
+//! The lock service of etcd itself, through the crate `etcd-client`. The server runs Go's
+//! algorithm.
 
 use anyhow::{Result, ensure};
 use compare_common::client::tasks::{Client, Lock};
@@ -10,7 +10,7 @@ use crate::lease::Lease;
 
 pub(crate) struct V3lock {
     client: etcd_client::Client,
-    /// Two locks of one name on one lease would be the same.
+    /// A lease for each lock: two locks of one name on one lease would be the same.
     leases: Mutex<Vec<Lease>>,
 }
 

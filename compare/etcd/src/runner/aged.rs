@@ -1,5 +1,5 @@
-//! A lock that is taken again and again: what it costs after a while. etcd keeps what was until
-//! somebody compacts it, and by default nobody does.
+//! A lock that is taken again and again, and its cost after a while. etcd keeps all old revisions
+//! until a client compacts them, and by default no client does.
 
 use anyhow::Result;
 use compare_common::clock::SECOND;
@@ -13,8 +13,8 @@ use crate::kinds::{GO, LOCKKEEPER, SHARED};
 struct Row {
     kind: Kind,
     pairs: usize,
-    /// Pairs per second, and half of the claims were faster, in microseconds: in the first second,
-    /// and in the last.
+    /// Pairs per second, and the median of the claims in microseconds: in the first second, and in
+    /// the last second.
     first: [f64; 2],
     last: [f64; 2],
 }
@@ -75,7 +75,7 @@ fn print(rows: &[Row]) {
     println!();
 }
 
-/// The goals that these rows show.
+/// The goals for these rows.
 fn compared(rows: &[Row]) -> Vec<Goal> {
     let ours = rows.iter().filter(|row| row.kind.is_lockkeeper());
     let goal = |row: &Row| {

@@ -1,4 +1,4 @@
-//! Locks that nobody else wants.
+//! Locks without contention.
 
 use compare_common::runner::Goal;
 use compare_common::runner::alone::{AlonePart, AloneRow};

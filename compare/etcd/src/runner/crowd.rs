@@ -18,7 +18,8 @@ struct Row {
     awaited: bool,
     hand_offs: Rounds,
     share: Rounds,
-    /// Hand-offs for each pair of raw, measured right before and after: both wait for two writes.
+    /// Hand-offs for each pair of raw, which is measured right before and after: both wait for two
+    /// writes.
     of_raw: Rounds,
     latency: [Rounds; 2],
     wait: [Rounds; 2],
@@ -32,7 +33,7 @@ struct Row {
     overlaps: u64,
 }
 
-/// On the current etcd, and on Debian's.
+/// Runs the part on the current etcd and on Debian's etcd.
 pub(crate) fn run(bench: &mut Bench, members: usize) -> Result<()> {
     on_this(bench)?;
     if let Some(program) = debian() {
@@ -140,7 +141,7 @@ impl Row {
         self.overlaps += turns.overlaps;
     }
 
-    /// The last measurement.
+    /// The JSON line of the last measurement.
     fn line(&self, round: u32, seconds: f64, server: &str) -> serde_json::Value {
         json!({
             "part": "crowd", "on": server, "kind": self.kind.name, "clients": CLIENTS, "awaited": self.awaited,
@@ -187,7 +188,7 @@ fn print(rows: &[Row], server: &str) {
     println!();
 }
 
-/// The goals that these rows show.
+/// The goals for these rows.
 fn compared(rows: &[Row]) -> Vec<Goal> {
     let mut goals = Vec::new();
     let row = |kind| rows.iter().find(|row| row.kind == kind && row.awaited);

@@ -1,4 +1,4 @@
-//! The server that everybody asks.
+//! The etcd of all clients.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::http::{Metrics, keys, version};
 use crate::kinds::{LOCKKEEPER, RAW, SESSIONS, SHARED, SHARED_SESSIONS};
 
-/// How long it may take to start.
+/// How long the start may take.
 const START: Duration = Duration::from_secs(30);
 
 /// One member or several, with etcd's own settings: each transaction waits for the disk.
@@ -19,7 +19,7 @@ pub(crate) struct Etcd {
     /// The leader first.
     members: Vec<Member>,
     version: String,
-    // Last, so that it goes when nobody writes there any more.
+    // The last field: the folder is removed when no member writes to it any more.
     _dir: TempDir,
 }
 
@@ -29,7 +29,8 @@ struct Member {
 }
 
 impl Etcd {
-    /// With its data in the folder for temporary files, which has to be on a real disk.
+    /// Starts the members. The folder for temporary files has their data, and has to be on a real
+    /// disk.
     pub(crate) fn start(program: &Path, members: usize) -> Result<Self> {
         let dir = TempDir::new()?;
         let ports =
@@ -49,7 +50,7 @@ impl Etcd {
         Ok(etcd)
     }
 
-    /// Until there is a leader, who comes first then.
+    /// Waits until there is a leader, and puts it first.
     fn wait(&mut self) -> Result<()> {
         let limit = Instant::now() + START;
         loop {
@@ -83,7 +84,7 @@ impl Etcd {
         format!("etcd {}{of}", self.version)
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub(crate) fn keys(&self) -> Result<u64> {
         keys(self.port())
     }
@@ -94,14 +95,14 @@ impl Etcd {
 }
 
 impl Servers for Etcd {
-    /// Raw has one connection, to the leader. The others are told of all members, of whom
-    /// lockkeeper asks the first, and peers ask all.
+    /// Raw has one connection, to the leader. The other clients get the addresses of all members:
+    /// lockkeeper asks the first member, and the others ask all members.
     fn url(&self, kind: Kind) -> String {
         let all: Vec<_> =
             self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
         match kind {
             RAW => all[0].clone(),
-            // Debian's is among them, which is too old for more than a measurement.
+            // One of the servers is Debian's etcd, which is accepted only for a measurement.
             LOCKKEEPER | SESSIONS => format!("etcd://{}?unsafe=version", all.join(",")),
             SHARED | SHARED_SESSIONS => {
                 format!("etcd://{}?layout=concurrency&unsafe=version", all.join(","))
@@ -114,8 +115,8 @@ impl Servers for Etcd {
         true
     }
 
-    /// Commands are the messages that clients sent, those in streams too. The time is that which
-    /// the leader has waited for its log to be on the disk.
+    /// `commands` counts the messages of the clients, with the messages in streams. The time is the
+    /// leader's wait for its log to be on the disk.
     fn counts(&mut self, _kind: Kind) -> Result<Counts> {
         let cpu = self.members.iter().map(|member| cpu(member.child.id())).sum::<Result<u64>>()?;
         let metrics = self
@@ -141,7 +142,7 @@ impl Member {
         dir: &Path,
     ) -> Result<Self> {
         let mut command = ending_with_us(program, None);
-        // It takes options from there too.
+        // etcd takes options from variables too.
         for (variable, _) in
             std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD_"))
         {
@@ -170,7 +171,7 @@ impl Drop for Member {
     }
 }
 
-/// Debian's etcd, where it is installed, and where it is another one.
+/// Debian's etcd, if it is installed and is not the current etcd.
 pub(crate) fn debian() -> Option<PathBuf> {
     let named = std::env::var_os("LOCKKEEPER_LIVE_ETCD_DEBIAN").map(PathBuf::from);
     named.or_else(|| Some(PathBuf::from("/usr/bin/etcd"))).filter(|program| program.is_file())

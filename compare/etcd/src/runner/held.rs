@@ -1,4 +1,4 @@
-//! Many locks that are held.
+//! Many held locks.
 
 use anyhow::Result;
 use compare_common::runner::held::{HeldPart, HeldRow};
@@ -9,7 +9,7 @@ use crate::kinds::{GO, LOCKKEEPER, SHARED};
 
 const MANY: usize = 10_000;
 
-/// Nothing that is held is the load itself, which is lockkeeper's or Go's.
+/// The numbers of locks. Without held locks, the load is that of lockkeeper or Go itself.
 const COUNTS: [(Kind, &[usize]); 3] =
     [(LOCKKEEPER, &[0, MANY]), (SHARED, &[0, MANY]), (GO, &[0, MANY])];
 const QUICK: [(Kind, &[usize]); 2] = [(LOCKKEEPER, &[0, MANY]), (GO, &[MANY])];

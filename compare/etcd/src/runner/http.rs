@@ -1,4 +1,4 @@
-//! What etcd tells over plain HTTP: its figures, its version, how many keys there are.
+//! Answers of etcd over plain HTTP: its metrics, its version, the number of its keys.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// The body of an answer. The port is one of 127.0.0.1.
+/// The body of an answer from a port of 127.0.0.1.
 fn ask(port: u16, head: &str, body: &str) -> Result<String> {
     let mut socket = TcpStream::connect(("127.0.0.1", port))?;
     socket.set_read_timeout(Some(Duration::from_secs(10)))?;
-    // The length of the answer is where it ends.
+    // The answer ends after its length.
     write!(socket, "{head} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
     let mut answer = String::new();
     socket.read_to_string(&mut answer)?;
@@ -25,15 +25,15 @@ pub(crate) fn version(port: u16) -> Result<String> {
     Ok(told["etcdserver"].as_str().context("etcd does not say its version")?.to_owned())
 }
 
-/// All keys; it takes a majority to say.
+/// The number of all keys; the answer needs a majority of the members.
 pub(crate) fn keys(port: u16) -> Result<u64> {
     let all = r#"{"key":"AA==","range_end":"AA==","count_only":true}"#;
     let told: Value = serde_json::from_str(&ask(port, "POST /v3/kv/range", all)?)?;
-    // None is left out.
+    // The field is missing if there are no keys.
     told["count"].as_str().map_or(Ok(0), |count| count.parse().map_err(Into::into))
 }
 
-/// Its figures: `name{labels} value`, a line each.
+/// The metrics of etcd: `name{labels} value`, a line each.
 pub(crate) struct Metrics(String);
 
 impl Metrics {

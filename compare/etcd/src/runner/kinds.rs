@@ -1,4 +1,4 @@
-//! Who is compared.
+//! The compared clients.
 
 use compare_common::runner::{Kind, Program};
 
@@ -17,6 +17,6 @@ pub(crate) const GO: Kind = Kind::new("go", "Go `concurrency.Mutex`", Program::G
 pub(crate) const V3LOCK: Kind = Kind::new("v3lock", "v3lock by etcd-client", Program::Rust);
 pub(crate) const JETCD: Kind = Kind::new("jetcd", "jetcd", Program::Java);
 
-/// Who waits for a lock, and ours first.
+/// The clients that wait for a lock, lockkeeper first.
 pub(crate) const LOCKS: [Kind; 5] = [LOCKKEEPER, SHARED, GO, V3LOCK, JETCD];
 pub(crate) const PEERS: [Kind; 3] = [GO, V3LOCK, JETCD];

@@ -1,4 +1,4 @@
-//! A thousand tasks that wait for the same lock, each of which wants it once.
+//! A thousand tasks that each want the same lock once.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use crate::kinds::{GO, JETCD, LOCKKEEPER, SESSIONS, SHARED, SHARED_SESSIONS, V3L
 
 const WAITERS: usize = 1000;
 const KINDS: [Kind; 6] = [LOCKKEEPER, SESSIONS, SHARED_SESSIONS, GO, V3LOCK, JETCD];
-/// Until all have come, and until all were served.
+/// The limit for all tasks to join the queue, and for all tasks to be served.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// A line of the table.
 struct Row {
     kind: Kind,
-    /// How many were in line, and after how many seconds.
+    /// The number of claims in line, and the seconds until then.
     in_line: (u64, f64),
     served: usize,
-    /// From the release of who held it before to the last grant, in seconds.
+    /// From the release of the first holder to the last grant, in seconds.
     seconds: f64,
     hand_off: [f64; 2],
     overlaps: u64,
-    /// Processor time for each waiter, from when they came until they were gone, in milliseconds.
+    /// Processor time for each waiter, from the first claim to the last release, in milliseconds.
     server: f64,
     client: f64,
 }
@@ -44,10 +44,10 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
                 without.push((kind, WAITERS - row.served));
                 rows.push(row);
             }
-            // An error of one is one of all: nobody knows how far they came.
+            // One error ends the whole measurement: how far the tasks came is unknown.
             None => without.push((kind, WAITERS)),
         }
-        // Their sessions would be renewed for ever.
+        // The sessions of the clients would be renewed for ever.
         bench.end(kind);
     }
     print(&rows);
@@ -58,8 +58,8 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
 fn measure(bench: &mut Bench, kind: Kind) -> Result<Row> {
     let lock = bench.fresh_lock();
     let trace = bench.trace(0);
-    // Somebody else holds it until all are there: all but lockkeeper's own layout share their
-    // locks.
+    // Another client holds the lock until all tasks are in line: all kinds but lockkeeper's own
+    // layout share their locks.
     let (holder, at) = match kind {
         LOCKKEEPER => (LOCKKEEPER, 1),
         SESSIONS => (LOCKKEEPER, 0),
@@ -77,7 +77,7 @@ fn measure(bench: &mut Bench, kind: Kind) -> Result<Row> {
     let client_cpu = bench.fleet(kind, 1)?[0].cpu()?;
     bench.fleet(kind, 1)?[0]
         .order(&Order::Go(go(format!("{lock}-0"), trace.display().to_string())))?;
-    // Within a session lockkeeper keeps a line of its own.
+    // lockkeeper has a queue of its own within a session.
     let in_line = until_come(bench, keys, if kind == LOCKKEEPER { 1 } else { WAITERS as u64 })?;
     let released = nanos();
     answer(bench, &Order::Drop)?;
@@ -97,7 +97,7 @@ fn measure(bench: &mut Bench, kind: Kind) -> Result<Row> {
 fn go(lock: String, trace: String) -> Go {
     let patience = u64::try_from(TIME_LIMIT.as_nanos()).unwrap_or(u64::MAX);
     let (clients, tasks, most) = (1, WAITERS, 1);
-    // Nobody comes so late.
+    // No task begins so late.
     let end = nanos() + patience;
     Go {
         lock,
@@ -114,14 +114,14 @@ fn go(lock: String, trace: String) -> Go {
     }
 }
 
-/// Waits until there are so many keys more.
+/// Waits until there are this many more keys.
 fn until_come(bench: &mut Bench, before: u64, all: u64) -> Result<(u64, f64)> {
     let began = nanos();
     loop {
         let (now, come) = (nanos(), bench.servers.keys()?.saturating_sub(before));
         let after = (now - began) as f64 / SECOND as f64;
         if come >= all || after > TIME_LIMIT.as_secs_f64() / 2.0 {
-            // The last of them have yet to begin to watch.
+            // The last tasks still have to begin their watch.
             sleep_until(nanos() + 500 * MILLI);
             return Ok((come, after));
         }
@@ -129,7 +129,7 @@ fn until_come(bench: &mut Bench, before: u64, all: u64) -> Result<(u64, f64)> {
     }
 }
 
-/// Half and 99 % of them were faster, in milliseconds.
+/// The median and the 99 % quantile of the hand-offs, in milliseconds.
 fn hand_offs(cycles: &[trace::Cycle]) -> [f64; 2] {
     let mut granted: Vec<_> = cycles.iter().filter(|cycle| cycle.granted > 0).collect();
     granted.sort_unstable_by_key(|cycle| cycle.granted);
@@ -168,7 +168,7 @@ fn print(rows: &[Row]) {
     println!();
 }
 
-/// The goals that this shows: how many of ours were left without the lock.
+/// The goal of this part: the number of lockkeeper's tasks without the lock.
 fn compared(without: &[(Kind, usize)]) -> Vec<Goal> {
     let ours = without.iter().filter(|(kind, _)| kind.is_lockkeeper());
     let goal = |(kind, without): &(Kind, usize)| {

@@ -10,12 +10,13 @@ use crate::resp::{Connection, Reply};
 
 /// Locks and releases one lock.
 pub(crate) trait Pair {
-    /// Which lock from now on.
+    /// Sets the lock of the next pairs.
     fn name(&mut self, name: &str) -> Result<()>;
     fn lock(&mut self) -> Result<()>;
-    /// Not awaited: the request goes out with the next one, in one write.
+    /// Releases the lock. Without `awaited`, the release is sent with the next request, in one
+    /// write.
     fn release(&mut self, awaited: bool) -> Result<()>;
-    /// Waits for what was not awaited.
+    /// Waits for a release that was not awaited.
     fn settle(&mut self) -> Result<()>;
 }
 
@@ -62,20 +63,20 @@ fn cycles(pair: &mut impl Pair, go: &Go, log: &mut Log) -> Result<()> {
     pair.settle()
 }
 
-/// What is asked of Redis, made beforehand.
+/// The two requests for a lock, made beforehand.
 pub(crate) trait Requests {
-    /// To take the lock and to release it; a release answers 1.
+    /// The request that takes the lock, and the request that releases it; a release answers 1.
     fn of(&mut self, connection: &mut Connection, name: &str) -> Result<[Vec<u8>; 2]>;
     fn is_granted(&self, reply: &Reply) -> bool;
 }
 
-/// The same two requests again and again, on one connection.
+/// Repeats the same two requests on one connection.
 pub(crate) struct Repeated<R> {
     requests: R,
     connection: Connection,
     claim: Vec<u8>,
     release: Vec<u8>,
-    /// A release that waits for company.
+    /// A release that is sent with the next request.
     unsent: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! A client that locks and releases when it is told to: `client KIND URL`.
+//! A client that locks and releases by the runner's orders: `client KIND URL`.
 
 mod blocking;
 mod postgres;

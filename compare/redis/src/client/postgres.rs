@@ -1,5 +1,5 @@
-//! Advisory locks of PostgreSQL: what a server that queues can do. A blocking socket and prepared
-//! statements.
+//! Advisory locks of PostgreSQL, as an example of a server that queues. A blocking socket and
+//! prepared statements.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// To `postgres://USER@HOST:PORT`, a server that asks for no password.
+    /// Connects to `postgres://USER@HOST:PORT`, a server without a password.
     pub(crate) fn connect(url: &str) -> Result<Self> {
         let (user, address) = url
             .strip_prefix("postgres://")
@@ -43,7 +43,7 @@ impl Postgres {
         Ok(self.reader.get_ref().write_all(bytes)?)
     }
 
-    /// Reads until the server is ready for the next.
+    /// Reads until the server is ready for the next request.
     fn settled(&mut self) -> Result<()> {
         loop {
             let mut head = [0; 5];
@@ -63,7 +63,7 @@ impl Postgres {
     }
 }
 
-/// A message with its length; the first one of a connection has no kind.
+/// A message with its length; the first message of a connection has no kind.
 fn framed(kind: Option<u8>, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len() + 4).unwrap_or(u32::MAX).to_be_bytes();
     kind.into_iter().chain(length).chain(body.iter().copied()).collect()

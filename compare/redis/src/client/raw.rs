@@ -12,7 +12,7 @@ pub(crate) struct Raw;
 impl Requests for Raw {
     fn of(&mut self, connection: &mut Connection, name: &str) -> Result<[Vec<u8>; 2]> {
         let sha = connection.load(RELEASE)?;
-        // As long as the identity of rslock.
+        // The value is as long as the identity of rslock.
         let (key, value) = (name.as_bytes(), format!("{:020}", std::process::id()).into_bytes());
         let claim = pack(&[b"SET", key, &value, b"NX", b"PX", b"30000"]);
         Ok([claim, pack(&[b"EVALSHA", &sha, b"1", key, &value])])

@@ -19,7 +19,7 @@ pub(crate) enum Reply {
 }
 
 impl Connection {
-    /// To `redis://HOST:PORT`.
+    /// Connects to `redis://HOST:PORT`.
     pub(crate) fn open(url: &str) -> Result<Self> {
         let address = address(url)?;
         let socket =
@@ -54,7 +54,7 @@ impl Connection {
         }
     }
 
-    /// The SHA-1 of the script, which the server knows from now on.
+    /// Loads the script, and returns its SHA-1.
     pub(crate) fn load(&mut self, script: &str) -> Result<Vec<u8>> {
         self.send(&pack(&[b"SCRIPT", b"LOAD", script.as_bytes()]))?;
         match self.reply()? {
@@ -64,7 +64,7 @@ impl Connection {
     }
 }
 
-/// What is in `redis://HOST:PORT`.
+/// The address in `redis://HOST:PORT`.
 pub(crate) fn address(url: &str) -> Result<&str> {
     url.strip_prefix("redis://").context("the URL has to begin with redis://")
 }
@@ -73,7 +73,7 @@ fn number(digits: &[u8]) -> Result<i64> {
     std::str::from_utf8(digits)?.parse().context("the server sent no number")
 }
 
-/// A command as it goes over the wire.
+/// A command in the form of the protocol.
 pub(crate) fn pack(words: &[&[u8]]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {

@@ -1,4 +1,4 @@
-//! rslock, as its documentation shows it.
+//! rslock, as in its documentation.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use anyhow::{Result, ensure};
 use compare_common::client::tasks::{Client, Lock};
 use rslock::{LockGuard, LockManager};
 
-/// Its default.
+/// The default of rslock.
 pub(crate) const DELAY: Duration = Duration::from_millis(200);
-/// For those who would rather ask too often than wait; it takes a random time between 0 and this.
+/// A setting that asks often instead of waiting; the delay is a random time between 0 and this.
 pub(crate) const SHORT_DELAY: Duration = Duration::from_millis(2);
 
 const TTL: Duration = Duration::from_secs(30);

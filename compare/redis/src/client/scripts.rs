@@ -1,5 +1,5 @@
-//! What lockkeeper sends, sent by a client that blocks: it listens to lockkeeper taking and
-//! releasing the lock once, and repeats these two requests byte by byte.
+//! The requests of lockkeeper, from a client that blocks. It records the requests while lockkeeper
+//! takes and releases the lock once, and repeats these two requests byte by byte.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -54,7 +54,7 @@ impl Requests for Scripts {
     }
 }
 
-/// Passes everything on, and keeps what the client said.
+/// Forwards all bytes, and records the bytes of the client.
 struct Tap {
     url: String,
     received: Arc<Mutex<Vec<u8>>>,
@@ -90,7 +90,7 @@ fn pass(client: &TcpStream, server: &str, log: &Arc<Mutex<Vec<u8>>>) -> Result<(
             if count == 0 {
                 return server.shutdown(std::net::Shutdown::Both);
             }
-            // Heard before it is answered.
+            // The bytes are recorded before the answer.
             log.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&bytes[..count]);
             server.write_all(&bytes[..count])?;
         }
@@ -102,7 +102,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// The requests in what was heard: arrays of strings.
+/// The requests in the recorded bytes: arrays of strings.
 fn requests(mut received: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
     while let Some(length) = request(received) {
@@ -113,7 +113,7 @@ fn requests(mut received: &[u8]) -> Vec<&[u8]> {
     found
 }
 
-/// The length of the first.
+/// The length of the first request.
 fn request(bytes: &[u8]) -> Option<usize> {
     let (words, mut at) = head(bytes, 0, b'*')?;
     for _ in 0..words {
@@ -123,7 +123,7 @@ fn request(bytes: &[u8]) -> Option<usize> {
     (at <= bytes.len()).then_some(at)
 }
 
-/// The number of a line that begins with `kind`, and where the next one begins.
+/// The number of a line that begins with `kind`, and the begin of the next line.
 fn head(bytes: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
     let line = bytes.get(at..)?.strip_prefix(&[kind])?;
     let end = line.iter().position(|byte| *byte == b'\r')?;

@@ -27,7 +27,7 @@ const KINDS: [Kind; 13] = [
     LOCKKEEPER,
 ];
 
-/// Those that were told to ask more often than they do by default are shown in one setting only.
+/// Clients that ask more often than by default. One setting only shows them.
 const OFTEN: [Kind; 3] = [RSLOCK_OFTEN, REDSYNC_OFTEN, REDIS_PY_OFTEN];
 
 /// A line of a table.
@@ -80,7 +80,7 @@ fn rows(bench: &Bench, clients: usize, hold: u64) -> Vec<Row> {
         if !bench.has(kind) || is_left_out {
             continue;
         }
-        // lockkeeper comes twice, the second time without waiting for its releases.
+        // lockkeeper has two rows; the second is without waiting for the releases.
         let is_again = rows.iter().any(|row| row.kind == kind);
         rows.push(Row::new(kind, !is_again));
     }
@@ -159,7 +159,7 @@ impl Row {
         self.overlaps += turns.overlaps;
     }
 
-    /// The last measurement.
+    /// The JSON line of the last measurement.
     fn line(&self, round: u32, clients: usize, hold: u64, seconds: f64) -> serde_json::Value {
         json!({
             "part": "crowd", "kind": self.kind.name, "clients": clients, "hold_ns": hold, "awaited": self.awaited,
@@ -207,7 +207,7 @@ fn print(rows: &[Row], clients: usize, hold: u64) {
     println!();
 }
 
-/// The goals that these rows show.
+/// The goals for these rows.
 fn compared(rows: &[Row], clients: usize, hold: u64) -> Vec<Goal> {
     let mut goals = Vec::new();
     if hold > 0 || clients != 8 {

@@ -1,4 +1,4 @@
-//! Many locks that are held.
+//! Many held locks.
 
 use anyhow::Result;
 use compare_common::runner::held::{HeldPart, HeldRow};
@@ -7,8 +7,8 @@ use compare_common::runner::{Goal, Kind};
 use crate::Bench;
 use crate::kinds::{LOCKKEEPER, RLOCK, RUEIDISLOCK};
 
-/// How many locks; the first is the load of those who measure alone. rueidislock renews each by
-/// itself.
+/// The numbers of locks; the first is the load of the clients that measure alone. rueidislock
+/// renews each lock by itself.
 const COUNTS: [(Kind, &[usize]); 3] = [
     (LOCKKEEPER, &[0, 10_000, 100_000]),
     (RLOCK, &[0, 10_000, 100_000]),

@@ -1,4 +1,4 @@
-//! Who is compared.
+//! The compared clients.
 
 use compare_common::runner::{Kind, Program};
 
@@ -29,11 +29,11 @@ pub(crate) const REDIS_PY_OFTEN: Kind =
     Kind::new("redis-py-1ms", "redis-py, asking each 1 ms", Program::Python);
 pub(crate) const POSTGRES: Kind = Kind::new("postgres", "PostgreSQL advisory lock", Program::Rust);
 
-/// Their SETs come from the client, and not from a script.
+/// The clients whose SETs come from the client, and not from a script.
 const SETS: [Kind; 8] =
     [RAW, RSLOCK, RSLOCK_MT, RSLOCK_OFTEN, REDSYNC, REDSYNC_OFTEN, REDIS_PY, REDIS_PY_OFTEN];
 
-/// Commands that come from clients only; what scripts call is counted by the server beside them.
+/// Commands that only clients send. The server counts the commands of scripts separately.
 const FROM_CLIENTS: [&str; 16] = [
     "evalsha",
     "eval",

@@ -1,4 +1,4 @@
-//! A PostgreSQL server beside it, where one is installed.
+//! A PostgreSQL server, if one is installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Nothing where it is not installed.
+    /// Starts the server; `None` if it is not installed.
     pub(crate) fn start(dir: &Path) -> Result<Option<Self>> {
         let Some(programs) = programs() else { return Ok(None) };
         let data = dir.join("postgres");
-        // It refuses to run as root.
+        // PostgreSQL refuses to run as root.
         let user = nix::unistd::geteuid().is_root().then_some("postgres");
         fs::create_dir(&data)?;
         if user.is_some() {
@@ -85,7 +85,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // QUIT: it ends its processes and goes at once.
+        // QUIT: the server ends its processes at once.
         let id = i32::try_from(self.child.id()).unwrap_or_default();
         if id > 0 {
             let _ = Command::new("kill").args(["-QUIT", &id.to_string()]).status();
@@ -94,7 +94,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Where the newest version has its programs.
+/// The folder with the programs of the newest version.
 fn programs() -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql")
         .ok()?
@@ -102,7 +102,7 @@ fn programs() -> Option<PathBuf> {
     versions.filter(|bin| bin.join("initdb").exists() && bin.join("postgres").exists()).max()
 }
 
-/// The data belong to the user, and the way there is open to it.
+/// Makes the user the owner of the data, and opens the way to the data.
 fn own(dir: &Path, data: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(dir, fs::Permissions::from_mode(0o711))?;

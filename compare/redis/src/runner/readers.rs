@@ -1,4 +1,4 @@
-//! What a read lock costs among other readers.
+//! The cost of a read lock among other readers.
 
 use anyhow::Result;
 use compare_common::clock::MILLI;

@@ -1,4 +1,4 @@
-//! The server that everybody asks.
+//! The Redis server of all clients.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -17,7 +17,7 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// One that writes nothing to the disk, on a free port.
+    /// Starts a server on a free port. It writes nothing to the disk.
     pub(crate) fn start(dir: &Path) -> Result<Self> {
         let port = free_port()?;
         let mut child = ending_with_us("redis-server".as_ref(), None)
@@ -54,7 +54,7 @@ impl Redis {
         Ok(field(&self.info("server")?, "redis_version").unwrap_or("?").to_owned())
     }
 
-    /// The memory that its data take, in bytes.
+    /// The memory of the server's data, in bytes.
     pub(crate) fn memory(&mut self) -> Result<u64> {
         field(&self.info("memory")?, "used_memory")
             .context("INFO has no used_memory")?

@@ -1,4 +1,4 @@
-//! The servers that are asked: one Redis, and a PostgreSQL beside it where one is installed.
+//! The servers: one Redis, and a PostgreSQL beside it if one is installed.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ impl Servers for Both {
         kind != POSTGRES || self.postgres.is_some()
     }
 
-    /// PostgreSQL has its processor time only.
+    /// For PostgreSQL only the processor time is known.
     fn counts(&mut self, kind: Kind) -> Result<Counts> {
         if kind != POSTGRES {
             return self.redis.counts(kind);
