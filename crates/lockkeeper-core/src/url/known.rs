@@ -60,7 +60,7 @@ pub static ETCD: UrlSyntax =
 const TIMEOUT: Param =
     Param::new("timeout", "how long a request may stay without an answer; 3s by default");
 const CA: Param =
-    Param::new("ca", "a file with the certificates to trust; those of the system by default");
+    Param::new("ca", "a file with the certificates to trust; the system's certificates by default");
 const CERT: Param = Param::new("cert", "a file with the certificate to show, together with `key`");
 const KEY: Param = Param::new("key", "a file with the private key of `cert`");
 const SERVER_NAME: Param =
