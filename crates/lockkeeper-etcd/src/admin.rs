@@ -7,13 +7,12 @@ use async_trait::async_trait;
 use data_encoding::HEXLOWER;
 use percent_encoding::percent_decode_str;
 
-use super::layout::transaction::{all, changed, created, delete, move_to, put, touch, transaction};
-use super::layout::{Contender, Layout, Notice, Record, Span, admissions};
-use super::line::to_line;
-use super::wire::messages::{KeyValue, RangeRequest, RequestOp, TxnResponse};
-use super::{EtcdStore, fault, sessions};
+use crate::layout::transaction::{all, changed, created, delete, move_to, put, touch, transaction};
+use crate::layout::{Contender, Layout, Notice, Record, Span, admissions};
+use crate::look::to_line;
 use crate::store::{Admin, Evict, Evicted, Line, Target};
-use crate::{Effect, Error, ErrorKind, LockName, Result};
+use crate::wire::messages::{KeyValue, RangeRequest, RequestOp, TxnResponse};
+use crate::{Effect, Error, ErrorKind, EtcdStore, LockName, Result, fault, sessions};
 
 /// How many keys are read at once.
 const PAGE: i64 = 2000;

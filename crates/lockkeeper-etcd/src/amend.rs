@@ -2,11 +2,9 @@
 //! put again, and so the claim keeps its token and its place in line. The transaction compares the
 //! mod revision that was read, so that it never overwrites a change that came in between.
 
-use super::EtcdStore;
-use super::layout::transaction::{changed, rewrite, transaction};
-use super::{fault, keep};
-use crate::Result;
+use crate::layout::transaction::{changed, rewrite, transaction};
 use crate::store::{Amend, Amended, ClaimKey};
+use crate::{EtcdStore, Result, fault, keep};
 
 /// How often a change is tried because something else changes the claim meanwhile.
 const TRIES: u32 = 16;

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{EtcdStore, amend, claim, compare, identity, renew, wait, withdraw};
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened,
     Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
 };
-use crate::{LockName, Result};
+use crate::{EtcdStore, LockName, Result, amend, builder, claim, compare, renew, wait, withdraw};
 
 #[async_trait]
 impl Store for EtcdStore {
@@ -71,7 +70,7 @@ impl Store for EtcdStore {
 
     async fn id(&self) -> Result<StoreId> {
         self.check_process()?;
-        identity::id(self).await
+        builder::identity::id(self).await
     }
 
     fn fence_key(&self, key: &ClaimKey) -> Option<Arc<[u8]>> {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use lockkeeper_core::kit::examine;
 
-use super::client::{CAPABILITIES, SHARED_CAPABILITIES};
-use super::{EtcdStore, doctor};
+use crate::client::{CAPABILITIES, SHARED_CAPABILITIES};
 use crate::store::{Driver, DriverLayout, Opening, Store};
 use crate::url::{StoreUrl, known};
+use crate::{EtcdStore, doctor};
 
 /// The driver of `etcd:` URLs.
 pub static DRIVER: Driver = Driver::new("etcd", &known::ETCD, open)

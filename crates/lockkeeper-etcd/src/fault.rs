@@ -2,10 +2,9 @@
 
 use tonic::Code;
 
-use super::sessions;
-use super::wire::{OLD_TOKEN, OLD_TOKEN_ITSELF, WireError};
 use crate::net::{OF_AUTHORITY, OTHER_NAME, UNFIT, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
-use crate::{Error, ErrorKind};
+use crate::wire::{OLD_TOKEN, OLD_TOKEN_ITSELF, WireError};
+use crate::{Error, ErrorKind, sessions};
 
 /// The error of a request, with what is known of its effect.
 pub(super) fn of(error: WireError) -> Error {

@@ -12,16 +12,14 @@
 //! - A renewal asks for the keys of its claims.
 //!
 //! `client` has the connections and the state of an open store, and `contract` its operations. Each
-//! operation is a module of its own: `claim`, `withdraw`, `renew`, `wait`, `amend`. They
-//! share one question, which `look` asks etcd and `status` and `neighbours` answer: what blocks
-//! this claim, and what wakes it?
+//! operation is a module of its own: `claim`, `withdraw`, `renew`, `wait`, `amend`. `sessions` has
+//! the leases, the claims and the tombstones, and `keep` the minimum hold. The operations share one
+//! question, which `look` asks etcd and answers: what blocks this claim, and what wakes it?
 #![forbid(unsafe_code)]
 
 mod admin;
 mod amend;
 mod builder;
-#[doc(hidden)]
-pub mod checks;
 mod claim;
 mod client;
 mod compare;
@@ -29,37 +27,20 @@ mod contract;
 mod doctor;
 mod driver;
 mod fault;
-mod grants;
-mod identity;
 mod keep;
 mod layout;
-mod leases;
-mod letting_go;
-mod line;
 mod look;
-mod marker;
-mod neighbours;
-mod notices;
-mod opening;
-mod order;
 mod register;
 mod renew;
-mod session_life;
 mod sessions;
-mod shared;
-mod slots;
-mod status;
-mod sweep;
-mod timer;
-mod timers;
-mod tombstones;
 mod wait;
-mod wall_clock;
 mod wire;
 mod withdraw;
 
 pub use self::builder::EtcdStoreBuilder;
-pub use self::checks::Check;
+#[doc(hidden)]
+pub use self::builder::checks;
+pub use self::builder::checks::Check;
 pub use self::client::EtcdStore;
 pub use self::compare::EtcdCompare;
 pub use self::driver::DRIVER;

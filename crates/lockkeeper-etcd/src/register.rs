@@ -7,13 +7,12 @@ use bytes::Bytes;
 use data_encoding::{BASE64, HEXLOWER};
 use serde::{Deserialize, Serialize};
 
-use super::layout::transaction::{changed, get, only, put, ranges, transaction};
-use super::wire::messages::{KeyValue, RangeRequest, TxnResponse};
-use super::{EtcdStore, fault};
+use crate::layout::transaction::{changed, get, only, put, ranges, transaction};
 use crate::registers::{
     Register, Swap, Version, Versioned, Write, WriterId, check_key, check_write,
 };
-use crate::{Error, ErrorKind, Result};
+use crate::wire::messages::{KeyValue, RangeRequest, TxnResponse};
+use crate::{Error, ErrorKind, EtcdStore, Result, fault};
 
 /// Registers on etcd. A write is kept as long as a majority of the members keeps its data.
 ///

@@ -10,18 +10,17 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::EtcdStore;
-use super::layout::transaction::{all, only};
-use super::layout::{Contender, Span, is_as_it_was};
-use super::look::Question;
-use super::neighbours::{Neighbours, Next};
-use super::sessions::{Session, WatchedBy};
-use super::status::{ClaimStatus, Found};
-use super::wire::messages::{Event, RangeRequest};
-use super::wire::{Watch, What};
+use crate::layout::transaction::{all, only};
+use crate::layout::{Contender, Span, is_as_it_was};
+use crate::look::Question;
+use crate::look::{ClaimStatus, Found};
+use crate::look::{Neighbours, Next};
 use crate::random::jittered;
+use crate::sessions::{Session, WatchedBy};
 use crate::store::{ClaimKey, MAX, Revision, Wake};
-use crate::{Error, ErrorKind, LockName, Result};
+use crate::wire::messages::{Event, RangeRequest};
+use crate::wire::{Watch, What};
+use crate::{Error, ErrorKind, EtcdStore, LockName, Result};
 
 /// A waiter looks again after this time, even if its watches report nothing.
 const LOOK: Duration = Duration::from_secs(10);

@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::keep::Left;
-use super::layout::transaction::{
+use crate::keep::Left;
+use crate::layout::transaction::{
     changed, delete, delete_made, deleted, get, inners, nested, only, put, ranges, transaction,
 };
-use super::layout::{Contender, Leaver, LeaverState};
-use super::sessions::Session;
-use super::wire::messages::{RequestOp, TxnResponse};
-use super::{EtcdStore, fault};
+use crate::layout::{Contender, Leaver, LeaverState};
+use crate::sessions::Session;
 use crate::store::{ClaimId, ClaimKey, Withdrawal};
-use crate::{ErrorKind, Result};
+use crate::wire::messages::{RequestOp, TxnResponse};
+use crate::{ErrorKind, EtcdStore, Result, fault};
 
 /// How often a claim is withdrawn again because another client changes it meanwhile.
 const TRIES: u32 = 16;

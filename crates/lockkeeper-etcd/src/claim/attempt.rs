@@ -5,8 +5,8 @@ use super::{Claiming, Joined, Outcome};
 use crate::Result;
 use crate::layout::transaction::{empty_but_for, nobody_since, none_was_changed, transaction};
 use crate::layout::{Contender, admissions, ahead_of};
+use crate::look::ClaimStatus;
 use crate::sessions::Purpose;
-use crate::status::ClaimStatus;
 
 /// How often a try looks again because another claim has joined meanwhile. Then it joins, and looks
 /// whether it holds.

@@ -56,14 +56,13 @@ use bytes::Bytes;
 use tokio::sync::OwnedMutexGuard;
 
 use self::replace::Replaced;
-use super::layout::{Contender, Record, Span};
-use super::order::OrderGuard;
-use super::sessions::Session;
-use super::timer::Timer;
-use super::wire::messages::KeyValue;
-use super::{EtcdStore, fault};
+use crate::client::OrderGuard;
+use crate::keep::Timer;
+use crate::layout::{Contender, Record, Span};
+use crate::sessions::Session;
 use crate::store::{Claim, ClaimKey, MAX, Verdict};
-use crate::{Effect, Result};
+use crate::wire::messages::KeyValue;
+use crate::{Effect, EtcdStore, Result, fault};
 
 /// One claim, on its way into its line.
 struct Claiming {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::transactions::{deletions, held, staying};
 use super::{Claiming, Outcome};
+use crate::keep::Timer;
 use crate::layout::transaction::{
     changed, created, delete, empty_but_for, leased, present, transaction,
 };
@@ -11,7 +12,6 @@ use crate::layout::{Contender, Incarnation, Leaver, LeaverState};
 use crate::sessions::{Purpose, Session};
 use crate::store::admit::same_kind;
 use crate::store::{Claim, ClaimId, ClaimKey, refusal};
-use crate::timer::Timer;
 use crate::wire::messages::{Compare, TxnRequest};
 use crate::{ErrorKind, EtcdStore, Result, fault};
 

@@ -7,8 +7,8 @@ use crate::layout::transaction::{
     absent, all, changed, created, delete, delete_leaver, get, inners, last, nested, only, put,
     range, ranges, transaction,
 };
+use crate::layout::unix_ms;
 use crate::layout::{Contender, Layout, Leaver};
-use crate::wall_clock::unix_ms;
 use crate::wire::messages::{
     Compare, RangeRequest, RangeResponse, RequestOp, ResponseOp, TxnRequest, TxnResponse,
 };

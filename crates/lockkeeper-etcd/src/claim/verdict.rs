@@ -10,10 +10,10 @@ use crate::layout::transaction::{
     all, changed, get, leased, only, put, ranges, rewrite, transaction,
 };
 use crate::layout::{Contender, Layout, Notice, Record, ahead_of, mark};
-use crate::neighbours::{Neighbours, SHORT_QUEUE};
+use crate::look::{ClaimStatus, Found};
+use crate::look::{Neighbours, SHORT_QUEUE};
 use crate::random::jittered;
 use crate::sessions::{self, ClaimState, Purpose};
-use crate::status::{ClaimStatus, Found};
 use crate::store::{Revision, Verdict};
 use crate::wire::messages::{RangeRequest, RequestOp};
 use crate::{Error, ErrorKind, Result, fault};

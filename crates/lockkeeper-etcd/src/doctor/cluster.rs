@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use lockkeeper_core::kit::{fail, ok, warn};
 
-use super::super::checks::{Check, ONE_CLUSTER, or_waive};
-use super::super::fault;
-use super::super::wire::WireError;
-use super::super::wire::messages::{Member, StatusResponse};
+use crate::builder::checks::{Check, ONE_CLUSTER, or_waive};
+use crate::fault;
 use crate::store::{Finding, Level};
+use crate::wire::WireError;
+use crate::wire::messages::{Member, StatusResponse};
 
 /// What a member says of itself, by its address in the URL.
 pub(super) type MemberStatus = (String, Result<StatusResponse, WireError>);
@@ -150,8 +150,8 @@ fn id(status: &StatusResponse) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::wire::messages::ResponseHeader;
     use super::*;
+    use crate::wire::messages::ResponseHeader;
 
     fn member(id: u64) -> Member {
         let client_ur_ls = vec![format!("http://m{id}:2379")];

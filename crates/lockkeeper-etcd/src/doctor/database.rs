@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use lockkeeper_core::kit::{fail, ok, warn};
 
-use super::super::checks::{Check, NOT_CORRUPT, or_waive};
-use super::super::wire::messages::StatusResponse;
+use crate::builder::checks::{Check, NOT_CORRUPT, or_waive};
 use crate::store::Finding;
+use crate::wire::messages::StatusResponse;
 
 /// A database that is fuller than this may refuse the next lock.
 const FULL: f64 = 0.8;

@@ -6,17 +6,16 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use lockkeeper_core::kit::{fail, named, ok, warn, warn_if};
 
-use super::super::layout::Lines;
-use super::super::layout::transaction::{delete, get, put, transaction};
-use super::super::marker::folder;
-use super::super::wire::WireError;
-use super::super::wire::messages::{
-    AuthenticateRequest, AuthenticateResponse, RangeRequest, RequestOp, TxnResponse,
-};
-use super::super::{EtcdStore, EtcdStoreBuilder, fault, sessions};
+use crate::builder::folder;
+use crate::layout::Lines;
+use crate::layout::transaction::{delete, get, put, transaction};
 use crate::store::{ClaimId, ClaimKey, Finding, SessionId, Store, median};
 use crate::time::Clock;
-use crate::{ErrorKind, LockName, Result};
+use crate::wire::WireError;
+use crate::wire::messages::{
+    AuthenticateRequest, AuthenticateResponse, RangeRequest, RequestOp, TxnResponse,
+};
+use crate::{ErrorKind, EtcdStore, EtcdStoreBuilder, LockName, Result, fault, sessions};
 
 /// Nobody's lock, and not the one that is taken for the round trip.
 const NAME: &str = "lockkeeper-doctor-rights";

@@ -2,12 +2,11 @@
 
 use lockkeeper_core::kit::warn;
 
-use super::super::EtcdStore;
-use super::super::layout::Layout;
-use super::super::marker::folder;
-use super::super::wire::messages::KeyValue;
-use crate::Result;
+use crate::builder::folder;
+use crate::layout::Layout;
 use crate::store::Finding;
+use crate::wire::messages::KeyValue;
+use crate::{EtcdStore, Result};
 
 /// So many are named.
 const MOST: usize = 3;

@@ -1,6 +1,6 @@
 //! What is known of a version: its mistakes with leases and locks, and ways around its rights.
 
-use super::super::checks::{Check, NEWER, OLDEST, Version, name_of, or_waive, parse};
+use crate::builder::checks::{Check, NEWER, OLDEST, Version, name_of, or_waive, parse};
 use crate::store::Finding;
 
 /// A mistake, and where it is mended: one patch for each line of versions that had it.

@@ -14,10 +14,10 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
-use super::super::wire::messages::RangeRequest;
 use super::Layout;
 use super::session::lease_of;
 use crate::store::{ClaimId, ClaimKey, SessionId};
+use crate::wire::messages::RangeRequest;
 use crate::{Error, LockName, Result, name};
 
 /// The default prefix of the native layout.

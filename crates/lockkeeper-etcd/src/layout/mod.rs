@@ -11,12 +11,14 @@ mod session;
 #[cfg(test)]
 mod tests;
 pub(super) mod transaction;
+mod wall_clock;
 
 pub(super) use self::contender::{Contender, admissions, ahead_of, is_as_it_was, mark};
 pub(super) use self::keys::{Incarnation, Lines, Missed, SessionPart, Span};
 pub(super) use self::leaver::{Leaver, LeaverState};
 pub(super) use self::record::{Keep, Notice, NoticeKind, Record};
 pub(super) use self::session::{SessionRecord, lease_of};
+pub(super) use self::wall_clock::{millis, unix_ms};
 
 /// Whose keys the store writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

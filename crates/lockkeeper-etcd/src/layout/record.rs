@@ -7,8 +7,8 @@ use bytes::Bytes;
 use data_encoding::{BASE64, HEXLOWER};
 use serde::{Deserialize, Serialize};
 
+use super::{millis, unix_ms};
 use crate::store::{Asked, Broken, Claim, ClaimId, MAX, Meta};
-use crate::wall_clock::{millis, unix_ms};
 
 /// What a claim shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::super::layout::Record;
-use super::super::neighbours::Neighbours;
-use super::super::wire::Reader;
 use super::Session;
+use crate::layout::Record;
+use crate::look::Neighbours;
 use crate::store::ClaimId;
 use crate::time::Instant;
+use crate::wire::Reader;
 
 /// The state of a claim of this client, as far as is known.
 #[derive(Clone, Debug)]

@@ -22,7 +22,7 @@ impl Session {
     /// # Errors
     /// `Unavailable` for less than its life, which no member says of one that it has renewed:
     /// something between us and etcd has answered from what it knew.
-    pub(in super::super) fn is_renewed(&self, id: i64, seconds: i64) -> Result<bool> {
+    pub(crate) fn is_renewed(&self, id: i64, seconds: i64) -> Result<bool> {
         let ttl = match self.purpose(id) {
             Some(Purpose::Hold) => self.hold,
             Some(Purpose::Wait) => self.wait,
@@ -40,7 +40,7 @@ impl Session {
 
     /// Of which of these leases the keys have to be listed: of those on which somebody stands who
     /// does not hear of its end by a watch; now and then of all, for what nobody knows of.
-    pub(in super::super) fn to_list(
+    pub(crate) fn to_list(
         &self,
         leases: &[i64],
         live: &[Live],
@@ -61,12 +61,12 @@ impl Session {
     }
 
     /// The keys of all leases were listed by a renewal that was sent then.
-    pub(in super::super) fn was_listed(&self, sent: Instant) {
+    pub(crate) fn was_listed(&self, sent: Instant) {
         self.lock().listed = Some(sent);
     }
 
     /// The leases that are not needed any more; the session has the name of the first.
-    pub(in super::super) fn to_revoke(&self, used: &HashSet<i64>, now: Instant) -> Vec<i64> {
+    pub(crate) fn to_revoke(&self, used: &HashSet<i64>, now: Instant) -> Vec<i64> {
         if self.is_shared() {
             // Another client may have chosen it.
             return Vec::new();
@@ -95,9 +95,9 @@ mod tests {
     use std::slice::from_ref;
     use std::sync::Arc;
 
-    use super::super::super::layout::{Layout, Lines, Record, lease_of};
     use super::super::{ClaimState, PER_LEASE, REMEMBERED, Sessions, WatchedBy};
     use super::*;
+    use crate::layout::{Layout, Lines, Record, lease_of};
     use crate::store::{Claim, ClaimId, ClaimKey, SessionId, SessionSpec};
     use crate::time::Clock;
 

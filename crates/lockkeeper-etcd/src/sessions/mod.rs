@@ -5,9 +5,14 @@
 //! lease bears so many claims; then the next one is made.
 
 mod claims;
+mod lease_requests;
+mod life;
 mod lists;
+mod others;
 mod shared;
+mod slots;
 mod timers;
+mod tombstones;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,11 +22,12 @@ use bytes::Bytes;
 use lockkeeper_core::sync::lock;
 use tokio::sync::Mutex as Gate;
 
-pub(super) use self::claims::{ClaimState, WatchedBy};
-use super::layout::{Lines, lease_of};
-pub(super) use super::slots::KeySlot;
-use super::slots::KeySlots;
-use super::tombstones::REMEMBERED;
+pub(crate) use self::claims::{ClaimState, WatchedBy};
+pub(crate) use self::shared::Verdicts;
+pub(crate) use self::slots::KeySlot;
+use self::slots::KeySlots;
+pub(crate) use self::tombstones::{REMEMBERED, Tombstones};
+use crate::layout::{Lines, lease_of};
 use crate::store::{ClaimId, ClaimKey, Live, SessionId, SessionSpec};
 use crate::time::Instant;
 use crate::{Error, ErrorKind, LockName};
@@ -36,17 +42,17 @@ const SLACK: Duration = Duration::from_secs(1);
 
 /// What a lease is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     Hold,
     Wait,
 }
 
 /// All sessions of a client.
 #[derive(Debug, Default)]
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     known: Mutex<Known>,
     /// Serves the calls in their order that look for a session that another client has opened.
-    pub(super) finding: Gate<()>,
+    pub(crate) finding: Gate<()>,
 }
 
 #[derive(Debug, Default)]
@@ -58,22 +64,22 @@ struct Known {
 
 /// One of them.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(crate) struct Session {
     /// What the store keeps for a holder and for a waiter: seconds.
-    pub(super) hold: i64,
-    pub(super) wait: i64,
-    pub(super) id: SessionId,
+    pub(crate) hold: i64,
+    pub(crate) wait: i64,
+    pub(crate) id: SessionId,
     /// With what it was opened.
-    pub(super) spec: SessionSpec,
+    pub(crate) spec: SessionSpec,
     /// The revision that created the record of a detached session. It distinguishes the session
     /// from a later one with the same id. 0 for a session that is not detached.
-    pub(super) recorded: i64,
+    pub(crate) recorded: i64,
     /// Whether its claims use slots one after the other: nobody else has to find them, and nobody
     /// else has used any.
     reuses_keys: bool,
     inner: Mutex<Inner>,
     /// Whoever makes a lease, or ends them all. Whether they were ended.
-    pub(super) gate: Gate<bool>,
+    pub(crate) gate: Gate<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -113,7 +119,7 @@ struct Lease {
 
 impl Sessions {
     /// A session that was opened, unless it is known already.
-    pub(super) fn insert(&self, session: Session, now: Instant) -> Arc<Session> {
+    pub(crate) fn insert(&self, session: Session, now: Instant) -> Arc<Session> {
         let mut known = self.lock();
         // Those that were lost, or given away, are closed by nobody.
         known.all.retain(|_, session| !session.is_over(now));
@@ -121,7 +127,7 @@ impl Sessions {
     }
 
     #[cfg(test)]
-    pub(super) fn opened(
+    pub(crate) fn opened(
         &self,
         id: &SessionId,
         spec: &SessionSpec,
@@ -132,17 +138,17 @@ impl Sessions {
     }
 
     /// The session of this name, if this client has used it before.
-    pub(super) fn known(&self, id: &SessionId) -> Option<Arc<Session>> {
+    pub(crate) fn known(&self, id: &SessionId) -> Option<Arc<Session>> {
         self.lock().all.get(id).cloned()
     }
 
     /// Whether it was closed here a short while ago.
-    pub(super) fn was_closed(&self, id: &SessionId, now: Instant) -> bool {
+    pub(crate) fn was_closed(&self, id: &SessionId, now: Instant) -> bool {
         self.lock().closed.get(id).is_some_and(|until| *until > now)
     }
 
     /// It was closed, which is remembered until then.
-    pub(super) fn closed(&self, id: &SessionId, until: Instant) {
+    pub(crate) fn closed(&self, id: &SessionId, until: Instant) {
         let mut known = self.lock();
         known.all.remove(id);
         let before = until - REMEMBERED;
@@ -151,12 +157,12 @@ impl Sessions {
     }
 
     /// The session in which this claim is.
-    pub(super) fn of(&self, id: ClaimId) -> Option<Arc<Session>> {
+    pub(crate) fn of(&self, id: ClaimId) -> Option<Arc<Session>> {
         self.lock().all.values().find(|session| session.claim_state(id).is_some()).cloned()
     }
 
     /// etcd has ended the session. A detached one may be closed by nobody here.
-    pub(super) fn lost(&self, lost: &Session) {
+    pub(crate) fn lost(&self, lost: &Session) {
         let mut known = self.lock();
         // The same id may be another session by now.
         let is_lost =
@@ -174,7 +180,7 @@ impl Sessions {
 impl Session {
     /// `is_new`: its first lease was made by this client just now, so that nothing of it can be
     /// anywhere. A detached session was `recorded` by this revision.
-    pub(super) fn opened(
+    pub(crate) fn opened(
         id: &SessionId,
         spec: &SessionSpec,
         is_new: bool,
@@ -197,22 +203,22 @@ impl Session {
     }
 
     /// The ttl that counts for a claim of it with this ttl.
-    pub(super) fn keeps(&self, ttl: Duration) -> Duration {
+    pub(crate) fn keeps(&self, ttl: Duration) -> Duration {
         self.spec.ttl.min(ttl)
     }
 
     /// Whether other clients may use it at the same time.
-    pub(super) fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.spec.detached
     }
 
     /// Whether waiters and holders stand on the same lease.
-    pub(super) fn has_one_ttl(&self) -> bool {
+    pub(crate) fn has_one_ttl(&self) -> bool {
         self.hold <= self.wait
     }
 
     /// A lease that bears one more claim.
-    pub(super) fn lease(&self, purpose: Purpose) -> Option<i64> {
+    pub(crate) fn lease(&self, purpose: Purpose) -> Option<i64> {
         let purpose = if self.has_one_ttl() { Purpose::Hold } else { purpose };
         let mut inner = self.lock();
         let has_room = |lease: &Lease| lease.claims < PER_LEASE;
@@ -228,7 +234,7 @@ impl Session {
 
     /// A lease of the session, unless it is known already: what this client makes, a renewal of
     /// this client may have read before the answer came.
-    pub(super) fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {
+    pub(crate) fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {
         let mut inner = self.lock();
         if inner.leases.iter().all(|lease| lease.id != id) {
             let lease = Lease {
@@ -246,7 +252,7 @@ impl Session {
     }
 
     /// A renewal of it was acknowledged, for so many seconds.
-    pub(super) fn renewed(&self, id: i64, sent: Instant, seconds: i64) {
+    pub(crate) fn renewed(&self, id: i64, sent: Instant, seconds: i64) {
         if let Some(lease) = self.lock().leases.iter_mut().find(|lease| lease.id == id) {
             (lease.renewed, lease.ttl) = (lease.renewed.max(sent), seconds);
             lease.ready = true;
@@ -254,14 +260,14 @@ impl Session {
     }
 
     /// A lease for those who wait is not there any more: nobody renews it while nobody waits.
-    pub(super) fn ended(&self, id: i64) {
+    pub(crate) fn ended(&self, id: i64) {
         self.lock().leases.retain(|lease| lease.id != id || lease.purpose == Purpose::Hold);
     }
 
     /// Every lease of it that can be there still. etcd does not answer a renewal of one whose time
     /// is over before it has removed it, and would hold up those of the others. Of a detached
     /// session others may have renewed it.
-    pub(super) fn living(&self, now: Instant) -> Vec<i64> {
+    pub(crate) fn living(&self, now: Instant) -> Vec<i64> {
         let wait = Duration::from_secs(self.wait.unsigned_abs());
         let mut inner = self.lock();
         let may_live = |lease: &Lease| {
@@ -284,7 +290,7 @@ impl Session {
     }
 
     /// Whether a lease may end before whoever joins those who wait there stops believing.
-    pub(super) fn is_stale(&self, id: i64, now: Instant) -> bool {
+    pub(crate) fn is_stale(&self, id: i64, now: Instant) -> bool {
         let inner = self.lock();
         let lease =
             inner.leases.iter().find(|lease| lease.id == id && lease.purpose == Purpose::Wait);
@@ -292,25 +298,25 @@ impl Session {
     }
 
     /// Every lease of it, for its end.
-    pub(super) fn leases(&self) -> Vec<i64> {
+    pub(crate) fn leases(&self) -> Vec<i64> {
         self.lock().leases.iter().map(|lease| lease.id).collect()
     }
 
     /// What this lease is for, if it is one of this session.
-    pub(super) fn purpose(&self, lease: i64) -> Option<Purpose> {
+    pub(crate) fn purpose(&self, lease: i64) -> Option<Purpose> {
         self.lock().leases.iter().find(|own| own.id == lease).map(|own| own.purpose)
     }
 
     /// Whether a holder may be on this lease: the client has renewed it since it knows of it. A
     /// lease that another client has made may end before the deadline that the last renewal of this
     /// client has given the holder.
-    pub(super) fn bears_holders(&self, lease: i64) -> bool {
+    pub(crate) fn bears_holders(&self, lease: i64) -> bool {
         let inner = self.lock();
         inner.leases.iter().any(|own| own.id == lease && own.purpose == Purpose::Hold && own.ready)
     }
 
     /// Where this claim is, or is to be.
-    pub(super) fn slot(&self, lines: &Lines, key: &ClaimKey, now: Instant) -> KeySlot {
+    pub(crate) fn slot(&self, lines: &Lines, key: &ClaimKey, now: Instant) -> KeySlot {
         let mut inner = self.lock();
         match inner.slots.of(key.id) {
             Some(slot) => slot.clone(),
@@ -320,30 +326,30 @@ impl Session {
     }
 
     /// The slot of this claim, or the slot that a claim of another client would have.
-    pub(super) fn slot_of(&self, lines: &Lines, key: &ClaimKey) -> KeySlot {
+    pub(crate) fn slot_of(&self, lines: &Lines, key: &ClaimKey) -> KeySlot {
         let unknown = || KeySlot::private(lines, key, Instant::from_nanos(0));
         self.lock().slots.of(key.id).cloned().unwrap_or_else(unknown)
     }
 
     /// No key of this claim is there, and no request can make one: another claim may use the slot.
-    pub(super) fn releases_slot(&self, key: &ClaimKey, now: Instant) {
+    pub(crate) fn releases_slot(&self, key: &ClaimKey, now: Instant) {
         let mut inner = self.lock();
         inner.leave(key.id);
         inner.slots.release(key.id, now);
     }
 
     /// The claim is to take the place of that one.
-    pub(super) fn replaces(&self, id: ClaimId, old: Option<ClaimId>) {
+    pub(crate) fn replaces(&self, id: ClaimId, old: Option<ClaimId>) {
         self.lock().slots.replaces(id, old);
     }
 
     /// The claim holds: whose place it has taken, which is said once.
-    pub(super) fn has_replaced(&self, id: ClaimId) -> Option<ClaimId> {
+    pub(crate) fn has_replaced(&self, id: ClaimId) -> Option<ClaimId> {
         self.lock().slots.has_replaced(id)
     }
 
     /// The claims that have a slot.
-    pub(super) fn claims_with_slots(&self, session: &SessionId) -> Vec<ClaimKey> {
+    pub(crate) fn claims_with_slots(&self, session: &SessionId) -> Vec<ClaimKey> {
         let key = |(id, name): (ClaimId, &LockName)| ClaimKey {
             name: name.clone(),
             session: session.clone(),
@@ -353,24 +359,24 @@ impl Session {
     }
 
     /// Whether this claim has a slot: it was not withdrawn.
-    pub(super) fn has_slot(&self, id: ClaimId) -> bool {
+    pub(crate) fn has_slot(&self, id: ClaimId) -> bool {
         self.lock().slots.of(id).is_some()
     }
 
     /// A key of this claim may be there, or a request may arrive late: no other claim gets the
     /// slot.
-    pub(super) fn retires_slot(&self, id: ClaimId) {
+    pub(crate) fn retires_slot(&self, id: ClaimId) {
         self.lock().slots.retire(id);
     }
 
     /// Whether a claim has got this slot that the renewal which was sent then may not have listed.
-    pub(super) fn may_be_unlisted(&self, at: &Bytes, sent: Instant) -> bool {
+    pub(crate) fn may_be_unlisted(&self, at: &Bytes, sent: Instant) -> bool {
         let ttl = Duration::from_secs(self.hold.unsigned_abs());
         self.lock().slots.has_taken_within(at, ttl, sent)
     }
 
     /// So many claims are on their way to this lease, until the answer is dropped.
-    pub(super) fn expects(&self, lease: i64, claims: usize) -> Expected<'_> {
+    pub(crate) fn expects(&self, lease: i64, claims: usize) -> Expected<'_> {
         let claims = isize::try_from(claims).unwrap_or(isize::MAX);
         self.lock().count(lease, claims);
         Expected { session: self, lease, claims }
@@ -378,7 +384,7 @@ impl Session {
 
     /// Takes note of which keys nobody listed. Those that nobody has listed for a whole life are
     /// left over from lost replies.
-    pub(super) fn left_over(&self, unlisted: Vec<Bytes>, now: Instant) -> Vec<Bytes> {
+    pub(crate) fn left_over(&self, unlisted: Vec<Bytes>, now: Instant) -> Vec<Bytes> {
         let ttl = Duration::from_secs(self.hold.unsigned_abs());
         let mut inner = self.lock();
         let since = |key: Bytes| {
@@ -397,7 +403,7 @@ impl Session {
 
     /// Forgets the claims that are on no lease of the session, as a whole list of the keys shows,
     /// and that this client has not listed for a whole life: another client has withdrawn them.
-    pub(super) fn forget_absent(&self, keys: &HashMap<Bytes, i64>, live: &[Live], now: Instant) {
+    pub(crate) fn forget_absent(&self, keys: &HashMap<Bytes, i64>, live: &[Live], now: Instant) {
         let ttl = Duration::from_secs(self.hold.unsigned_abs());
         let mut inner = self.lock();
         let listed: HashSet<ClaimId> = live.iter().map(|live| live.key.id).collect();
@@ -446,7 +452,7 @@ impl Inner {
 /// Claims that are on their way to a lease and take room there, though nobody may wait for the end
 /// of that any more.
 #[derive(Debug)]
-pub(super) struct Expected<'a> {
+pub(crate) struct Expected<'a> {
     session: &'a Session,
     lease: i64,
     claims: isize,
@@ -459,12 +465,12 @@ impl Drop for Expected<'_> {
 }
 
 /// etcd has no session of this name any more.
-pub(super) fn lost() -> Error {
+pub(crate) fn lost() -> Error {
     Error::new(ErrorKind::SessionLost, "etcd has ended the lease of this session")
         .with_remedy("acquire it again, in a new session")
 }
 
 /// What etcd counts in.
-pub(super) fn seconds(ttl: Duration) -> i64 {
+pub(crate) fn seconds(ttl: Duration) -> i64 {
     i64::try_from(ttl.as_millis().div_ceil(1000)).unwrap_or(i64::MAX).max(1)
 }

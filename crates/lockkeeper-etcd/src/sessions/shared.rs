@@ -1,192 +1,175 @@
-//! What the other clients of a detached session have made and said.
+//! What the clients of a detached session write for each other, below `.session/<lease>`: its
+//! leases beside the first one, and claims that one of them has missed in its list.
+//!
+//! Each client renews with a list of its own, so that none of them alone can recognize a leftover.
+//! A client that misses a claim says so with a key; a client that lists it removes that key before
+//! its renewal is answered; and when the key has stood for a whole life, the claim goes in one
+//! transaction with it, or is left on the timer of its minimum hold.
 
-use std::collections::HashMap;
-use std::time::Duration;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::layout::{Lines, Missed, SessionPart};
-use super::super::letting_go::Leftover;
-use super::super::shared::Verdicts;
-use super::super::wire::messages::KeyValue;
-use super::{Purpose, Session};
-use crate::store::SessionId;
+use crate::keep::Leftover;
+use crate::layout::transaction::{absent, created, delete, present, put, transaction};
+use crate::layout::{Missed, SessionPart};
+use crate::sessions::{self, Purpose, Session};
+use crate::store::{Live, SessionId};
 use crate::time::Instant;
+use crate::wire::all;
+use crate::wire::messages::{Compare, KeyValue, RangeResponse, TxnResponse};
+use crate::{Effect, Error, EtcdStore, Result, fault};
 
-impl Session {
-    /// These leases of it are there, as their keys show. None is dropped that is not among them: it
-    /// may have been made since.
-    pub(in super::super) fn has_leases(
-        &self,
-        lines: &Lines,
-        id: &SessionId,
-        found: &[KeyValue],
-        now: Instant,
-    ) {
-        for kv in found {
-            let Some(SessionPart::Lease { id: lease, holds }) = lines.part_of_session(id, &kv.key)
-            else {
-                continue;
-            };
-            // On another lease it is somebody else's word.
-            if kv.lease == lease {
-                self.add(lease, if holds { Purpose::Hold } else { Purpose::Wait }, now);
-            }
-        }
-    }
+/// What is to be done about claims that nobody may have listed.
+#[derive(Debug, Default)]
+pub(crate) struct Verdicts {
+    /// To be said of them that they were missed: their keys.
+    pub(crate) missed: Vec<Bytes>,
+    /// To go, with what says so.
+    pub(crate) over: Vec<Leftover>,
+}
 
-    /// What is to be done about the keys that are on its leases and that the list of a renewal does
-    /// not name, of which others have said this. A claim that is on none of its leases is no
-    /// leftover: it may be kept.
-    pub(in super::super) fn judge_unlisted(
-        &self,
-        unlisted: HashMap<Bytes, i64>,
-        said: Vec<Missed>,
-        now: Instant,
-    ) -> Verdicts {
-        let whole = Duration::from_secs(self.hold.unsigned_abs());
-        let mut inner = self.lock();
-        let mut verdicts = Verdicts::default();
-        let is_said = |claim: &Bytes| said.iter().any(|missed| missed.claim == *claim);
-        verdicts.missed = unlisted.keys().filter(|claim| !is_said(claim)).cloned().collect();
-        let seen = std::mem::take(&mut inner.missed);
-        for missed in said {
-            let before = seen.get(&missed.key).filter(|(created, _)| *created == missed.created);
-            let since = before.map_or(now, |(_, since)| *since);
-            inner.missed.insert(missed.key.clone(), (missed.created, since));
-            if now.saturating_since(since) >= whole {
-                let lease = unlisted.get(&missed.claim).copied();
-                verdicts.over.push(Leftover { missed, lease });
-            }
-        }
-        verdicts
+impl Verdicts {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.missed.is_empty() && self.over.is_empty()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::super::super::layout::{Layout, Record, lease_of};
-    use super::super::{ClaimState, Sessions};
-    use super::*;
-    use crate::store::{Claim, ClaimId, ClaimKey, Live, LiveState, SessionSpec};
-    use crate::time::Clock;
-
-    const TTL: Duration = Duration::from_secs(30);
-
-    /// The lease of holders and the lease of waiters that another client has made, as its keys show
-    /// them.
-    const THEIRS: [(i64, bool); 2] = [(8, true), (9, false)];
-
-    fn shown(lines: &Lines, id: &SessionId) -> Vec<KeyValue> {
-        let show = |(lease, holds)| KeyValue {
-            key: lines.session_lease(id, lease, holds),
-            lease,
-            ..KeyValue::default()
-        };
-        THEIRS.map(show).to_vec()
-    }
-
-    /// A client that counts from its own last renewal must not put a claim on a lease that was
-    /// renewed before that.
-    #[test]
-    fn a_lease_of_another_client_bears_nothing_before_this_client_has_renewed_it() {
-        let (sessions, lines, id) =
-            (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
-        let now = Clock::boot().now();
-        let spec = SessionSpec {
-            detached: true,
-            wait_ttl: TTL / 3,
-            ..SessionSpec::new(TTL, Duration::ZERO)
-        };
-        let session = sessions.opened(&id, &spec, false, now);
-        session.has_leases(&lines, &id, &shown(&lines, &id), now);
-        let [(hold, _), (wait, _)] = THEIRS;
-        assert_eq!(
-            [hold, wait].map(|lease| session.purpose(lease)),
-            [Some(Purpose::Hold), Some(Purpose::Wait)]
-        );
-        assert!(session.bears_holders(lease_of(&id)) && !session.bears_holders(hold));
-        assert!(session.is_stale(wait, now), "a waiter counts from its request on");
-        assert_eq!(session.lease(Purpose::Wait), None);
-        assert_eq!(session.renewal_of(hold).1, TTL, "another client may have renewed it just now");
-        for (lease, seconds) in [(hold, session.hold), (wait, session.wait)] {
-            session.renewed(lease, now, seconds);
+impl EtcdStore {
+    /// Reads what the others have written, and removes what one of them says of a claim that is
+    /// listed here.
+    ///
+    /// # Errors
+    /// `SessionLost` if the session is not there any more.
+    pub(crate) async fn catch_up(
+        &self,
+        id: &SessionId,
+        session: &Arc<Session>,
+        live: &[Live],
+        now: Instant,
+    ) -> Result<Vec<Missed>> {
+        // As a renewal of leases, this must leave time for another try.
+        let within = session.spec.ttl / 4;
+        let found = self
+            .0
+            .calls
+            .ask_within("/etcdserverpb.KV/Range", self.0.lines.of_session(id).all(), within)
+            .await;
+        let found: RangeResponse = found.map_err(|error| fault::of(error).without_effect())?;
+        let found = found.kvs;
+        self.is_there(session, &found)?;
+        session.has_leases(&self.0.lines, id, &found, now);
+        let mut missed: Vec<Missed> =
+            found.into_iter().filter_map(|kv| self.missed(id, kv)).collect();
+        if missed.is_empty() {
+            return Ok(missed);
         }
-        assert!(
-            session.bears_holders(hold)
-                && !session.bears_holders(wait)
-                && !session.is_stale(wait, now)
-        );
-    }
-
-    /// A client has made a lease, and its renewal reads the lease before the client has the answer.
-    #[test]
-    fn a_lease_is_known_once() {
-        let (sessions, lines, id) =
-            (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
-        let now = Clock::boot().now();
-        let spec = SessionSpec {
-            detached: true,
-            wait_ttl: TTL / 3,
-            ..SessionSpec::new(TTL, Duration::ZERO)
-        };
-        let session = sessions.insert(Session::opened(&id, &spec, false, 1, now), now);
-        session.has_leases(&lines, &id, &shown(&lines, &id), now);
-        session.add(THEIRS[0].0, Purpose::Hold, now);
-        assert_eq!(session.leases(), [lease_of(&id), THEIRS[0].0, THEIRS[1].0]);
-    }
-
-    /// Else a lease that has served 500 claims would count as full for ever.
-    #[test]
-    fn a_claim_that_another_client_has_withdrawn_is_forgotten_after_a_whole_life() {
-        let (sessions, lines, id) =
-            (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
-        let now = Clock::boot().now();
-        let spec = SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) };
-        let session = sessions.insert(Session::opened(&id, &spec, false, 1, now), now);
-        let key =
-            ClaimKey { name: "a".parse().unwrap(), session: id.clone(), id: ClaimId::random() };
-        let slot = session.slot(&lines, &key, now);
-        let record = Arc::new(Record::of(&Claim::exclusive(key.clone(), &spec), &"c".into()));
-        let state = ClaimState {
-            lease: lease_of(&id),
-            created: 1,
-            held: true,
-            is_dated: true,
-            granted: None,
-            watched: None,
-            blocked_by: None,
-            record,
-            is_elsewhere: false,
-        };
-        session.insert_claim(key.id, state);
-        let listed = [Live { key: key.clone(), state: LiveState::Granted }];
-        let there = HashMap::from([(slot.at, lease_of(&id))]);
-        let is_known = || session.claim_state(key.id).is_some() && session.has_slot(key.id);
-        for (keys, live) in [(&there, &[][..]), (&HashMap::new(), &listed[..])] {
-            session.forget_absent(keys, live, now);
-            session.forget_absent(keys, live, now + TTL * 2);
-            assert!(is_known());
+        let listed: Vec<Bytes> =
+            live.iter().map(|live| session.slot_of(&self.0.lines, &live.key).at).collect();
+        let (ours, others): (Vec<_>, Vec<_>) =
+            missed.drain(..).partition(|missed| listed.contains(&missed.claim));
+        for chunk in ours.chunks(100) {
+            let then = chunk.iter().map(|missed| delete(&missed.key)).collect();
+            let request = transaction(Vec::new(), then, Vec::new());
+            let taken_back = self.0.calls.ask_within("/etcdserverpb.KV/Txn", request, within).await;
+            let _: TxnResponse = taken_back.map_err(fault::of)?;
         }
-        session.forget_absent(&HashMap::new(), &[], now);
-        assert!(is_known());
-        session.forget_absent(&HashMap::new(), &[], now + TTL);
-        assert!(session.claim_state(key.id).is_none() && !session.has_slot(key.id));
+        Ok(others)
     }
 
-    #[test]
-    fn what_another_program_shows_on_a_lease_of_its_own_is_no_lease_of_the_session() {
-        let (sessions, lines, id) =
-            (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
-        let (now, spec) = (Clock::boot().now(), SessionSpec::new(TTL, Duration::ZERO));
-        let session = sessions.opened(&id, &spec, false, now);
-        let elsewhere = shown(&lines, &id)
-            .into_iter()
-            .map(|kv| KeyValue { lease: 7, ..kv })
-            .collect::<Vec<_>>();
-        session.has_leases(&lines, &id, &elsewhere, now);
-        assert_eq!(session.leases(), [lease_of(&id)]);
+    /// Whether this is a lease of the session. Another client may have made it, and shows it then.
+    pub(crate) async fn is_lease_of(&self, session: &Session, lease: i64) -> Result<bool> {
+        if session.purpose(lease).is_some() || !session.is_shared() {
+            return Ok(session.purpose(lease).is_some());
+        }
+        self.learn_leases(session).await.map_err(Error::with_unknown_effect)?;
+        Ok(session.purpose(lease).is_some())
+    }
+
+    /// Reads which leases the other clients of a detached session have made.
+    ///
+    /// # Errors
+    /// `SessionLost` if the session is not there any more.
+    pub(crate) async fn learn_leases(&self, session: &Session) -> Result<()> {
+        let found = self.range(self.0.lines.of_session(&session.id).all()).await?.kvs;
+        self.is_there(session, &found)?;
+        session.has_leases(&self.0.lines, &session.id, &found, self.0.clock.now());
+        Ok(())
+    }
+
+    /// Whether these keys are of this session, and not of another one with the same id after its
+    /// end.
+    fn is_there(&self, session: &Session, found: &[KeyValue]) -> Result<()> {
+        let record = self.0.lines.session(&session.id);
+        match found.iter().any(|kv| kv.key == record && kv.create_revision == session.recorded) {
+            true => Ok(()),
+            false => Err(sessions::lost()),
+        }
+    }
+
+    /// A detached session is there, and no client has begun to close it. Without this comparison a
+    /// claim could be put on the first lease of a later session with the same id, or on a lease
+    /// that is about to be revoked.
+    pub(crate) fn is_open(&self, session: &Session) -> Vec<Compare> {
+        let (record, ended) = (self.0.lines.session(&session.id), self.0.lines.ended(&session.id));
+        vec![created(&record, session.recorded), absent(&ended)]
+    }
+
+    fn missed(&self, id: &SessionId, kv: KeyValue) -> Option<Missed> {
+        match self.0.lines.part_of_session(id, &kv.key)? {
+            // Another program may have written what names another key than its own name says.
+            SessionPart::Missed if self.0.lines.missed(id, &kv.value) == kv.key => {
+                Some(Missed { created: kv.create_revision, key: kv.key, claim: kv.value })
+            }
+            SessionPart::Missed | SessionPart::Lease { .. } => None,
+        }
+    }
+
+    /// Says that claims were missed, and removes those of which that was said for a whole life.
+    pub(crate) async fn report(&self, id: &SessionId, verdicts: Verdicts) {
+        let said = verdicts.missed.iter().map(|claim| self.say_missed(id, claim));
+        let gone = verdicts.over.iter().map(|leftover| self.remove_leftover(leftover));
+        for written in all(said).await.into_iter().chain(all(gone).await) {
+            if let Err(error) = written {
+                tracing::debug!(target: "lockkeeper", store = %self, %error, "leftovers were not removed");
+            }
+        }
+    }
+
+    async fn say_missed(&self, id: &SessionId, claim: &Bytes) -> Result<()> {
+        let key = self.0.lines.missed(id, claim);
+        let then = vec![put(&key, claim.clone(), crate::layout::lease_of(id))];
+        self.write(transaction(vec![absent(&key), present(claim)], then, Vec::new())).await
+    }
+
+    pub(crate) async fn write(&self, request: crate::wire::messages::TxnRequest) -> Result<()> {
+        let answer = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
+        answer.map(|_: TxnResponse| ()).map_err(fault::of)
+    }
+
+    /// Shows the others a lease on which nothing is yet.
+    ///
+    /// # Errors
+    /// `SessionLost` if the session was closed meanwhile. Then the lease is given back. If no
+    /// answer came, others may have seen the lease and chosen it: it ends by itself unless they
+    /// renew it.
+    pub(crate) async fn show_lease(
+        &self,
+        session: &Session,
+        lease: i64,
+        purpose: Purpose,
+    ) -> Result<()> {
+        let key = self.0.lines.session_lease(&session.id, lease, purpose == Purpose::Hold);
+        let request =
+            transaction(self.is_open(session), vec![put(&key, Bytes::new(), lease)], Vec::new());
+        let shown = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of);
+        let refused: Error = match shown {
+            Ok(TxnResponse { succeeded: true, .. }) => return Ok(()),
+            Ok(_) => sessions::lost(),
+            Err(error) if error.effect() == Effect::Unknown => return Err(error),
+            Err(error) => error,
+        };
+        self.revoke_unneeded(lease);
+        Err(refused)
     }
 }

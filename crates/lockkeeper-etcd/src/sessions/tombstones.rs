@@ -4,16 +4,15 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::EtcdStore;
-use super::sessions;
-use super::wire::WireError;
 use crate::store::TOMBSTONE_MIN;
 use crate::time::{Instant, believed, lasts_at_most};
+use crate::wire::WireError;
+use crate::{EtcdStore, sessions};
 use lockkeeper_core::sync::lock;
 use tokio::sync::Mutex as Gate;
 
 /// For how long it is remembered that a session was closed.
-pub(super) const REMEMBERED: Duration = TOMBSTONE_MIN;
+pub(crate) const REMEMBERED: Duration = TOMBSTONE_MIN;
 /// How much longer a lease lasts than its first tombstone, so that others find room there.
 const SPARE: Duration = Duration::from_secs(60);
 /// With many more keys on one lease each put takes longer.
@@ -21,7 +20,7 @@ const PER_LEASE: usize = 500;
 
 /// The lease of this client on which the next tombstone is.
 #[derive(Debug, Default)]
-pub(super) struct Tombstones {
+pub(crate) struct Tombstones {
     last: Mutex<Option<TombstoneLease>>,
     making: Gate<()>,
 }
@@ -51,7 +50,7 @@ impl Tombstones {
 
 impl EtcdStore {
     /// A lease that lasts for so long from now on: a `fresh` one if the last one was not there.
-    pub(super) async fn tombstone_lease(
+    pub(crate) async fn tombstone_lease(
         &self,
         lasts: Duration,
         fresh: bool,

@@ -8,15 +8,15 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 use tokio::sync::Notify;
 
-use super::client::Shared;
-use super::sessions::Sessions;
-use super::tombstones::Tombstones;
-use super::wire::messages::{RangeRequest, RangeResponse, StatusRequest, StatusResponse};
-use super::wire::{Calls, WireError};
-use super::{EtcdStore, EtcdStoreBuilder, checks, fault};
+use super::checks;
+use crate::client::Shared;
 use crate::runtime::Runtime;
+use crate::sessions::Sessions;
+use crate::sessions::Tombstones;
 use crate::time::Clock;
-use crate::{Effect, Error, ErrorKind, Result, random};
+use crate::wire::messages::{RangeRequest, RangeResponse, StatusRequest, StatusResponse};
+use crate::wire::{Calls, WireError};
+use crate::{Effect, Error, ErrorKind, EtcdStore, EtcdStoreBuilder, Result, fault, random};
 use lockkeeper_core::kit::{Listeners, Process};
 
 /// How long to wait for members that have no leader.

@@ -1,34 +1,38 @@
 //! Looks: questions to etcd about the status of claims. A look is one transaction that only reads,
 //! so that its answers are of one revision: the claim, and the claims ahead of it.
 
-use super::layout::transaction::{all, get, last, only, range, ranges, transaction};
-use super::layout::{Contender, Incarnation, Layout, Span, ahead_of};
-use super::neighbours::{Neighbours, SHORT_QUEUE};
-use super::sessions::{ClaimState, Session};
-use super::status::{ClaimStatus, is_admitted};
-use super::wire::messages::{RangeRequest, RangeResponse, RequestOp};
-use super::{EtcdStore, fault};
-use crate::Result;
+mod line;
+mod neighbours;
+mod status;
+
+pub(crate) use self::line::to_line;
+pub(crate) use self::neighbours::{Neighbours, Next, SHORT_QUEUE};
+pub(crate) use self::status::{ClaimStatus, Found, is_admitted};
+use crate::layout::transaction::{all, get, last, only, range, ranges, transaction};
+use crate::layout::{Contender, Incarnation, Layout, Span, ahead_of};
+use crate::sessions::{ClaimState, Session};
 use crate::store::{ClaimKey, MAX};
+use crate::wire::messages::{RangeRequest, RangeResponse, RequestOp};
+use crate::{EtcdStore, Result, fault};
 
 /// So many claims are looked at in one transaction: etcd takes 128 operations.
 const AT_ONCE: usize = 50;
 
 /// A question about a claim.
 #[derive(Clone, Debug)]
-pub(super) struct Question {
-    pub(super) line: Span,
+pub(crate) struct Question {
+    pub(crate) line: Span,
     /// The key of the claim, and the revision that created it; 0 if that is not known.
-    pub(super) own: Incarnation,
+    pub(crate) own: Incarnation,
     /// The claim is a writer: it waits for all claims ahead of it.
-    pub(super) exclusive: bool,
+    pub(crate) exclusive: bool,
     /// All predecessors of a writer are asked for, if there are at most [`SHORT_QUEUE`].
-    pub(super) short_queue: bool,
+    pub(crate) short_queue: bool,
 }
 
 impl EtcdStore {
     /// The question about a claim of this client.
-    pub(super) fn question(
+    pub(crate) fn question(
         &self,
         session: &Session,
         key: &ClaimKey,
@@ -44,7 +48,7 @@ impl EtcdStore {
     }
 
     /// The status of these claims now.
-    pub(super) async fn look(&self, questions: &[Question]) -> Result<Vec<ClaimStatus>> {
+    pub(crate) async fn look(&self, questions: &[Question]) -> Result<Vec<ClaimStatus>> {
         let mut found = Vec::with_capacity(questions.len());
         for questions in questions.chunks(AT_ONCE) {
             // Claims of one line may need the same part of it, which is read once.
@@ -70,7 +74,7 @@ impl EtcdStore {
 
     /// Whether a writer still waits right behind the last of these neighbours. etcd reads two keys
     /// for that, and not the line. `false` if only a look can show it.
-    pub(super) async fn is_still_behind(
+    pub(crate) async fn is_still_behind(
         &self,
         question: &Question,
         neighbours: &Neighbours,
@@ -94,7 +98,7 @@ impl EtcdStore {
 
     /// A claim of this client, unless only its minimum hold is left, and whether the claim is
     /// admitted.
-    pub(super) async fn look_at_own(&self, key: &ClaimKey) -> Result<Option<(Contender, bool)>> {
+    pub(crate) async fn look_at_own(&self, key: &ClaimKey) -> Result<Option<(Contender, bool)>> {
         let at = self.session(&key.session).await?.slot_of(&self.0.lines, key).at;
         let line = self.0.lines.of(&key.name);
         let mut answers = self.read_together(vec![get(&at), range(all(&line))]).await?.into_iter();
@@ -110,7 +114,7 @@ impl EtcdStore {
     }
 
     /// The answers to these reads, all of one revision.
-    pub(super) async fn read_together(&self, reads: Vec<RequestOp>) -> Result<Vec<RangeResponse>> {
+    pub(crate) async fn read_together(&self, reads: Vec<RequestOp>) -> Result<Vec<RangeResponse>> {
         let answer = self.txn(transaction(Vec::new(), reads, Vec::new())).await;
         let answer = answer.map_err(|error| fault::of(error).without_effect())?;
         Ok(ranges(answer.responses).collect())

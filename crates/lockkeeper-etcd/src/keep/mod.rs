@@ -3,19 +3,23 @@
 //! moves back. A release that comes too early leaves the key in the line, on the timer, and its
 //! record says that the holder has released it.
 
+mod last_lease;
+mod letting_go;
+mod timer;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::layout::transaction::{changed, delete, get, only, put, ranges, rewrite, transaction};
-use super::layout::{Contender, Keep};
-use super::sessions::{self, Session};
-use super::slots::KeySlot;
-use super::timer::Timer;
-use super::wall_clock::{millis, unix_ms};
-use super::wire::messages::{RangeRequest, TxnResponse};
-use super::{EtcdStore, fault};
+pub(crate) use self::letting_go::Leftover;
+pub(crate) use self::timer::Timer;
+use crate::layout::transaction::{changed, delete, get, only, put, ranges, rewrite, transaction};
+use crate::layout::{Contender, Keep};
+use crate::layout::{millis, unix_ms};
+use crate::sessions::KeySlot;
+use crate::sessions::{self, Session};
 use crate::store::{Amended, ClaimId, ClaimKey};
-use crate::{Effect, Error, ErrorKind, Result};
+use crate::wire::messages::{RangeRequest, TxnResponse};
+use crate::{Effect, Error, ErrorKind, EtcdStore, Result, fault};
 
 /// How often a change is tried because something else changes the claim meanwhile.
 const TRIES: u32 = 16;
@@ -25,7 +29,7 @@ const OVERDUE: Duration = Duration::from_secs(10);
 
 /// What a withdrawn claim leaves in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(crate) enum Left {
     /// Nothing: its key is to be deleted.
     Nothing,
     /// Its minimum hold, because of this withdrawal.
@@ -47,7 +51,7 @@ enum Put {
 
 /// Begins a minimum hold. The work goes on if the caller drops its future: the timer would run
 /// without a claim otherwise.
-pub(super) async fn begin(
+pub(crate) async fn begin(
     store: &EtcdStore,
     key: &ClaimKey,
     number: u64,
@@ -206,7 +210,7 @@ impl EtcdStore {
 
     /// Leaves a claim in its line if its minimum hold is not over. If this client does not know the
     /// timer, etcd is asked.
-    pub(super) async fn leave_kept(
+    pub(crate) async fn leave_kept(
         &self,
         key: &ClaimKey,
         slot: &KeySlot,
@@ -229,7 +233,7 @@ impl EtcdStore {
     }
 
     /// The same for a claim that was read. `None` if the claim was changed meanwhile.
-    pub(super) async fn leave_as_read(
+    pub(crate) async fn leave_as_read(
         &self,
         own: &Contender,
         slot: &KeySlot,
@@ -261,7 +265,7 @@ impl EtcdStore {
     }
 
     /// The key of the slot, if it is this claim.
-    pub(super) async fn claim_in(&self, slot: &KeySlot, id: ClaimId) -> Result<Option<Contender>> {
+    pub(crate) async fn claim_in(&self, slot: &KeySlot, id: ClaimId) -> Result<Option<Contender>> {
         let own = RangeRequest { key: slot.at.clone(), ..RangeRequest::default() };
         let own = only(Some(self.range(own).await?)).map(Contender::read);
         Ok(own.filter(|own| own.id == Some(id)))
@@ -277,7 +281,7 @@ impl EtcdStore {
 
     /// Whether only the minimum hold of a claim is left: its holder has released it, or its session
     /// has ended.
-    pub(super) async fn is_kept(&self, contender: &Contender) -> Result<bool> {
+    pub(crate) async fn is_kept(&self, contender: &Contender) -> Result<bool> {
         match contender.session_to_ask() {
             Some(session) => Ok(self.left_of(session).await?.is_none()),
             None => Ok(contender.is_released()),
@@ -287,7 +291,7 @@ impl EtcdStore {
     /// Ends the minimum holds in a line that a new leader of etcd has lengthened and that are over
     /// by the clock here. A new leader gives every lease its whole ttl again. Returns whether it
     /// ended one.
-    pub(super) async fn ends_overdue(&self, line: &[Contender]) -> bool {
+    pub(crate) async fn ends_overdue(&self, line: &[Contender]) -> bool {
         let mut ended = false;
         let now = unix_ms();
         for contender in line {
@@ -324,7 +328,7 @@ impl EtcdStore {
     }
 
     /// Ends a lease that has no key any more. No call waits for that.
-    pub(super) fn revoke_unneeded(&self, lease: i64) {
+    pub(crate) fn revoke_unneeded(&self, lease: i64) {
         let store = self.clone();
         self.0.runtime.serve(async move {
             if let Err(error) = store.revoke(lease).await {

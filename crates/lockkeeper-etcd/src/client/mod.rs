@@ -1,6 +1,9 @@
 //! The state of an open store, which all operations share, and the few requests that most of them
 //! send.
 
+mod notices;
+mod order;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,21 +11,20 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::checks::Check;
-use super::fault;
-use super::layout::{Layout, Lines};
-use super::order::Order;
-use super::sessions::Sessions;
-use super::tombstones::Tombstones;
-use super::wire::messages::{
+pub(crate) use self::order::{Order, OrderGuard};
+use crate::builder::checks::Check;
+use crate::layout::{Layout, Lines};
+use crate::runtime::Runtime;
+use crate::sessions::Sessions;
+use crate::sessions::Tombstones;
+use crate::store::{Admission, Capabilities, Expiry};
+use crate::time::Clock;
+use crate::wire::messages::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, RangeRequest,
     RangeResponse, TxnRequest, TxnResponse,
 };
-use super::wire::{Calls, WireError};
-use crate::Result;
-use crate::runtime::Runtime;
-use crate::store::{Admission, Capabilities, Expiry};
-use crate::time::Clock;
+use crate::wire::{Calls, WireError};
+use crate::{Result, fault};
 use lockkeeper_core::kit::{Listeners, Process};
 
 /// What the store can do in its own layout.

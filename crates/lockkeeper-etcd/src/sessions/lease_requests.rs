@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use super::sessions::{self, Purpose, Session};
-use super::{EtcdStore, fault};
-use crate::Result;
+use crate::sessions::{self, Purpose, Session};
+use crate::{EtcdStore, Result, fault};
 
 impl EtcdStore {
     /// A lease that bears one more claim, made if there is none. If there is one, nothing is
     /// awaited.
-    pub(super) async fn lease(&self, session: &Arc<Session>, purpose: Purpose) -> Result<i64> {
+    pub(crate) async fn lease(&self, session: &Arc<Session>, purpose: Purpose) -> Result<i64> {
         if let Some(lease) = self.fresh(session, purpose) {
             return Ok(lease);
         }
@@ -46,7 +45,7 @@ impl EtcdStore {
     }
 
     /// Renews one lease; `false` when it is not there any more.
-    pub(super) async fn refresh(&self, session: &Session, lease: i64) -> Result<bool> {
+    pub(crate) async fn refresh(&self, session: &Session, lease: i64) -> Result<bool> {
         let sent = self.0.clock.now();
         let ttls = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
         let seconds = ttls.get(&lease).copied().unwrap_or_default();
@@ -60,7 +59,7 @@ impl EtcdStore {
 
     /// Renews all leases of a session; `false` when one of its holders' leases is not there any
     /// more.
-    pub(super) async fn refresh_all(&self, session: &Session) -> Result<bool> {
+    pub(crate) async fn refresh_all(&self, session: &Session) -> Result<bool> {
         if session.is_shared() {
             self.learn_leases(session).await?;
         }
@@ -82,7 +81,7 @@ impl EtcdStore {
     }
 
     /// Renews a lease of waiters that is not fresh; `false` when it is not there any more.
-    pub(super) async fn freshen(&self, session: &Session, lease: i64) -> Result<bool> {
+    pub(crate) async fn freshen(&self, session: &Session, lease: i64) -> Result<bool> {
         match session.is_stale(lease, self.0.clock.now()) {
             true => self.refresh(session, lease).await,
             false => Ok(true),
@@ -90,7 +89,7 @@ impl EtcdStore {
     }
 
     /// A lease that bears one more claim for its whole life, if there is one.
-    pub(super) fn fresh(&self, session: &Session, purpose: Purpose) -> Option<i64> {
+    pub(crate) fn fresh(&self, session: &Session, purpose: Purpose) -> Option<i64> {
         session.lease(purpose).filter(|lease| !session.is_stale(*lease, self.0.clock.now()))
     }
 }

@@ -9,19 +9,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::layout::Contender;
-use super::layout::transaction::{
+use crate::layout::Contender;
+use crate::layout::transaction::{
     changed, created, get, inners, leased, move_to, nested, only, put, ranges, transaction,
 };
-use super::sessions::{Purpose, Session};
-use super::status::Found;
-use super::wall_clock::{millis, unix_ms};
-use super::wire::all;
-use super::wire::messages::RequestOp;
-use super::{EtcdStore, fault};
+use crate::layout::{millis, unix_ms};
+use crate::look::Found;
+use crate::sessions::{Purpose, Session};
 use crate::store::ClaimKey;
 use crate::time::Instant;
-use crate::{ErrorKind, Result};
+use crate::wire::all;
+use crate::wire::messages::RequestOp;
+use crate::{ErrorKind, EtcdStore, Result, fault};
 
 /// How often a promotion is tried because the claim was moved meanwhile.
 const TRIES: u32 = 8;
@@ -31,17 +30,17 @@ const TOGETHER: usize = 100;
 
 /// A claim of this client that is admitted.
 #[derive(Clone, Debug)]
-pub(super) struct Admitted<'a> {
-    pub(super) key: &'a ClaimKey,
-    pub(super) found: Box<Found>,
+pub(crate) struct Admitted<'a> {
+    pub(crate) key: &'a ClaimKey,
+    pub(crate) found: Box<Found>,
     /// When the claim was notified of its grant.
-    pub(super) since: Option<Instant>,
+    pub(crate) since: Option<Instant>,
 }
 
 impl EtcdStore {
     /// Moves an admitted claim of this client to a hold lease; `false` if the claim is not there
     /// any more.
-    pub(super) async fn promote(
+    pub(crate) async fn promote(
         &self,
         session: &Arc<Session>,
         key: &ClaimKey,
@@ -57,7 +56,7 @@ impl EtcdStore {
     /// Moves an admitted claim to a hold lease, unless it is on one, and returns the lease that it
     /// is on then; `None` if the claim is not there any more. The key is put again even on the same
     /// lease, which wakes the waiter behind it.
-    pub(super) async fn hold(
+    pub(crate) async fn hold(
         &self,
         session: &Arc<Session>,
         key: &Bytes,
@@ -94,7 +93,7 @@ impl EtcdStore {
     ///
     /// # Errors
     /// `SessionLost` if a hold lease has ended.
-    pub(super) async fn promote_all(
+    pub(crate) async fn promote_all(
         &self,
         session: &Arc<Session>,
         admitted: &[Admitted<'_>],

@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::time::wall_micros;
 
 /// Milliseconds since 1970.
-pub(super) fn unix_ms() -> u64 {
+pub(crate) fn unix_ms() -> u64 {
     wall_micros() / 1000
 }
 
 /// A duration in milliseconds.
-pub(super) fn millis(d: Duration) -> u64 {
+pub(crate) fn millis(d: Duration) -> u64 {
     u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
 }

@@ -17,18 +17,18 @@
 //! The first row saves the request of the look. It is for short queues only: in a long one, etcd
 //! would send each deletion to many watches.
 
-use super::layout::{Contender, Incarnation, Span, admissions};
-use super::wire::What;
-use super::wire::messages::Event;
-use super::wire::messages::event::EventType;
+use crate::layout::{Contender, Incarnation, Span, admissions};
 use crate::store::{MAX, Wake};
+use crate::wire::What;
+use crate::wire::messages::Event;
+use crate::wire::messages::event::EventType;
 
 /// A writer behind at most so many claims watches all of them.
-pub(super) const SHORT_QUEUE: usize = 8;
+pub(crate) const SHORT_QUEUE: usize = 8;
 
 /// What a waiter learns from a look or from its watches. It decides what the waiter does next.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// These neighbours block the claim: the waiter watches them.
     Blocked(Neighbours),
     /// Something has happened that may admit or end the claim: the waiter looks.
@@ -41,7 +41,7 @@ pub(super) enum Next {
 
 /// What blocks a waiting claim: the keys whose change can admit it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Neighbours {
+pub(crate) enum Neighbours {
     /// A writer waits until all claims ahead of it are gone.
     Ahead(Predecessors),
     /// A reader, or permits, may be admitted by any change of these keys: a writer that becomes a
@@ -51,7 +51,7 @@ pub(super) enum Neighbours {
 
 /// The claims ahead of a writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Predecessors {
+pub(crate) struct Predecessors {
     /// The keys to watch for deletions: the whole line in a short queue, else the last predecessor.
     watched: Span,
     /// The last predecessor. While it is there, the writer is blocked.
@@ -66,7 +66,7 @@ pub(super) struct Predecessors {
 impl Neighbours {
     /// What blocks this claim behind these predecessors; `None` if nothing does. For a writer the
     /// last two predecessors are enough, or, with `short_queue`, one more than [`SHORT_QUEUE`].
-    pub(super) fn of(own: &Contender, ahead: &[Contender], short_queue: bool) -> Option<Self> {
+    pub(crate) fn of(own: &Contender, ahead: &[Contender], short_queue: bool) -> Option<Self> {
         let last = ahead.last()?;
         match own.weight() {
             MAX => Some(Self::Ahead(Predecessors::of(own, ahead, last, short_queue))),
@@ -75,26 +75,26 @@ impl Neighbours {
     }
 
     /// The keys to watch.
-    pub(super) fn span(&self) -> &Span {
+    pub(crate) fn span(&self) -> &Span {
         match self {
             Self::Ahead(Predecessors { watched, .. }) | Self::Shared(watched) => watched,
         }
     }
 
     /// What a watch has to report of them.
-    pub(super) fn to_watch(&self) -> What {
+    pub(crate) fn to_watch(&self) -> What {
         let Span { from, to } = self.span().clone();
         What { key: from, end: to, only_deletions: matches!(self, Self::Ahead(_)) }
     }
 
     /// Whether these are all claims ahead of a writer. Then their watch reports the end of the
     /// claim itself too.
-    pub(super) fn are_all_ahead(&self) -> bool {
+    pub(crate) fn are_all_ahead(&self) -> bool {
         matches!(self, Self::Ahead(ahead) if !ahead.watched.to.is_empty())
     }
 
     /// The claim that blocks a writer for as long as it is there.
-    pub(super) fn last(&self) -> Option<&Incarnation> {
+    pub(crate) fn last(&self) -> Option<&Incarnation> {
         match self {
             Self::Ahead(ahead) => Some(&ahead.last),
             Self::Shared(_) => None,
@@ -103,7 +103,7 @@ impl Neighbours {
 
     /// The same neighbours, as far as they are known without a watch that stood when they were
     /// read.
-    pub(super) fn read_before_a_watch(self) -> Self {
+    pub(crate) fn read_before_a_watch(self) -> Self {
         match self {
             Self::Ahead(ahead) => Self::Ahead(Predecessors { remaining: None, ..ahead }),
             shared @ Self::Shared(_) => shared,
@@ -112,7 +112,7 @@ impl Neighbours {
 
     /// What these events of the watch mean for the claim with this key; `None` if it is blocked as
     /// before. The revision in `own` is 0 if it is not known.
-    pub(super) fn on_events(&mut self, own: &Incarnation, events: &[Event]) -> Option<Next> {
+    pub(crate) fn on_events(&mut self, own: &Incarnation, events: &[Event]) -> Option<Next> {
         if own.is_ended_by(events) {
             return Some(Next::Over(Wake::Changed));
         }

@@ -4,27 +4,29 @@
 //! at the same time. A key in that list was on the lease after the renewal was sent; a key that is
 //! missing proves the loss only if a look finds the same.
 
+mod promote;
+mod sweep;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::grants::Admitted;
-use super::layout::Record;
-use super::sessions::{self, ClaimState, Purpose, Session};
-use super::status::{ClaimStatus, Found};
-use super::wire::all;
-use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
-use super::{EtcdStore, fault};
+use self::promote::Admitted;
+use crate::layout::Record;
+use crate::look::{ClaimStatus, Found};
+use crate::sessions::{self, ClaimState, Purpose, Session};
 use crate::store::{ClaimKey, Live, LiveState, Renewal, Renewed, SessionId};
 use crate::time::Instant;
-use crate::{Error, ErrorKind, Result};
+use crate::wire::all;
+use crate::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
+use crate::{Error, ErrorKind, EtcdStore, Result, fault};
 
 /// For so long a watch replaces the look for a grant.
 const TRUSTED: Duration = Duration::from_secs(30);
 
-pub(super) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> Result<Renewed> {
+pub(crate) async fn renew(store: &EtcdStore, id: &SessionId, live: &[Live]) -> Result<Renewed> {
     let session = store.session(id).await?;
     let renewed = renew_all(store, id, &session, live).await;
     if renewed.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
@@ -156,16 +158,16 @@ fn at_once(
 }
 
 /// What a renewal of a session has shown.
-pub(super) struct Proof {
+pub(crate) struct Proof {
     /// The lease of each key, for the leases that were listed.
-    pub(super) keys: HashMap<Bytes, i64>,
+    pub(crate) keys: HashMap<Bytes, i64>,
     listed: Vec<i64>,
     /// Whether all leases were listed.
-    pub(super) is_whole: bool,
+    pub(crate) is_whole: bool,
     /// The leases that live on.
     renewed: Vec<i64>,
     /// When the requests were sent. The list proves nothing about a claim that has joined since.
-    pub(super) sent: Instant,
+    pub(crate) sent: Instant,
 }
 
 /// The keys on some leases.
@@ -218,7 +220,7 @@ impl EtcdStore {
 
     /// The claims of a session, in `live` or not, that do not end with these leases: a break or a
     /// minimum hold has moved them to other leases, or may do so.
-    pub(super) async fn not_on(
+    pub(crate) async fn not_on(
         &self,
         session: &Session,
         id: &SessionId,
@@ -241,7 +243,7 @@ impl EtcdStore {
     }
 
     /// The keys of the claims on these leases.
-    pub(super) async fn claims_on(&self, leases: &[i64]) -> Result<Vec<Bytes>> {
+    pub(crate) async fn claims_on(&self, leases: &[i64]) -> Result<Vec<Bytes>> {
         let Listed { keys, .. } = self.keys_on(leases, self.0.timeout).await?;
         Ok(keys.into_keys().filter(|key| self.0.lines.is_claim(key)).collect())
     }
@@ -298,9 +300,9 @@ impl EtcdStore {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::{Layout, Lines, lease_of};
-    use super::super::sessions::Sessions;
     use super::*;
+    use crate::layout::{Layout, Lines, lease_of};
+    use crate::sessions::Sessions;
     use crate::store::{Claim, ClaimId, SessionId, SessionSpec};
     use crate::time::Clock;
 

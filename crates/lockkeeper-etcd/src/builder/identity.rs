@@ -2,16 +2,15 @@
 
 use bytes::Bytes;
 
-use super::layout::transaction::{absent, get, only, put, ranges, transaction};
-use super::wire::messages::TxnResponse;
-use super::{EtcdStore, fault};
+use crate::layout::transaction::{absent, get, only, put, ranges, transaction};
 use crate::store::StoreId;
-use crate::{Error, ErrorKind, Result};
+use crate::wire::messages::TxnResponse;
+use crate::{Error, ErrorKind, EtcdStore, Result, fault};
 
 /// What the value begins with if lockkeeper has written it.
 const OURS: &str = "lockkeeper-store:";
 
-pub(super) async fn id(store: &EtcdStore) -> Result<StoreId> {
+pub(crate) async fn id(store: &EtcdStore) -> Result<StoreId> {
     let key = store.0.lines.id();
     let new = format!("{OURS}{}", StoreId::random());
     let request =

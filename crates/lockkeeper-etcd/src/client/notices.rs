@@ -5,22 +5,22 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::EtcdStore;
-use super::client::Shared;
-use super::layout::transaction::{self, only};
-use super::layout::{Notice, NoticeKind, Record};
-use super::wire::messages::{Event, KeyValue, RangeRequest, RangeResponse};
-use super::wire::{What, WireError, all};
+use crate::EtcdStore;
+use crate::client::Shared;
+use crate::layout::transaction::{self, only};
+use crate::layout::{Notice, NoticeKind, Record};
 use crate::random::jittered;
 use crate::store::{Asked, ClaimId, Losses};
 use crate::time::Clock;
+use crate::wire::messages::{Event, KeyValue, RangeRequest, RangeResponse};
+use crate::wire::{What, WireError, all};
 
 /// How long to wait before listening again.
 const PAUSE: Duration = Duration::from_millis(200);
 
 impl EtcdStore {
     /// Begins to listen, once.
-    pub(super) fn begin_to_listen(&self) {
+    pub(crate) fn begin_to_listen(&self) {
         if !self.0.listening.swap(true, Ordering::AcqRel) {
             self.0.runtime.serve(listen(Arc::downgrade(&self.0)));
         }
@@ -109,7 +109,7 @@ impl Shared {
 impl EtcdStore {
     /// The requests to let go of these claims, whose notices go to another client. The next renewal
     /// repeats a read that fails.
-    pub(super) async fn requests_for(&self, records: &[Record]) -> Vec<(ClaimId, Asked)> {
+    pub(crate) async fn requests_for(&self, records: &[Record]) -> Vec<(ClaimId, Asked)> {
         let asking = records.iter().map(|record| {
             let key = self.0.lines.request(&record.client, record.hex());
             self.range(RangeRequest { key, ..RangeRequest::default() })

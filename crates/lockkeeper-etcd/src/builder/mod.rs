@@ -1,18 +1,24 @@
 //! Opening an etcd store.
 
+#[doc(hidden)]
+pub mod checks;
+pub(crate) mod identity;
+mod marker;
+mod opening;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::layout::{Layout, Lines};
-use super::wire::{Login, Settings};
-use super::{Check, EtcdStore};
+pub(crate) use self::marker::folder;
+use crate::layout::{Layout, Lines};
 use crate::net::{Endpoint, TlsSettings};
 use crate::store::Store;
 use crate::url::StoreUrl;
-use crate::{Error, Open, Result, Secret, Tls};
+use crate::wire::{Login, Settings};
+use crate::{Check, Error, EtcdStore, Open, Result, Secret, Tls};
 use lockkeeper_core::kit::{Hosts, Limits, wrong_param};
 
 const PORT: u16 = 2379;
@@ -46,14 +52,14 @@ impl EtcdStore {
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before connect()"]
 pub struct EtcdStoreBuilder {
-    pub(super) hosts: Hosts,
+    pub(crate) hosts: Hosts,
     prefix: Option<String>,
     layout: Layout,
-    pub(super) waived: Vec<Check>,
+    pub(crate) waived: Vec<Check>,
 }
 
 impl EtcdStoreBuilder {
-    pub(super) fn new<H: AsRef<str>>(members: impl IntoIterator<Item = H>) -> Self {
+    pub(crate) fn new<H: AsRef<str>>(members: impl IntoIterator<Item = H>) -> Self {
         Self::on(Hosts::new(members, "an etcd store without a member"))
     }
 
@@ -61,7 +67,7 @@ impl EtcdStoreBuilder {
         Self { hosts, prefix: None, layout: Layout::Native, waived: Vec::new() }
     }
 
-    pub(super) fn from_url(url: &StoreUrl) -> Result<Self> {
+    pub(crate) fn from_url(url: &StoreUrl) -> Result<Self> {
         let tls = match url.scheme {
             "etcd" => false,
             "etcds" => true,
@@ -158,11 +164,11 @@ impl EtcdStoreBuilder {
         EtcdStore::open(self).await
     }
 
-    pub(super) fn addresses(&self) -> impl Iterator<Item = Endpoint> + '_ {
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = Endpoint> + '_ {
         self.hosts.addresses(PORT).map(|(host, port)| Endpoint { host: host.to_owned(), port })
     }
 
-    pub(super) fn settings(&self) -> Result<Settings> {
+    pub(crate) fn settings(&self) -> Result<Settings> {
         let login = match (&self.hosts.user, &self.hosts.password) {
             (Some(user), password) => Some(Login {
                 user: user.clone(),
@@ -178,7 +184,7 @@ impl EtcdStoreBuilder {
         Ok(Settings { login, tls, timeout: self.hosts.timeout })
     }
 
-    pub(super) fn lines(&self) -> Lines {
+    pub(crate) fn lines(&self) -> Lines {
         Lines::new(self.layout, self.prefix.as_deref())
     }
 }

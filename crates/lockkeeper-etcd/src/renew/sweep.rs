@@ -6,17 +6,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::EtcdStore;
-use super::fault;
-use super::layout::Missed;
-use super::layout::transaction::{delete_made, transaction};
-use super::renew::Proof;
-use super::sessions::Session;
-use super::shared::Verdicts;
-use super::wire::messages::{RangeRequest, TxnResponse};
+use super::Proof;
+use crate::layout::Missed;
+use crate::layout::transaction::{delete_made, transaction};
+use crate::sessions::Session;
+use crate::sessions::Verdicts;
 use crate::store::Live;
 use crate::time::Instant;
-use crate::{Error, Result};
+use crate::wire::messages::{RangeRequest, TxnResponse};
+use crate::{Error, EtcdStore, Result, fault};
 
 /// What a sweep removes.
 #[derive(Debug, Default)]
@@ -32,7 +30,7 @@ struct Leftovers {
 impl EtcdStore {
     /// Removes the leftovers. What fails is tried again with a later renewal.
     /// Of a detached session other clients have `missed` these claims in their lists.
-    pub(super) fn sweep(
+    pub(crate) fn sweep(
         &self,
         session: &Arc<Session>,
         live: &[Live],

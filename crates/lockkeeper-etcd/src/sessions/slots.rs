@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::layout::Lines;
-use super::timer::Timer;
 use crate::LockName;
+use crate::keep::Timer;
+use crate::layout::Lines;
 use crate::store::{ClaimId, ClaimKey};
 use crate::time::Instant;
 
@@ -25,7 +25,7 @@ const LATE: Duration = Duration::from_secs(600);
 
 /// The slots of a session, by name.
 #[derive(Debug)]
-pub(super) struct KeySlots {
+pub(crate) struct KeySlots {
     taken: HashMap<ClaimId, KeySlot>,
     names: HashMap<LockName, SlotPool>,
     /// With so many names, the names that are not needed are forgotten.
@@ -45,21 +45,21 @@ struct SlotPool {
 
 /// The key slot of a claim.
 #[derive(Clone, Debug)]
-pub(super) struct KeySlot {
-    pub(super) at: Bytes,
+pub(crate) struct KeySlot {
+    pub(crate) at: Bytes,
     /// The lock.
     name: LockName,
     /// The number of the slot. Without one no other claim gets this key.
     number: Option<u32>,
     /// The revision that created the key; 0 before that is known. It tells the claim from all
     /// others in this slot.
-    pub(super) created: i64,
+    pub(crate) created: i64,
     /// The claim that this claim replaces, for as long as that claim may have a slot here.
     heir_of: Option<ClaimId>,
     /// When it was taken.
     since: Instant,
     /// The timer of the claim's minimum hold.
-    pub(super) timer: Option<Timer>,
+    pub(crate) timer: Option<Timer>,
     /// Leases that may be such timers: the answers to the requests that began them were lost.
     strays: Vec<i64>,
 }
@@ -79,17 +79,17 @@ impl KeySlot {
     }
 
     /// The leases that only the minimum hold of the claim needs.
-    pub(super) fn timers(&self) -> impl Iterator<Item = i64> {
+    pub(crate) fn timers(&self) -> impl Iterator<Item = i64> {
         self.timer.map(|timer| timer.keep.lease).into_iter().chain(self.strays())
     }
 
     /// The leases that may be timers of the claim: the answers were lost.
-    pub(super) fn strays(&self) -> impl Iterator<Item = i64> {
+    pub(crate) fn strays(&self) -> impl Iterator<Item = i64> {
         self.strays.iter().copied()
     }
 
     /// The slot of a claim that other processes may have to find: its key has the id of the claim.
-    pub(super) fn private(lines: &Lines, key: &ClaimKey, since: Instant) -> Self {
+    pub(crate) fn private(lines: &Lines, key: &ClaimKey, since: Instant) -> Self {
         Self::new(lines.claim(key), key, None, since)
     }
 }
@@ -111,23 +111,23 @@ impl SlotPool {
 
 impl KeySlots {
     /// The claims that have a slot.
-    pub(super) fn all(&self) -> impl Iterator<Item = (ClaimId, &LockName)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (ClaimId, &LockName)> {
         self.taken.iter().map(|(id, slot)| (*id, &slot.name))
     }
 
-    pub(super) fn of(&self, id: ClaimId) -> Option<&KeySlot> {
+    pub(crate) fn of(&self, id: ClaimId) -> Option<&KeySlot> {
         self.taken.get(&id)
     }
 
     /// This revision has created the key of the claim.
-    pub(super) fn made(&mut self, id: ClaimId, created: i64) {
+    pub(crate) fn made(&mut self, id: ClaimId, created: i64) {
         if let Some(slot) = self.taken.get_mut(&id) {
             slot.created = created;
         }
     }
 
     /// The claim has this timer.
-    pub(super) fn times(&mut self, id: ClaimId, timer: Timer) {
+    pub(crate) fn times(&mut self, id: ClaimId, timer: Timer) {
         if let Some(slot) = self.taken.get_mut(&id) {
             let is_over =
                 slot.timer.map_or(timer.is_over, |before| before.is_over.max(timer.is_over));
@@ -137,37 +137,37 @@ impl KeySlots {
     }
 
     /// The claim is to replace that one.
-    pub(super) fn replaces(&mut self, id: ClaimId, old: Option<ClaimId>) {
+    pub(crate) fn replaces(&mut self, id: ClaimId, old: Option<ClaimId>) {
         if let Some(slot) = self.taken.get_mut(&id) {
             slot.heir_of = old;
         }
     }
 
     /// The claim that this one has replaced. Returned once.
-    pub(super) fn has_replaced(&mut self, id: ClaimId) -> Option<ClaimId> {
+    pub(crate) fn has_replaced(&mut self, id: ClaimId) -> Option<ClaimId> {
         self.taken.get_mut(&id).and_then(|slot| slot.heir_of.take())
     }
 
     /// This lease may be the timer of the claim.
-    pub(super) fn may_time(&mut self, id: ClaimId, lease: i64) {
+    pub(crate) fn may_time(&mut self, id: ClaimId, lease: i64) {
         if let Some(slot) = self.taken.get_mut(&id) {
             slot.strays.push(lease);
         }
     }
 
     /// No other claim gets the slot of this claim, not even after this claim has left it.
-    pub(super) fn retire(&mut self, id: ClaimId) {
+    pub(crate) fn retire(&mut self, id: ClaimId) {
         if let Some(slot) = self.taken.get_mut(&id) {
             slot.number = None;
         }
     }
 
     /// Whether a claim has got this slot less than a ttl before this moment, or after it.
-    pub(super) fn has_taken_within(&self, at: &Bytes, ttl: Duration, then: Instant) -> bool {
+    pub(crate) fn has_taken_within(&self, at: &Bytes, ttl: Duration, then: Instant) -> bool {
         self.taken.values().any(|slot| slot.at == *at && then.saturating_since(slot.since) < ttl)
     }
 
-    pub(super) fn take(&mut self, lines: &Lines, key: &ClaimKey, now: Instant) -> KeySlot {
+    pub(crate) fn take(&mut self, lines: &Lines, key: &ClaimKey, now: Instant) -> KeySlot {
         if self.names.len() >= self.most {
             self.names.retain(|_, free| free.is_needed(now));
             // Twice the number, so that the clean-up costs the same for each name, however many are
@@ -186,13 +186,13 @@ impl KeySlots {
     }
 
     /// Gives the claim a slot that other processes can find.
-    pub(super) fn take_private(&mut self, lines: &Lines, key: &ClaimKey, now: Instant) -> KeySlot {
+    pub(crate) fn take_private(&mut self, lines: &Lines, key: &ClaimKey, now: Instant) -> KeySlot {
         let slot = KeySlot::private(lines, key, now);
         self.taken.insert(key.id, slot.clone());
         slot
     }
 
-    pub(super) fn release(&mut self, id: ClaimId, now: Instant) {
+    pub(crate) fn release(&mut self, id: ClaimId, now: Instant) {
         let Some(slot) = self.taken.remove(&id) else { return };
         let Some(free) = self.names.get_mut(&slot.name) else { return };
         free.users -= 1;

@@ -4,21 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::layout::Keep;
-use super::layout::transaction::{changed, move_to, transaction};
-use super::sessions::{self, Purpose, Session};
-use super::status::Found;
 use super::timer::{CUT, Timer};
-use super::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
-use super::{EtcdStore, fault};
-use crate::Result;
+use crate::layout::Keep;
+use crate::layout::transaction::{changed, move_to, transaction};
+use crate::look::Found;
+use crate::sessions::{self, Purpose, Session};
 use crate::store::ClaimKey;
 use crate::time::{believed, lasts_at_most};
+use crate::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
+use crate::{EtcdStore, Result, fault};
 
 impl EtcdStore {
     /// The lease that ends last: the timer, or the hold lease that the claim is on or would be on.
     /// The claim outlives on this lease what was proven of its session before this call.
-    pub(super) async fn last_to_end(
+    pub(crate) async fn last_to_end(
         &self,
         session: &Arc<Session>,
         on: i64,
@@ -51,18 +50,18 @@ impl EtcdStore {
     }
 
     /// The timer that a record names, with the time that etcd says is left.
-    pub(super) async fn timer_of(&self, keep: Keep) -> Result<Timer> {
+    pub(crate) async fn timer_of(&self, keep: Keep) -> Result<Timer> {
         let (sent, left) = (self.0.clock.now(), self.left_of(keep.lease).await?);
         Ok(Timer::found(keep, left.unwrap_or_default(), sent, self.0.clock.now()))
     }
 
     /// How long a lease lives at least, in whole seconds; `None` for a lease that has ended.
-    pub(super) async fn left_of(&self, lease: i64) -> Result<Option<Duration>> {
+    pub(crate) async fn left_of(&self, lease: i64) -> Result<Option<Duration>> {
         Ok(u64::try_from(self.asked_of(lease).await?.ttl).ok().map(Duration::from_secs))
     }
 
     /// What etcd says of a lease.
-    pub(super) async fn asked_of(&self, lease: i64) -> Result<LeaseTimeToLiveResponse> {
+    pub(crate) async fn asked_of(&self, lease: i64) -> Result<LeaseTimeToLiveResponse> {
         let request = LeaseTimeToLiveRequest { id: lease, keys: false };
         let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
         asked.map_err(|error| fault::of(error).without_effect())
@@ -70,7 +69,7 @@ impl EtcdStore {
 
     /// Puts a claim that was found on its timer on the lease that ends last, and returns that
     /// lease; `None` if the claim was changed meanwhile, by a release for example.
-    pub(super) async fn is_on_the_last(
+    pub(crate) async fn is_on_the_last(
         &self,
         session: &Arc<Session>,
         key: &ClaimKey,

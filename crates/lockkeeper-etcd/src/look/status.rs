@@ -1,12 +1,12 @@
 //! The status of a claim, as a look found it.
 
-use super::layout::{Contender, Record};
-use super::neighbours::Neighbours;
+use crate::layout::{Contender, Record};
+use crate::look::Neighbours;
 use crate::store::Broken;
 
 /// The status of a claim in its line.
 #[derive(Clone, Debug)]
-pub(super) enum ClaimStatus {
+pub(crate) enum ClaimStatus {
     /// The claim is not there, or only its minimum hold is.
     Absent,
     /// The claim is marked as broken.
@@ -19,17 +19,17 @@ pub(super) enum ClaimStatus {
 
 /// A claim that is admitted, as it was found.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
-    pub(super) created: i64,
+pub(crate) struct Found {
+    pub(crate) created: i64,
     /// The revision that changed it last.
-    pub(super) changed: i64,
-    pub(super) lease: i64,
-    pub(super) record: Option<Record>,
+    pub(crate) changed: i64,
+    pub(crate) lease: i64,
+    pub(crate) record: Option<Record>,
 }
 
 impl Found {
     /// Whether the claim is on the timer of its minimum hold.
-    pub(super) fn is_timed(&self) -> bool {
+    pub(crate) fn is_timed(&self) -> bool {
         self.record
             .as_ref()
             .and_then(|record| record.keep.as_ref())
@@ -40,7 +40,7 @@ impl Found {
 impl ClaimStatus {
     /// The status of a claim behind these predecessors, of which [`Neighbours::of`] needs the last
     /// few.
-    pub(super) fn of(own: &Contender, ahead: &[Contender], short_queue: bool) -> Self {
+    pub(crate) fn of(own: &Contender, ahead: &[Contender], short_queue: bool) -> Self {
         if let Some(broken) = own.record.as_ref().and_then(Record::broken) {
             return Self::Broken(broken);
         }
@@ -59,6 +59,6 @@ impl ClaimStatus {
 }
 
 /// Whether a claim is admitted behind these predecessors, marked as broken or not.
-pub(super) fn is_admitted(own: &Contender, ahead: &[Contender]) -> bool {
+pub(crate) fn is_admitted(own: &Contender, ahead: &[Contender]) -> bool {
     Neighbours::of(own, ahead, false).is_none()
 }

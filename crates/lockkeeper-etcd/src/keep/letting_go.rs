@@ -3,11 +3,10 @@
 
 use bytes::Bytes;
 
-use super::layout::transaction::{changed, created, delete, get, only, put, ranges, transaction};
-use super::layout::{Contender, Keep, Missed};
-use super::wire::messages::{RangeRequest, RequestOp, TxnResponse};
-use super::{EtcdStore, fault};
-use crate::Result;
+use crate::layout::transaction::{changed, created, delete, get, only, put, ranges, transaction};
+use crate::layout::{Contender, Keep, Missed};
+use crate::wire::messages::{RangeRequest, RequestOp, TxnResponse};
+use crate::{EtcdStore, Result, fault};
 
 /// How often a claim is let go because something else changes it meanwhile.
 const TRIES: u32 = 16;
@@ -16,17 +15,17 @@ const AT_ONCE: usize = 100;
 
 /// A claim that no client has listed for a whole life, as the clients of its session have said.
 #[derive(Debug)]
-pub(super) struct Leftover {
-    pub(super) missed: Missed,
+pub(crate) struct Leftover {
+    pub(crate) missed: Missed,
     /// The lease of the session that the claim is on. Without one, the claim has gone, or belongs
     /// to no client any more.
-    pub(super) lease: Option<i64>,
+    pub(crate) lease: Option<i64>,
 }
 
 impl EtcdStore {
     /// Removes a leftover, with the key that says what it is. A client that has listed the claim
     /// since has removed that key.
-    pub(super) async fn remove_leftover(&self, leftover: &Leftover) -> Result<()> {
+    pub(crate) async fn remove_leftover(&self, leftover: &Leftover) -> Result<()> {
         let Missed { key, created: said, claim } = &leftover.missed;
         let mut when = vec![created(key, *said)];
         let own = match leftover.lease {
@@ -49,7 +48,7 @@ impl EtcdStore {
     /// Leaves the claims of a detached session that is being closed on the timers of their minimum
     /// holds, if these are not over. What is on `leases` goes with the session. No minimum hold
     /// begins any more.
-    pub(super) async fn leave_on_timers(&self, leases: &[i64]) -> Result<()> {
+    pub(crate) async fn leave_on_timers(&self, leases: &[i64]) -> Result<()> {
         let keys = self.claims_on(leases).await?;
         for chunk in keys.chunks(AT_ONCE) {
             let found = self.read_together(chunk.iter().map(get).collect()).await?;

@@ -6,23 +6,22 @@
 
 use std::sync::Arc;
 
-use super::layout::transaction::{absent, get, only, put, range, ranges, transaction};
-use super::layout::{SessionPart, SessionRecord, lease_of};
-use super::sessions::{self, Session};
-use super::tombstones::REMEMBERED;
-use super::wire::all;
-use super::wire::messages::{
+use crate::layout::transaction::{absent, get, only, put, range, ranges, transaction};
+use crate::layout::{SessionPart, SessionRecord, lease_of};
+use crate::sessions::REMEMBERED;
+use crate::sessions::{self, Session};
+use crate::store::{Live, Opened, SessionId, SessionSpec, Store as _, refusal};
+use crate::time::Instant;
+use crate::wire::all;
+use crate::wire::messages::{
     KeyValue, LeaseGrantRequest, LeaseGrantResponse, LeaseTimeToLiveRequest,
     LeaseTimeToLiveResponse, TxnResponse,
 };
-use super::{EtcdStore, fault};
-use crate::store::{Live, Opened, SessionId, SessionSpec, Store as _, refusal};
-use crate::time::Instant;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, EtcdStore, Result, fault};
 
 impl EtcdStore {
     /// Opens a session, or finds it open.
-    pub(super) async fn open_session(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
+    pub(crate) async fn open_session(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
         let sent = self.0.clock.now();
         if self.0.sessions.was_closed(id, sent) {
             return Err(refusal::session_ended());
@@ -150,7 +149,7 @@ impl EtcdStore {
     ///
     /// # Errors
     /// `SessionLost` for one that is not there.
-    pub(super) async fn session(&self, id: &SessionId) -> Result<Arc<Session>> {
+    pub(crate) async fn session(&self, id: &SessionId) -> Result<Arc<Session>> {
         if let Some(session) = self.0.sessions.known(id) {
             return Ok(session);
         }
@@ -164,7 +163,7 @@ impl EtcdStore {
         if self.0.sessions.was_closed(id, now) {
             return Err(sessions::lost());
         }
-        let record = super::wire::messages::RangeRequest {
+        let record = crate::wire::messages::RangeRequest {
             key: self.0.lines.session(id),
             ..Default::default()
         };
@@ -177,7 +176,7 @@ impl EtcdStore {
         Ok(session)
     }
 
-    pub(super) async fn close_session(&self, id: &SessionId, live: &[Live]) -> Result<()> {
+    pub(crate) async fn close_session(&self, id: &SessionId, live: &[Live]) -> Result<()> {
         let session = match self.session(id).await {
             Err(error) if error.kind() == ErrorKind::SessionLost => {
                 return self.close_what_is_left(id).await;

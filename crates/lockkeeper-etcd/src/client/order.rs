@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use lockkeeper_core::sync::lock;
 use tokio::sync::Mutex as Gate;
 
-use super::layout::{Leaver, LeaverState};
 use crate::LockName;
+use crate::layout::{Leaver, LeaverState};
 
 /// A claim deletes at most so many keys of other releases.
 const MOST: usize = 16;
 
 /// The requests under way, by name.
 #[derive(Debug, Default)]
-pub(super) struct Order(Mutex<HashMap<LockName, Line>>);
+pub(crate) struct Order(Mutex<HashMap<LockName, Line>>);
 
 #[derive(Debug, Default)]
 struct Line {
@@ -39,18 +39,18 @@ struct Leaving {
 
 /// The place of a claim among the claims of this client on its name, until this is dropped.
 #[derive(Debug)]
-pub(super) struct OrderGuard {
+pub(crate) struct OrderGuard {
     order: Arc<Order>,
     name: LockName,
     /// The claim that has it sends its request.
-    pub(super) gate: Arc<Gate<()>>,
+    pub(crate) gate: Arc<Gate<()>>,
     /// How many claims were in the line a moment ago; 0 if none of this client has joined it.
-    pub(super) queue_len: Arc<AtomicU32>,
+    pub(crate) queue_len: Arc<AtomicU32>,
 }
 
 /// A withdrawal, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Leaves<'a> {
+pub(crate) struct Leaves<'a> {
     order: &'a Order,
     name: LockName,
     one: Arc<Leaving>,
@@ -58,7 +58,7 @@ pub(super) struct Leaves<'a> {
 
 impl Order {
     /// Joins behind the claims of this name that are on their way.
-    pub(super) fn guard(self: &Arc<Self>, name: &LockName) -> OrderGuard {
+    pub(crate) fn guard(self: &Arc<Self>, name: &LockName) -> OrderGuard {
         let mut lines = self.lock();
         let line = lines.entry(name.clone()).or_default();
         line.users += 1;
@@ -67,7 +67,7 @@ impl Order {
     }
 
     /// This key is about to be deleted. If its revision is not known, no claim deletes it first.
-    pub(super) fn leave(&self, name: &LockName, leaver: Leaver) -> Leaves<'_> {
+    pub(crate) fn leave(&self, name: &LockName, leaver: Leaver) -> Leaves<'_> {
         let is_known = !matches!(leaver.state, LeaverState::Created(0) | LeaverState::Changed(0));
         let one = Arc::new(Leaving { leaver, taken: AtomicBool::new(false) });
         let mut lines = self.lock();
@@ -81,7 +81,7 @@ impl Order {
 
     /// The keys of this name that a claim deletes in its own transaction. It cannot be the key that
     /// the claim puts: etcd refuses to delete and to put one key in one transaction.
-    pub(super) fn piggyback_deletes(&self, name: &LockName, own: &[u8]) -> Vec<Leaver> {
+    pub(crate) fn piggyback_deletes(&self, name: &LockName, own: &[u8]) -> Vec<Leaver> {
         let lines = self.lock();
         let Some(line) = lines.get(name) else { return Vec::new() };
         let taken = line.leaving.iter().filter(|one| one.leaver.key != own).take(MOST);
@@ -110,7 +110,7 @@ impl Order {
 
 impl Leaves<'_> {
     /// Whether a claim may have deleted it first.
-    pub(super) fn was_piggybacked(&self) -> bool {
+    pub(crate) fn was_piggybacked(&self) -> bool {
         self.one.taken.load(Ordering::Acquire)
     }
 }

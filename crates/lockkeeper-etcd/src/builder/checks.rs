@@ -1,20 +1,20 @@
 //! What a cluster has to be before it is used, and is refused with the remedy.
 
-use super::wire::messages::StatusResponse;
+use crate::wire::messages::StatusResponse;
 use crate::{Error, ErrorKind, Result};
 
 /// Major, minor, patch.
-pub(super) type Version = (u32, u32, u32);
+pub(crate) type Version = (u32, u32, u32);
 
 /// The oldest version that is used. Older versions end leases that are alive, or report wrong ttls.
 #[doc(hidden)]
 pub const OLDEST: Version = (3, 5, 14);
 /// What each member should have.
-pub(super) const NEWER: &str = "the newest patch of etcd 3.6 or later on all members";
+pub(crate) const NEWER: &str = "the newest patch of etcd 3.6 or later on all members";
 /// What to do where one URL names two clusters.
-pub(super) const ONE_CLUSTER: &str = "the members of one cluster in the URL";
+pub(crate) const ONE_CLUSTER: &str = "the members of one cluster in the URL";
 /// What to do where members do not have the same data.
-pub(super) const NOT_CORRUPT: &str =
+pub(crate) const NOT_CORRUPT: &str =
     "remove that member, and add it again without its data; then etcdctl alarm disarm";
 
 /// A check that a caller can waive, by the name that the URL has for it (`unsafe=version`).
@@ -34,7 +34,7 @@ pub enum Check {
 
 impl Check {
     /// All of them.
-    pub(super) const ALL: [Self; 3] = [Self::Layout, Self::Members, Self::Version];
+    pub(crate) const ALL: [Self; 3] = [Self::Layout, Self::Members, Self::Version];
 
     /// The name in a URL and in messages.
     pub fn name(self) -> &'static str {
@@ -53,7 +53,7 @@ impl Check {
 
 /// Refuses members on which locks cannot be relied on: each by its address, and what it says of
 /// itself.
-pub(super) fn refuse(statuses: &[(&str, &StatusResponse)], waived: &[Check]) -> Result<()> {
+pub(crate) fn refuse(statuses: &[(&str, &StatusResponse)], waived: &[Check]) -> Result<()> {
     let applies = |check: Check| !waived.contains(&check);
     let old = statuses
         .iter()
@@ -80,7 +80,7 @@ pub(super) fn refuse(statuses: &[(&str, &StatusResponse)], waived: &[Check]) -> 
 }
 
 /// The first two that are not of one cluster.
-pub(super) fn of_two_clusters<'a>(
+pub(crate) fn of_two_clusters<'a>(
     statuses: &[(&'a str, &StatusResponse)],
 ) -> Option<(&'a str, &'a str)> {
     let cluster = |status: &StatusResponse| status.header.map(|header| header.cluster_id);
@@ -95,17 +95,17 @@ fn is_corrupt(status: &StatusResponse) -> bool {
     status.errors.iter().any(|text| text.contains("alarm:CORRUPT"))
 }
 
-pub(super) fn refused(problem: impl Into<String>, check: Check, remedy: &str) -> Error {
+pub(crate) fn refused(problem: impl Into<String>, check: Check, remedy: &str) -> Error {
     Error::new(ErrorKind::Unsupported, problem).with_remedy(or_waive(remedy, check))
 }
 
 /// The remedy of a refusal.
-pub(super) fn or_waive(remedy: &str, check: Check) -> String {
+pub(crate) fn or_waive(remedy: &str, check: Check) -> String {
     format!("{remedy}; or unsafe={} to go without this check", check.name())
 }
 
 /// `3.5.0-rc.1` is taken for 3.5.0.
-pub(super) fn parse(text: &str) -> Option<Version> {
+pub(crate) fn parse(text: &str) -> Option<Version> {
     let mut numbers = text.split(['.', '-', '+']).map(|number| number.parse().ok());
     Some((numbers.next()??, numbers.next()??, numbers.next()??))
 }
@@ -118,8 +118,8 @@ pub fn name_of((major, minor, patch): Version) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::messages::ResponseHeader;
     use super::*;
+    use crate::wire::messages::ResponseHeader;
 
     fn status_of(version: &str, cluster_id: u64, errors: &[&str]) -> StatusResponse {
         let header = Some(ResponseHeader { cluster_id, member_id: 1, revision: 1, raft_term: 1 });

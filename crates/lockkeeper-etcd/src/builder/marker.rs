@@ -6,11 +6,10 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 
 use super::checks::{Check, refused};
-use super::layout::transaction::{absent, get, only, put, ranges, transaction};
-use super::layout::{Layout, Record};
-use super::wire::messages::{KeyValue, RangeRequest, TxnResponse};
-use super::{EtcdStore, fault};
-use crate::Result;
+use crate::layout::transaction::{absent, get, only, put, ranges, transaction};
+use crate::layout::{Layout, Record};
+use crate::wire::messages::{KeyValue, RangeRequest, TxnResponse};
+use crate::{EtcdStore, Result, fault};
 
 /// The layout in which no key but claims can be in a line, and a claim has the number of its last
 /// change.
@@ -18,7 +17,7 @@ const LAYOUT: &[u8] = b"4";
 
 impl EtcdStore {
     /// Refuses a prefix with claims of another layout.
-    pub(super) async fn check_layout(&self) -> Result<()> {
+    pub(crate) async fn check_layout(&self) -> Result<()> {
         if self.0.lines.layout != Layout::Native || self.0.waived.contains(&Check::Layout) {
             return Ok(());
         }
@@ -40,7 +39,7 @@ impl EtcdStore {
     }
 
     /// Puts the marker, before the first claim of this client.
-    pub(super) async fn mark_layout(&self) -> Result<()> {
+    pub(crate) async fn mark_layout(&self) -> Result<()> {
         if self.0.lines.layout != Layout::Native || self.0.is_marked.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -70,7 +69,7 @@ impl EtcdStore {
     }
 
     /// A claim of the first layout that is alive.
-    pub(super) async fn old_claim(&self) -> Result<Option<Bytes>> {
+    pub(crate) async fn old_claim(&self) -> Result<Option<Bytes>> {
         let mut keys = self.keys(&self.0.lines.everything()).await?;
         keys.retain(|kv| kv.lease != 0 && self.0.lines.is_old_claim(&kv.key));
         for KeyValue { key, .. } in keys {
@@ -87,7 +86,7 @@ impl EtcdStore {
 }
 
 /// The part of a key that may be shown: its last part may name a lease, which is a secret.
-pub(super) fn folder(key: &Bytes) -> String {
+pub(crate) fn folder(key: &Bytes) -> String {
     let end = key.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
     String::from_utf8_lossy(&key[..end]).into_owned()
 }

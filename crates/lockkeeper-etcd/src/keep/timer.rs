@@ -2,32 +2,32 @@
 
 use std::time::Duration;
 
-use super::layout::Keep;
+use crate::layout::Keep;
 use crate::time::{Instant, believed, lasts_at_most};
 
 /// etcd cuts the rest of a lease to whole seconds: so much more may be left than it says.
-pub(super) const CUT: Duration = Duration::from_secs(1);
+pub(crate) const CUT: Duration = Duration::from_secs(1);
 
 /// The timer of one minimum hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Timer {
+pub(crate) struct Timer {
     /// The minimum hold, as the record of the claim states it.
-    pub(super) keep: Keep,
+    pub(crate) keep: Keep,
     /// Until when its lease lives at least, however fast etcd's clock goes.
-    pub(super) valid_until: Instant,
+    pub(crate) valid_until: Instant,
     /// When the minimum hold is over, however slowly etcd's clock goes.
-    pub(super) is_over: Instant,
+    pub(crate) is_over: Instant,
 }
 
 impl Timer {
     /// A timer that a request has begun, which was sent and answered at these moments.
-    pub(super) fn new(keep: Keep, hold: Duration, sent: Instant, answered: Instant) -> Self {
+    pub(crate) fn new(keep: Keep, hold: Duration, sent: Instant, answered: Instant) -> Self {
         Self { keep, valid_until: sent + believed(hold), is_over: answered + lasts_at_most(hold) }
     }
 
     /// A timer with so much left, as etcd has answered a request that was sent and answered at
     /// these moments.
-    pub(super) fn found(keep: Keep, left: Duration, sent: Instant, answered: Instant) -> Self {
+    pub(crate) fn found(keep: Keep, left: Duration, sent: Instant, answered: Instant) -> Self {
         Self { valid_until: sent + believed(left), ..Self::new(keep, left + CUT, sent, answered) }
     }
 }

@@ -3,13 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::EtcdStore;
-use super::layout::transaction::all;
-use super::layout::{Contender, admissions, mark};
-use super::wall_clock::unix_ms;
-use super::wire;
+use crate::layout::transaction::all;
+use crate::layout::unix_ms;
+use crate::layout::{Contender, admissions, mark};
 use crate::store::{Entry, Line};
-use crate::{LockName, Result};
+use crate::{EtcdStore, LockName, Result, wire};
 
 /// Of so many leases of a line the store asks etcd how long they last.
 const LEASES: usize = 8;
