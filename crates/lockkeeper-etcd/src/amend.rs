@@ -47,7 +47,7 @@ pub(super) async fn amend(
             Vec::new(),
         );
         if store.txn(request).await.map_err(fault::of)?.succeeded {
-            store.session(&key.session).await?.shows(key.id, record);
+            store.session(&key.session).await?.claims.shows(key.id, record);
             return Ok(Amended::Done);
         }
     }

@@ -77,7 +77,7 @@ impl Store for EtcdStore {
         let session = self.0.sessions.known(&key.session);
         let at = session.map_or_else(
             || self.0.lines.claim(key),
-            |session| session.slot_of(&self.0.lines, key).at,
+            |session| session.claims.slot_of(&self.0.lines, key).at,
         );
         Some(compare::fence_key(&at))
     }

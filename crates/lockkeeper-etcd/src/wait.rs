@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// Waits for the grant of a claim, or for its end.
 pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -> Result<Wake> {
     let session = store.session(&key.session).await?;
-    let state = session.claim_state(key.id);
+    let state = session.claims.state(key.id);
     let mut question = store.question(&session, key, state.as_ref());
     let mut is_followed = state.as_ref().is_some_and(|state| state.record.capacity != MAX);
     if state.is_none() {
@@ -44,7 +44,7 @@ pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -
     let seen = state.and_then(|state| state.blocked_by);
     let woken = store.0.clock.timeout(within, waiter.run(seen)).await.unwrap_or(Ok(Wake::Elapsed));
     if let Ok(Wake::Granted { .. }) = woken {
-        session.was_granted(key.id, store.0.clock.now());
+        session.claims.was_granted(key.id, store.0.clock.now());
     }
     woken
 }
@@ -68,14 +68,14 @@ impl<'a> Watched<'a> {
     fn new<'w>(waiter: &'a Waiter<'a>, by: impl Iterator<Item = &'w Watch>) -> Self {
         let watched_by =
             WatchedBy { since: waiter.store.0.clock.now(), by: by.map(Watch::reader).collect() };
-        waiter.session.is_watched(waiter.key.id, Some(watched_by));
+        waiter.session.claims.is_watched(waiter.key.id, Some(watched_by));
         Self(waiter)
     }
 }
 
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
-        self.0.session.is_watched(self.0.key.id, None);
+        self.0.session.claims.is_watched(self.0.key.id, None);
     }
 }
 
@@ -110,7 +110,7 @@ impl Waiter<'_> {
             // Enabled before the look, so that a notice which comes during the look is not missed.
             let mut noticed = pin!(self.store.0.notices.notified());
             noticed.as_mut().enable();
-            if self.session.claim_state(self.key.id).is_some_and(|state| state.is_elsewhere) {
+            if self.session.claims.state(self.key.id).is_some_and(|state| state.is_elsewhere) {
                 // Another client has sent the claim. The engine sends it again, and so gets the
                 // notices back.
                 return Ok(Next::Over(Wake::Changed));

@@ -44,9 +44,9 @@ async fn withdraw_own(
     key: &ClaimKey,
     tombstone: Option<Duration>,
 ) -> Result<Withdrawal> {
-    let slot = session.slot_of(&store.0.lines, key);
-    let is_known = session.knows_timers();
-    let state = session.left(key.id);
+    let slot = session.claims.slot_of(&store.0.lines, key);
+    let is_known = session.claims.knows_timers();
+    let state = session.claims.left(key.id);
     let made = state.as_ref().map_or(slot.created, |state| state.created);
     let left = store.leave_kept(key, &slot, is_known).await?;
     // The next claim of this client deletes the key if this request is late, but not a key that
@@ -70,9 +70,9 @@ async fn withdraw_own(
     if tombstone.is_some() || made == 0 || left != Left::Nothing {
         // The key stays for its minimum hold; or a late copy of the claim may put it, or a late
         // copy of this request, which did not name its revision, may delete it.
-        session.retires_slot(key.id);
+        session.claims.retires_slot(key.id);
     }
-    session.releases_slot(key, store.0.clock.now());
+    session.claims.releases_slot(key, store.0.clock.now());
     let removed = deleted(&answer.responses) > 0 || was_piggybacked || left == Left::Kept;
     Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
 }
@@ -85,8 +85,8 @@ async fn withdraw_as_read(
     key: &ClaimKey,
     tombstone: Option<Duration>,
 ) -> Result<Withdrawal> {
-    let slot = session.slot_of(&store.0.lines, key);
-    let is_known = session.left(key.id).is_some();
+    let slot = session.claims.slot_of(&store.0.lines, key);
+    let is_known = session.claims.left(key.id).is_some();
     let mut was_piggybacked = false;
     // The next claim of this client on the name has to come after this request, which has to read
     // before it can leave.
@@ -121,7 +121,7 @@ async fn withdraw_as_read(
             // No key is on the timers any more, which a new leader of etcd may have lengthened.
             slot.timers().for_each(|timer| store.revoke_unneeded(timer));
         }
-        session.releases_slot(key, store.0.clock.now());
+        session.claims.releases_slot(key, store.0.clock.now());
         let removed = removed || was_piggybacked || left == Left::Kept;
         return Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent });
     }

@@ -17,7 +17,7 @@ const LONG_QUEUE: u32 = 16;
 impl Claiming {
     /// Joins the line.
     pub(super) async fn join(&self) -> Result<Outcome> {
-        let has_two_ttls = self.is_exclusive() && !self.session.has_one_ttl();
+        let has_two_ttls = self.is_exclusive() && !self.session.leases.have_one_ttl();
         if !has_two_ttls {
             return self.join_behind(self.store.lease(&self.session, Purpose::Hold).await?).await;
         }
@@ -25,7 +25,9 @@ impl Claiming {
             let wait = self.store.lease(&self.session, Purpose::Wait).await?;
             match self.join_behind(wait).await {
                 // The wait lease has ended, and etcd has done nothing.
-                Err(error) if error.kind() == ErrorKind::SessionLost => self.session.ended(wait),
+                Err(error) if error.kind() == ErrorKind::SessionLost => {
+                    self.session.leases.ended(wait)
+                }
                 outcome => return outcome,
             }
         }
@@ -47,7 +49,7 @@ impl Claiming {
             let answer = match (self.txn_in_session(self.first_or_behind(hold, wait)).await, wait) {
                 // The wait lease may be the one that has ended, and etcd has done nothing.
                 (Err(error), Some(ended)) if error.kind() == ErrorKind::SessionLost => {
-                    self.session.ended(ended);
+                    self.session.leases.ended(ended);
                     wait = None;
                     continue;
                 }

@@ -128,8 +128,8 @@ impl Claiming {
     /// Gives the claim a key slot, and collects what its transaction needs.
     async fn prepare(store: &EtcdStore, claim: &Claim) -> Result<Self> {
         let session = store.session(&claim.key.session).await?;
-        let slot = session.slot(&store.0.lines, &claim.key, store.0.clock.now());
-        session.replaces(claim.key.id, claim.replaces);
+        let slot = session.claims.slot(&store.0.lines, &claim.key, store.0.clock.now());
+        session.claims.replaces(claim.key.id, claim.replaces);
         let (replaced, timer) = match claim.replaces {
             Some(old) => {
                 let (replaced, timer) = replace::replaced_by(store, &session, claim, old).await?;
@@ -166,7 +166,7 @@ impl Claiming {
         let gate = Arc::clone(&self.order_guard.gate).lock_owned().await;
         self.gate.lock().unwrap_or_else(PoisonError::into_inner).replace(gate);
         let _turn = Turn(self);
-        if !self.session.has_slot(self.claim.key.id) {
+        if !self.session.claims.has_slot(self.claim.key.id) {
             // The claim was withdrawn while it waited for its turn. If it were sent now, nothing
             // would withdraw it again.
             return Ok(Outcome::Retired);
@@ -201,12 +201,12 @@ impl Claiming {
         if is_in_line {
             return;
         }
-        self.session.left(key.id);
+        self.session.claims.left(key.id);
         match verdict {
             // A late request of the claim may still use the slot.
-            Ok(Verdict::Gone) => self.session.retires_slot(key.id),
+            Ok(Verdict::Gone) => self.session.claims.retires_slot(key.id),
             // No key of the claim is anywhere.
-            _ => self.session.releases_slot(key, self.store.0.clock.now()),
+            _ => self.session.claims.releases_slot(key, self.store.0.clock.now()),
         }
     }
 
@@ -227,10 +227,10 @@ impl Drop for Turn<'_> {
 impl EtcdStore {
     /// The claim holds. A claim that it has replaced is gone, with its keys.
     pub(super) fn has_replaced(&self, session: &Session, key: &ClaimKey) {
-        let Some(old) = session.has_replaced(key.id) else { return };
+        let Some(old) = session.claims.has_replaced(key.id) else { return };
         let Some(of_old) = self.0.sessions.of(old) else { return };
-        of_old.left(old);
-        of_old.releases_slot(&ClaimKey { id: old, ..key.clone() }, self.0.clock.now());
+        of_old.claims.left(old);
+        of_old.claims.releases_slot(&ClaimKey { id: old, ..key.clone() }, self.0.clock.now());
     }
 }
 
@@ -257,7 +257,7 @@ mod tests {
         let passing = other.gate.lock().await;
         let mut claiming = store.claim(&claim);
         assert!(claiming.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        store.0.sessions.known(&claim.key.session).unwrap().releases_slot(&claim.key, now);
+        store.0.sessions.known(&claim.key.session).unwrap().claims.releases_slot(&claim.key, now);
         drop(passing);
         assert_eq!(
             claiming.await.unwrap(),

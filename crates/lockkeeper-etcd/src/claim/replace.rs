@@ -43,8 +43,9 @@ pub(super) async fn replaced_by(
 ) -> Result<(Replaced, Option<Timer>)> {
     // A detached claim has a session of its own.
     let of_old = store.0.sessions.of(old).unwrap_or_else(|| Arc::clone(session));
-    let slot = of_old.slot_of(&store.0.lines, &ClaimKey { id: old, ..claim.key.clone() });
-    let (replaced, timer) = match of_old.claim_state(old).filter(|_| of_old.knows_timers()) {
+    let slot = of_old.claims.slot_of(&store.0.lines, &ClaimKey { id: old, ..claim.key.clone() });
+    let (replaced, timer) = match of_old.claims.state(old).filter(|_| of_old.claims.knows_timers())
+    {
         Some(state) => {
             let (own, capacity) =
                 (Incarnation { key: slot.at, created: state.created }, state.record.capacity);
@@ -64,7 +65,7 @@ pub(super) async fn replaced_by(
     };
     let timer = timer.filter(|timer| timer.is_over > store.0.clock.now());
     if let Some(timer) = timer {
-        session.times(claim.key.id, timer);
+        session.claims.times(claim.key.id, timer);
     }
     Ok((replaced, timer))
 }

@@ -54,7 +54,7 @@ impl Claiming {
         // The count includes the claim itself.
         let short_queue = usize::try_from(count).is_ok_and(|count| count <= SHORT_QUEUE + 1);
         let status = ClaimStatus::of(&self.own(lease, created), ahead, short_queue);
-        if matches!(status, ClaimStatus::First(_)) && self.session.bears_holders(lease) {
+        if matches!(status, ClaimStatus::First(_)) && self.session.leases.bears_holders(lease) {
             return Ok(self.granted(&self.record, lease, created, is_dated));
         }
         let number_ahead = match self.store.0.lines.layout {
@@ -74,7 +74,7 @@ impl Claiming {
     /// The key of the claim was there before its transaction: an earlier request has put it.
     async fn was_there(&self, mut own: Contender) -> Result<Verdict> {
         if own.id != Some(self.claim.key.id) {
-            self.session.retires_slot(self.claim.key.id);
+            self.session.claims.retires_slot(self.claim.key.id);
             return Err(Error::new(
                 ErrorKind::Unavailable,
                 "what an earlier claim has left is in its place",
@@ -203,7 +203,7 @@ impl Claiming {
         if !self.wait_on_a_short_lease(record, revisions, lease).await? {
             return Ok(Verdict::Gone);
         }
-        self.session.waits_for(self.claim.key.id, neighbours);
+        self.session.claims.waits_for(self.claim.key.id, neighbours);
         Ok(Verdict::Queued { ahead, seen: Revision::default(), look_again: jittered(LOOK_AGAIN) })
     }
 
@@ -220,9 +220,9 @@ impl Claiming {
         if !self.store.is_lease_of(&self.session, lease).await? {
             return Ok(false);
         }
-        match self.session.purpose(lease) {
+        match self.session.leases.purpose(lease) {
             None => return Ok(false),
-            Some(_) if self.session.has_one_ttl() => return Ok(true),
+            Some(_) if self.session.leases.have_one_ttl() => return Ok(true),
             Some(Purpose::Wait) => return self.store.freshen(&self.session, lease).await,
             Some(Purpose::Hold) => {}
         }
@@ -237,7 +237,9 @@ impl Claiming {
             match self.txn(transaction(when, moving, Vec::new())).await {
                 // The wait lease has ended; another request may have found that first. The next
                 // lease is tried.
-                Err(error) if error.kind() == ErrorKind::SessionLost => self.session.ended(wait),
+                Err(error) if error.kind() == ErrorKind::SessionLost => {
+                    self.session.leases.ended(wait)
+                }
                 moved => {
                     if moved?.succeeded {
                         self.record_claim(record, wait, created, false);
@@ -252,7 +254,7 @@ impl Claiming {
     fn granted(&self, record: &Arc<Record>, lease: i64, created: i64, is_dated: bool) -> Verdict {
         self.record_claim(record, lease, created, true);
         if is_dated {
-            self.session.is_dated(self.claim.key.id);
+            self.session.claims.is_dated(self.claim.key.id);
         }
         Verdict::Granted { token: created.unsigned_abs(), ttl: self.session.keeps(record.ttl()) }
     }
@@ -260,17 +262,11 @@ impl Claiming {
     /// Notes in the session where the claim is.
     fn record_claim(&self, record: &Arc<Record>, lease: i64, created: i64, held: bool) {
         let state = ClaimState {
-            lease,
-            created,
             held,
-            is_dated: false,
             granted: held.then(|| self.store.0.clock.now()),
-            watched: None,
-            blocked_by: None,
-            record: Arc::clone(record),
-            is_elsewhere: false,
+            ..ClaimState::new(lease, created, Arc::clone(record))
         };
-        self.session.insert_claim(self.claim.key.id, state);
+        self.session.claims.insert(self.claim.key.id, state);
     }
 }
 

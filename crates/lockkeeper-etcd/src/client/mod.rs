@@ -15,14 +15,10 @@ pub(crate) use self::order::{Order, OrderGuard};
 use crate::builder::checks::Check;
 use crate::layout::{Layout, Lines};
 use crate::runtime::Runtime;
-use crate::sessions::Sessions;
-use crate::sessions::Tombstones;
+use crate::sessions::{Sessions, Tombstones};
 use crate::store::{Admission, Capabilities, Expiry};
 use crate::time::Clock;
-use crate::wire::messages::{
-    LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, RangeRequest,
-    RangeResponse, TxnRequest, TxnResponse,
-};
+use crate::wire::messages::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use crate::wire::{Calls, WireError};
 use crate::{Result, fault};
 use lockkeeper_core::kit::{Listeners, Process};
@@ -97,32 +93,6 @@ impl EtcdStore {
     /// all its changes have one revision, and no other request takes effect in between.
     pub(crate) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, WireError> {
         self.0.calls.ask("/etcdserverpb.KV/Txn", request).await
-    }
-
-    /// Makes a lease of so many seconds, or of more: etcd has a minimum.
-    pub(crate) async fn grant(&self, seconds: i64) -> Result<LeaseGrantResponse> {
-        self.try_grant(seconds).await.map_err(fault::of)
-    }
-
-    /// The same, for a caller that has to know why etcd refuses.
-    pub(crate) async fn try_grant(&self, seconds: i64) -> Result<LeaseGrantResponse, WireError> {
-        // etcd chooses the id. If the answer is lost, the lease ends by itself.
-        let request = LeaseGrantRequest { ttl: seconds, id: 0 };
-        self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await
-    }
-
-    /// Ends a lease. etcd deletes all keys on the lease at one revision. A lease that has ended
-    /// before is no error.
-    pub(crate) async fn revoke(&self, lease: i64) -> Result<()> {
-        let asked = self
-            .0
-            .calls
-            .ask("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id: lease })
-            .await;
-        match asked.map(|_: LeaseRevokeResponse| ()) {
-            Err(error) if error.is_no_lease() => Ok(()),
-            revoked => revoked.map_err(fault::of),
-        }
     }
 
     /// Refuses to work after a fork: the connections belong to the parent process too.

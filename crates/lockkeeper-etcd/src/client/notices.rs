@@ -73,7 +73,7 @@ impl Shared {
         }
         if let Some((id, NoticeKind::Elsewhere)) = notice {
             // A waiter for it here claims again.
-            self.sessions.of(id).into_iter().for_each(|session| session.is_elsewhere(id));
+            self.sessions.of(id).into_iter().for_each(|session| session.claims.is_elsewhere(id));
         }
         self.notices.notify_waiters();
         if let Some((id, NoticeKind::Lost(broken))) = notice {

@@ -11,7 +11,6 @@ use crate::look::Found;
 use crate::sessions::{self, Purpose, Session};
 use crate::store::ClaimKey;
 use crate::time::{believed, lasts_at_most};
-use crate::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
 use crate::{EtcdStore, Result, fault};
 
 impl EtcdStore {
@@ -23,11 +22,11 @@ impl EtcdStore {
         on: i64,
         timer: &Timer,
     ) -> Result<i64> {
-        let hold = match session.purpose(on) {
+        let hold = match session.leases.purpose(on) {
             Some(Purpose::Hold) => on,
             _ => self.lease(session, Purpose::Hold).await?,
         };
-        let (renewed, ttl) = session.renewal_of(hold);
+        let (renewed, ttl) = session.leases.renewal_of(hold);
         // Another client of a detached session may have renewed it until now, which is not known
         // here.
         let is_known = !session.is_shared();
@@ -55,18 +54,6 @@ impl EtcdStore {
         Ok(Timer::found(keep, left.unwrap_or_default(), sent, self.0.clock.now()))
     }
 
-    /// How long a lease lives at least, in whole seconds; `None` for a lease that has ended.
-    pub(crate) async fn left_of(&self, lease: i64) -> Result<Option<Duration>> {
-        Ok(u64::try_from(self.asked_of(lease).await?.ttl).ok().map(Duration::from_secs))
-    }
-
-    /// What etcd says of a lease.
-    pub(crate) async fn asked_of(&self, lease: i64) -> Result<LeaseTimeToLiveResponse> {
-        let request = LeaseTimeToLiveRequest { id: lease, keys: false };
-        let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
-        asked.map_err(|error| fault::of(error).without_effect())
-    }
-
     /// Puts a claim that was found on its timer on the lease that ends last, and returns that
     /// lease; `None` if the claim was changed meanwhile, by a release for example.
     pub(crate) async fn is_on_the_last(
@@ -78,20 +65,21 @@ impl EtcdStore {
         let Some(keep) = found.record.as_ref().and_then(|record| record.keep) else {
             return Ok(None);
         };
-        let timer = match session.timer(key.id).filter(|timer| timer.keep.lease == keep.lease) {
-            Some(timer) => timer,
-            // The answer to the request that began this timer was lost.
-            None => {
-                let timer = self.timer_of(keep).await?;
-                session.times(key.id, timer);
-                timer
-            }
-        };
+        let timer =
+            match session.claims.timer(key.id).filter(|timer| timer.keep.lease == keep.lease) {
+                Some(timer) => timer,
+                // The answer to the request that began this timer was lost.
+                None => {
+                    let timer = self.timer_of(keep).await?;
+                    session.claims.times(key.id, timer);
+                    timer
+                }
+            };
         let on = self.last_to_end(session, found.lease, &timer).await?;
         if on == found.lease {
             return Ok(Some(on));
         }
-        let at = session.slot_of(&self.0.lines, key).at;
+        let at = session.claims.slot_of(&self.0.lines, key).at;
         let mut when = vec![changed(&at, found.changed)];
         if session.is_shared() {
             // On its timer the claim outlives a close.
@@ -100,7 +88,7 @@ impl EtcdStore {
         let request = transaction(when, vec![move_to(&at, on)], Vec::new());
         let answer = self.txn(request).await.map_err(fault::of_a_put)?;
         if answer.succeeded {
-            session.holds(key.id, on, found.created);
+            session.claims.holds(key.id, on, found.created);
         }
         Ok(answer.succeeded.then_some(on))
     }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use crate::layout::transaction::{changed, created, delete, get, only, put, ranges, transaction};
 use crate::layout::{Contender, Keep, Missed};
+use crate::sessions::Leftover;
 use crate::wire::messages::{RangeRequest, RequestOp, TxnResponse};
 use crate::{EtcdStore, Result, fault};
 
@@ -12,15 +13,6 @@ use crate::{EtcdStore, Result, fault};
 const TRIES: u32 = 16;
 /// So many claims are read in one transaction: etcd takes 128 operations.
 const AT_ONCE: usize = 100;
-
-/// A claim that no client has listed for a whole life, as the clients of its session have said.
-#[derive(Debug)]
-pub(crate) struct Leftover {
-    pub(crate) missed: Missed,
-    /// The lease of the session that the claim is on. Without one, the claim has gone, or belongs
-    /// to no client any more.
-    pub(crate) lease: Option<i64>,
-}
 
 impl EtcdStore {
     /// Removes a leftover, with the key that says what it is. A client that has listed the claim

@@ -10,7 +10,6 @@ mod timer;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use self::letting_go::Leftover;
 pub(crate) use self::timer::Timer;
 use crate::layout::transaction::{changed, delete, get, only, put, ranges, rewrite, transaction};
 use crate::layout::{Contender, Keep};
@@ -97,7 +96,7 @@ impl EtcdStore {
         let least = if amended.is_some() { Duration::ZERO } else { hold };
         let timer = if before.is_some() { self.still_runs(before, least).await? } else { None };
         if let Some(timer) = timer {
-            session.times(key.id, timer);
+            session.claims.times(key.id, timer);
         }
         if amended.is_some() {
             return Ok(amended);
@@ -111,12 +110,14 @@ impl EtcdStore {
             Keep { lease, until_ms: unix_ms().saturating_add(millis(hold)), term, released: false };
         let timer = Timer::new(keep, hold, sent, self.0.clock.now());
         // The timers of earlier requests are not needed once the record names this one.
-        let slot = session.slot_of(&self.0.lines, key);
+        let slot = session.claims.slot_of(&self.0.lines, key);
         let unneeded: Vec<_> = slot.strays().chain(before.map(|keep| keep.lease)).collect();
         let put = self.put_on(&session, key, own, number, &timer).await;
         match &put {
             Ok(Put::Done) => unneeded.into_iter().for_each(|timer| self.revoke_unneeded(timer)),
-            Err(error) if error.effect() == Effect::Unknown => session.may_be_timed(key.id, lease),
+            Err(error) if error.effect() == Effect::Unknown => {
+                session.claims.may_be_timed(key.id, lease)
+            }
             // The claim may be on an earlier timer.
             _ => self.revoke_unneeded(lease),
         }
@@ -143,7 +144,7 @@ impl EtcdStore {
         let asked = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await;
         let answer: TxnResponse = asked.map_err(fault::of)?;
         if answer.succeeded {
-            session.shows(key.id, record);
+            session.claims.shows(key.id, record);
         }
         Ok(answer.succeeded.then_some(Amended::Done))
     }
@@ -172,7 +173,7 @@ impl EtcdStore {
             // This is before the lease is chosen. A renewal that is acknowledged from now on looks
             // for the claim and changes its key. So the transaction below is processed before such
             // a renewal, or its comparison fails.
-            session.is_unsettled(key.id);
+            session.claims.is_unsettled(key.id);
             let on =
                 self.last_to_end(session, own.lease, timer).await.map_err(Error::without_effect)?;
             let then = vec![put(&own.key, record.written(), on)];
@@ -189,9 +190,9 @@ impl EtcdStore {
                     false => fault::of_a_put(error),
                 })?;
             if answer.succeeded {
-                session.shows(key.id, record);
-                session.is_timed(key.id, *timer, on);
-                session.is_dated(key.id);
+                session.claims.shows(key.id, record);
+                session.claims.is_timed(key.id, *timer, on);
+                session.claims.is_dated(key.id);
                 return Ok(Put::Done);
             }
             let found = only(ranges(answer.responses).next()).map(Contender::read);
@@ -325,16 +326,6 @@ impl EtcdStore {
     async fn is_lengthened(&self, contender: &Contender, keep: &Keep) -> Result<bool> {
         let term = self.asked_of(keep.lease).await?.header.map_or(0, |header| header.raft_term);
         Ok(keep.term != 0 && term > keep.term && self.is_kept(contender).await?)
-    }
-
-    /// Ends a lease that has no key any more. No call waits for that.
-    pub(crate) fn revoke_unneeded(&self, lease: i64) {
-        let store = self.clone();
-        self.0.runtime.serve(async move {
-            if let Err(error) = store.revoke(lease).await {
-                tracing::debug!(target: "lockkeeper", %store, %error, "a lease runs on to its end for nothing");
-            }
-        });
     }
 }
 

@@ -41,7 +41,7 @@ impl EtcdStore {
         let created = state.map_or(0, |state| state.created);
         Question {
             line: self.0.lines.of(&key.name),
-            own: Incarnation { key: session.slot_of(&self.0.lines, key).at, created },
+            own: Incarnation { key: session.claims.slot_of(&self.0.lines, key).at, created },
             exclusive: state.is_some_and(|state| state.record.weight == MAX),
             short_queue: false,
         }
@@ -99,7 +99,7 @@ impl EtcdStore {
     /// A claim of this client, unless only its minimum hold is left, and whether the claim is
     /// admitted.
     pub(crate) async fn look_at_own(&self, key: &ClaimKey) -> Result<Option<(Contender, bool)>> {
-        let at = self.session(&key.session).await?.slot_of(&self.0.lines, key).at;
+        let at = self.session(&key.session).await?.claims.slot_of(&self.0.lines, key).at;
         let line = self.0.lines.of(&key.name);
         let mut answers = self.read_together(vec![get(&at), range(all(&line))]).await?.into_iter();
         let (own, others) = (only(answers.next()), answers.next().unwrap_or_default());

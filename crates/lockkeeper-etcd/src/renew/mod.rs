@@ -50,8 +50,8 @@ async fn renew_all(
     let mut claims = Vec::with_capacity(live.len());
     let mut doubtful = Vec::new();
     for (at, live) in live.iter().enumerate() {
-        let state = session.claim_state(live.key.id);
-        let slot = session.slot_of(&store.0.lines, &live.key).at;
+        let state = session.claims.state(live.key.id);
+        let slot = session.claims.slot_of(&store.0.lines, &live.key).at;
         let renewal =
             at_once(session, live, state.as_ref(), proof.keys.get(&slot).copied(), &proof, trusted);
         if renewal.is_none() {
@@ -136,7 +136,7 @@ fn at_once(
                 && state.held
                 && state.is_dated
                 && lease == state.lease
-                && session.purpose(lease) == Some(Purpose::Hold) =>
+                && session.leases.purpose(lease) == Some(Purpose::Hold) =>
         {
             Some(Renewal::Held {
                 token: state.created.unsigned_abs(),
@@ -182,7 +182,7 @@ impl EtcdStore {
     /// Renews all leases of a session, and lists the keys of the leases for which that matters.
     async fn prove(&self, session: &Session, live: &[Live], trusted: Instant) -> Result<Proof> {
         let sent = self.0.clock.now();
-        let mut leases = session.living(sent);
+        let mut leases = session.leases.living(sent);
         let listed = session.to_list(&leases, live, trusted, sent);
         let within = session.spec.ttl / 4;
         let (ttls, on_leases) =
@@ -191,8 +191,8 @@ impl EtcdStore {
         let ttls = ttls.map_err(fault::of)?;
         let Listed { keys, gone } = on_leases?;
         for (lease, seconds) in ttls {
-            match session.is_renewed(lease, seconds)? {
-                true => session.renewed(lease, sent, seconds),
+            match session.leases.is_renewed(lease, seconds)? {
+                true => session.leases.renewed(lease, sent, seconds),
                 false => over.push(lease),
             }
         }
@@ -205,15 +205,15 @@ impl EtcdStore {
             )
             .with_remedy("lockkeeper doctor"));
         }
-        if over.iter().any(|lease| session.purpose(*lease) == Some(Purpose::Hold)) {
+        if over.iter().any(|lease| session.leases.purpose(*lease) == Some(Purpose::Hold)) {
             return Err(sessions::lost());
         }
         let is_whole = listed.len() == leases.len();
         leases.retain(|lease| !over.contains(lease));
         // The claims that waited on these leases are gone, which their looks find.
-        over.into_iter().for_each(|lease| session.ended(lease));
+        over.into_iter().for_each(|lease| session.leases.ended(lease));
         if is_whole {
-            session.was_listed(sent);
+            session.lists.was_listed(sent);
         }
         Ok(Proof { keys, listed, is_whole, renewed: leases, sent })
     }
@@ -227,16 +227,18 @@ impl EtcdStore {
         leases: &[i64],
         live: &[Live],
     ) -> Result<Vec<ClaimKey>> {
-        let mut claims = session.claims_with_slots(id);
+        let mut claims = session.claims.with_slots(id);
         claims.extend(
-            live.iter().filter(|live| !session.has_slot(live.key.id)).map(|live| live.key.clone()),
+            live.iter()
+                .filter(|live| !session.claims.has_slot(live.key.id))
+                .map(|live| live.key.clone()),
         );
         if claims.is_empty() {
             return Ok(claims);
         }
         let Listed { keys, .. } = self.keys_on(leases, self.0.timeout).await?;
         claims.retain(|key| {
-            let slot = session.slot_of(&self.0.lines, key);
+            let slot = session.claims.slot_of(&self.0.lines, key);
             slot.timer.is_some() || !keys.contains_key(&slot.at)
         });
         Ok(claims)
@@ -278,7 +280,7 @@ impl EtcdStore {
     ) -> Renewal {
         match found_status {
             ClaimStatus::Absent | ClaimStatus::Broken(_)
-                if state.is_some() && session.claim_state(live.key.id).is_none() =>
+                if state.is_some() && session.claims.state(live.key.id).is_none() =>
             {
                 // The claim was withdrawn meanwhile.
                 Renewal::Unknown
@@ -290,7 +292,7 @@ impl EtcdStore {
             // `wait_ttl`.
             ClaimStatus::Behind { lease, .. } if !renewed.contains(&lease) => Renewal::Unknown,
             ClaimStatus::Behind { .. } => {
-                session.was_looked_at(live.key.id, self.0.clock.now());
+                session.claims.was_looked_at(live.key.id, self.0.clock.now());
                 Renewal::Queued
             }
             ClaimStatus::First(_) => Renewal::Unknown,
@@ -316,32 +318,24 @@ mod tests {
         let session = sessions.opened(&id, &spec, true, now);
         let key = ClaimKey { name: "a".parse().unwrap(), session: id, id: ClaimId::random() };
         let claim = Claim::exclusive(key.clone(), &spec);
-        let (id, at) = (key.id, session.slot(&Lines::new(Layout::Native, None), &key, now).at);
+        let (id, at) =
+            (key.id, session.claims.slot(&Lines::new(Layout::Native, None), &key, now).at);
         let record = Arc::new(Record::of(&claim, &"c".into()));
-        let state = ClaimState {
-            lease: first,
-            created: 1,
-            held: true,
-            is_dated: true,
-            granted: None,
-            watched: None,
-            blocked_by: None,
-            record,
-            is_elsewhere: false,
-        };
-        session.insert_claim(id, state);
+        let state = ClaimState { held: true, is_dated: true, ..ClaimState::new(first, 1, record) };
+        session.claims.insert(id, state);
         let keys = HashMap::from([(at, first)]);
         let proof =
             Proof { keys, listed: vec![first], is_whole: true, renewed: vec![first], sent: now };
         let live = Live { key, state: LiveState::Granted };
-        let at_once =
-            || at_once(&session, &live, session.claim_state(id).as_ref(), Some(first), &proof, now);
+        let at_once = || {
+            at_once(&session, &live, session.claims.state(id).as_ref(), Some(first), &proof, now)
+        };
         assert_eq!(at_once(), Some(Renewal::Held { token: 1, ttl }));
-        session.is_unsettled(id);
+        session.claims.is_unsettled(id);
         assert_eq!(at_once(), None);
-        session.holds(id, first, 1);
+        session.claims.holds(id, first, 1);
         assert_eq!(at_once(), None, "what was only found may be moved still");
-        session.is_dated(id);
+        session.claims.is_dated(id);
         assert_eq!(at_once(), Some(Renewal::Held { token: 1, ttl }));
     }
 }

@@ -47,9 +47,9 @@ impl EtcdStore {
         created: i64,
         lease: i64,
     ) -> Result<bool> {
-        let at = session.slot_of(&self.0.lines, key).at;
+        let at = session.claims.slot_of(&self.0.lines, key).at;
         let Some(lease) = self.hold(session, &at, created, lease).await? else { return Ok(false) };
-        session.holds(key.id, lease, created);
+        session.claims.holds(key.id, lease, created);
         Ok(true)
     }
 
@@ -65,7 +65,7 @@ impl EtcdStore {
     ) -> Result<Option<i64>> {
         let mut on = lease;
         for _ in 0..TRIES {
-            let hold = match session.bears_holders(on) {
+            let hold = match session.leases.bears_holders(on) {
                 true => on,
                 false => self.lease(session, Purpose::Hold).await?,
             };
@@ -79,7 +79,7 @@ impl EtcdStore {
             // the lease to which the other one has moved it.
             let own = only(ranges(moved.responses).next()).map(Contender::read);
             match own.filter(|own| own.created == revision && !own.is_over()) {
-                Some(own) if session.bears_holders(own.lease) => return Ok(Some(own.lease)),
+                Some(own) if session.leases.bears_holders(own.lease) => return Ok(Some(own.lease)),
                 Some(own) if self.is_lease_of(session, own.lease).await? => on = own.lease,
                 _ => return Ok(None),
             }
@@ -121,8 +121,8 @@ impl EtcdStore {
         chunk: &[Admitted<'_>],
     ) -> Result<Vec<bool>> {
         let lease = self.lease(session, Purpose::Hold).await?;
-        let expected = session.expects(lease, chunk.len());
-        let target = |one: &Admitted<'_>| match session.bears_holders(one.found.lease) {
+        let expected = session.leases.expects(lease, chunk.len());
+        let target = |one: &Admitted<'_>| match session.leases.bears_holders(one.found.lease) {
             true => one.found.lease,
             false => lease,
         };
@@ -137,8 +137,8 @@ impl EtcdStore {
         let moved: Vec<_> = moved.take(chunk.len()).collect();
         let settle = async |one: &Admitted<'_>, to: i64, is_moved: bool| {
             if is_moved {
-                session.holds(one.key.id, to, one.found.created);
-                session.is_dated(one.key.id);
+                session.claims.holds(one.key.id, to, one.found.created);
+                session.claims.is_dated(one.key.id);
                 return Ok(true);
             }
             self.promote(session, one.key, one.found.created, one.found.lease).await
@@ -152,7 +152,7 @@ impl EtcdStore {
     }
 
     fn moving(&self, session: &Session, one: &Admitted<'_>, to: i64) -> RequestOp {
-        let at = session.slot_of(&self.0.lines, one.key).at;
+        let at = session.claims.slot_of(&self.0.lines, one.key).at;
         let when = vec![changed(&at, one.found.changed)];
         let Some(mut record) = one.found.record.clone() else {
             return nested(transaction(when, vec![move_to(&at, to)], Vec::new()));

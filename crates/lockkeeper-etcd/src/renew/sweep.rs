@@ -57,16 +57,16 @@ impl EtcdStore {
         if proof.is_whole {
             let mut found = proof.keys;
             if session.is_shared() {
-                session.forget_absent(&found, live, now);
+                session.claims.forget_absent(&found, live, now);
             }
-            over.leases = session.to_revoke(&found.values().copied().collect(), now);
+            over.leases = session.leases.to_revoke(&found.values().copied().collect(), now);
             for live in live {
-                found.remove(&session.slot_of(&self.0.lines, &live.key).at);
+                found.remove(&session.claims.slot_of(&self.0.lines, &live.key).at);
             }
             found.retain(|key, _| self.0.lines.is_claim(key));
             match session.is_shared() {
-                true => over.verdicts = session.judge_unlisted(found, missed, now),
-                false => over.keys = session.left_over(found.into_keys().collect(), now),
+                true => over.verdicts = session.lists.judge_unlisted(found, missed, now),
+                false => over.keys = session.lists.left_over(found.into_keys().collect(), now),
             }
         }
         over
@@ -93,7 +93,8 @@ impl EtcdStore {
         let there = self
             .range(RangeRequest { key: over.clone(), keys_only: true, ..RangeRequest::default() })
             .await?;
-        let Some(there) = there.kvs.first().filter(|_| !session.may_be_unlisted(over, sent)) else {
+        let Some(there) = there.kvs.first().filter(|_| !session.claims.may_be_unlisted(over, sent))
+        else {
             return Ok(());
         };
         let request =

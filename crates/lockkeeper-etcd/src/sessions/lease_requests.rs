@@ -1,9 +1,17 @@
-//! The leases of a session, as etcd makes and renews them.
+//! The requests that make, renew and revoke leases, and ask etcd about a lease.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::sessions::{self, Purpose, Session};
-use crate::{EtcdStore, Result, fault};
+use super::leases::Purpose;
+use super::lost;
+use super::session::Session;
+use crate::wire::WireError;
+use crate::wire::messages::{
+    LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse,
+    LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
+};
+use crate::{Error, ErrorKind, EtcdStore, Result, fault};
 
 impl EtcdStore {
     /// A lease that bears one more claim, made if there is none. If there is one, nothing is
@@ -22,25 +30,25 @@ impl EtcdStore {
     async fn make_lease(&self, session: &Session, purpose: Purpose) -> Result<i64> {
         let is_closed = session.gate.lock().await;
         if *is_closed {
-            return Err(sessions::lost());
+            return Err(lost());
         }
         if let Some(lease) = self.fresh(session, purpose) {
             return Ok(lease);
         }
-        if let Some(lease) = session.lease(purpose)
+        if let Some(lease) = session.leases.choose(purpose)
             && self.refresh(session, lease).await?
         {
             return Ok(lease);
         }
-        let ttl = if purpose == Purpose::Hold { session.hold } else { session.wait };
+        let ttl = session.leases.ttl(purpose);
         let (sent, lease) = (self.0.clock.now(), self.grant(ttl).await?.id);
         if session.is_shared() {
             self.show_lease(session, lease, purpose).await?;
         }
-        session.add(lease, purpose, sent);
+        session.leases.add(lease, purpose, sent);
         match self.refresh(session, lease).await? {
             true => Ok(lease),
-            false => Err(sessions::lost()),
+            false => Err(lost()),
         }
     }
 
@@ -49,10 +57,10 @@ impl EtcdStore {
         let sent = self.0.clock.now();
         let ttls = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
         let seconds = ttls.get(&lease).copied().unwrap_or_default();
-        let is_there = session.is_renewed(lease, seconds)?;
+        let is_there = session.leases.is_renewed(lease, seconds)?;
         match is_there {
-            true => session.renewed(lease, sent, seconds),
-            false => session.ended(lease),
+            true => session.leases.renewed(lease, sent, seconds),
+            false => session.leases.ended(lease),
         }
         Ok(is_there)
     }
@@ -64,16 +72,16 @@ impl EtcdStore {
             self.learn_leases(session).await?;
         }
         let sent = self.0.clock.now();
-        let leases = session.living(sent);
+        let leases = session.leases.living(sent);
         let ttls = self.0.calls.keep_alive(&leases, self.0.timeout).await.map_err(fault::of)?;
         let mut lives = true;
         for lease in leases {
             let seconds = ttls.get(&lease).copied().unwrap_or_default();
-            match session.is_renewed(lease, seconds)? {
-                true => session.renewed(lease, sent, seconds),
+            match session.leases.is_renewed(lease, seconds)? {
+                true => session.leases.renewed(lease, sent, seconds),
                 false => {
-                    lives &= session.purpose(lease) != Some(Purpose::Hold);
-                    session.ended(lease);
+                    lives &= session.leases.purpose(lease) != Some(Purpose::Hold);
+                    session.leases.ended(lease);
                 }
             }
         }
@@ -82,7 +90,7 @@ impl EtcdStore {
 
     /// Renews a lease of waiters that is not fresh; `false` when it is not there any more.
     pub(crate) async fn freshen(&self, session: &Session, lease: i64) -> Result<bool> {
-        match session.is_stale(lease, self.0.clock.now()) {
+        match session.leases.is_stale(lease, self.0.clock.now()) {
             true => self.refresh(session, lease).await,
             false => Ok(true),
         }
@@ -90,6 +98,76 @@ impl EtcdStore {
 
     /// A lease that bears one more claim for its whole life, if there is one.
     pub(crate) fn fresh(&self, session: &Session, purpose: Purpose) -> Option<i64> {
-        session.lease(purpose).filter(|lease| !session.is_stale(*lease, self.0.clock.now()))
+        session
+            .leases
+            .choose(purpose)
+            .filter(|lease| !session.leases.is_stale(*lease, self.0.clock.now()))
+    }
+}
+
+/// Single leases.
+impl EtcdStore {
+    /// Makes a lease of so many seconds, or of more: etcd has a minimum.
+    pub(crate) async fn grant(&self, seconds: i64) -> Result<LeaseGrantResponse> {
+        self.try_grant(seconds).await.map_err(fault::of)
+    }
+
+    /// The same, for a caller that has to know why etcd refuses.
+    pub(crate) async fn try_grant(&self, seconds: i64) -> Result<LeaseGrantResponse, WireError> {
+        // etcd chooses the id. If the answer is lost, the lease ends by itself.
+        let request = LeaseGrantRequest { ttl: seconds, id: 0 };
+        self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await
+    }
+
+    /// Makes the lease with this id; `false` if there is one.
+    pub(super) async fn grant_as(&self, lease: i64, seconds: i64) -> Result<bool> {
+        let request = LeaseGrantRequest { ttl: seconds, id: lease };
+        let granted: LeaseGrantResponse =
+            match self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await {
+                Err(error) if error.is_lease_there() => return Ok(false),
+                granted => granted.map_err(fault::of)?,
+            };
+        if granted.ttl < seconds {
+            self.revoke_unneeded(lease);
+            let problem = format!("etcd grants {} s instead of {seconds} s", granted.ttl);
+            return Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("a shorter ttl"));
+        }
+        Ok(true)
+    }
+
+    /// Ends a lease. etcd deletes all keys on the lease at one revision. A lease that has ended
+    /// before is no error.
+    pub(crate) async fn revoke(&self, lease: i64) -> Result<()> {
+        let asked = self
+            .0
+            .calls
+            .ask("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id: lease })
+            .await;
+        match asked.map(|_: LeaseRevokeResponse| ()) {
+            Err(error) if error.is_no_lease() => Ok(()),
+            revoked => revoked.map_err(fault::of),
+        }
+    }
+
+    /// Ends a lease that has no key any more. No call waits for that.
+    pub(crate) fn revoke_unneeded(&self, lease: i64) {
+        let store = self.clone();
+        self.0.runtime.serve(async move {
+            if let Err(error) = store.revoke(lease).await {
+                tracing::debug!(target: "lockkeeper", %store, %error, "a lease runs on to its end for nothing");
+            }
+        });
+    }
+
+    /// How long a lease lives at least, in whole seconds; `None` for a lease that has ended.
+    pub(crate) async fn left_of(&self, lease: i64) -> Result<Option<Duration>> {
+        Ok(u64::try_from(self.asked_of(lease).await?.ttl).ok().map(Duration::from_secs))
+    }
+
+    /// What etcd says of a lease.
+    pub(crate) async fn asked_of(&self, lease: i64) -> Result<LeaseTimeToLiveResponse> {
+        let request = LeaseTimeToLiveRequest { id: lease, keys: false };
+        let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
+        asked.map_err(|error| fault::of(error).without_effect())
     }
 }

@@ -6,16 +6,16 @@
 
 use std::sync::Arc;
 
+use super::session::Session;
+use super::tombstones::REMEMBERED;
+use super::{lost, seconds};
 use crate::layout::transaction::{absent, get, only, put, range, ranges, transaction};
 use crate::layout::{SessionPart, SessionRecord, lease_of};
-use crate::sessions::REMEMBERED;
-use crate::sessions::{self, Session};
 use crate::store::{Live, Opened, SessionId, SessionSpec, Store as _, refusal};
 use crate::time::Instant;
 use crate::wire::all;
 use crate::wire::messages::{
-    KeyValue, LeaseGrantRequest, LeaseGrantResponse, LeaseTimeToLiveRequest,
-    LeaseTimeToLiveResponse, TxnResponse,
+    KeyValue, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, RangeRequest, TxnResponse,
 };
 use crate::{Error, ErrorKind, EtcdStore, Result, fault};
 
@@ -47,7 +47,7 @@ impl EtcdStore {
     }
 
     async fn open_first(&self, id: &SessionId, spec: &SessionSpec, sent: Instant) -> Result<()> {
-        let (lease, seconds) = (lease_of(id), sessions::seconds(spec.ttl + spec.lock_delay));
+        let (lease, seconds) = (lease_of(id), seconds(spec.ttl + spec.lock_delay));
         let is_new = self.grant_as(lease, seconds).await?;
         if !is_new {
             self.finds_its_lease(id, lease, spec).await?;
@@ -61,22 +61,6 @@ impl EtcdStore {
             true => Ok(()),
             false => Err(refusal::other_durations()),
         }
-    }
-
-    /// Makes the lease with this id; `false` if there is one.
-    async fn grant_as(&self, lease: i64, seconds: i64) -> Result<bool> {
-        let request = LeaseGrantRequest { ttl: seconds, id: lease };
-        let granted: LeaseGrantResponse =
-            match self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await {
-                Err(error) if error.is_lease_there() => return Ok(false),
-                granted => granted.map_err(fault::of)?,
-            };
-        if granted.ttl < seconds {
-            self.revoke_unneeded(lease);
-            let problem = format!("etcd grants {} s instead of {seconds} s", granted.ttl);
-            return Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("a shorter ttl"));
-        }
-        Ok(true)
     }
 
     /// Whether a lease that has the id of this session's is this session's: of its length, and with
@@ -98,8 +82,7 @@ impl EtcdStore {
         let record = self.0.lines.session(id);
         let is_recorded = found.keys.contains(&record);
         // Where the record is, that says how long the session lives.
-        let fits =
-            is_recorded || found.granted_ttl == sessions::seconds(spec.ttl + spec.lock_delay);
+        let fits = is_recorded || found.granted_ttl == seconds(spec.ttl + spec.lock_delay);
         if !fits || !found.keys.iter().all(|key| self.0.lines.is_of_session(id, key)) {
             return Err(taken());
         }
@@ -161,16 +144,13 @@ impl EtcdStore {
         }
         let now = self.0.clock.now();
         if self.0.sessions.was_closed(id, now) {
-            return Err(sessions::lost());
+            return Err(lost());
         }
-        let record = crate::wire::messages::RangeRequest {
-            key: self.0.lines.session(id),
-            ..Default::default()
-        };
+        let record = RangeRequest { key: self.0.lines.session(id), ..Default::default() };
         let found = only(Some(self.range(record).await?));
         let said =
             |kv: KeyValue| recorded(&kv, lease_of(id)).map(|spec| (spec, kv.create_revision));
-        let (spec, revision) = found.and_then(said).ok_or_else(sessions::lost)?;
+        let (spec, revision) = found.and_then(said).ok_or_else(lost)?;
         let session = self.0.sessions.insert(Session::opened(id, &spec, false, revision, now), now);
         self.begin_to_listen();
         Ok(session)
@@ -188,9 +168,9 @@ impl EtcdStore {
         *is_closed = true;
         if session.is_shared() {
             let found = self.remember_ended(id).await?;
-            session.has_leases(&self.0.lines, id, &found, self.0.clock.now());
+            session.leases.learn(&self.0.lines, id, &found, self.0.clock.now());
         }
-        let leases = session.leases();
+        let leases = session.leases.ids();
         if session.is_shared() {
             self.leave_on_timers(&leases).await?;
         }

@@ -10,30 +10,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::keep::Leftover;
+use super::leases::Purpose;
+use super::lists::Verdicts;
+use super::lost;
+use super::session::Session;
 use crate::layout::transaction::{absent, created, delete, present, put, transaction};
 use crate::layout::{Missed, SessionPart};
-use crate::sessions::{self, Purpose, Session};
 use crate::store::{Live, SessionId};
 use crate::time::Instant;
 use crate::wire::all;
 use crate::wire::messages::{Compare, KeyValue, RangeResponse, TxnResponse};
 use crate::{Effect, Error, EtcdStore, Result, fault};
-
-/// What is to be done about claims that nobody may have listed.
-#[derive(Debug, Default)]
-pub(crate) struct Verdicts {
-    /// To be said of them that they were missed: their keys.
-    pub(crate) missed: Vec<Bytes>,
-    /// To go, with what says so.
-    pub(crate) over: Vec<Leftover>,
-}
-
-impl Verdicts {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.missed.is_empty() && self.over.is_empty()
-    }
-}
 
 impl EtcdStore {
     /// Reads what the others have written, and removes what one of them says of a claim that is
@@ -58,14 +45,14 @@ impl EtcdStore {
         let found: RangeResponse = found.map_err(|error| fault::of(error).without_effect())?;
         let found = found.kvs;
         self.is_there(session, &found)?;
-        session.has_leases(&self.0.lines, id, &found, now);
+        session.leases.learn(&self.0.lines, id, &found, now);
         let mut missed: Vec<Missed> =
             found.into_iter().filter_map(|kv| self.missed(id, kv)).collect();
         if missed.is_empty() {
             return Ok(missed);
         }
         let listed: Vec<Bytes> =
-            live.iter().map(|live| session.slot_of(&self.0.lines, &live.key).at).collect();
+            live.iter().map(|live| session.claims.slot_of(&self.0.lines, &live.key).at).collect();
         let (ours, others): (Vec<_>, Vec<_>) =
             missed.drain(..).partition(|missed| listed.contains(&missed.claim));
         for chunk in ours.chunks(100) {
@@ -79,11 +66,11 @@ impl EtcdStore {
 
     /// Whether this is a lease of the session. Another client may have made it, and shows it then.
     pub(crate) async fn is_lease_of(&self, session: &Session, lease: i64) -> Result<bool> {
-        if session.purpose(lease).is_some() || !session.is_shared() {
-            return Ok(session.purpose(lease).is_some());
+        if session.leases.purpose(lease).is_some() || !session.is_shared() {
+            return Ok(session.leases.purpose(lease).is_some());
         }
         self.learn_leases(session).await.map_err(Error::with_unknown_effect)?;
-        Ok(session.purpose(lease).is_some())
+        Ok(session.leases.purpose(lease).is_some())
     }
 
     /// Reads which leases the other clients of a detached session have made.
@@ -93,7 +80,7 @@ impl EtcdStore {
     pub(crate) async fn learn_leases(&self, session: &Session) -> Result<()> {
         let found = self.range(self.0.lines.of_session(&session.id).all()).await?.kvs;
         self.is_there(session, &found)?;
-        session.has_leases(&self.0.lines, &session.id, &found, self.0.clock.now());
+        session.leases.learn(&self.0.lines, &session.id, &found, self.0.clock.now());
         Ok(())
     }
 
@@ -103,7 +90,7 @@ impl EtcdStore {
         let record = self.0.lines.session(&session.id);
         match found.iter().any(|kv| kv.key == record && kv.create_revision == session.recorded) {
             true => Ok(()),
-            false => Err(sessions::lost()),
+            false => Err(lost()),
         }
     }
 
@@ -165,7 +152,7 @@ impl EtcdStore {
         let shown = self.0.calls.ask("/etcdserverpb.KV/Txn", request).await.map_err(fault::of);
         let refused: Error = match shown {
             Ok(TxnResponse { succeeded: true, .. }) => return Ok(()),
-            Ok(_) => sessions::lost(),
+            Ok(_) => lost(),
             Err(error) if error.effect() == Effect::Unknown => return Err(error),
             Err(error) => error,
         };

@@ -4,10 +4,11 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use super::seconds;
+use crate::EtcdStore;
 use crate::store::TOMBSTONE_MIN;
 use crate::time::{Instant, believed, lasts_at_most};
 use crate::wire::WireError;
-use crate::{EtcdStore, sessions};
 use lockkeeper_core::sync::lock;
 use tokio::sync::Mutex as Gate;
 
@@ -67,7 +68,7 @@ impl EtcdStore {
         }
         // What is believed of it is a little less than it lasts.
         let ttl = lasts_at_most(lasts) + SPARE;
-        let lease = self.try_grant(sessions::seconds(ttl)).await?.id;
+        let lease = self.try_grant(seconds(ttl)).await?.id;
         self.0.tombstones.replace(lease, sent + believed(ttl));
         Ok(lease)
     }

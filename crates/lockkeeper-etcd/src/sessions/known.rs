@@ -1,0 +1,87 @@
+//! The sessions of this client.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use lockkeeper_core::sync::lock;
+use tokio::sync::Mutex as Gate;
+
+use super::session::Session;
+use super::tombstones::REMEMBERED;
+use crate::store::{ClaimId, SessionId};
+use crate::time::Instant;
+
+/// All sessions of a client.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    known: Mutex<Known>,
+    /// Keeps the order of the calls that look for a session which another client has opened.
+    pub(super) finding: Gate<()>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    all: HashMap<SessionId, Arc<Session>>,
+    /// The sessions that this client has closed, and until when it remembers that.
+    closed: HashMap<SessionId, Instant>,
+}
+
+impl Sessions {
+    /// Adds a session that was opened, unless it is known, and returns the known session.
+    pub(super) fn insert(&self, session: Session, now: Instant) -> Arc<Session> {
+        let mut known = self.lock();
+        // No call closes a session that was lost, or that was left to another client.
+        known.all.retain(|_, session| !session.leases.are_over(now));
+        Arc::clone(known.all.entry(session.id.clone()).or_insert_with(|| Arc::new(session)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn opened(
+        &self,
+        id: &SessionId,
+        spec: &crate::store::SessionSpec,
+        is_new: bool,
+        sent: Instant,
+    ) -> Arc<Session> {
+        self.insert(Session::opened(id, spec, is_new, 0, sent), sent)
+    }
+
+    /// The session with this id, if this client has used the session before.
+    pub(crate) fn known(&self, id: &SessionId) -> Option<Arc<Session>> {
+        self.lock().all.get(id).cloned()
+    }
+
+    /// Whether this client has closed the session a short while ago.
+    pub(super) fn was_closed(&self, id: &SessionId, now: Instant) -> bool {
+        self.lock().closed.get(id).is_some_and(|until| *until > now)
+    }
+
+    /// Notes that the session was closed, and remembers that until then.
+    pub(super) fn closed(&self, id: &SessionId, until: Instant) {
+        let mut known = self.lock();
+        known.all.remove(id);
+        let before = until - REMEMBERED;
+        known.closed.retain(|_, until| *until > before);
+        known.closed.insert(id.clone(), until);
+    }
+
+    /// The session of this claim.
+    pub(crate) fn of(&self, id: ClaimId) -> Option<Arc<Session>> {
+        self.lock().all.values().find(|session| session.claims.state(id).is_some()).cloned()
+    }
+
+    /// Forgets a detached session that etcd has ended: no call of this client may close it.
+    pub(crate) fn lost(&self, lost: &Session) {
+        let mut known = self.lock();
+        // The id may belong to a later session.
+        let is_lost =
+            |session: &Arc<Session>| session.is_shared() && session.recorded == lost.recorded;
+        if known.all.get(&lost.id).is_some_and(is_lost) {
+            known.all.remove(&lost.id);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        lock(&self.known)
+    }
+}
