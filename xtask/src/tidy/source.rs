@@ -14,6 +14,8 @@ pub(crate) struct Source {
     pub(crate) shipped: String,
     /// How many lines are not tests, comments included.
     pub(crate) shipped_lines: usize,
+    /// A program has written the file, and its head says so.
+    pub(crate) is_generated: bool,
 }
 
 impl Source {
@@ -26,7 +28,8 @@ impl Source {
         let (shipped, test_lines) =
             if is_test(path) { (String::new(), usize::MAX) } else { blank_tests(&code) };
         let shipped_lines = text.lines().count().saturating_sub(test_lines);
-        Some(Self { path: path.to_owned(), code, shipped, shipped_lines })
+        let is_generated = text.lines().take(3).any(|line| line.contains("@generated"));
+        Some(Self { path: path.to_owned(), code, shipped, shipped_lines, is_generated })
     }
 
     /// All Rust files. A file that another file declares as `#[cfg(test)] mod x;` is blanked.

@@ -7,9 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::keys::{Incarnation, Lines, Span};
+use super::keys::Lines;
 use super::leaver::{Leaver, LeaverState};
 use super::record::{Keep, Record};
+use super::span::{Incarnation, Span};
 use crate::store::admit::{Admission, Demand};
 use crate::store::{ClaimId, Entry, IdHash, MAX, Meta, Revision};
 use crate::wire::messages::KeyValue;

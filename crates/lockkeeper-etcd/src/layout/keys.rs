@@ -12,12 +12,11 @@
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use sha2::{Digest, Sha256};
 
 use super::Layout;
 use super::session::lease_of;
-use crate::store::{ClaimId, ClaimKey, SessionId};
-use crate::wire::messages::RangeRequest;
+use super::span::Span;
+use crate::store::{ClaimId, ClaimKey};
 use crate::{Error, LockName, Result, name};
 
 /// The default prefix of the native layout.
@@ -29,76 +28,6 @@ const OWN: [&str; 8] =
 const HASHED: &str = "h.";
 /// Below it are the lines of the native layout.
 const LOCK: &str = ".lock";
-
-/// A key, as one revision created it. The claims of a session use a key slot one after the other,
-/// so a key alone does not name a claim; the key and its create revision do.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Incarnation {
-    pub(crate) key: Bytes,
-    /// The revision that created the key; 0 if that is not known.
-    pub(crate) created: i64,
-}
-
-/// A range of keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    /// The first key.
-    pub(crate) from: Bytes,
-    /// The end, which is not part of the range; empty for one key.
-    pub(crate) to: Bytes,
-}
-
-impl Span {
-    /// One key.
-    pub(crate) fn one(key: &Bytes) -> Self {
-        Self { from: key.clone(), to: Bytes::new() }
-    }
-
-    /// The whole line in which this key is.
-    pub(crate) fn line_of(key: &Bytes) -> Self {
-        let end = key.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-        let mut behind = key[..end].to_vec();
-        if let Some(last) = behind.last_mut() {
-            *last += 1;
-        }
-        Self { from: key.slice(..end), to: behind.into() }
-    }
-
-    /// All of them.
-    pub(crate) fn all(self) -> RangeRequest {
-        RangeRequest { key: self.from, range_end: self.to, ..RangeRequest::default() }
-    }
-
-    /// Every key that begins with this folder, which ends with a slash.
-    fn under(folder: String) -> Self {
-        let mut end = folder.clone().into_bytes();
-        if let Some(last) = end.last_mut() {
-            // A slash is followed by a zero.
-            *last += 1;
-        }
-        Self { from: folder.into(), to: end.into() }
-    }
-}
-
-/// What a key below a detached session is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SessionPart {
-    /// A lease beside the first one, for those who hold or for those who wait.
-    Lease { id: i64, holds: bool },
-    /// Says that a client has missed a claim in its list.
-    Missed,
-}
-
-/// A claim that a client has missed in its list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Missed {
-    /// What says so.
-    pub(crate) key: Bytes,
-    /// The revision in which it was said.
-    pub(crate) created: i64,
-    /// The key of the claim.
-    pub(crate) claim: Bytes,
-}
 
 /// Where a store keeps its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -223,58 +152,6 @@ impl Lines {
         format!("{}/.gone/{}", self.own(), HEXLOWER.encode(id.as_bytes())).into()
     }
 
-    /// What a detached session says of itself, on its first lease.
-    pub(crate) fn session(&self, id: &SessionId) -> Bytes {
-        format!("{}/.session/{:x}", self.own(), lease_of(id)).into()
-    }
-
-    /// All keys of a detached session but its claims.
-    pub(crate) fn of_session(&self, id: &SessionId) -> Span {
-        // What comes behind the slash.
-        Span {
-            from: self.session(id),
-            to: format!("{}/.session/{:x}0", self.own(), lease_of(id)).into(),
-        }
-    }
-
-    /// Shows the clients of a detached session a lease of it, which the key is on.
-    pub(crate) fn session_lease(&self, id: &SessionId, lease: i64, holds: bool) -> Bytes {
-        let purpose = if holds { "hold" } else { "wait" };
-        format!("{}/.session/{:x}/{purpose}-{lease:x}", self.own(), lease_of(id)).into()
-    }
-
-    /// Says that a client of a detached session has missed this claim in its list.
-    pub(crate) fn missed(&self, id: &SessionId, claim: &Bytes) -> Bytes {
-        let hash = HEXLOWER.encode(&Sha256::digest(claim)[..16]);
-        format!("{}/.session/{:x}/missed-{hash}", self.own(), lease_of(id)).into()
-    }
-
-    /// What a key below a detached session is.
-    pub(crate) fn part_of_session(&self, id: &SessionId, key: &Bytes) -> Option<SessionPart> {
-        let part = key.strip_prefix(&*self.session(id))?.strip_prefix(b"/")?;
-        let part = std::str::from_utf8(part).ok()?;
-        if part.starts_with("missed-") {
-            return Some(SessionPart::Missed);
-        }
-        let holds = part.starts_with("hold-");
-        let lease = part.strip_prefix("hold-").or_else(|| part.strip_prefix("wait-"))?;
-        Some(SessionPart::Lease { id: i64::from_str_radix(lease, 16).ok()?, holds })
-    }
-
-    /// Whether a key on the first lease of a session is one of that session: itself, or a claim of
-    /// it.
-    pub(crate) fn is_of_session(&self, id: &SessionId, key: &Bytes) -> bool {
-        let last = key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let slot = format!("{:x}-", lease_of(id));
-        let is_claim = || self.name_in(key).is_some() && last.starts_with(slot.as_bytes());
-        *key == self.session(id) || self.part_of_session(id, key).is_some() || is_claim()
-    }
-
-    /// Says that a session was closed, while it is there.
-    pub(crate) fn ended(&self, id: &SessionId) -> Bytes {
-        format!("{}/.ended/{:x}", self.own(), lease_of(id)).into()
-    }
-
     /// The notification key of a client: an operator's change to a claim of the client is reported
     /// there.
     pub(crate) fn notice(&self, client: &str) -> Bytes {
@@ -391,7 +268,7 @@ impl Lines {
     }
 
     /// Where we keep what others do not know.
-    fn own(&self) -> &str {
+    pub(super) fn own(&self) -> &str {
         match self.layout {
             Layout::Native => &self.prefix,
             Layout::Concurrency => PREFIX,

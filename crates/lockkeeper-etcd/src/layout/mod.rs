@@ -1,23 +1,28 @@
 //! What the store keeps in etcd: where, and as what.
 //!
-//! `keys` says where; `record` is the value of a claim; `contender` is a key that was read;
-//! `transaction` is what is asked of etcd.
+//! `keys` and `session_keys` have the names of the keys, `record` and `session` the values of
+//! claims and sessions. `contender` is a key of a line that was read, and `transaction` builds
+//! requests.
 
 mod contender;
 mod keys;
 mod leaver;
 mod record;
 mod session;
+mod session_keys;
+mod span;
 #[cfg(test)]
 mod tests;
 pub(super) mod transaction;
 mod wall_clock;
 
 pub(super) use self::contender::{Contender, admissions, ahead_of, is_as_it_was, mark};
-pub(super) use self::keys::{Incarnation, Lines, Missed, SessionPart, Span};
+pub(super) use self::keys::Lines;
 pub(super) use self::leaver::{Leaver, LeaverState};
 pub(super) use self::record::{Keep, Notice, NoticeKind, Record};
 pub(super) use self::session::{SessionRecord, lease_of};
+pub(super) use self::session_keys::{Missed, SessionPart};
+pub(super) use self::span::{Incarnation, Span};
 pub(super) use self::wall_clock::{millis, unix_ms};
 
 /// Whose keys the store writes.

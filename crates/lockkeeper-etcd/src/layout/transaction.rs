@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::keys::Span;
 use super::leaver::{Leaver, LeaverState};
+use super::span::Span;
 use crate::wire::messages::compare::{CompareResult, CompareTarget, TargetUnion};
 use crate::wire::messages::range_request::{SortOrder, SortTarget};
 use crate::wire::messages::request_op::Request;

@@ -5,23 +5,21 @@
 //! missing proves the loss only if a look finds the same.
 
 mod promote;
+mod proof;
 mod sweep;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use self::promote::Admitted;
+use self::proof::Proof;
 use crate::layout::Record;
 use crate::look::{ClaimStatus, Found};
-use crate::sessions::{self, ClaimState, Purpose, Session};
+use crate::sessions::{ClaimState, Purpose, Session};
 use crate::store::{ClaimKey, Live, LiveState, Renewal, Renewed, SessionId};
 use crate::time::Instant;
 use crate::wire::all;
-use crate::wire::messages::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
-use crate::{Error, ErrorKind, EtcdStore, Result, fault};
+use crate::{ErrorKind, EtcdStore, Result};
 
 /// For so long a watch replaces the look for a grant.
 const TRUSTED: Duration = Duration::from_secs(30);
@@ -55,59 +53,38 @@ async fn renew_all(
         let renewal =
             at_once(session, live, state.as_ref(), proof.keys.get(&slot).copied(), &proof, trusted);
         if renewal.is_none() {
-            doubtful.push((at, live, state));
+            doubtful.push(Doubtful { at, live, state });
         }
         claims.push(renewal.unwrap_or(Renewal::Unknown));
     }
-    let questions: Vec<_> = doubtful
-        .iter()
-        .map(|(_, live, state)| store.question(session, &live.key, state.as_ref()))
-        .collect();
-    let (mut admitted, mut positions, mut timed, mut records) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for ((at, live, state), found_status) in doubtful.into_iter().zip(store.look(&questions).await?)
-    {
-        if let ClaimStatus::First(found) = &found_status
-            && session.is_shared()
-        {
-            // Requests to let go are sent to the client that made the claim, which may be gone.
-            records.extend(found.record.clone().filter(|record| record.client != store.0.client));
-        }
-        match found_status {
-            ClaimStatus::First(found) if found.is_timed() => timed.push((at, &live.key, found)),
-            ClaimStatus::First(found) => {
-                let since = state.and_then(|state| state.granted);
-                admitted.push(Admitted { key: &live.key, found, since });
-                positions.push(at);
-            }
-            found_status => {
-                claims[at] = store.renewal_of(session, live, state, found_status, &proof.renewed)
-            }
-        }
-    }
-    for ((at, one), holds) in
-        positions.into_iter().zip(&admitted).zip(store.promote_all(session, &admitted).await?)
-    {
-        if holds {
-            claims[at] = held(session, &one.found);
-        }
-    }
-    let on =
-        all(timed.iter().map(|(_, key, found)| store.is_on_the_last(session, key, found))).await;
-    for ((at, _, found), on) in timed.iter().zip(on) {
-        match on {
-            Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
-            Ok(Some(_)) => claims[*at] = held(session, found),
-            _ => {}
-        }
-    }
+    let looked = store.look_at(session, doubtful, &proof, &mut claims).await?;
+    store.hold_admitted(session, &looked, &mut claims).await?;
     for (live, claim) in live.iter().zip(&claims) {
         if let Renewal::Held { .. } = claim {
             store.has_replaced(session, &live.key);
         }
     }
     store.sweep(session, live, proof, missed);
-    Ok(Renewed { claims, server_time: None, requests: store.requests_for(&records).await })
+    Ok(Renewed { claims, server_time: None, requests: store.requests_for(&looked.records).await })
+}
+
+/// A claim whose answer needs a look, and its place in the list of the renewal.
+struct Doubtful<'a> {
+    at: usize,
+    live: &'a Live,
+    state: Option<ClaimState>,
+}
+
+/// The claims that a look has found admitted, each with its place in the list of the renewal.
+#[derive(Default)]
+struct Looked<'a> {
+    places: Vec<usize>,
+    admitted: Vec<Admitted<'a>>,
+    /// The claims on the timers of their minimum holds.
+    timed: Vec<(usize, &'a ClaimKey, Box<Found>)>,
+    /// The records of the claims that another client has made. A request to let go is sent to that
+    /// client, which may be gone.
+    records: Vec<Record>,
 }
 
 /// The answer for a claim that was found to hold. A key without a record is of no client of
@@ -157,116 +134,68 @@ fn at_once(
     }
 }
 
-/// What a renewal of a session has shown.
-pub(crate) struct Proof {
-    /// The lease of each key, for the leases that were listed.
-    pub(crate) keys: HashMap<Bytes, i64>,
-    listed: Vec<i64>,
-    /// Whether all leases were listed.
-    pub(crate) is_whole: bool,
-    /// The leases that live on.
-    renewed: Vec<i64>,
-    /// When the requests were sent. The list proves nothing about a claim that has joined since.
-    pub(crate) sent: Instant,
-}
-
-/// The keys on some leases.
-#[derive(Default)]
-struct Listed {
-    keys: HashMap<Bytes, i64>,
-    /// The leases that have ended.
-    gone: Vec<i64>,
-}
-
 impl EtcdStore {
-    /// Renews all leases of a session, and lists the keys of the leases for which that matters.
-    async fn prove(&self, session: &Session, live: &[Live], trusted: Instant) -> Result<Proof> {
-        let sent = self.0.clock.now();
-        let mut leases = session.leases.living(sent);
-        let listed = session.to_list(&leases, live, trusted, sent);
-        let within = session.spec.ttl / 4;
-        let (ttls, on_leases) =
-            tokio::join!(self.0.calls.keep_alive(&leases, within), self.keys_on(&listed, within));
-        let mut over: Vec<i64> = Vec::new();
-        let ttls = ttls.map_err(fault::of)?;
-        let Listed { keys, gone } = on_leases?;
-        for (lease, seconds) in ttls {
-            match session.leases.is_renewed(lease, seconds)? {
-                true => session.leases.renewed(lease, sent, seconds),
-                false => over.push(lease),
-            }
-        }
-        if gone.iter().any(|lease| !over.contains(lease)) {
-            // One member renews a lease that another member does not have: one of the two has an
-            // old state.
-            return Err(Error::new(
-                ErrorKind::Unavailable,
-                "the members of etcd contradict each other about a lease",
-            )
-            .with_remedy("lockkeeper doctor"));
-        }
-        if over.iter().any(|lease| session.leases.purpose(*lease) == Some(Purpose::Hold)) {
-            return Err(sessions::lost());
-        }
-        let is_whole = listed.len() == leases.len();
-        leases.retain(|lease| !over.contains(lease));
-        // The claims that waited on these leases are gone, which their looks find.
-        over.into_iter().for_each(|lease| session.leases.ended(lease));
-        if is_whole {
-            session.lists.was_listed(sent);
-        }
-        Ok(Proof { keys, listed, is_whole, renewed: leases, sent })
-    }
-
-    /// The claims of a session, in `live` or not, that do not end with these leases: a break or a
-    /// minimum hold has moved them to other leases, or may do so.
-    pub(crate) async fn not_on(
+    /// Looks at the doubtful claims, and answers for each claim that was not found admitted.
+    async fn look_at<'a>(
         &self,
         session: &Session,
-        id: &SessionId,
-        leases: &[i64],
-        live: &[Live],
-    ) -> Result<Vec<ClaimKey>> {
-        let mut claims = session.claims.with_slots(id);
-        claims.extend(
-            live.iter()
-                .filter(|live| !session.claims.has_slot(live.key.id))
-                .map(|live| live.key.clone()),
-        );
-        if claims.is_empty() {
-            return Ok(claims);
-        }
-        let Listed { keys, .. } = self.keys_on(leases, self.0.timeout).await?;
-        claims.retain(|key| {
-            let slot = session.claims.slot_of(&self.0.lines, key);
-            slot.timer.is_some() || !keys.contains_key(&slot.at)
-        });
-        Ok(claims)
-    }
-
-    /// The keys of the claims on these leases.
-    pub(crate) async fn claims_on(&self, leases: &[i64]) -> Result<Vec<Bytes>> {
-        let Listed { keys, .. } = self.keys_on(leases, self.0.timeout).await?;
-        Ok(keys.into_keys().filter(|key| self.0.lines.is_claim(key)).collect())
-    }
-
-    /// The keys on these leases, and the leases that have ended.
-    async fn keys_on(&self, leases: &[i64], within: Duration) -> Result<Listed> {
-        let mut listed = Listed::default();
-        let ask = |lease: &i64| {
-            let request = LeaseTimeToLiveRequest { id: *lease, keys: true };
-            self.0.calls.ask_within("/etcdserverpb.Lease/LeaseTimeToLive", request, within)
-        };
-        for (lease, asked) in leases.iter().zip(all(leases.iter().map(ask)).await) {
-            let answer: LeaseTimeToLiveResponse = asked.map_err(fault::of)?;
-            // etcd answers -1 for a lease that has ended, and 0 for one with less than a second
-            // left.
-            if answer.ttl < 0 {
-                listed.gone.push(*lease);
+        doubtful: Vec<Doubtful<'a>>,
+        proof: &Proof,
+        claims: &mut [Renewal],
+    ) -> Result<Looked<'a>> {
+        let question =
+            |one: &Doubtful<'_>| self.question(session, &one.live.key, one.state.as_ref());
+        let questions: Vec<_> = doubtful.iter().map(question).collect();
+        let mut looked = Looked::default();
+        for (Doubtful { at, live, state }, status) in
+            doubtful.into_iter().zip(self.look(&questions).await?)
+        {
+            let found = match status {
+                ClaimStatus::First(found) => found,
+                status => {
+                    claims[at] = self.renewal_of(session, live, state, status, &proof.renewed);
+                    continue;
+                }
+            };
+            if session.is_shared() {
+                let of_another = |record: &Record| record.client != self.0.client;
+                looked.records.extend(found.record.clone().filter(of_another));
             }
-            listed.keys.extend(answer.keys.into_iter().map(|key| (key, *lease)));
+            match found.is_timed() {
+                true => looked.timed.push((at, &live.key, found)),
+                false => {
+                    let since = state.and_then(|state| state.granted);
+                    looked.admitted.push(Admitted { key: &live.key, found, since });
+                    looked.places.push(at);
+                }
+            }
         }
-        Ok(listed)
+        Ok(looked)
+    }
+
+    /// Moves the admitted claims to the leases of holders, and answers for each claim that holds.
+    async fn hold_admitted(
+        &self,
+        session: &Arc<Session>,
+        looked: &Looked<'_>,
+        claims: &mut [Renewal],
+    ) -> Result<()> {
+        let promoted = self.promote_all(session, &looked.admitted).await?;
+        for ((at, one), holds) in looked.places.iter().zip(&looked.admitted).zip(promoted) {
+            if holds {
+                claims[*at] = held(session, &one.found);
+            }
+        }
+        let placing =
+            looked.timed.iter().map(|(_, key, found)| self.is_on_the_last(session, key, found));
+        for ((at, _, found), on) in looked.timed.iter().zip(all(placing).await) {
+            match on {
+                Err(error) if error.kind() == ErrorKind::SessionLost => return Err(error),
+                Ok(Some(_)) => claims[*at] = held(session, found),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// The answer for a claim that a look did not find admitted.
@@ -302,6 +231,8 @@ impl EtcdStore {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
     use crate::layout::{Layout, Lines, lease_of};
     use crate::sessions::Sessions;

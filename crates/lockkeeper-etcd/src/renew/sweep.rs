@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Proof;
+use super::proof::Proof;
 use crate::layout::Missed;
 use crate::layout::transaction::{delete_made, transaction};
 use crate::sessions::Session;
