@@ -185,8 +185,8 @@ impl Waiter<'_> {
     async fn look(&self, short_queue: bool) -> Result<Next> {
         let question = Question { short_queue, ..self.question.clone() };
         Ok(match self.store.look(slice::from_ref(&question)).await?.pop() {
-            Some(ClaimStatus::Behind { neighbours, .. }) => Next::Blocked(neighbours),
-            Some(ClaimStatus::First(found)) => {
+            Some(ClaimStatus::Blocked { neighbours, .. }) => Next::Blocked(neighbours),
+            Some(ClaimStatus::Admitted(found)) => {
                 match self.is_followed && !self.promote(&found).await? {
                     true => Next::Over(Wake::Changed),
                     false => Next::Over(Wake::Granted { token: found.created.unsigned_abs() }),

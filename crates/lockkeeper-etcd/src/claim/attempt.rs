@@ -3,9 +3,9 @@
 use super::transactions::{deletions, held, staying};
 use super::{Claiming, Joined, Outcome};
 use crate::Result;
+use crate::layout::ahead_of;
 use crate::layout::transaction::{empty_but_for, nobody_since, none_was_changed, transaction};
-use crate::layout::{Contender, admissions, ahead_of};
-use crate::look::ClaimStatus;
+use crate::look::is_admitted;
 use crate::sessions::Purpose;
 
 /// How often a try looks again because another claim has joined meanwhile. Then it joins, and looks
@@ -35,7 +35,7 @@ impl Claiming {
             };
             let stay = staying(&line, &leaving);
             self.check(&stay)?;
-            if self.would_be_admitted(&stay) {
+            if is_admitted(&self.own(lease, i64::MAX), &stay) {
                 // If no claim joins after this read, the lock is free: a claim that leaves does not
                 // block this one.
                 is_free = vec![nobody_since(&self.line, revision)];
@@ -54,19 +54,11 @@ impl Claiming {
             known => return Ok(known),
         };
         let ahead = ahead_of(&line, created);
-        if self.check(ahead).is_ok()
-            && let ClaimStatus::First(_) = ClaimStatus::of(&self.own(lease, created), ahead, true)
-        {
+        if self.check(ahead).is_ok() && is_admitted(&self.own(lease, created), ahead) {
             return Ok(Outcome::Held { lease, created, is_dated: false });
         }
         self.leave(created, created).await?;
         self.check(ahead)?;
         Ok(Outcome::Outside { line: ahead.to_vec(), revision: created })
-    }
-
-    fn would_be_admitted(&self, line: &[Contender]) -> bool {
-        let mut line = line.to_vec();
-        line.push(self.own(0, i64::MAX));
-        admissions(&line).all(|(_, admitted)| admitted)
     }
 }

@@ -54,7 +54,7 @@ impl Claiming {
         // The count includes the claim itself.
         let short_queue = usize::try_from(count).is_ok_and(|count| count <= SHORT_QUEUE + 1);
         let status = ClaimStatus::of(&self.own(lease, created), ahead, short_queue);
-        if matches!(status, ClaimStatus::First(_)) && self.session.leases.bears_holders(lease) {
+        if matches!(status, ClaimStatus::Admitted(_)) && self.session.leases.bears_holders(lease) {
             return Ok(self.granted(&self.record, lease, created, is_dated));
         }
         let number_ahead = match self.store.0.lines.layout {
@@ -95,7 +95,7 @@ impl Claiming {
         // arrived. What this request asks for does not count: it may differ.
         if let Err(error) = check(&record, ahead) {
             // Another client may know that the claim holds.
-            if !(self.session.is_shared() && matches!(status, ClaimStatus::First(_))) {
+            if !(self.session.is_shared() && matches!(status, ClaimStatus::Admitted(_))) {
                 self.leave(own.created, own.changed).await?;
             }
             return Err(error);
@@ -168,8 +168,8 @@ impl Claiming {
     ) -> Result<Verdict> {
         match status {
             ClaimStatus::Absent | ClaimStatus::Broken(_) => Ok(Verdict::Gone),
-            ClaimStatus::First(found) => self.admitted(record, *found).await,
-            ClaimStatus::Behind { created, lease, neighbours } => {
+            ClaimStatus::Admitted(found) => self.admitted(record, *found).await,
+            ClaimStatus::Blocked { created, lease, neighbours } => {
                 self.waits(record, (created, changed), lease, ahead, neighbours).await
             }
         }

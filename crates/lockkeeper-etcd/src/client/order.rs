@@ -50,7 +50,7 @@ pub(crate) struct OrderGuard {
 
 /// A withdrawal, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Leaves<'a> {
+pub(crate) struct LeaveGuard<'a> {
     order: &'a Order,
     name: LockName,
     one: Arc<Leaving>,
@@ -67,7 +67,7 @@ impl Order {
     }
 
     /// This key is about to be deleted. If its revision is not known, no claim deletes it first.
-    pub(crate) fn leave(&self, name: &LockName, leaver: Leaver) -> Leaves<'_> {
+    pub(crate) fn leave(&self, name: &LockName, leaver: Leaver) -> LeaveGuard<'_> {
         let is_known = !matches!(leaver.state, LeaverState::Created(0) | LeaverState::Changed(0));
         let one = Arc::new(Leaving { leaver, taken: AtomicBool::new(false) });
         let mut lines = self.lock();
@@ -76,7 +76,7 @@ impl Order {
         if is_known {
             line.leaving.push(Arc::clone(&one));
         }
-        Leaves { order: self, name: name.clone(), one }
+        LeaveGuard { order: self, name: name.clone(), one }
     }
 
     /// The keys of this name that a claim deletes in its own transaction. It cannot be the key that
@@ -108,7 +108,7 @@ impl Order {
     }
 }
 
-impl Leaves<'_> {
+impl LeaveGuard<'_> {
     /// Whether a claim may have deleted it first.
     pub(crate) fn was_piggybacked(&self) -> bool {
         self.one.taken.load(Ordering::Acquire)
@@ -121,7 +121,7 @@ impl Drop for OrderGuard {
     }
 }
 
-impl Drop for Leaves<'_> {
+impl Drop for LeaveGuard<'_> {
     fn drop(&mut self) {
         self.order.remove(&self.name, Some(&self.one));
     }

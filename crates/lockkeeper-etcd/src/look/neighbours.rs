@@ -26,7 +26,7 @@ use crate::wire::messages::event::EventType;
 /// A writer behind at most so many claims watches all of them.
 pub(crate) const SHORT_QUEUE: usize = 8;
 
-/// What a waiter learns from a look or from its watches. It decides what the waiter does next.
+/// What a waiter does next, as a look or a watch has shown.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// These neighbours block the claim: the waiter watches them.

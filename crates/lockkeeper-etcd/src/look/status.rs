@@ -1,4 +1,4 @@
-//! The status of a claim, as a look found it.
+//! The status of a claim, as a look found it: what blocks it, if anything does.
 
 use crate::layout::{Contender, Record};
 use crate::look::Neighbours;
@@ -12,9 +12,9 @@ pub(crate) enum ClaimStatus {
     /// The claim is marked as broken.
     Broken(Broken),
     /// The claim is admitted.
-    First(Box<Found>),
-    /// The claim waits.
-    Behind { created: i64, lease: i64, neighbours: Neighbours },
+    Admitted(Box<Found>),
+    /// The claim waits, and these neighbours block it.
+    Blocked { created: i64, lease: i64, neighbours: Neighbours },
 }
 
 /// A claim that is admitted, as it was found.
@@ -49,10 +49,10 @@ impl ClaimStatus {
         }
         let (created, lease) = (own.created, own.lease);
         match Neighbours::of(own, ahead, short_queue) {
-            Some(neighbours) => Self::Behind { created, lease, neighbours },
+            Some(neighbours) => Self::Blocked { created, lease, neighbours },
             None => {
                 let record = own.record.clone();
-                Self::First(Box::new(Found { created, changed: own.changed, lease, record }))
+                Self::Admitted(Box::new(Found { created, changed: own.changed, lease, record }))
             }
         }
     }

@@ -151,7 +151,7 @@ impl EtcdStore {
             doubtful.into_iter().zip(self.look(&questions).await?)
         {
             let found = match status {
-                ClaimStatus::First(found) => found,
+                ClaimStatus::Admitted(found) => found,
                 status => {
                     claims[at] = self.renewal_of(session, live, state, status, &proof.renewed);
                     continue;
@@ -219,12 +219,12 @@ impl EtcdStore {
             ClaimStatus::Broken(broken) => Renewal::Lost(Some(broken)),
             // A claim on a lease that this renewal has not renewed may end before a whole
             // `wait_ttl`.
-            ClaimStatus::Behind { lease, .. } if !renewed.contains(&lease) => Renewal::Unknown,
-            ClaimStatus::Behind { .. } => {
+            ClaimStatus::Blocked { lease, .. } if !renewed.contains(&lease) => Renewal::Unknown,
+            ClaimStatus::Blocked { .. } => {
                 session.claims.was_looked_at(live.key.id, self.0.clock.now());
                 Renewal::Queued
             }
-            ClaimStatus::First(_) => Renewal::Unknown,
+            ClaimStatus::Admitted(_) => Renewal::Unknown,
         }
     }
 }
