@@ -18,7 +18,7 @@ use crate::{Effect, Error, ErrorKind, EtcdStore, LockName, Result, fault, sessio
 const PAGE: i64 = 2000;
 /// How many claims are read at once, with their records.
 const PAGE_OF_CLAIMS: i64 = 500;
-/// Of so many leases a list asks etcd how long they last.
+/// A list asks etcd how long the leases last: at most so many leases.
 const LISTED: usize = 64;
 /// How often an eviction is tried because the claim changes meanwhile.
 const TRIES: u32 = 16;
@@ -184,7 +184,7 @@ impl EtcdStore {
         let Some(mut record) = victim.record.clone() else {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                "its holder is not of lockkeeper, and would not hear of it",
+                "its holder is no client of lockkeeper, and would not learn of the break",
             )
             .with_remedy("break --now, once it is known that nobody works under it"));
         };

@@ -12,7 +12,7 @@ const MARK: &[u8] = b"etcd:";
 
 /// A comparison for a transaction of the user. It fails as soon as the claim no longer exists.
 ///
-/// It is data that any client of etcd can use: `create_revision(key) = create_revision`, as Go's
+/// Any client of etcd can use it: `create_revision(key) = create_revision`, as Go's
 /// `Mutex.IsOwner()` returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

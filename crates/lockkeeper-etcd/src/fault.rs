@@ -1,4 +1,4 @@
-//! What a connection and etcd say, in our words.
+//! The errors of connections and of etcd, as errors of the library.
 
 use tonic::Code;
 
@@ -75,7 +75,7 @@ fn remedy_of_broken(why: &str) -> &'static str {
     }
 }
 
-/// etcd has answered with an error.
+/// An error that etcd has answered.
 fn refused(code: Code, message: &str) -> Error {
     let words = message.strip_prefix("etcdserver: ").unwrap_or(message);
     let said = format!("etcd says: {words}");
@@ -91,17 +91,17 @@ fn refused(code: Code, message: &str) -> Error {
             denied("the right user in the URL, and the right password: LOCKKEEPER_PASSWORD, or in the configuration")
         }
         _ if says("has been compacted") => not_now("again: etcd was compacted in between"),
-        // It is looked at before anything is done.
+        // etcd checks the token before it does anything.
         _ if says(OLD_TOKEN) || says(OLD_TOKEN_ITSELF) => not_now("again in a moment: rights are being changed"),
         _ if says("authentication is not enabled") => denied("the URL without a user: etcd asks for none"),
         Code::PermissionDenied => denied("a role with the rights that lockkeeper doctor shows"),
         Code::Unauthenticated => denied("a user in the URL, and LOCKKEEPER_PASSWORD"),
-        // The request that finds it out is done all the same.
+        // etcd processes the request that fills the database all the same.
         Code::ResourceExhausted if says("space exceeded") => {
             not_now("etcdctl compact and defrag, then etcdctl alarm disarm; or a higher --quota-backend-bytes")
                 .with_unknown_effect()
         }
-        // This comes before anything was done.
+        // etcd refuses the request before it does anything.
         Code::ResourceExhausted => not_now("again in a moment"),
         Code::Unimplemented => Error::invalid(format!("{said}: this is no etcd, or one before 3.5"))
             .with_remedy("the client port of etcd, 2379 as a rule"),

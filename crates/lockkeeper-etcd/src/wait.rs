@@ -171,7 +171,7 @@ impl Waiter<'_> {
         }
     }
 
-    /// The same as [`look`](Self::look), without reading the line if the claim is right behind the
+    /// Looks like [`look`](Self::look), but does not read the line if the claim is right behind the
     /// same predecessor.
     async fn look_behind(&self, neighbours: &Neighbours) -> Result<Next> {
         let is_short_queue = neighbours.are_all_ahead();
@@ -219,7 +219,7 @@ impl Waiter<'_> {
             Some(_) => return,
             None => all(&self.question.line),
         };
-        // What cannot be read now is read the next time.
+        // If this read fails, the next one reads the same.
         let found = self.store.range(ahead).await.unwrap_or_default();
         self.store
             .ends_overdue(&Contender::all(&self.store.0.lines, &self.question.line, found.kvs))
@@ -227,7 +227,7 @@ impl Waiter<'_> {
     }
 }
 
-/// What comes next in this watch, if there is one.
+/// The next events of this watch, if there is one.
 async fn next_of(watch: &mut Option<Watch>) -> Option<Vec<Event>> {
     match watch {
         Some(watch) => watch.next().await,
@@ -249,7 +249,7 @@ impl EtcdStore {
 
 /// No watch stands. The engine waits a little, and claims again.
 fn unwatched() -> Error {
-    Error::new(ErrorKind::Unavailable, "etcd does not tell of changes at present")
+    Error::new(ErrorKind::Unavailable, "etcd reports no changes at present")
         .with_remedy("lockkeeper doctor, or a look whether a majority of the members runs")
 }
 

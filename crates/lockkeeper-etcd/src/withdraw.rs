@@ -23,8 +23,8 @@ pub(super) async fn withdraw(
     tombstone: Option<Duration>,
 ) -> Result<Withdrawal> {
     let session = match store.session(&key.session).await {
-        // Nothing of it is there, and its claims are not let in; but the id may be sent in another
-        // one.
+        // No key of the session is there, and no claim of it is admitted. But the claim may be sent
+        // in another session.
         Err(error) if error.kind() == ErrorKind::SessionLost => {
             remove_and_mark_gone(store, None, key.id, tombstone).await?;
             return Ok(Withdrawal::Absent);
@@ -61,7 +61,7 @@ async fn withdraw_own(
     let was_piggybacked = leaves.was_piggybacked() && state.is_some();
     let answer = answer
         .map_err(|error| if was_piggybacked { error.with_unknown_effect() } else { error })?;
-    // The next claim does not delete what is gone, in a slot that is another claim's then.
+    // The key is gone, and another claim may get the slot: the next claim must not delete its key.
     drop(leaves);
     if deleted(&answer.responses) > 0 {
         // No key is on the timers any more, which a new leader of etcd may have lengthened.
@@ -152,7 +152,7 @@ async fn remove_and_mark_gone(
         let lease = match lasts {
             None => None,
             Some(lasts) => match store.tombstone_lease(lasts, fresh).await {
-                // What cannot be written cannot come late either.
+                // A full database refuses every late copy of the claim too.
                 Err(error) if error.is_no_space() => None,
                 lease => Some(lease.map_err(|error| fault::of(error).without_effect())?),
             },

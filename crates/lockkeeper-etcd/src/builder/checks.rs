@@ -1,4 +1,4 @@
-//! What a cluster has to be before it is used, and is refused with the remedy.
+//! The checks of a cluster before its use. A refusal names the remedy.
 
 use crate::wire::messages::StatusResponse;
 use crate::{Error, ErrorKind, Result};
@@ -9,11 +9,11 @@ pub(crate) type Version = (u32, u32, u32);
 /// The oldest version that is used. Older versions end leases that are alive, or report wrong ttls.
 #[doc(hidden)]
 pub const OLDEST: Version = (3, 5, 14);
-/// What each member should have.
+/// The version that each member should have.
 pub(crate) const NEWER: &str = "the newest patch of etcd 3.6 or later on all members";
-/// What to do where one URL names two clusters.
+/// The remedy if one URL names two clusters.
 pub(crate) const ONE_CLUSTER: &str = "the members of one cluster in the URL";
-/// What to do where members do not have the same data.
+/// The remedy if members do not have the same data.
 pub(crate) const NOT_CORRUPT: &str =
     "remove that member, and add it again without its data; then etcdctl alarm disarm";
 
@@ -21,14 +21,14 @@ pub(crate) const NOT_CORRUPT: &str =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Check {
-    /// `layout`: nobody holds or waits for a lock under this prefix in another layout of
-    /// lockkeeper's own. Such a claim excludes nobody here, nor does one of here exclude it.
+    /// `layout`: no claim in another layout of lockkeeper holds or waits for a lock under this
+    /// prefix. Claims of two layouts do not exclude each other.
     Layout,
-    /// `members`: all that answer are of one cluster, and none has data that differ from those of
-    /// the others. Each of two clusters has locks of its own.
+    /// `members`: all members that answer are of one cluster, and have the same data. Each of two
+    /// clusters has locks of its own.
     Members,
-    /// `version`: etcd 3.5.14 or newer on each member that answers. An older one may end leases
-    /// that are alive: two may hold a lock then.
+    /// `version`: etcd 3.5.14 or newer on each member that answers. An older member may end leases
+    /// that are alive: two clients may then hold a lock.
     Version,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn refuse(statuses: &[(&str, &StatusResponse)], waived: &[Check]) -> 
     Ok(())
 }
 
-/// The first two that are not of one cluster.
+/// The first two members that are not of one cluster.
 pub(crate) fn of_two_clusters<'a>(
     statuses: &[(&'a str, &StatusResponse)],
 ) -> Option<(&'a str, &'a str)> {

@@ -26,9 +26,9 @@ pub(crate) async fn id(store: &EtcdStore) -> Result<StoreId> {
     Ok(of(written, made, store.0.lines.part()))
 }
 
-/// The revision that made the key makes another id of a late copy of the request, when somebody has
-/// wiped the data meanwhile. Lines that share the place of the key with others have ids of their
-/// own.
+/// The id of the store: it has the create revision of the key too. So a late copy of the request
+/// makes another id if an operator has wiped the data meanwhile. Lines that share the key with
+/// other lines have ids of their own.
 fn of(written: StoreId, made: i64, part: Option<String>) -> StoreId {
     let id = written.of_part(made.to_be_bytes());
     part.map_or(id, |part| id.of_part(part))

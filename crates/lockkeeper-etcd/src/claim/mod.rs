@@ -85,7 +85,7 @@ struct Claiming {
     gate: Mutex<Option<OwnedMutexGuard<()>>>,
 }
 
-/// What came of the transaction.
+/// The outcome of the transaction.
 enum Outcome {
     /// The claim is in line.
     Joined(Joined),
@@ -109,7 +109,7 @@ struct Joined {
     line: Vec<Contender>,
     /// How many keys the line has.
     count: u32,
-    /// Its record says since when it holds, if it holds.
+    /// The record says since when the claim holds, if it holds.
     is_dated: bool,
 }
 

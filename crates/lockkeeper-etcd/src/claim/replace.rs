@@ -28,7 +28,7 @@ pub(super) enum Replaced {
     /// A claim that another client may change, as it was read, and what shows that its session is
     /// not over: only its minimum hold would be left.
     Read { own: Box<Contender>, is_open: Vec<Compare> },
-    /// A claim that is not there, or that belongs to nobody: it is broken, or kept for its minimum
+    /// A claim that is not there, or that has no holder: it is broken, or kept for its minimum
     /// hold.
     Over,
 }

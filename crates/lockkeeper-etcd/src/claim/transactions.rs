@@ -25,7 +25,7 @@ impl Claiming {
         vec![get(&self.key), get(&self.tombstone)]
     }
 
-    /// The same, and reads the whole line.
+    /// Reads the key of the claim, its tombstone, and the whole line.
     pub(super) fn known_and_line(&self) -> Vec<RequestOp> {
         let mut reads = self.known();
         reads.push(range(all(&self.line)));
@@ -128,7 +128,7 @@ pub(super) fn deletions(leaving: &[Leaver]) -> Vec<RequestOp> {
     leaving.iter().map(delete_leaver).collect()
 }
 
-/// The claims of a line without those that are leaving. A later claim in the slot of a leaving one
+/// The claims of a line without the leaving claims. A later claim in the slot of a leaving one
 /// stays.
 pub(super) fn staying(line: &[Contender], leaving: &[Leaver]) -> Vec<Contender> {
     line.iter().filter(|other| !other.is_leaving(leaving)).cloned().collect()

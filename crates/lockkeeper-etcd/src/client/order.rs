@@ -48,7 +48,7 @@ pub(crate) struct OrderGuard {
     pub(crate) queue_len: Arc<AtomicU32>,
 }
 
-/// A withdrawal, until this is dropped.
+/// A withdrawal that is under way, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct LeaveGuard<'a> {
     order: &'a Order,
@@ -66,7 +66,8 @@ impl Order {
         OrderGuard { order: Arc::clone(self), name: name.clone(), gate, queue_len }
     }
 
-    /// This key is about to be deleted. If its revision is not known, no claim deletes it first.
+    /// Notes a key whose deletion is about to be sent. If its revision is not known, no claim
+    /// deletes it first.
     pub(crate) fn leave(&self, name: &LockName, leaver: Leaver) -> LeaveGuard<'_> {
         let is_known = !matches!(leaver.state, LeaverState::Created(0) | LeaverState::Changed(0));
         let one = Arc::new(Leaving { leaver, taken: AtomicBool::new(false) });
@@ -109,7 +110,7 @@ impl Order {
 }
 
 impl LeaveGuard<'_> {
-    /// Whether a claim may have deleted it first.
+    /// Whether a claim may have deleted the key first.
     pub(crate) fn was_piggybacked(&self) -> bool {
         self.one.taken.load(Ordering::Acquire)
     }

@@ -18,10 +18,10 @@ pub(super) fn silent(statuses: &[MemberStatus]) -> Vec<Finding> {
     let nobody_answers = statuses.iter().all(|(_, status)| status.is_err());
     let finding = |(at, status): &MemberStatus| {
         let error = fault::of(status.as_ref().err()?.clone());
-        // That is what is being done.
+        // The user runs the doctor already.
         let remedy =
             error.remedy().unwrap_or_default().trim_start_matches("lockkeeper doctor, or ");
-        // What there is no connection to is named already.
+        // The message may begin with the address.
         let finding = match error.message() {
             named if named.starts_with(at.as_str()) => named.to_owned(),
             other => format!("{at}: {other}"),
@@ -34,7 +34,8 @@ pub(super) fn silent(statuses: &[MemberStatus]) -> Vec<Finding> {
     statuses.iter().filter_map(finding).collect()
 }
 
-/// Those that answer, and whom the cluster knows; `list` is empty where nobody has told.
+/// The members that answer, beside the members of the cluster. `list` is empty if no member has
+/// listed them.
 pub(super) fn look(statuses: &[MemberStatus], list: &[Member]) -> Vec<Finding> {
     let answers: Vec<_> = statuses
         .iter()
@@ -68,7 +69,7 @@ pub(super) fn look(statuses: &[MemberStatus], list: &[Member]) -> Vec<Finding> {
     findings
 }
 
-/// How many there are, who leads, and how many may fail.
+/// How many members the cluster has, which one leads, and how many may fail.
 fn leadership(
     answers: &[(&str, &StatusResponse)],
     statuses: &[MemberStatus],
@@ -110,7 +111,7 @@ fn unnamed(
     list: &[Member],
 ) -> Option<Finding> {
     let known: BTreeSet<_> = answers.iter().map(|(_, status)| id(status)).collect();
-    // Which member one is that does not answer, only its address may tell.
+    // Only its address may show which member a silent one is.
     let mut silent: Vec<_> =
         statuses.iter().filter(|(_, status)| status.is_err()).map(|(at, _)| at).collect();
     let mut others: Vec<_> =
@@ -134,12 +135,12 @@ fn unnamed(
     Some(warn(finding, format!("all members in the URL: {}", all.join(","))))
 }
 
-/// Its addresses, as a URL of ours has them.
+/// The addresses of a member, as a URL of lockkeeper has them.
 fn addresses(member: &Member) -> impl Iterator<Item = &str> {
     member.client_ur_ls.iter().filter_map(|url| url.split_once("://")).map(|(_, address)| address)
 }
 
-/// Whether it has not told anybody who it is.
+/// Whether the member has never started: it has reported neither a name nor an address.
 fn is_new(member: &Member) -> bool {
     member.name.is_empty() && member.client_ur_ls.is_empty()
 }
@@ -238,7 +239,7 @@ mod tests {
             two[1].remedy.as_deref(),
             Some("all members in the URL: m1:2379,m2:2379,m3:2379")
         );
-        // One whose address is not that of the URL may be the one that is down.
+        // A member with another address than in the URL may be the member that is down.
         let other = ("10.0.0.2:2379".to_owned(), down(2).1);
         assert_eq!(look(&[here(1, 1), other, here(3, 1)], &list).len(), 1);
         list[2] = Member { name: String::new(), client_ur_ls: Vec::new(), ..list[2].clone() };

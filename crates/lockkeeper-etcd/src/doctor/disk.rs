@@ -16,7 +16,7 @@ const FSYNC: f64 = 0.010;
 const COMMIT: f64 = 0.025;
 const FSYNC_TIMES: &str = "etcd_disk_wal_fsync_duration_seconds";
 const COMMIT_TIMES: &str = "etcd_disk_backend_commit_duration_seconds";
-/// With fewer than this, a slow one says nothing.
+/// With fewer waits than this, a slow wait proves nothing.
 const ENOUGH: f64 = 100.0;
 
 /// How often a member has waited for its disk.
@@ -29,7 +29,7 @@ pub(super) async fn waits(
     Histogram::read(&text, FSYNC_TIMES).map(|fsync| fsync.count)
 }
 
-/// What a member tells, some writes after it had waited `before` times.
+/// The report about the disk of a member, some writes after the member had waited `before` times.
 pub(super) async fn look(
     at: &Endpoint,
     tls: Option<&TlsSettings>,

@@ -1,9 +1,9 @@
-//! What can go wrong with a cluster: who is missing, what its versions do to leases, what is full,
+//! What can go wrong with a cluster: missing members, what its versions do to leases, what is full,
 //! what this user may do.
 //!
-//! `cluster` is about who belongs to it, `version` about what is known of versions, `database` and
-//! `disk` about where a member keeps its data, `rights` about this user, `strays` about what lies
-//! among the locks and is none.
+//! `cluster` is about the members, `version` about the known mistakes of versions, `database` and
+//! `disk` about where a member keeps its data, `rights` about this user, `strays` about keys among
+//! the locks that are no claims.
 
 mod cluster;
 mod database;
@@ -30,13 +30,13 @@ use crate::store::{Finding, Level, said_once};
 use crate::time::Clock;
 use crate::url::StoreUrl;
 
-/// What is examined of a cluster that can acquire no lock.
+/// The checks of a cluster that cannot acquire a lock.
 static MEMBERS: [Row<Seen>; 2] = checks! {
     ("disk", |seen| seen.disks(), |disks| disks),
     ("auth", |seen| ready(Ok(rights::who(seen.auth, &seen.builder))), |who| who),
 };
 
-/// What is examined besides.
+/// The further checks of a cluster that can.
 static RIGHTS: [Row<Seen>; 2] = checks! {
     ("lease", |seen| seen.store.shortest_lease(), |lasts| Some(rights::lease(lasts))),
     ("rights", |seen| rights::examine(&seen.store, &seen.prefix, seen.within), |found| found),
@@ -102,7 +102,7 @@ pub(super) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Op
     Some(seen.store)
 }
 
-/// A store that answers sooner than anybody loses patience.
+/// A store that answers within the time of the examination.
 fn unasked(
     builder: EtcdStoreBuilder,
     within: Duration,
@@ -165,7 +165,8 @@ impl Seen {
 }
 
 impl EtcdStore {
-    /// Those that the cluster knows, as one of them tells it; none where this user may not ask.
+    /// The members of the cluster, as one of the members lists them; none if this user may not list
+    /// them.
     async fn members(&self) -> Vec<Member> {
         let asked = self
             .0

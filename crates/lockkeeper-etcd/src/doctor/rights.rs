@@ -17,19 +17,19 @@ use crate::wire::messages::{
 };
 use crate::{ErrorKind, EtcdStore, EtcdStoreBuilder, LockName, Result, fault, sessions};
 
-/// Nobody's lock, and not the one that is taken for the round trip.
+/// The name of a lock that no client uses; the doctor acquires another lock for the round trip.
 const NAME: &str = "lockkeeper-doctor-rights";
 /// Often enough for a median, and soon over on a slow store.
 const ROUNDS: usize = 10;
 /// Users notice round trips that take longer.
 const SLOW: Duration = Duration::from_millis(100);
 
-/// Whether clients have to say who they are.
+/// Whether etcd asks clients to log in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Auth {
     Off,
     On,
-    /// Nobody could say.
+    /// No member has answered.
     Unknown,
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn log_in(
     for _ in store.0.calls.addresses() {
         let asked = match &builder.hosts.user {
             Some(_) => store.0.calls.log_in().await,
-            // Nobody has no name, and whether he may log in says whether anybody has to.
+            // The answer to a login without a name shows whether etcd asks for logins.
             None => store.ask_for_nobody().await,
         };
         match asked {
@@ -74,7 +74,7 @@ fn without_a_user(message: &str, builder: &EtcdStoreBuilder) -> (Auth, Option<Fi
     (Auth::On, (!has_certificate).then(|| Finding::fail("auth", finding, remedy)))
 }
 
-/// What was found of auth, where that is no failure.
+/// The finding about logins, unless it is a failure.
 pub(super) fn who(auth: Auth, builder: &EtcdStoreBuilder) -> Option<Finding> {
     Some(match (auth, &builder.hosts.user) {
         (Auth::Off, _) => ok("off: every client that reaches etcd may break every lock"),
@@ -101,14 +101,14 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Tries everything, on keys that are nobody's, and how long that takes.
+/// Tries each kind of request on keys that no client uses, and measures the time.
 pub(super) async fn examine(
     store: &EtcdStore,
     prefix: &str,
     within: Duration,
 ) -> Result<Vec<Finding>> {
     let role = role(&store.0.lines, prefix);
-    // It ends by itself if we do not come to that.
+    // The lease ends by itself if the examination ends before the revocation.
     let (lease, refused) = match store.grant(sessions::seconds(within * 2)).await {
         Ok(granted) => (granted.id, refused(store, prefix, granted.id).await?),
         Err(error) => (0, denied("lease", Err::<(), _>(error))?),
@@ -119,7 +119,7 @@ pub(super) async fn examine(
     }
     let latency =
         speed(store, lease).await.unwrap_or_else(|error| Finding::failed("latency", &error));
-    // What is left of it ends with the lease.
+    // The keys that are left end with the lease.
     drop(store.revoke(lease).await);
     // Behind the rest of the line, as in a failure: it is long.
     let fine = ok("this user may do all that locks need; a role with these rights is enough")
@@ -164,7 +164,7 @@ fn denied<T>(what: &str, tried: Result<T>) -> Result<Option<String>> {
     }
 }
 
-/// One of each kind that the store writes.
+/// One key of each kind that the store writes.
 fn keys(lines: &Lines, prefix: &str) -> Result<Vec<Bytes>> {
     let (id, name) = (ClaimId::random(), LockName::new(&format!("{prefix}{NAME}"))?);
     let own = HEXLOWER.encode(id.as_bytes());
@@ -208,8 +208,8 @@ pub(super) fn lease((seconds, capable): (i64, i64)) -> Finding {
 }
 
 impl EtcdStore {
-    /// How many seconds the shortest lease has, how long the dead cost others at least, and how
-    /// many it has usually.
+    /// How many seconds the shortest lease has, for which a dead client keeps a lock, and how many
+    /// seconds it has usually.
     pub(super) async fn shortest_lease(&self) -> Result<(i64, i64)> {
         let granted = self.grant(1).await?;
         drop(self.revoke(granted.id).await);

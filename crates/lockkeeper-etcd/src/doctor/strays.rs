@@ -1,4 +1,4 @@
-//! Keys among those of the locks that are no claims, and claims where older versions had them.
+//! Keys in the lines of locks that are no claims, and claims where older versions had them.
 
 use lockkeeper_core::kit::warn;
 
@@ -8,11 +8,11 @@ use crate::store::Finding;
 use crate::wire::messages::KeyValue;
 use crate::{EtcdStore, Result};
 
-/// So many are named.
+/// The report names so many keys.
 const MOST: usize = 3;
 
-/// What is wrong with the keys below this prefix; nothing where others keep theirs, which may be
-/// anything.
+/// What is wrong with the keys below this prefix. In the other layout, other programs may have any
+/// keys there, so nothing is wrong.
 pub(super) async fn found(store: &EtcdStore) -> Result<Vec<Finding>> {
     let lines = &store.0.lines;
     if lines.layout != Layout::Native {

@@ -1,4 +1,4 @@
-//! What is known of a version: its mistakes with leases and locks, and ways around its rights.
+//! The known mistakes of versions with leases and locks, and known ways around their rights.
 
 use crate::builder::checks::{Check, NEWER, OLDEST, Version, name_of, or_waive, parse};
 use crate::store::Finding;
@@ -9,8 +9,8 @@ struct Bug {
     mended: &'static [Version],
 }
 
-/// With more than one member it ends leases that their holders have renewed: two may have a lock
-/// then.
+/// A cluster of several members ends leases that their holders have renewed: two clients may then
+/// hold a lock.
 const STALLED: Bug = Bug {
     what: "a leader that stood still ends leases that are alive",
     mended: &[(3, 4, 31), (3, 5, 13), (3, 6, 0)],
@@ -37,8 +37,8 @@ const RIGHTS: Bug = Bug {
 /// Lines of versions up to this one get no mistakes mended any more.
 const ENDED: Version = (3, 4, u32::MAX);
 
-/// What is known of it in a cluster of so many members. What is too old is used all the same where
-/// that is `waived`.
+/// The known mistakes of this version in a cluster of so many members. A version that is too old
+/// is used all the same if the check is `waived`.
 pub(super) fn look(text: &str, members: usize, waived: bool) -> Finding {
     let name = format!("etcd {text}");
     let Some(version) = parse(text) else { return Finding::ok("server", name) };
@@ -63,7 +63,7 @@ pub(super) fn look(text: &str, members: usize, waived: bool) -> Finding {
     }
 }
 
-/// What users can do there that they may not.
+/// How users can exceed their rights on this version.
 pub(super) fn security(text: &str) -> Option<Finding> {
     let remedy = "etcd 3.5.33, 3.6.14, 3.7.1, or later";
     let is_open = RIGHTS.is_in(parse(text)?);

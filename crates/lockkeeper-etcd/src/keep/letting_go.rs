@@ -1,4 +1,4 @@
-//! Claims that go without a request of their caller, as leftovers or with the close of their
+//! Claims that end without a request of their caller, as leftovers or with the close of their
 //! session. A minimum hold that is not over stays.
 
 use bytes::Bytes;
@@ -15,8 +15,8 @@ const TRIES: u32 = 16;
 const AT_ONCE: usize = 100;
 
 impl EtcdStore {
-    /// Removes a leftover, with the key that says what it is. A client that has listed the claim
-    /// since has removed that key.
+    /// Removes a leftover and its report. A client that has listed the claim since has removed the
+    /// report.
     pub(crate) async fn remove_leftover(&self, leftover: &Leftover) -> Result<()> {
         let Missed { key, created: said, claim } = &leftover.missed;
         let mut when = vec![created(key, *said)];
@@ -38,7 +38,7 @@ impl EtcdStore {
     }
 
     /// Leaves the claims of a detached session that is being closed on the timers of their minimum
-    /// holds, if these are not over. What is on `leases` goes with the session. No minimum hold
+    /// holds, if these are not over. The keys on `leases` end with the session. No minimum hold
     /// begins any more.
     pub(crate) async fn leave_on_timers(&self, leases: &[i64]) -> Result<()> {
         let keys = self.claims_on(leases).await?;

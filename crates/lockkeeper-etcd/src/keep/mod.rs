@@ -29,15 +29,15 @@ const OVERDUE: Duration = Duration::from_secs(10);
 /// What a withdrawn claim leaves in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// Nothing: its key is to be deleted.
+    /// Nothing: the key is to be deleted.
     Nothing,
-    /// Its minimum hold, because of this withdrawal.
+    /// The minimum hold, because of this withdrawal.
     Kept,
-    /// Its minimum hold, because of an earlier withdrawal.
+    /// The minimum hold, because of an earlier withdrawal.
     KeptBefore,
 }
 
-/// What became of a timer that was to be written into the record of a claim.
+/// The outcome of writing a timer into the record of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Put {
     /// The record names this timer.
@@ -92,7 +92,8 @@ impl EtcdStore {
         if let Some(Amended::Older { .. }) = amended {
             return Ok(amended);
         }
-        // The answer to the request that began it may have been lost: then any rest of it counts.
+        // The answer to the request that began the minimum hold may have been lost: then any rest
+        // of the minimum hold counts.
         let least = if amended.is_some() { Duration::ZERO } else { hold };
         let timer = if before.is_some() { self.still_runs(before, least).await? } else { None };
         if let Some(timer) = timer {
@@ -170,9 +171,9 @@ impl EtcdStore {
             }
             (record.keep, record.change) = (Some(timer.keep), number);
             record.held_ms.get_or_insert_with(unix_ms);
-            // This is before the lease is chosen. A renewal that is acknowledged from now on looks
-            // for the claim and changes its key. So the transaction below is processed before such
-            // a renewal, or its comparison fails.
+            // This comes before the choice of the lease. A renewal that is acknowledged from now on
+            // looks for the claim and changes its key. So the transaction below is processed before
+            // such a renewal, or its comparison fails.
             session.claims.is_unsettled(key.id);
             let on =
                 self.last_to_end(session, own.lease, timer).await.map_err(Error::without_effect)?;
@@ -197,7 +198,7 @@ impl EtcdStore {
             }
             let found = only(ranges(answer.responses).next()).map(Contender::read);
             match found.filter(|found| found.created == own.created) {
-                // Its session is being closed: the claim goes with it.
+                // The session is being closed: the claim ends with it.
                 Some(found) if found.changed == own.changed => {
                     return Ok(Put::Not(Amended::NotLive));
                 }
@@ -233,7 +234,8 @@ impl EtcdStore {
         Err(fault::always_changes())
     }
 
-    /// The same for a claim that was read. `None` if the claim was changed meanwhile.
+    /// Leaves a claim that was read in its line if its minimum hold is not over. `None` if the
+    /// claim was changed meanwhile.
     pub(crate) async fn leave_as_read(
         &self,
         own: &Contender,

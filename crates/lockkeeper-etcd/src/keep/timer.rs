@@ -1,4 +1,4 @@
-//! The timer of a minimum hold: a lease that nobody renews.
+//! The timer of a minimum hold: a lease that no client renews.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) const CUT: Duration = Duration::from_secs(1);
 pub(crate) struct Timer {
     /// The minimum hold, as the record of the claim states it.
     pub(crate) keep: Keep,
-    /// Until when its lease lives at least, however fast etcd's clock goes.
+    /// Until when the lease lives at least, however fast etcd's clock goes.
     pub(crate) valid_until: Instant,
     /// When the minimum hold is over, however slowly etcd's clock goes.
     pub(crate) is_over: Instant,
@@ -51,7 +51,7 @@ mod tests {
             let answered = sent + Duration::from_secs(late);
             let keep = Keep { lease: 7, until_ms: 0, term: 1, released: false };
             let timer = Timer::new(keep, ttl, sent, answered);
-            // What our clock shows when so much time of etcd's has passed.
+            // How much time this clock shows when `ttl` has passed on etcd's clock.
             let seems = ttl.mul_f64((1.0 + ours) / (1.0 + drift));
             prop_assert!(timer.valid_until <= sent + seems, "{timer:?}, {seems:?}");
             prop_assert!(timer.is_over >= answered + seems, "{timer:?}, {seems:?}");

@@ -107,7 +107,7 @@ impl Contender {
         self.record.as_ref().is_some_and(|record| record.broken().is_some())
     }
 
-    /// Its minimum hold, if it has one.
+    /// The minimum hold of the claim, if it has one.
     pub(crate) fn keep(&self) -> Option<&Keep> {
         self.record.as_ref().and_then(|record| record.keep.as_ref())
     }
@@ -135,7 +135,7 @@ impl Contender {
         self.created.unsigned_abs()
     }
 
-    /// Its name in listings: the hash of its id, or of its key if it has no id.
+    /// The name of the claim in listings: the hash of its id, or of its key if it has no id.
     pub(crate) fn hash(&self) -> IdHash {
         match self.id {
             Some(id) => id.hash(),
@@ -147,7 +147,7 @@ impl Contender {
         }
     }
 
-    /// Its entry in the line that the contract reports.
+    /// The entry of the claim in the line that the contract reports.
     pub(crate) fn entry(
         &self,
         granted: bool,

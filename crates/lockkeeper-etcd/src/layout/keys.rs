@@ -4,11 +4,11 @@
 //! Go has it but for the slot, without which two claims of one lease would be the same contender.
 //! Order is that of the revisions in which keys were created.
 //!
-//! Native: etcd is asked for the last few keys of a line, and decides by them. So nothing else may
-//! lie there: no encoded name begins with a dot, and no prefix has a part that is one of `OWN`.
-//! Every key of a native line is a contender. Claims use a slot one after the other: etcd remembers
-//! every key that there ever was until it is compacted, and walks over them whenever it looks at
-//! the line. A claim that another process may have to find has its id for a slot.
+//! Native: the store asks etcd for the last few keys of a line, and decides by them. So no other
+//! key may be in a line: no encoded name begins with a dot, and no prefix has a part of `OWN`.
+//! Every key of a native line is a contender. Claims use a slot one after the other: until etcd is
+//! compacted, it remembers every key that a line ever had, and walks over these keys whenever it
+//! reads the line. A claim that another process may have to find has its id for a slot.
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
@@ -26,19 +26,19 @@ const OWN: [&str; 8] =
     [LOCK, ".layout", ".gone", ".notify", ".register", ".id", ".session", ".ended"];
 /// The beginning of the encoded form of a name that is too long for a key.
 const HASHED: &str = "h.";
-/// Below it are the lines of the native layout.
+/// The folder of the lines in the native layout.
 const LOCK: &str = ".lock";
 
-/// Where a store keeps its lines.
+/// The names of the keys of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lines {
     pub(crate) layout: Layout,
-    /// Before every name; ends without a slash.
+    /// The beginning of every key, without a slash at the end.
     prefix: String,
 }
 
 impl Lines {
-    /// Lines under this prefix; `None` for what is usual.
+    /// Lines under this prefix; `None` for the default prefix.
     pub(crate) fn new(layout: Layout, prefix: Option<&str>) -> Self {
         let usual = if layout == Layout::Native { PREFIX } else { "" };
         let prefix =
@@ -49,7 +49,7 @@ impl Lines {
     /// Refuses a prefix below which keys of another store could be in a line.
     ///
     /// # Errors
-    /// `Invalid` for one with a part that is one of our own.
+    /// `Invalid` for a prefix with a part that is one of lockkeeper's own.
     pub(crate) fn check(&self) -> Result<()> {
         let Some(part) = part_of_ours(&self.prefix) else { return Ok(()) };
         Err(Error::invalid(format!(
@@ -62,7 +62,8 @@ impl Lines {
     /// Refuses a name whose keys would be among the keys of another layout.
     ///
     /// # Errors
-    /// `Invalid` for one with a part that is one of our own, where names are not encoded.
+    /// `Invalid` for a name with a part that is one of lockkeeper's own, where names are not
+    /// encoded.
     pub(crate) fn check_name(&self, name: &LockName) -> Result<()> {
         let part =
             (self.layout == Layout::Concurrency).then(|| part_of_ours(name.as_str())).flatten();
@@ -74,7 +75,7 @@ impl Lines {
         .with_remedy(format!("a name without {part}")))
     }
 
-    /// The prefix, if it is not the usual one.
+    /// The prefix, unless it is the default one.
     pub(crate) fn prefix(&self) -> Option<&str> {
         (self.prefix != PREFIX && !self.prefix.is_empty()).then_some(&self.prefix)
     }
@@ -112,7 +113,7 @@ impl Lines {
         })
     }
 
-    /// Says which layout the claims of this prefix have.
+    /// The key that names the layout of the claims of this prefix.
     pub(crate) fn marker(&self) -> Bytes {
         format!("{}/.layout", self.prefix).into()
     }
@@ -158,28 +159,28 @@ impl Lines {
         format!("{}/.notify/{client}", self.own()).into()
     }
 
-    /// Where the holder of a claim is asked to let go.
+    /// The key that asks the holder of a claim to let go.
     pub(crate) fn request(&self, client: &str, id: &str) -> Bytes {
         format!("{}/.notify/{client}/{id}", self.own()).into()
     }
 
     /// All notification keys of a client.
     pub(crate) fn notices(&self, client: &str) -> Span {
-        // What comes behind the slash.
+        // A zero follows the slash.
         Span { from: self.notice(client), to: format!("{}/.notify/{client}0", self.own()).into() }
     }
 
-    /// Where a register is.
+    /// The key of a register.
     pub(crate) fn register(&self, key: &str) -> Bytes {
         format!("{}/.register/{}", self.own(), name::encode(key)).into()
     }
 
-    /// Where the id of the store is.
+    /// The key of the store's id.
     pub(crate) fn id(&self) -> Bytes {
         format!("{}/.id", self.own()).into()
     }
 
-    /// Distinguishes these lines from others whose id is at the same place.
+    /// The text that distinguishes these lines from other lines with the same key for the id.
     pub(crate) fn part(&self) -> Option<String> {
         (self.layout == Layout::Concurrency).then(|| format!("concurrency {}", self.prefix))
     }
@@ -187,7 +188,7 @@ impl Lines {
     /// Every key that may be in a line whose name begins with this, in spans that have no key in
     /// common.
     pub(crate) fn spans(&self, text: &str) -> Vec<Span> {
-        // What a name is encoded as depends on dots at its end.
+        // The encoded form of a name depends on dots at its end.
         let stable = name::encode(text.trim_end_matches('.'));
         if self.layout == Layout::Concurrency || stable.is_empty() {
             return vec![self.beginning_with(text)];
@@ -210,7 +211,7 @@ impl Lines {
     /// Every key that may be in a line whose name begins with this.
     pub(crate) fn beginning_with(&self, text: &str) -> Span {
         match self.layout {
-            // What a name is encoded as depends on its end.
+            // The encoded form of a name depends on its end.
             Layout::Native => Span::under(format!("{}/{LOCK}/", self.prefix)),
             Layout::Concurrency if self.prefix.is_empty() && text.is_empty() => {
                 Span { from: Bytes::from_static(b"\0"), to: Bytes::from_static(b"\0") }
@@ -229,15 +230,15 @@ impl Lines {
         }
     }
 
-    /// With what all keys begin that are read or written for names that begin with this: the rights
-    /// that a user needs.
+    /// The beginnings of all keys that the store reads or writes for names with this beginning: the
+    /// rights that a user needs.
     pub(crate) fn beginnings(&self, text: &str) -> Vec<String> {
         let lines = match self.layout {
             Layout::Native => return vec![format!("{}/", self.prefix)],
             Layout::Concurrency if self.prefix.is_empty() => text.to_owned(),
             Layout::Concurrency => format!("{}/{text}", self.prefix),
         };
-        // An empty one is that of all keys.
+        // Every key begins with an empty text.
         if lines.is_empty() { vec![lines] } else { vec![lines, format!("{PREFIX}/.")] }
     }
 
@@ -267,7 +268,7 @@ impl Lines {
         }
     }
 
-    /// Where we keep what others do not know.
+    /// The prefix of the keys that other programs do not know.
     pub(super) fn own(&self) -> &str {
         match self.layout {
             Layout::Native => &self.prefix,

@@ -1,4 +1,4 @@
-//! What the store keeps in etcd: where, and as what.
+//! What the store keeps in etcd: the names of the keys, and their values.
 //!
 //! `keys` and `session_keys` have the names of the keys, `record` and `session` the values of
 //! claims and sessions. `contender` is a key of a line that was read, and `transaction` builds
@@ -29,11 +29,12 @@ pub(super) use self::wall_clock::{millis, unix_ms};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {
-    /// Our own: all kinds of locks, and what they show to people.
+    /// The layout of lockkeeper: all kinds of locks, with owners and reasons that people can read.
     #[default]
     Native,
-    /// That of the mutex of Go's `concurrency` package, of `etcdctl lock`, and of what calls etcd's
-    /// lock service (jetcd and others): exclusive locks and elections, shared with all of them.
+    /// The layout of the mutex of Go's `concurrency` package, of `etcdctl lock`, and of the clients
+    /// of etcd's lock service, such as jetcd: exclusive locks and elections, shared with all of
+    /// them.
     Concurrency,
 }
 

@@ -1,4 +1,4 @@
-//! The value of a claim: JSON, so that `etcdctl get --prefix` shows who holds what.
+//! The value of a claim: JSON, so that `etcdctl get --prefix` shows which client holds which lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::store::{Asked, Broken, Claim, ClaimId, MAX, Meta};
 /// What a claim shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// The version of the layout; nothing else begins so.
+    /// The version of the layout. No other value begins with this field.
     lockkeeper: u8,
     /// The claim, in hex.
     id: String,
@@ -29,9 +29,9 @@ pub(crate) struct Record {
     value: Option<String>,
     #[serde(default, skip_serializing_if = "is_none")]
     epoch: u16,
-    /// How long it lives after its last renewal, lock-delay included.
+    /// How long the claim lives after its last renewal, lock-delay included.
     lease_ms: u64,
-    /// How much of that is the lock-delay.
+    /// How much of `lease_ms` is the lock-delay.
     #[serde(default, skip_serializing_if = "is_zero")]
     delay_ms: u64,
     /// The number of the last change of the claim.
@@ -49,7 +49,7 @@ pub(crate) struct Record {
     /// When the claim was made, by the clock of its client's machine, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) asked_ms: Option<u64>,
-    /// Since when it holds, if that is written already.
+    /// Since when the claim holds, if that is written already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) held_ms: Option<u64>,
 }
@@ -57,11 +57,12 @@ pub(crate) struct Record {
 /// The minimum hold of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Keep {
-    /// Its timer: a lease that no client renews.
+    /// The timer of the minimum hold: a lease that no client renews.
     pub(crate) lease: i64,
-    /// When it is over by the clock of the holder's machine, in milliseconds since 1970.
+    /// When the minimum hold is over by the clock of the holder's machine, in milliseconds since
+    /// 1970.
     pub(crate) until_ms: u64,
-    /// How often etcd had begun to choose a leader when this was written; 0 if that is not known.
+    /// How often etcd had begun to choose a leader when the record was written; 0 if not known.
     /// Only another leader lengthens the lease.
     #[serde(default)]
     pub(crate) term: u64,
@@ -87,7 +88,7 @@ pub(crate) struct Notice {
     pub(crate) id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     broken: Option<Words>,
-    /// Its holder is asked to let go.
+    /// An operator asks the holder to let go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     asked: Option<Words>,
     /// Another client has sent the claim, and receives its wake-ups from now on.
@@ -100,7 +101,7 @@ pub(crate) struct Notice {
 pub(crate) enum NoticeKind {
     /// The claim was marked or removed, with the reason if there is one.
     Lost(Option<Broken>),
-    /// Its holder is asked to let go.
+    /// An operator asks the holder to let go.
     Asked(Asked),
     /// Another client receives its wake-ups from now on.
     Elsewhere,
@@ -135,7 +136,7 @@ impl Record {
 
     /// The value of the key.
     pub(crate) fn written(&self) -> Bytes {
-        // Nothing in it can fail to be written.
+        // No field can fail to be written.
         serde_json::to_vec(self).unwrap_or_default().into()
     }
 
@@ -175,7 +176,7 @@ impl Record {
         Duration::from_millis(self.lease_ms)
     }
 
-    /// The ttl that it was given when it was made.
+    /// The ttl that the claim asked for.
     pub(crate) fn ttl(&self) -> Duration {
         Duration::from_millis(self.lease_ms.saturating_sub(self.delay_ms))
     }

@@ -1,4 +1,4 @@
-//! What a detached session says of itself, for clients that have not opened it.
+//! The record of a detached session, for clients that have not opened the session.
 
 use std::time::Duration;
 
@@ -26,11 +26,11 @@ impl SessionRecord {
     }
 
     pub(in super::super) fn written(&self) -> Bytes {
-        // Nothing in it can fail to be written.
+        // No field can fail to be written.
         serde_json::to_vec(self).unwrap_or_default().into()
     }
 
-    /// The session that it is of; `None` for what we have not written.
+    /// The durations of the session; `None` for a value that lockkeeper has not written.
     pub(in super::super) fn read(value: &[u8]) -> Option<SessionSpec> {
         let record: Self =
             serde_json::from_slice(value).ok().filter(|record: &Self| record.lockkeeper == 1)?;

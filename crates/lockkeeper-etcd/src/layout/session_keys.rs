@@ -37,7 +37,7 @@ impl Lines {
 
     /// All keys of a detached session but its claims.
     pub(crate) fn of_session(&self, id: &SessionId) -> Span {
-        // What comes behind the slash.
+        // A zero follows the slash.
         Span {
             from: self.session(id),
             to: format!("{}/.session/{:x}0", self.own(), lease_of(id)).into(),

@@ -38,7 +38,7 @@ impl Span {
         Self { from: key.slice(..end), to: behind.into() }
     }
 
-    /// All of them.
+    /// The request that reads all keys of the range.
     pub(crate) fn all(self) -> RangeRequest {
         RangeRequest { key: self.from, range_end: self.to, ..RangeRequest::default() }
     }

@@ -203,7 +203,8 @@ pub(crate) fn only(range: Option<RangeResponse>) -> Option<KeyValue> {
     range.and_then(|range| range.kvs.into_iter().next())
 }
 
-/// What is deleted here, another client may have changed: then it stays, and counts.
+/// No client has changed the keys that this transaction deletes: a changed key would stay, and
+/// block.
 pub(crate) fn none_was_changed(leaving: &[Leaver]) -> impl Iterator<Item = Compare> {
     leaving
         .iter()

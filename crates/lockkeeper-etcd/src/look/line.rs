@@ -9,7 +9,7 @@ use crate::layout::{Contender, admissions, mark};
 use crate::store::{Entry, Line};
 use crate::{EtcdStore, LockName, Result, wire};
 
-/// Of so many leases of a line the store asks etcd how long they last.
+/// The store asks etcd how long the leases of a line last: at most so many leases.
 const LEASES: usize = 8;
 /// So many of these requests run at the same time.
 const ASKED_TOGETHER: usize = 64;

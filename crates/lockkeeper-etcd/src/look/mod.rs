@@ -51,7 +51,7 @@ impl EtcdStore {
     pub(crate) async fn look(&self, questions: &[Question]) -> Result<Vec<ClaimStatus>> {
         let mut found = Vec::with_capacity(questions.len());
         for questions in questions.chunks(AT_ONCE) {
-            // Claims of one line may need the same part of it, which is read once.
+            // Claims of one line may need the same part of the line, which is read once.
             let mut lines: Vec<RangeRequest> = Vec::new();
             let mut line_of = |question: &Question| {
                 let line = self.predecessors_of(question);

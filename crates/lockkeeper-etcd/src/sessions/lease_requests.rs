@@ -14,13 +14,13 @@ use crate::wire::messages::{
 use crate::{Error, ErrorKind, EtcdStore, Result, fault};
 
 impl EtcdStore {
-    /// A lease that bears one more claim, made if there is none. If there is one, nothing is
-    /// awaited.
+    /// A lease with room for one more claim. The call makes a lease if there is none, and awaits
+    /// nothing otherwise.
     pub(crate) async fn lease(&self, session: &Arc<Session>, purpose: Purpose) -> Result<i64> {
         if let Some(lease) = self.fresh(session, purpose) {
             return Ok(lease);
         }
-        // Others wait for this lease, even when the caller has gone.
+        // Other claims wait for this lease, even when the caller has gone.
         let (store, session) = (self.clone(), Arc::clone(session));
         let making =
             self.0.runtime.carry_on(async move { store.make_lease(&session, purpose).await });
@@ -52,7 +52,7 @@ impl EtcdStore {
         }
     }
 
-    /// Renews one lease; `false` when it is not there any more.
+    /// Renews one lease; `false` if the lease has ended.
     pub(crate) async fn refresh(&self, session: &Session, lease: i64) -> Result<bool> {
         let sent = self.0.clock.now();
         let ttls = self.0.calls.keep_alive(&[lease], self.0.timeout).await.map_err(fault::of)?;
@@ -65,8 +65,7 @@ impl EtcdStore {
         Ok(is_there)
     }
 
-    /// Renews all leases of a session; `false` when one of its holders' leases is not there any
-    /// more.
+    /// Renews all leases of a session; `false` if a lease of holders has ended.
     pub(crate) async fn refresh_all(&self, session: &Session) -> Result<bool> {
         if session.is_shared() {
             self.learn_leases(session).await?;
@@ -88,7 +87,7 @@ impl EtcdStore {
         Ok(lives)
     }
 
-    /// Renews a lease of waiters that is not fresh; `false` when it is not there any more.
+    /// Renews a lease of waiters that is not fresh; `false` if the lease has ended.
     pub(crate) async fn freshen(&self, session: &Session, lease: i64) -> Result<bool> {
         match session.leases.is_stale(lease, self.0.clock.now()) {
             true => self.refresh(session, lease).await,
@@ -96,7 +95,7 @@ impl EtcdStore {
         }
     }
 
-    /// A lease that bears one more claim for its whole life, if there is one.
+    /// A lease that one more claim can be on for a whole ttl, if there is one.
     pub(crate) fn fresh(&self, session: &Session, purpose: Purpose) -> Option<i64> {
         session
             .leases
@@ -112,14 +111,14 @@ impl EtcdStore {
         self.try_grant(seconds).await.map_err(fault::of)
     }
 
-    /// The same, for a caller that has to know why etcd refuses.
+    /// Makes a lease, for a caller that has to know why etcd refuses.
     pub(crate) async fn try_grant(&self, seconds: i64) -> Result<LeaseGrantResponse, WireError> {
         // etcd chooses the id. If the answer is lost, the lease ends by itself.
         let request = LeaseGrantRequest { ttl: seconds, id: 0 };
         self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await
     }
 
-    /// Makes the lease with this id; `false` if there is one.
+    /// Makes the lease with this id; `false` if a lease has this id.
     pub(super) async fn grant_as(&self, lease: i64, seconds: i64) -> Result<bool> {
         let request = LeaseGrantRequest { ttl: seconds, id: lease };
         let granted: LeaseGrantResponse =
@@ -149,7 +148,7 @@ impl EtcdStore {
         }
     }
 
-    /// Ends a lease that has no key any more. No call waits for that.
+    /// Ends a lease that has no key any more. No call waits for the end.
     pub(crate) fn revoke_unneeded(&self, lease: i64) {
         let store = self.clone();
         self.0.runtime.serve(async move {
@@ -164,7 +163,7 @@ impl EtcdStore {
         Ok(u64::try_from(self.asked_of(lease).await?.ttl).ok().map(Duration::from_secs))
     }
 
-    /// What etcd says of a lease.
+    /// etcd's answer about a lease.
     pub(crate) async fn asked_of(&self, lease: i64) -> Result<LeaseTimeToLiveResponse> {
         let request = LeaseTimeToLiveRequest { id: lease, keys: false };
         let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;

@@ -143,7 +143,7 @@ impl Leases {
             else {
                 continue;
             };
-            // Another program has written a key that is on another lease than its name says.
+            // A key on another lease than its name says is not of this session's clients.
             if kv.lease == lease {
                 self.add(lease, if holds { Purpose::Hold } else { Purpose::Wait }, now);
             }

@@ -1,8 +1,7 @@
-//! Opening and closing a session. The id of its first lease is a hash of its own id, so that the
-//! same id is the same session.
+//! Opening, finding and closing a session. The first lease of a session is a hash of its id, so
+//! that the same id is the same session.
 //!
-//! A detached session says beside its claims what it is (`shared`), for the clients that have not
-//! opened it.
+//! A detached session has a record beside its claims, for clients that have not opened it.
 
 use std::sync::Arc;
 
@@ -33,7 +32,7 @@ impl EtcdStore {
         Ok(Opened { ttl: spec.ttl })
     }
 
-    /// A session that is known here starts its life again.
+    /// Opens a session that this client knows: its ttl begins again.
     async fn open_again(&self, session: &Session, spec: &SessionSpec) -> Result<()> {
         let lives = match self.refresh_all(session).await {
             Err(error) if error.kind() == ErrorKind::SessionLost => false,
@@ -63,9 +62,9 @@ impl EtcdStore {
         }
     }
 
-    /// Whether a lease that has the id of this session's is this session's: of its length, and with
-    /// nothing on it but what this session has put there. The answer to an earlier request was lost
-    /// then, or another client has opened it.
+    /// Whether the lease with the id of this session's first lease is that lease: it has the right
+    /// ttl, and only keys of this session. Then the answer to an earlier request was lost, or
+    /// another client has opened the session.
     ///
     /// # Errors
     /// `Invalid` for a session that is detached and should not be, or the reverse: a client that
@@ -76,25 +75,25 @@ impl EtcdStore {
         let found: LeaseTimeToLiveResponse =
             asked.map_err(|error| fault::of(error).without_effect())?;
         if found.ttl < 0 {
-            // It has just ended.
+            // The lease has just ended.
             return Err(refusal::session_ended());
         }
         let record = self.0.lines.session(id);
         let is_recorded = found.keys.contains(&record);
-        // Where the record is, that says how long the session lives.
+        // If there is a record, it has the durations of the session.
         let fits = is_recorded || found.granted_ttl == seconds(spec.ttl + spec.lock_delay);
         if !fits || !found.keys.iter().all(|key| self.0.lines.is_of_session(id, key)) {
             return Err(taken());
         }
-        // The record is there before any claim.
+        // A detached session has its record before any claim.
         match is_recorded == spec.detached || found.keys.is_empty() {
             true => Ok(()),
             false => Err(refusal::other_durations()),
         }
     }
 
-    /// Says what a detached session is, before anything is done in it, unless that is said already.
-    /// Returns the revision that has said it.
+    /// Writes the record of a detached session, before the first claim, unless there is a record.
+    /// Returns the revision that created the record.
     ///
     /// A refused client leaves the first lease alone, although it may have made the lease: another
     /// client may have opened the session meanwhile. A lease without a session ends by itself.
@@ -117,7 +116,7 @@ impl EtcdStore {
         let mut found = ranges(answer.responses);
         match (only(found.next()), only(found.next())) {
             (Some(kv), None) => match recorded(&kv, lease) {
-                // What is written has whole microseconds.
+                // The record has whole microseconds.
                 Some(found) if SessionRecord::of(&found) == SessionRecord::of(spec) => {
                     Ok(kv.create_revision)
                 }
@@ -128,10 +127,10 @@ impl EtcdStore {
         }
     }
 
-    /// The session of this id. One that was opened elsewhere is known to etcd if it is detached.
+    /// The session of this id. A detached session that another client has opened is read from etcd.
     ///
     /// # Errors
-    /// `SessionLost` for one that is not there.
+    /// `SessionLost` for a session that is not there.
     pub(crate) async fn session(&self, id: &SessionId) -> Result<Arc<Session>> {
         if let Some(session) = self.0.sessions.known(id) {
             return Ok(session);
@@ -163,7 +162,7 @@ impl EtcdStore {
             }
             session => session?,
         };
-        // What is made for it at this moment is ended too, and nothing is made after that.
+        // A lease that is being made is ended too, and no lease is made after that.
         let mut is_closed = session.gate.lock().await;
         *is_closed = true;
         if session.is_shared() {
@@ -178,7 +177,8 @@ impl EtcdStore {
         for withdrawn in all(elsewhere.iter().map(|key| self.withdraw(key, None))).await {
             withdrawn?;
         }
-        // The first one last: its record shows the others to a client that has to close it again.
+        // The first lease last: its record shows the other leases to a client that has to repeat
+        // the close.
         for lease in leases.into_iter().rev() {
             self.revoke(lease).await?;
         }
@@ -199,8 +199,8 @@ impl EtcdStore {
         Ok(())
     }
 
-    /// From now on no client opens the session, and none makes a lease for it. Returns what there
-    /// is of it.
+    /// Puts the key that keeps all clients from opening the session and from making leases for it.
+    /// Returns the keys of the session.
     async fn remember_ended(&self, id: &SessionId) -> Result<Vec<KeyValue>> {
         if self.0.sessions.was_closed(id, self.0.clock.now()) {
             return Ok(Vec::new());
@@ -227,12 +227,12 @@ impl EtcdStore {
     }
 }
 
-/// What a session says of itself, if it is the session on this lease that says it.
+/// The durations in the record of a session, if the record is on the lease of the session.
 fn recorded(kv: &KeyValue, lease: i64) -> Option<SessionSpec> {
     SessionRecord::read(&kv.value).filter(|_| kv.lease == lease)
 }
 
-/// Something else has the place of a session.
+/// Another program has the lease or the key of a session.
 fn taken() -> Error {
     Error::new(
         ErrorKind::SessionLost,

@@ -1,10 +1,10 @@
-//! What the clients of a detached session write for each other, below `.session/<lease>`: its
-//! leases beside the first one, and claims that one of them has missed in its list.
+//! What the clients of a detached session write for each other, below `.session/<lease>`: the
+//! leases beside the first one, and reports of claims that a client has missed in its list.
 //!
-//! Each client renews with a list of its own, so that none of them alone can recognize a leftover.
-//! A client that misses a claim says so with a key; a client that lists it removes that key before
-//! its renewal is answered; and when the key has stood for a whole life, the claim goes in one
-//! transaction with it, or is left on the timer of its minimum hold.
+//! Each client renews with a list of its own, so no client alone can recognize a leftover. A client
+//! that misses a claim puts a report. A client that lists the claim removes the report before its
+//! renewal answers. When the report has stood for a whole ttl, one transaction removes the report
+//! and the claim, or leaves the claim on the timer of its minimum hold.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ use crate::wire::messages::{Compare, KeyValue, RangeResponse, TxnResponse};
 use crate::{Effect, Error, EtcdStore, Result, fault};
 
 impl EtcdStore {
-    /// Reads what the others have written, and removes what one of them says of a claim that is
-    /// listed here.
+    /// Reads the keys of the other clients, and removes each report about a claim that this client
+    /// lists. Returns the other reports.
     ///
     /// # Errors
-    /// `SessionLost` if the session is not there any more.
+    /// `SessionLost` if the session has ended.
     pub(crate) async fn catch_up(
         &self,
         id: &SessionId,
@@ -64,7 +64,7 @@ impl EtcdStore {
         Ok(others)
     }
 
-    /// Whether this is a lease of the session. Another client may have made it, and shows it then.
+    /// Whether this is a lease of the session. A key shows a lease that another client has made.
     pub(crate) async fn is_lease_of(&self, session: &Session, lease: i64) -> Result<bool> {
         if session.leases.purpose(lease).is_some() || !session.is_shared() {
             return Ok(session.leases.purpose(lease).is_some());
@@ -76,7 +76,7 @@ impl EtcdStore {
     /// Reads which leases the other clients of a detached session have made.
     ///
     /// # Errors
-    /// `SessionLost` if the session is not there any more.
+    /// `SessionLost` if the session has ended.
     pub(crate) async fn learn_leases(&self, session: &Session) -> Result<()> {
         let found = self.range(self.0.lines.of_session(&session.id).all()).await?.kvs;
         self.is_there(session, &found)?;
@@ -84,8 +84,7 @@ impl EtcdStore {
         Ok(())
     }
 
-    /// Whether these keys are of this session, and not of another one with the same id after its
-    /// end.
+    /// Whether these keys are of this session, and not of a later one with the same id.
     fn is_there(&self, session: &Session, found: &[KeyValue]) -> Result<()> {
         let record = self.0.lines.session(&session.id);
         match found.iter().any(|kv| kv.key == record && kv.create_revision == session.recorded) {
@@ -104,7 +103,7 @@ impl EtcdStore {
 
     fn missed(&self, id: &SessionId, kv: KeyValue) -> Option<Missed> {
         match self.0.lines.part_of_session(id, &kv.key)? {
-            // Another program may have written what names another key than its own name says.
+            // Another program may have written a key that does not fit its value.
             SessionPart::Missed if self.0.lines.missed(id, &kv.value) == kv.key => {
                 Some(Missed { created: kv.create_revision, key: kv.key, claim: kv.value })
             }
@@ -112,7 +111,7 @@ impl EtcdStore {
         }
     }
 
-    /// Says that claims were missed, and removes those of which that was said for a whole life.
+    /// Puts a report for each missed claim, and removes the leftovers.
     pub(crate) async fn report(&self, id: &SessionId, verdicts: Verdicts) {
         let said = verdicts.missed.iter().map(|claim| self.say_missed(id, claim));
         let gone = verdicts.over.iter().map(|leftover| self.remove_leftover(leftover));
@@ -134,12 +133,12 @@ impl EtcdStore {
         answer.map(|_: TxnResponse| ()).map_err(fault::of)
     }
 
-    /// Shows the others a lease on which nothing is yet.
+    /// Shows a lease without claims to the other clients.
     ///
     /// # Errors
-    /// `SessionLost` if the session was closed meanwhile. Then the lease is given back. If no
-    /// answer came, others may have seen the lease and chosen it: it ends by itself unless they
-    /// renew it.
+    /// `SessionLost` if the session was closed meanwhile. Then the lease is revoked. If no answer
+    /// came, another client may have seen and chosen the lease: the lease ends by itself unless
+    /// that client renews it.
     pub(crate) async fn show_lease(
         &self,
         session: &Session,

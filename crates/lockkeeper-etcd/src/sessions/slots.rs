@@ -51,16 +51,16 @@ pub(crate) struct KeySlot {
     name: LockName,
     /// The number of the slot. Without one no other claim gets this key.
     number: Option<u32>,
-    /// The revision that created the key; 0 before that is known. It tells the claim from all
-    /// others in this slot.
+    /// The revision that created the key; 0 before that is known. It distinguishes the claim from
+    /// all other claims in this slot.
     pub(crate) created: i64,
     /// The claim that this claim replaces, for as long as that claim may have a slot here.
     heir_of: Option<ClaimId>,
-    /// When it was taken.
+    /// When the claim got the slot.
     since: Instant,
     /// The timer of the claim's minimum hold.
     pub(crate) timer: Option<Timer>,
-    /// Leases that may be such timers: the answers to the requests that began them were lost.
+    /// Leases that may be timers: the answers to the requests that made them were lost.
     strays: Vec<i64>,
 }
 
@@ -119,14 +119,14 @@ impl KeySlots {
         self.taken.get(&id)
     }
 
-    /// This revision has created the key of the claim.
+    /// Notes the revision that has created the key of the claim.
     pub(crate) fn made(&mut self, id: ClaimId, created: i64) {
         if let Some(slot) = self.taken.get_mut(&id) {
             slot.created = created;
         }
     }
 
-    /// The claim has this timer.
+    /// Notes the timer of the claim.
     pub(crate) fn times(&mut self, id: ClaimId, timer: Timer) {
         if let Some(slot) = self.taken.get_mut(&id) {
             let is_over =
@@ -136,7 +136,7 @@ impl KeySlots {
         }
     }
 
-    /// The claim is to replace that one.
+    /// Notes that the claim is to replace that one.
     pub(crate) fn replaces(&mut self, id: ClaimId, old: Option<ClaimId>) {
         if let Some(slot) = self.taken.get_mut(&id) {
             slot.heir_of = old;
@@ -148,14 +148,14 @@ impl KeySlots {
         self.taken.get_mut(&id).and_then(|slot| slot.heir_of.take())
     }
 
-    /// This lease may be the timer of the claim.
+    /// Notes that this lease may be the timer of the claim.
     pub(crate) fn may_time(&mut self, id: ClaimId, lease: i64) {
         if let Some(slot) = self.taken.get_mut(&id) {
             slot.strays.push(lease);
         }
     }
 
-    /// No other claim gets the slot of this claim, not even after this claim has left it.
+    /// Retires the slot: no other claim gets it, not even after this claim has left.
     pub(crate) fn retire(&mut self, id: ClaimId) {
         if let Some(slot) = self.taken.get_mut(&id) {
             slot.number = None;

@@ -1,5 +1,5 @@
 //! The leases of tombstones. A tombstone outlives the session of its claim, so it is on a lease
-//! that belongs to no session. Nobody renews such a lease, and nobody has to remove the tombstone.
+//! that belongs to no session. No client renews such a lease, and none has to remove the tombstone.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::wire::WireError;
 use lockkeeper_core::sync::lock;
 use tokio::sync::Mutex as Gate;
 
-/// For how long it is remembered that a session was closed.
+/// How long clients remember that a session was closed.
 pub(crate) const REMEMBERED: Duration = TOMBSTONE_MIN;
-/// How much longer a lease lasts than its first tombstone, so that others find room there.
+/// How much longer a lease lasts than its first tombstone, so that later tombstones fit on it.
 const SPARE: Duration = Duration::from_secs(60);
-/// With many more keys on one lease each put takes longer.
+/// With many more keys on one lease, each put takes longer.
 const PER_LEASE: usize = 500;
 
 /// The lease of this client on which the next tombstone is.
@@ -29,7 +29,7 @@ pub(crate) struct Tombstones {
 #[derive(Debug)]
 struct TombstoneLease {
     id: i64,
-    /// Until when it lives at least, however fast etcd's clock goes.
+    /// Until when the lease lives at least, however fast etcd's clock goes.
     valid_until: Instant,
     used: usize,
 }
@@ -61,12 +61,12 @@ impl EtcdStore {
         if let Some(lease) = self.0.tombstones.take(sent + lasts).filter(|_| !fresh) {
             return Ok(lease);
         }
-        // Of many that come at once, one makes the lease, and the others use it too.
+        // Of many calls at the same time, one makes the lease, and all use it.
         let _turn = self.0.tombstones.making.lock().await;
         if let Some(lease) = self.0.tombstones.take(sent + lasts).filter(|_| !fresh) {
             return Ok(lease);
         }
-        // What is believed of it is a little less than it lasts.
+        // This client believes that the lease lasts a little less than it does.
         let ttl = lasts_at_most(lasts) + SPARE;
         let lease = self.try_grant(seconds(ttl)).await?.id;
         self.0.tombstones.replace(lease, sent + believed(ttl));

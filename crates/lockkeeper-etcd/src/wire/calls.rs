@@ -116,8 +116,8 @@ impl Calls {
         Ok(())
     }
 
-    /// Logs in, unless another request has done so since this token was used.
-    /// Others wait for it, so that it goes on whether this is polled or not.
+    /// Logs in, unless another request has logged in since this token was used. Other requests wait
+    /// for the login, so it goes on whether this future is polled or not.
     async fn log_in_after(
         self: &Arc<Self>,
         old: Option<MetadataValue<Ascii>>,
@@ -149,7 +149,7 @@ impl Calls {
         self.ask_within(method, request, self.timeout).await
     }
 
-    /// The same with a patience of its own, if that is shorter.
+    /// Asks one member with a limit of its own, if that is shorter.
     pub(crate) async fn ask_within<Q, A>(
         self: &Arc<Self>,
         method: &'static str,
@@ -196,7 +196,8 @@ impl Calls {
         all(self.members.iter().enumerate().map(ask)).await
     }
 
-    /// Renews leases in one go: how many seconds each has then, 0 for one that is not there.
+    /// Renews leases in one stream. Returns how many seconds each lease has then; 0 for a lease
+    /// that has ended.
     pub(crate) async fn keep_alive(
         self: &Arc<Self>,
         leases: &[i64],
@@ -350,7 +351,7 @@ impl Calls {
     }
 }
 
-/// The outputs of all of these, which go on side by side.
+/// The outputs of these futures, which run side by side.
 pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     poll_fn(|cx| {

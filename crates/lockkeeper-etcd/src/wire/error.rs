@@ -10,21 +10,21 @@ use crate::net::{self, WANTS_CERTIFICATE};
 /// What etcd says of a token from before the last change of users or roles; with `--auth-token=jwt`
 /// of every one.
 pub(crate) const OLD_TOKEN: &str = "revision of auth store is old";
-/// The same where etcd does not translate its own words.
+/// The same words where etcd does not translate them.
 pub(crate) const OLD_TOKEN_ITSELF: &str = "revision in header is old";
 
 /// Why there is no answer.
 #[derive(Clone, Debug)]
 pub(crate) enum WireError {
-    /// It was not sent: there is no connection.
+    /// The request was not sent: there is no connection.
     NotSent(String),
-    /// It may have been processed.
+    /// etcd may have processed the request.
     Broken(String),
-    /// etcd refuses it.
+    /// etcd refuses the request.
     Refused {
         /// The kind of refusal.
         code: Code,
-        /// Its words.
+        /// etcd's words.
         message: String,
     },
 }
@@ -38,7 +38,7 @@ impl WireError {
         }
     }
 
-    /// Whether the token that it was sent with is not valid any more: nothing was done.
+    /// Whether the token of the request is no longer valid: etcd has done nothing.
     pub(super) fn is_of_an_old_token(&self) -> bool {
         let Self::Refused { code, message } = self else { return false };
         *code == Code::Unauthenticated
@@ -56,7 +56,7 @@ impl WireError {
         matches!(self, Self::Refused { message, .. } if message.contains("lease already exists"))
     }
 
-    /// Whether it names a lease that is not there.
+    /// Whether the request names a lease that has ended.
     pub(crate) fn is_no_lease(&self) -> bool {
         matches!(self, Self::Refused { code: Code::NotFound, message } if message.contains("lease not found"))
     }
@@ -67,15 +67,15 @@ impl From<Status> for WireError {
         if let Some(unreachable) = cause::<Unreachable>(&status) {
             return Self::NotSent(unreachable.0.clone());
         }
-        // Whether it likes our certificate the server says only after the first words, which it has
-        // not read then.
+        // The server judges the client's certificate only after the handshake of the client, and
+        // has read no request then.
         if let Some(said) = cause::<io::Error>(&status)
             .map(net::said)
             .filter(|said| said.contains(WANTS_CERTIFICATE))
         {
             return Self::NotSent(said);
         }
-        // What etcd says has no cause; what the connection says has one.
+        // An error of etcd has no cause, and an error of the connection has one.
         match status.code() {
             _ if status.source().is_some() => Self::Broken(last_cause(&status)),
             Code::Cancelled | Code::DeadlineExceeded | Code::Unknown

@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 const PING: Duration = Duration::from_secs(10);
 /// How long a ping may stay without an answer.
 const PONG: Duration = Duration::from_secs(5);
-/// What may come in one stream before it is read: a whole line of waiters.
+/// How many bytes one stream may send before they are read: a whole line of waiters.
 const WINDOW: u32 = 1 << 20;
 
 /// A member, and the connection to it.

@@ -1,5 +1,5 @@
-//! Speaking with etcd: one request to one member at a time, from one to the next when a member
-//! fails, and one stream of watches.
+//! The connection to etcd: each request goes to one member, and to the next one when a member
+//! fails. All watches are in one stream.
 //!
 //! `calls` is what the rest of the store uses; `member` is a connection; `watches` is the stream.
 //! `messages` is made from `proto/etcd.proto`.

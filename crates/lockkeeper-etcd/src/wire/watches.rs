@@ -85,7 +85,7 @@ impl Reader {
 }
 
 impl Watch {
-    /// How far the caller of [`next`](Self::next) has come, for others.
+    /// How far the caller of [`next`](Self::next) has come.
     pub(crate) fn reader(&self) -> Reader {
         let shared = self.shared.upgrade();
         Reader(shared.and_then(|shared| {

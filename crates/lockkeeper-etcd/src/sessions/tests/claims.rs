@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// Its attempt was polled no more for a while, and reads the answer now.
+/// The attempt was not polled for a while, and reads the answer now.
 #[test]
 fn a_claim_whose_answer_comes_after_its_withdrawal_is_recorded_nowhere() {
     let now = Clock::boot().now();

@@ -44,7 +44,7 @@ fn a_waiters_lease_is_renewed_for_the_wait_ttl_only() {
     );
 }
 
-/// It may be on its way to a lease that looks empty here.
+/// A claim of that client may be on its way to a lease that looks empty here.
 #[test]
 fn no_lease_of_a_detached_session_is_given_back_since_another_client_may_use_it() {
     let (sessions, now) = (Sessions::default(), Clock::boot().now());
@@ -81,7 +81,7 @@ fn leases_that_a_rush_left_empty_are_revoked_except_the_first() {
     let none = HashSet::new();
     assert!(session.leases.to_revoke(&none, now).is_empty());
     assert!(session.leases.to_revoke(&none, now + IDLE).is_empty());
-    // A key stands there that nobody knows of.
+    // The lease has a key that this client does not know.
     let back = session.leases.to_revoke(&[SECOND].into(), now + IDLE * 2);
     assert_eq!(back, [SECOND + 1, WAIT]);
     assert_eq!(session.leases.ids(), [first(), SECOND]);

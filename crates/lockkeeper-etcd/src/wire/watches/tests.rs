@@ -15,9 +15,9 @@ const KEYS: [&str; 3] = ["a", "b", "c"];
 enum Step {
     /// The client watches a key, or all of them.
     Watch(Option<usize>),
-    /// It does not listen any more.
+    /// The reader does not listen any more.
     Drop(usize),
-    /// Somebody changes a key.
+    /// A client changes a key.
     Change(usize),
     /// etcd takes the next request of each of its streams.
     Take,
@@ -275,7 +275,7 @@ proptest! {
             let has_received_all = mine.has_begun && mine.received == mine.expected;
             prop_assert!(mine.is_over || has_received_all, "{:?} of {:?}", mine.received, mine.expected);
         }
-        // A watcher that comes now hears what comes now, whatever was before.
+        // A new watch reports what comes now, whatever was before.
         world.refuses = false;
         world.watch(Some(0));
         world.settle();
