@@ -30,7 +30,7 @@ struct Leftovers {
 impl EtcdStore {
     /// Removes the leftovers. What fails is tried again with a later renewal.
     /// Of a detached session other clients have `missed` these claims in their lists.
-    pub(crate) fn sweep(
+    pub(super) fn sweep(
         &self,
         session: &Arc<Session>,
         live: &[Live],
