@@ -13,8 +13,8 @@ pub(super) async fn claim(store: &RedisStore, claim: &Claim) -> Result<Verdict> 
     store.0.session_claims.claim(claim, store.0.clock.now());
     let request = layout::claim(claim, &store.0.client, &channel);
     let said = store.ask(&claim.key.name, request)?.await?;
-    let answer = said.read(|value| layout::claim_answer(claim, value))?;
-    match answer.value {
+    let verdict = said.read(|value| layout::claim_answer(claim, value))?;
+    match verdict {
         Verdict::Queued { .. } => {
             sent.queued(&claim.key, servers.listen(&keys));
         }
@@ -27,7 +27,7 @@ pub(super) async fn claim(store: &RedisStore, claim: &Claim) -> Result<Verdict> 
             store.0.session_claims.left(&claim.key);
         }
     }
-    Ok(answer.value)
+    Ok(verdict)
 }
 
 pub(super) async fn amend(

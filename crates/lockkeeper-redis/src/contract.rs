@@ -53,7 +53,7 @@ impl Store for RedisStore {
     }
 
     async fn line(&self, name: &LockName) -> Result<Line> {
-        Ok(long::line(self, name, |value| layout::line_answer(name, value)).await?.value)
+        long::line(self, name, |value| layout::line_answer(name, value)).await
     }
 
     async fn id(&self) -> Result<StoreId> {

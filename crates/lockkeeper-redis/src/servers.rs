@@ -114,8 +114,7 @@ impl Servers {
     ) -> Result<Arc<Self>> {
         let (settings, runtime) = (settings(setup)?, Runtime::here_or_own()?);
         let replicas = Replicas::needed(setup.min_replicas);
-        let (route, _) =
-            Route::open(topology(setup)?, settings, listener).await.map_err(fault::of)?;
+        let route = Route::open(topology(setup)?, settings, listener).await.map_err(fault::of)?;
         let channel = client.channel().into_bytes();
         if !route.shards() {
             route.subscribe(0, channel.clone());

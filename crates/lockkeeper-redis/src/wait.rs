@@ -117,7 +117,7 @@ pub(super) async fn name(
         }
         let left = until.saturating_since(clock.now());
         let said = store.ask(name, layout::observe(name, sharded, left))?.await?;
-        Ok((said.read(layout::observe_answer)?.value != seen).then_some(Wake::Changed))
+        Ok((said.read(layout::observe_answer)? != seen).then_some(Wake::Changed))
     };
     watchful_until(clock, until, watching.notify(), || async { look().await.transpose() })
         .await

@@ -180,7 +180,7 @@ fn listed_line(keys: &Keys, value: &Value) -> Result<Option<Listed>> {
                 None => name_of(name)?,
             };
             name.map(|name| {
-                let line = line::line_of(&name, head, claims).map(|answered| answered.value);
+                let line = line::line_of(&name, head, claims);
                 Listed::Line(name, line)
             })
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::bytes::{self, Reader, garbled};
-use super::{Answered, Channel, ClientId, Keys, Seen, meta, micros, millis, scripts};
+use super::{Channel, ClientId, Keys, Seen, meta, micros, millis, scripts};
 use crate::store::{Claim, Verdict, refusal};
 use crate::wire::Request;
 use crate::{Result, random};
@@ -59,14 +59,14 @@ pub(super) fn options(claim: &Claim, channel: &Channel<'_>) -> Vec<u8> {
     options
 }
 
-pub(crate) fn claim_answer(claim: &Claim, value: &Value) -> Result<Answered<Verdict>> {
+pub(crate) fn claim_answer(claim: &Claim, value: &Value) -> Result<Verdict> {
     let mut read = Reader::new(bytes::about(&claim.key.id, value, WHAT)?, WHAT);
-    let (kind, now) = (read.u8()?, read.f64()?);
+    let (kind, _now) = (read.u8()?, read.f64()?);
     match kind {
-        b'g' => granted(claim, now, &mut read),
-        b'q' => Ok(Answered { value: queued(now, &mut read)?, server_time: bytes::time(now) }),
-        b'b' => Ok(Answered { value: busy(now, &mut read)?, server_time: bytes::time(now) }),
-        b'x' => Ok(Answered { value: Verdict::Gone, server_time: bytes::time(now) }),
+        b'g' => granted(claim, &mut read),
+        b'q' => queued(&mut read),
+        b'b' => busy(&mut read),
+        b'x' => Ok(Verdict::Gone),
         b'c' => Err(refusal::other_kind(claim.capacity)),
         b'e' => Err(refusal::epoch(read.f64()? as u16, claim.meta.epoch)),
         b'f' => Err(refusal::queue_full(claim.max_waiters)),
@@ -75,15 +75,15 @@ pub(crate) fn claim_answer(claim: &Claim, value: &Value) -> Result<Answered<Verd
 }
 
 /// The answer has the ttl of a claim that was known before. A new claim has the ttl that was sent.
-fn granted(claim: &Claim, now: f64, read: &mut Reader<'_>) -> Result<Answered<Verdict>> {
+fn granted(claim: &Claim, read: &mut Reader<'_>) -> Result<Verdict> {
     let token = bytes::token(read.f64()?).ok_or_else(|| garbled(WHAT))?;
     let ttl = if read.is_empty() { claim.ttl } else { bytes::time(read.f64()?) };
-    Ok(Answered { value: Verdict::Granted { token, ttl }, server_time: bytes::time(now) })
+    Ok(Verdict::Granted { token, ttl })
 }
 
 /// The first waiter looks when the next holder would die. The others leave that to the first.
-fn queued(now: f64, read: &mut Reader<'_>) -> Result<Verdict> {
-    let seen = Seen::read(now, read)?.revision();
+fn queued(read: &mut Reader<'_>) -> Result<Verdict> {
+    let seen = Seen::read(read)?.revision();
     let (first, ahead) = (read.f64()?, read.u32()?);
     let look_again = if first == NOT_FIRST {
         random::jittered(Duration::from_secs(10)).max(Duration::from_secs(5))
@@ -93,8 +93,8 @@ fn queued(now: f64, read: &mut Reader<'_>) -> Result<Verdict> {
     Ok(Verdict::Queued { ahead, seen, look_again })
 }
 
-fn busy(now: f64, read: &mut Reader<'_>) -> Result<Verdict> {
-    let seen = Seen::read(now, read)?.revision();
+fn busy(read: &mut Reader<'_>) -> Result<Verdict> {
+    let seen = Seen::read(read)?.revision();
     let first = read.f64()?;
     let holder = (first != NOT_FIRST).then(|| Arc::from(String::from_utf8_lossy(read.rest())));
     Ok(Verdict::Busy {

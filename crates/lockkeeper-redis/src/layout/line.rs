@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::bytes::{self, Reader, garbled};
-use super::{Answered, Keys, Seen, meta, scripts};
+use super::{Keys, Seen, meta, scripts};
 use crate::fault;
 use crate::store::{ClaimId, Entry, Line, Revision};
 use crate::wire::Request;
@@ -31,25 +31,29 @@ pub(crate) fn is_longer(answer: &Value) -> bool {
     matches!(answer, Value::Int(_))
 }
 
-pub(crate) fn line_answer(name: &LockName, value: &Value) -> Result<Answered<Line>> {
-    answered(read(name, value)?)
+pub(crate) fn line_answer(name: &LockName, value: &Value) -> Result<Line> {
+    read(name, value).map(Read::line)
 }
 
 /// The same for a line in a list.
-pub(super) fn line_of(name: &LockName, head: &Value, claims: &Value) -> Result<Answered<Line>> {
-    answered(read_parts(name, head, claims)?)
-}
-
-fn answered(Read { seen, claims }: Read) -> Result<Answered<Line>> {
-    let entries: Vec<Entry> = claims.into_iter().map(|(_, entry)| entry).collect();
-    let line = Line { revision: seen.revision(), last_token: bytes::token(seen.last), entries };
-    Ok(Answered { value: line, server_time: bytes::time(seen.now) })
+pub(super) fn line_of(name: &LockName, head: &Value, claims: &Value) -> Result<Line> {
+    read_parts(name, head, claims).map(Read::line)
 }
 
 pub(super) struct Read {
     seen: Seen,
     /// The live claims, in the order of the line.
     pub(super) claims: Vec<(ClaimId, Entry)>,
+}
+
+impl Read {
+    fn line(self) -> Line {
+        Line {
+            revision: self.seen.revision(),
+            last_token: bytes::token(self.seen.last),
+            entries: self.claims.into_iter().map(|(_, entry)| entry).collect(),
+        }
+    }
 }
 
 pub(super) fn read(name: &LockName, value: &Value) -> Result<Read> {
@@ -60,8 +64,8 @@ pub(super) fn read(name: &LockName, value: &Value) -> Result<Read> {
 
 fn read_parts(name: &LockName, head: &Value, claims: &Value) -> Result<Read> {
     let mut head = Reader::new(bytes::bulk(head, LINE)?, LINE);
-    let seen = Seen::read(head.f64()?, &mut head)?;
-    let mut claims = entries(name, claims, seen.now)?;
+    let (now, seen) = (head.f64()?, Seen::read(&mut head)?);
+    let mut claims = entries(name, claims, now)?;
     claims.sort_by_key(|(_, entry)| entry.token);
     Ok(Read { seen, claims })
 }
@@ -135,8 +139,8 @@ pub(crate) fn observe(name: &LockName, sharded: bool, within: Duration) -> Reque
     Request::eval(&scripts::OBSERVE, &Keys::of(name).all(), &[to, within.as_bytes()])
 }
 
-pub(crate) fn observe_answer(value: &Value) -> Result<Answered<Revision>> {
+pub(crate) fn observe_answer(value: &Value) -> Result<Revision> {
     let mut read = Reader::new(bytes::bulk(value, OBSERVE)?, OBSERVE);
-    let seen = Seen::read(read.f64()?, &mut read)?;
-    Ok(Answered { value: seen.revision(), server_time: bytes::time(seen.now) })
+    let _now = read.f64()?;
+    Ok(Seen::read(&mut read)?.revision())
 }

@@ -48,26 +48,18 @@ use crate::store::Revision;
 /// The byte of a line with one claim, ALONE: 16 times the number of the layout (2), plus the form.
 const ALONE: u8 = 33;
 
-/// An answer, and the server's clock at that time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answered<T> {
-    pub(crate) value: T,
-    pub(crate) server_time: Duration,
-}
-
 /// The state of a line: the last token, twice the number of waiters plus the number of holders, and
 /// how often the line was touched. While the token stays, the second number only falls, and the
 /// third only rises until the line is empty.
 struct Seen {
-    now: f64,
     last: f64,
     left: f64,
     touched: f64,
 }
 
 impl Seen {
-    fn read(now: f64, read: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self { now, last: read.f64()?, left: read.f64()?, touched: read.f64()? })
+    fn read(read: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self { last: read.f64()?, left: read.f64()?, touched: read.f64()? })
     }
 
     fn revision(&self) -> Revision {

@@ -133,7 +133,7 @@ fn the_first_in_line_looks_when_the_next_holder_would_die() {
     let look_again = |first: f64| {
         let mut answer = reply(b'q', &[1e15, 1e15, 3.0, 0.0, first]);
         answer.extend_from_slice(&1_u32.to_le_bytes());
-        match claim_answer(&claim, &Value::BulkString(answer)).unwrap().value {
+        match claim_answer(&claim, &Value::BulkString(answer)).unwrap() {
             Verdict::Queued { ahead: 1, look_again, .. } => look_again,
             other => panic!("{other:?}"),
         }
@@ -145,7 +145,7 @@ fn the_first_in_line_looks_when_the_next_holder_would_die() {
 
 #[test]
 fn a_revision_covers_every_part_of_the_state() {
-    let revision = |last, left, touched| Seen { now: 1e15, last, left, touched }.revision();
+    let revision = |last, left, touched| Seen { last, left, touched }.revision();
     let all = [
         revision(5.0, 1.0, 0.0),
         revision(6.0, 1.0, 0.0),

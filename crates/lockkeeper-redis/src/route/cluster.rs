@@ -13,7 +13,7 @@ use std::time::Duration;
 use lockkeeper_core::sync::lock;
 use tokio::sync::Notify;
 
-use super::super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Who, WireError};
+use super::super::wire::{Endpoint, Link, Listener, Request, Settings, Who, WireError};
 use super::node::NodeListener;
 use super::slots::{self, Range, Redirect, SLOTS};
 use crate::random;
@@ -99,7 +99,7 @@ impl Cluster {
         seeds: Vec<Endpoint>,
         settings: Settings,
         listener: Arc<dyn Listener>,
-    ) -> Result<(Self, Server), WireError> {
+    ) -> Result<Self, WireError> {
         let seed = seeds
             .first()
             .cloned()
@@ -119,10 +119,10 @@ impl Cluster {
             this: Weak::clone(this),
         });
         let node = inner.learn().await?;
-        let server = node.ready().await?;
+        node.ready().await?;
         inner.shards.store(has_shards(&node).await?, Ordering::Release);
         inner.runtime.finish(watch(Arc::downgrade(&inner), Arc::clone(&inner.news)));
-        Ok((Self(Arc::new(Handle(inner))), server))
+        Ok(Self(Arc::new(Handle(inner))))
     }
 
     pub(super) fn shards(&self) -> bool {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use self::cluster::Cluster;
 use self::sentinel::Sentinel;
 use self::slots::Redirect;
-use super::wire::{Endpoint, Link, Listener, Request, Server, Settings, Value, Who, WireError};
+use super::wire::{Endpoint, Link, Listener, Request, Settings, Value, Who, WireError};
 use crate::Secret;
 use crate::time::Clock;
 use lockkeeper_core::kit::Backoff;
@@ -96,23 +96,22 @@ impl Route {
         topology: Topology,
         settings: Settings,
         listener: Arc<dyn Listener>,
-    ) -> Result<(Self, Server), WireError> {
+    ) -> Result<Self, WireError> {
         match topology {
             Topology::Standalone(endpoint) => {
                 let link = Link::open(endpoint, Arc::new(settings), listener);
-                let server = link.ready().await?;
-                Ok((Self::Standalone(link), server))
+                link.ready().await?;
+                Ok(Self::Standalone(link))
             }
             Topology::Sentinel { sentinels, master, user, password } => {
                 let asking = Settings { user, password, db: 0, sentinel: true, ..settings.clone() };
                 let asking = Settings { never_forgets: false, trials: Vec::new(), ..asking };
-                let (sentinel, server) =
-                    Sentinel::open(&sentinels, master, asking, settings, listener).await?;
-                Ok((Self::Sentinel(sentinel), server))
+                Sentinel::open(&sentinels, master, asking, settings, listener)
+                    .await
+                    .map(Self::Sentinel)
             }
             Topology::Cluster(seeds) => {
-                let (cluster, server) = Cluster::open(seeds, settings, listener).await?;
-                Ok((Self::Cluster(cluster), server))
+                Cluster::open(seeds, settings, listener).await.map(Self::Cluster)
             }
         }
     }

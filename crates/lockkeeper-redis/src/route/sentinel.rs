@@ -12,7 +12,7 @@ use std::time::Duration;
 use lockkeeper_core::sync::lock;
 use tokio::sync::Notify;
 
-use super::super::wire::{Endpoint, Link, Listener, Server, Settings, Who, WireError};
+use super::super::wire::{Endpoint, Link, Listener, Settings, Who, WireError};
 use super::master::{self, Opinion};
 use super::opinions::{self, Opinions};
 use crate::random::jittered;
@@ -73,7 +73,7 @@ impl Sentinel {
         asking: Settings,
         settings: Settings,
         listener: Arc<dyn Listener>,
-    ) -> Result<(Self, Server), WireError> {
+    ) -> Result<Self, WireError> {
         let news = Arc::new(Notify::new());
         let asking = Arc::new(asking);
         let switches: Arc<dyn Listener> =
@@ -91,14 +91,12 @@ impl Sentinel {
         let settings = Arc::new(Settings { only_master: true, ..settings });
         let clock = Clock::boot();
         let until = clock.now() + settings.timeout;
-        let (state, server) = loop {
+        let state = loop {
             let (epoch, endpoint) = first(&sentinels, &master).await?;
             let master = MasterListener::new(&listener, &news);
             let link = Link::open(endpoint, Arc::clone(&settings), master.listener());
             match link.ready().await {
-                Ok(server) => {
-                    break (State { link, epoch, listener: master, channels: Vec::new() }, server);
-                }
+                Ok(_) => break State { link, epoch, listener: master, channels: Vec::new() },
                 // The server may be a replica by now, or dead, and the sentinels are about to name
                 // another one.
                 Err(error) if error.passes() && clock.now() < until => {
@@ -109,20 +107,11 @@ impl Sentinel {
         };
         let state = Mutex::new(state);
         let closed = AtomicBool::new(false);
-        let inner = Inner {
-            master,
-            sentinels,
-            settings,
-            listener,
-            clock: Clock::boot(),
-            news,
-            closed,
-            state,
-        };
+        let inner = Inner { master, sentinels, settings, listener, clock, news, closed, state };
         let inner = Arc::new(inner);
         let runtime = Runtime::here_or_own().map_err(|e| WireError::NotSent(e.to_string()))?;
         runtime.finish(watch(Arc::downgrade(&inner), Arc::clone(&inner.news)));
-        Ok((Self(Arc::new(Handle { inner, _runtime: runtime })), server))
+        Ok(Self(Arc::new(Handle { inner, _runtime: runtime })))
     }
 
     pub(super) fn link(&self) -> Link {

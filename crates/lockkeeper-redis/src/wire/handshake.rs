@@ -18,22 +18,11 @@ pub(crate) enum Role {
     Unknown,
 }
 
-/// The kind of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Standalone,
-    Cluster,
-    Sentinel,
-}
-
 /// The server of a connection, as it describes itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
-    /// Zeros if the server does not say.
-    pub(crate) version: (u8, u8, u8),
-    pub(crate) valkey: bool,
     pub(crate) role: Role,
-    pub(crate) mode: Mode,
+    pub(crate) is_sentinel: bool,
     /// Differs after each start. `None` if the user may not ask.
     pub(crate) run_id: Option<String>,
     /// The policy by which the server removes keys when it is full, if there is one and the
@@ -63,10 +52,8 @@ pub(super) async fn greet(
     purpose: Purpose,
 ) -> Result<Server, WireError> {
     let mut server = Server {
-        version: (0, 0, 0),
-        valkey: false,
         role: Role::Unknown,
-        mode: Mode::Standalone,
+        is_sentinel: false,
         run_id: None,
         forgets: None,
         resp3: false,
@@ -176,7 +163,7 @@ async fn prepare(
     let needed = requests.len();
     // The name of the client is only for people. An old server refuses it, or a user may lack the
     // right.
-    requests.push(Request::command(&[b"CLIENT", b"SETNAME", settings.client_name.as_bytes()]));
+    requests.push(Request::command(&[b"CLIENT", b"SETNAME", b"lockkeeper"]));
     requests.push(Request::command(&[b"CLIENT", b"SETINFO", b"LIB-NAME", b"lockkeeper"]));
     let bytes: Vec<u8> =
         requests.iter().flat_map(|request| request.bytes.iter().copied()).collect();
@@ -185,7 +172,7 @@ async fn prepare(
     let mut answers = answers.into_iter();
     let first: Vec<_> = answers.by_ref().take(first_trial).collect();
     first.iter().for_each(|answer| read_info(server, answer));
-    if server.mode == Mode::Sentinel && !settings.sentinel {
+    if server.is_sentinel && !settings.sentinel {
         let s = if settings.tls.is_some() { "s" } else { "" };
         return Err(WireError::server(NO_SERVER, format!("redis{s}+sentinel")));
     }
@@ -266,12 +253,9 @@ fn read_hello(server: &mut Server, answer: Value) {
     for (key, value) in &fields {
         let (Some(key), Some(value)) = (text(key), text(value)) else { continue };
         match (key, value) {
-            ("server", "valkey") => server.valkey = true,
-            ("version", version) => server.version = parse_version(version),
             ("role", "master") => server.role = Role::Master,
             ("role", "replica" | "slave") => server.role = Role::Replica,
-            ("mode", "cluster") => server.mode = Mode::Cluster,
-            ("mode", "sentinel") => server.mode = Mode::Sentinel,
+            ("mode", "sentinel") => server.is_sentinel = true,
             _ => {}
         }
     }
@@ -282,18 +266,13 @@ fn read_info(server: &mut Server, answer: &Value) {
     for line in info.lines() {
         let Some((key, value)) = line.split_once(':') else { continue };
         match (key, value.trim_end()) {
-            ("redis_version", version) if !server.valkey => server.version = parse_version(version),
-            ("valkey_version", version) => {
-                (server.valkey, server.version) = (true, parse_version(version))
-            }
             ("maxmemory_policy", policy) if policy != "noeviction" => {
                 server.forgets = Some(policy.to_owned())
             }
             ("run_id", id) => server.run_id = Some(id.to_owned()),
             ("role", "master") => server.role = Role::Master,
             ("role", "slave" | "replica") => server.role = Role::Replica,
-            ("redis_mode" | "server_mode", "cluster") => server.mode = Mode::Cluster,
-            ("redis_mode" | "server_mode", "sentinel") => server.mode = Mode::Sentinel,
+            ("redis_mode" | "server_mode", "sentinel") => server.is_sentinel = true,
             _ => {}
         }
     }
@@ -306,10 +285,4 @@ pub(crate) fn text(value: &Value) -> Option<&str> {
         Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),
         _ => None,
     }
-}
-
-fn parse_version(version: &str) -> (u8, u8, u8) {
-    let mut parts = version.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
-    let mut next = || parts.next().unwrap_or(0);
-    (next(), next(), next())
 }

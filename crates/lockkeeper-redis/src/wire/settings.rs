@@ -36,8 +36,6 @@ pub(crate) struct Settings {
     pub(crate) timeout: Duration,
     /// How long the connection, TLS and the handshake may take together.
     pub(crate) connect_timeout: Duration,
-    /// The name of the connection in `CLIENT LIST`. Without spaces.
-    pub(crate) client_name: String,
 }
 
 impl Default for Settings {
@@ -56,7 +54,6 @@ impl Default for Settings {
             trials: Vec::new(),
             timeout: Duration::from_secs(3),
             connect_timeout: Duration::from_secs(3),
-            client_name: "lockkeeper".to_owned(),
         }
     }
 }

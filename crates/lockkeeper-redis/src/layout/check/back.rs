@@ -160,13 +160,13 @@ impl Back {
         let channel = self.client.channel();
         let channel = Channel { bytes: channel.as_bytes().into(), sharded: false };
         let answer = self.server.ask(&layout::claim(claim, &self.client, &channel));
-        layout::claim_answer(claim, &answer).unwrap().value
+        layout::claim_answer(claim, &answer).unwrap()
     }
 
     fn look(&mut self, line: usize) -> Line {
         let name = self.names[line].clone();
         let there =
-            layout::line_answer(&name, &self.server.ask(&layout::line(&name, None))).unwrap().value;
+            layout::line_answer(&name, &self.server.ask(&layout::line(&name, None))).unwrap();
         the_rule_holds(&there);
         for entry in &there.entries {
             self.agreement.kept += u32::from(entry.kept);

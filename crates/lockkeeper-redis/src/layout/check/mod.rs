@@ -294,8 +294,7 @@ impl World {
     async fn compare(&mut self, line: usize) {
         let name = self.names[line].clone();
         let theirs = self.memory.line(&name).await.unwrap();
-        let ours =
-            super::line_answer(&name, &self.server.ask(&super::line(&name, None))).unwrap().value;
+        let ours = super::line_answer(&name, &self.server.ask(&super::line(&name, None))).unwrap();
         self.take_pushes(line).await;
         assert_eq!(ours.entries.len(), theirs.entries.len(), "{ours:#?}\nnot\n{theirs:#?}");
         for (ours, theirs) in ours.entries.iter().zip(&theirs.entries) {

@@ -95,7 +95,7 @@ impl World {
         let channel = client.channel();
         let channel = Channel { bytes: channel.as_bytes().into(), sharded: false };
         let answer = self.server.ask(&layout::claim(&claim, &client, &channel));
-        let ours = layout::claim_answer(&claim, &answer).map(|answered| answered.value);
+        let ours = layout::claim_answer(&claim, &answer);
         let theirs = self.memory.claim(&claim).await;
         self.note(line, &format!("claim {claim:?}"), claim.key.id, &(&ours, &theirs));
         if let Ok(Verdict::Granted { .. } | Verdict::Queued { .. }) = &ours {

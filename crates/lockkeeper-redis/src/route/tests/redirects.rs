@@ -66,7 +66,7 @@ async fn cluster_that_says(answer: &str, settings: Settings) -> Pair {
     let second = greet(&two).await;
     assert_eq!(first.request().await[0], "SPUBLISH");
     first.say(&format!("{answer}\r\n")).await;
-    let (route, _) = within(opening).await.unwrap().unwrap();
+    let route = within(opening).await.unwrap().unwrap();
     Pair { route, one: (one, first), two: (two, second), received }
 }
 
@@ -295,7 +295,7 @@ async fn scripts_that_the_server_has_forgotten_are_called_again() {
         listener().0,
     ));
     let mut remote = peer.connection().await;
-    let (route, _) = within(opening).await.unwrap().unwrap();
+    let route = within(opening).await.unwrap().unwrap();
     let answer = tokio::spawn(route.send(0, Request::eval(&ONE, &[], &[])));
     assert_eq!(remote.request().await[0], "EVALSHA");
     remote.say("-NOSCRIPT No matching script.\r\n").await;
@@ -323,7 +323,7 @@ async fn requests_whose_scripts_the_server_has_forgotten_keep_their_order_whiche
         listener().0,
     ));
     let mut remote = peer.connection().await;
-    let (route, _) = within(opening).await.unwrap().unwrap();
+    let route = within(opening).await.unwrap().unwrap();
     let call = |script| route.send(0, Request::eval(script, &[], &[]));
     let [release, claim, later] = [call(&RELEASE), call(&CLAIM), route.send(0, echo("later"))];
     let calls = [RELEASE.digest(), CLAIM.digest()];
@@ -381,7 +381,7 @@ async fn a_script_that_the_server_never_has_is_asked_for_with_pauses_and_not_for
         listener().0,
     ));
     let mut remote = peer.connection().await;
-    let (route, _) = within(opening).await.unwrap().unwrap();
+    let route = within(opening).await.unwrap().unwrap();
     let mut answer = tokio::spawn(route.send(0, Request::eval(&ONE, &[], &[])));
     let mut calls = 0;
     let error = loop {

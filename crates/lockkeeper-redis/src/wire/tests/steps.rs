@@ -11,9 +11,9 @@ use redis::Value;
 
 use super::super::answer::Answer;
 use super::super::decoder::{Decoder, Incoming};
-use super::super::handshake::{Mode, Purpose, Role};
+use super::super::handshake::{Purpose, Role, Server};
 use super::super::state::Shared;
-use super::super::{Endpoint, Request, Script, Server, WireError};
+use super::super::{Endpoint, Request, Script, WireError};
 use super::peer::{Peer, Sound, echo, listener, patient, text, tolerant, within};
 use crate::time::Clock;
 
@@ -197,10 +197,8 @@ impl Dialogue {
         self.said.clear();
         self.here.clear();
         let server = Server {
-            version: (7, 0, 15),
-            valkey: false,
             role: Role::Master,
-            mode: Mode::Cluster,
+            is_sentinel: false,
             run_id: None,
             forgets: None,
             resp3: true,
