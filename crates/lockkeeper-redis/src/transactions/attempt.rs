@@ -9,7 +9,7 @@ use super::{Changes, Reply, Transaction, refusal};
 use crate::registers::{Outcome, Tries};
 use crate::{Error, ErrorKind, Result};
 
-/// One attempt of a transaction. Where its future is dropped, its connection is closed.
+/// One attempt of a transaction. If its future is dropped, its connection is closed.
 pub(super) struct Attempt<'a> {
     pub(super) of: &'a Transaction,
     pub(super) slot: u16,
@@ -36,7 +36,7 @@ impl Attempt<'_> {
         Ok((Arc::new(Stage { store, slot: self.slot, link, trouble: OnceLock::new() }), marks))
     }
 
-    /// Does what was decided. The inner error is the caller's.
+    /// Does the commands of the decision. The inner error is that of `decide`.
     pub(super) async fn finish<E>(
         &self,
         stage: Arc<Stage>,

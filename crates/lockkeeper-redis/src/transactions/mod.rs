@@ -45,7 +45,7 @@ impl RedisStore {
 }
 
 impl Transactions {
-    /// A transaction that is done only if none of these keys was changed meanwhile, nor expired.
+    /// A transaction that is done only if none of these keys has changed or expired meanwhile.
     pub fn watch<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Transaction {
         self.begin().watch(keys)
     }
@@ -85,10 +85,10 @@ impl Transaction {
         self
     }
 
-    /// Watches this key, and lets through only who is still the newest holder of its lock, as far
-    /// as the data has seen: the first transaction or call (`lockkeeper::fence::redis`) of a newer
+    /// Watches this key, and refuses a holder that is not the newest holder of the lock, as far as
+    /// the data has seen: the first transaction or call (`lockkeeper::fence::redis`) of a newer
     /// holder shuts out the older ones, also if it changes nothing. The holder of a read lock may
-    /// look, and change nothing.
+    /// read, and change nothing.
     pub fn fenced(mut self, key: &FencedKey, holder: &Sequencer) -> Self {
         self.keys.extend([key.marks().into(), key.key().into()]);
         self.fences.push(Fence::new(key, holder));

@@ -8,12 +8,12 @@ use super::reply::Reply;
 use super::{changes, refusal};
 use crate::{Error, ErrorKind, RedisStore, Result};
 
-/// Reads data while its keys are watched. Clones read by the same connection. A handle that is kept
-/// after its transaction keeps nothing open.
+/// Reads data while the keys of the transaction are watched. Clones use the same connection. A
+/// handle that outlives its transaction keeps no connection open.
 #[derive(Clone, Debug)]
 pub struct Watched(Weak<Stage>);
 
-/// The connection while it watches. Its drop closes the connection, and so ends the watches.
+/// The connection that watches. Its drop closes the connection, and so ends the watches.
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) store: RedisStore,
@@ -28,10 +28,11 @@ impl Watched {
         Self(Arc::downgrade(stage))
     }
 
-    /// What a command answers, one that only reads: its name, and what follows it
-    /// (`["GET", "key"]`, `["HGET", "key", "field"]`). What is not watched may be read too, but may
-    /// have changed when the transaction is done. What changes anything is done at once and stands
-    /// whatever comes of the transaction, which is a conflict if it concerned a watched key.
+    /// The answer of a command that only reads: its name, and its arguments (`["GET", "key"]`,
+    /// `["HGET", "key", "field"]`). The command may read other keys too, but these may have changed
+    /// when the transaction is done. A command that writes is done at once, and its effect stays
+    /// whatever becomes of the transaction. If it changes a watched key, the transaction is a
+    /// conflict.
     ///
     /// # Errors
     /// - [`Invalid`](ErrorKind::Invalid): a command that the server refuses, or that is about the
