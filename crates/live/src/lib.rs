@@ -8,14 +8,18 @@
 //!   shared server cannot be stopped, since that takes `&mut`.
 //! - A missing program is an error with the command that installs it, never a reason to skip a
 //!   test.
+//! - [`faults`] has the fault suite: each fault once, for every [`LiveStore`] and [`Server`].
+//! - [`contract`] has the harnesses of the contract suite on these servers.
 //! - [`locks`] has what the tests of all stores share; the rest knows nothing of locks.
 //! - A [`Proxy`] loses, delays, doubles and cuts the traffic through it, and reports the traffic,
 //!   so that no test has to sleep.
 
 mod certificates;
 mod clock;
+pub mod contract;
 mod dialogue;
 mod etcd;
+pub mod faults;
 pub mod locks;
 mod nursery;
 mod port;
@@ -26,6 +30,9 @@ mod redis;
 mod server;
 mod shared;
 
+#[doc(hidden)]
+pub use lockkeeper_testing as testing;
+
 pub use self::certificates::Certificates;
 pub use self::dialogue::Dialogue;
 pub use self::etcd::{Control, Entry, Etcd, EtcdBuilder};
@@ -34,8 +41,7 @@ pub use self::proxy::{Act, Message, Proxy, Seen, Way};
 pub use self::redis::{
     Cluster, ClusterBuilder, Redis, RedisBuilder, Sentinel, SentinelBuilder, StandingClock,
 };
-pub use self::server::Server;
+pub use self::server::{EtcdServer, KilledProcesses, LiveStore, Need, RedisServer, Server};
 pub use self::shared::{
-    Servers, cluster, etcd, etcd_debian, etcd_oldest, etcd_three, etcd_tls, redis, redis_tls,
-    sentinel,
+    cluster, etcd, etcd_debian, etcd_oldest, etcd_three, etcd_tls, redis, redis_tls, sentinel,
 };

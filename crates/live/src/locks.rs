@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lockkeeper::store::{Store, StoreId};
+use lockkeeper::url::StoreUrl;
 use lockkeeper::{ErrorKind, Guard, Keeper, Result};
 use lockkeeper_testing::unique_prefix;
 use tokio::task::{JoinHandle, JoinSet};
@@ -77,6 +78,17 @@ pub async fn patiently_connected<T, F: Future<Output = Result<T>>>(connect: impl
         }
     };
     within(TIME_LIMIT * 2, connecting).await
+}
+
+/// A client of the store at this URL. As [`patiently_connected`].
+///
+/// # Panics
+/// If this build has no store for the URL, and as [`patiently_connected`].
+pub async fn connected(url: &str) -> Arc<dyn Store> {
+    let url: StoreUrl = url.parse().unwrap();
+    let mut drivers = lockkeeper::drivers().into_iter();
+    let driver = drivers.find(|driver| driver.has_scheme(url.scheme)).expect("a store of this URL");
+    patiently_connected(|| driver.open(&url)).await
 }
 
 /// Waits until the line has this many waiters.

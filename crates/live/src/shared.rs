@@ -15,13 +15,6 @@ const A_LONG_TIME: Duration = Duration::from_secs(30);
 /// etcd's default time before an election. No lease is shorter than one and a half times this time.
 const A_SHORT_TIME: Duration = Duration::from_secs(1);
 
-/// Servers that the tests of a process share, and one way to reach them: for the harness of a
-/// store.
-pub trait Servers: Send + Sync + 'static {
-    /// The URL of the store.
-    fn url() -> String;
-}
-
 /// A standalone Redis without persistence.
 ///
 /// # Errors

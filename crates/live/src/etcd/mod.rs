@@ -3,6 +3,7 @@
 mod answer;
 mod builder;
 mod control;
+mod foreign;
 mod links;
 mod member;
 

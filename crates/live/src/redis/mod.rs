@@ -2,6 +2,7 @@
 
 mod builder;
 mod cluster;
+mod foreign;
 mod sentinel;
 mod standing;
 mod view;

@@ -1,4 +1,4 @@
-//! What holds on every server, the program on servers, and the starters of servers.
+//! The program on servers, and the starters of servers.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
 mod cli_doctor;
@@ -14,10 +14,8 @@ mod cli_strays;
 mod cli_tls;
 mod clocks;
 mod cluster;
-mod each_server;
 mod ends;
 mod etcd;
-mod lists;
 mod proxy;
 mod redis;
 mod rights;

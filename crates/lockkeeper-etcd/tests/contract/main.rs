@@ -6,16 +6,12 @@
 //! program `matrix` of `lockkeeper-live` has all the rest.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
-#[path = "../stores/mod.rs"]
-mod stores;
-
+use lockkeeper_live::contract::{On, OneMember, SharedWithGo};
 use lockkeeper_testing::{Crowded, InAStorm};
-
-use self::stores::{BehindTls, OfDebian, Oldest, On, One, SharedWithGo, Three};
 
 lockkeeper_testing::suite! {
     mod etcd_one_crowded;
-    harness = Crowded<On<One>>;
+    harness = Crowded<On<OneMember>>;
     lacks = [PerClaimExpiry, VirtualTime];
     left_out = 5
 }
@@ -30,22 +26,7 @@ lockkeeper_testing::suite! {
 
 lockkeeper_testing::storm_suite! {
     mod etcd_one_in_a_storm;
-    harness = InAStorm<On<One>>
+    harness = InAStorm<On<OneMember>>
 }
 
-macro_rules! way_to_etcd {
-    ($($module:ident: $harness:ty;)*) => {$(lockkeeper_testing::way_suite! {
-        mod $module;
-        harness = $harness;
-        lacks = [PerClaimExpiry, VirtualTime];
-        left_out = 3
-    })*};
-}
-
-way_to_etcd! {
-    etcd_one: On<One>;
-    etcd_three: On<Three>;
-    etcd_behind_tls: On<BehindTls>;
-    etcd_oldest: On<Oldest>;
-    etcd_of_debian: On<OfDebian>;
-}
+lockkeeper_live::etcd_ways! { way_suite, left_out = 3 }

@@ -19,13 +19,17 @@ mod neighbours;
 mod overdue;
 mod reconnects;
 mod registers;
-mod requests;
 mod rights;
 mod sessions;
-mod several_clients;
 mod shared;
 mod short_lines;
 mod support;
 mod timers;
 mod tokens;
 mod unpolled;
+
+lockkeeper_live::fault_suite! {
+    store = lockkeeper_live::EtcdServer;
+    lacks = [Clock];
+    left_out = 6
+}

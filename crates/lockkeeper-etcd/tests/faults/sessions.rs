@@ -176,3 +176,19 @@ async fn an_opening_whose_answer_was_lost_is_repeated_with_success() {
         assert!(matches!(renewal, Renewal::Held { .. }), "{renewal:?}");
     }
 }
+
+/// The waiters' lease of a session is there after its first lease has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_ends_the_other_leases_of_a_session_that_has_lost_its_first_one() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [ours, theirs] = two_clients(&etcd, &name).await;
+    let holder = Bare::new(&etcd.url(), &name, TTL).await;
+    holder.granted().await;
+    let waiter =
+        Bare { store: ours.store.clone(), claim: Claim { resend: false, ..ours.another().claim } };
+    waiter.queued().await;
+    assert_eq!(line(&etcd, &name).len(), 2);
+    etcd.control().revoke(lease_of(&ours.claim.key.session)).unwrap();
+    theirs.store.close(&ours.claim.key.session, &[]).await.unwrap();
+    assert_eq!(line(&etcd, &name).len(), 1, "only the holder of another session is left");
+}

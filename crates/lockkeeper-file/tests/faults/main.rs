@@ -2,7 +2,13 @@
 //! tests start processes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
-mod kills;
 mod processes;
 mod registers;
+mod store;
 mod worker;
+
+lockkeeper_live::fault_suite! {
+    store = crate::store::InAFile;
+    lacks = [Clock, Server];
+    left_out = 21
+}

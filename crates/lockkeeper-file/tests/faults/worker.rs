@@ -6,9 +6,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lockkeeper::optimistic::{FileRegister, update};
 use lockkeeper::{FileStore, Guard, Keeper};
-use lockkeeper_testing::worker::{Hand, Worker, millis, work};
+use lockkeeper_testing::worker::{Hand, Worker, work};
 
 /// A worker on the file store at this path.
 pub(crate) fn start(store: &Path) -> Worker {
@@ -32,49 +31,16 @@ fn a_worker_does_as_it_is_ordered() {
 /// The worker's side.
 async fn obey(store: &str) {
     let store = FileStore::new(store).open().await.unwrap();
-    let register = store.register();
     let keeper = Keeper::builder(store).owner("worker").connect().await.unwrap();
     let mut hand = Hand::new(keeper.clone());
     work(async |words| match *words {
-        ["add", key, times] => {
-            for _ in 0..times.parse::<u32>().unwrap() {
-                add_one(&register, key).await;
-            }
-            "added".to_owned()
-        }
         ["wait-lost"] => format!("lost: {:?}", hand.guard.as_ref().unwrap().lost().await),
-        ["detach", name, ttl] => {
-            let handle = keeper.mutex(name).unwrap().lock().detached(millis(ttl)).await.unwrap();
-            handle.expose()
-        }
-        ["renew", handle] => {
-            match keeper.adopt(handle.parse().unwrap()).unwrap().renew_once().await {
-                Ok(()) => "held".to_owned(),
-                Err(error) => format!("{:?}", error.kind()),
-            }
-        }
-        ["release", handle] => {
-            let released = keeper.adopt(handle.parse().unwrap()).unwrap().release().await;
-            released.map_or_else(|error| format!("{:?}", error.kind()), |()| "released".to_owned())
-        }
-        // Gives the engine this much time.
-        ["idle", time] => {
-            tokio::time::sleep(millis(time)).await;
-            "idle".to_owned()
-        }
         ["fork"] => format!("child says {}", in_a_forked_child(hand.guard.take().unwrap())),
         _ => hand.does(words).await.unwrap_or_else(|| panic!("what is {words:?}?")),
     })
     .await;
     drop(hand);
     keeper.shutdown(Duration::from_secs(10)).await.unwrap();
-}
-
-async fn add_one(register: &FileRegister, key: &str) {
-    let number = |old: Option<Vec<u8>>| {
-        old.map_or(0, |text| String::from_utf8(text).unwrap().parse::<u64>().unwrap())
-    };
-    update(register, key, async |old| (number(old) + 1).to_string().into_bytes()).await.unwrap();
 }
 
 /// The state of the guard in a forked child, which then drops the guard. The guard stays alive in

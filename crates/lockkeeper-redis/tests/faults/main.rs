@@ -2,14 +2,11 @@
 //! name. These tests start servers and processes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
-mod clients;
-mod clocks;
 mod cuts;
 mod failover;
 mod fences;
 mod holds;
 mod identity;
-mod kills;
 mod kleppmann;
 mod lists;
 mod long_lines;
@@ -21,15 +18,17 @@ mod replies;
 mod restarts;
 mod rights;
 mod scripts;
-#[allow(dead_code, reason = "what only the contract needs")]
-#[path = "../stores/servers.rs"]
-mod servers;
 mod sessions;
 mod several_clients;
-mod silence;
 mod support;
 mod tls;
 mod topologies;
 mod transactions;
 mod waiters;
 mod worker;
+
+lockkeeper_live::fault_suite! {
+    store = lockkeeper_live::RedisServer;
+    lacks = [];
+    left_out = 0
+}

@@ -1,5 +1,5 @@
-//! The server holds its clients back for a while. `each_server` has the cost of a server that is
-//! stopped.
+//! The server holds its clients back for a while. `outages` of the fault suite has the cost of a
+//! server that is stopped.
 
 use std::time::{Duration, Instant};
 

@@ -2,20 +2,26 @@
 
 use lockkeeper::optimistic::redis::{Changes, Reply, Watched};
 use lockkeeper::{Effect, ErrorKind};
-use lockkeeper_live::{Proxy, Servers as _};
+use lockkeeper_live::Proxy;
+use lockkeeper_live::contract::{
+    ByResp2, BySentinels, Clustered, RedisBehindTls, Servers as _, Standalone,
+};
 use tokio::task::JoinSet;
 
 use super::{Calls, less, once, patient, put, shared_with, take_one, value};
-use crate::servers::{BehindTls, ByResp2, BySentinels, Clustered, Standalone};
 use crate::support::{TIME_LIMIT, name, store, within};
 
 /// Wherever the store is: the first look is overtaken, the second is not; all is done together, and
 /// the answers are the same in both protocols.
 #[tokio::test]
 async fn a_transaction_is_done_as_a_whole_wherever_the_store_is() {
-    for url in
-        [Standalone::url(), ByResp2::url(), BehindTls::url(), BySentinels::url(), Clustered::url()]
-    {
+    for url in [
+        Standalone::url(),
+        ByResp2::url(),
+        RedisBehindTls::url(),
+        BySentinels::url(),
+        Clustered::url(),
+    ] {
         let (transactions, tag) = (super::store(&url).await.transactions(), name());
         let (stock, orders) = (format!("{{{tag}}}:stock"), format!("{{{tag}}}:orders"));
         let put = |value: &'static str| {

@@ -1,35 +1,34 @@
-//! A server whose messages do not arrive, or that receives none, while the connections stay.
+//! The network stops between a server and some of its clients, while the connections stay.
 
 use std::time::{Duration, Instant};
 
-use lockkeeper::{ErrorKind, Keeper, LostReason};
-use lockkeeper_live::{Proxy, Way, redis};
+use lockkeeper::{ErrorKind, LostReason};
 
-use crate::support::{LONG, TIME_LIMIT, hasty_store, is_free, keeper, name, renewed, within};
+use super::{HASTY, keeper, lock};
+use crate::locks::{LONG, TIME_LIMIT, is_free, name, renewed, within};
+use crate::proxy::Way;
+use crate::server::Server;
 
 const TTL: Duration = Duration::from_secs(2);
-const TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a try may take.
 const TRY: Duration = Duration::from_secs(5);
 
 /// The holder's guard is lost by its own deadline although no packet comes. An attempt ends with an
 /// error that says so within its tries. Another client gets the lock when its lease is over. And
 /// when all held messages arrive in the end, they bring nothing back.
-async fn falls_silent(way: Way) {
-    let (server, name) = (redis().unwrap().address(), name());
-    let proxy = Proxy::resp(server).unwrap();
-    let store = hasty_store(proxy.address(), TIMEOUT).await;
-    let cut_off = Keeper::builder(store).ttl(TTL).connect().await.unwrap();
-    let other = keeper(server, LONG).await;
-    let guard = cut_off.mutex(&*name).unwrap().lock().await.unwrap();
-    proxy.hold(way);
+async fn falls_silent<S: Server>(way: Way) {
+    let (server, name, ttl) = (S::start().unwrap(), name(), TTL.max(S::LEAST_TTL));
+    let cut_off = keeper(&(server.url_through_proxies() + HASTY), ttl).await;
+    let other = keeper(&server.url(), LONG).await;
+    let guard = lock(&cut_off, &name).await;
+    server.isolate(way);
     let began = Instant::now();
     let attempt = async {
         let error = cut_off.mutex(format!("{name}2")).unwrap().try_lock().await.unwrap_err();
         (error, began.elapsed())
     };
     let taking = async {
-        let next = other.mutex(&*name).unwrap().lock().await.unwrap();
+        let next = lock(&other, &name).await;
         assert!(guard.check().is_err(), "two believe in it at the same time");
         next
     };
@@ -40,11 +39,13 @@ async fn falls_silent(way: Way) {
     assert!(failed < TRY + Duration::from_secs(10), "{failed:?}");
     assert_eq!(reason, LostReason::Expired);
     assert!(next.token() > guard.token());
-    proxy.heal();
+    server.heal().unwrap();
     assert_eq!(within(TIME_LIMIT, guard.release()).await.unwrap_err().kind(), ErrorKind::Lost);
     renewed(&next).await;
     within(TIME_LIMIT, cut_off.shutdown(TIME_LIMIT)).await.unwrap();
-    proxy.until(|seen| seen.open == 0).await.unwrap();
+    for proxy in server.proxies() {
+        proxy.until(|seen| seen.open == 0).await.unwrap();
+    }
     renewed(&next).await;
     next.release().await.unwrap();
     is_free(&other, &name).await;
@@ -52,19 +53,16 @@ async fn falls_silent(way: Way) {
 }
 
 /// See [`falls_silent`]: the server receives nothing.
-#[tokio::test]
-async fn a_server_that_receives_nothing_costs_only_the_lock() {
-    falls_silent(Way::ToServer).await;
+pub async fn a_server_that_receives_nothing_costs_only_the_lock<S: Server>() {
+    falls_silent::<S>(Way::ToServer).await;
 }
 
 /// See [`falls_silent`]: the server handles everything, and its answers do not arrive.
-#[tokio::test]
-async fn a_server_whose_answers_are_lost_costs_only_the_lock() {
-    falls_silent(Way::ToClient).await;
+pub async fn a_server_whose_answers_are_lost_costs_only_the_lock<S: Server>() {
+    falls_silent::<S>(Way::ToClient).await;
 }
 
 /// See [`falls_silent`]: both.
-#[tokio::test]
-async fn a_server_behind_a_dead_network_costs_the_lock_and_nothing_else() {
-    falls_silent(Way::Both).await;
+pub async fn a_server_behind_a_dead_network_costs_the_lock_and_nothing_else<S: Server>() {
+    falls_silent::<S>(Way::Both).await;
 }

@@ -1,30 +1,55 @@
 //! Foreign keys beside the keys of a lock on Redis, and foreign messages to subscribers.
 
-use ::redis::{Cmd, ConnectionLike, Value};
+use anyhow::{Result, ensure};
 use lockkeeper::LockName;
-use lockkeeper_live::Redis;
+use redis::{Cmd, ConnectionLike, Value};
 
-/// Comes to a server, or to the nodes among which the keys of a cluster are shared out.
-pub(crate) fn comes(nodes: &[&Redis], name: &LockName, round: usize) {
-    let commands = if round == 0 {
-        settlers(name, nodes.len() > 1)
-    } else {
-        passers_by(name, round, nodes.len() > 1)
+use super::{Cluster, Redis};
+
+/// The first nodes of a cluster.
+const MASTERS: usize = 3;
+
+impl Redis {
+    /// Puts data of others around the lock of this name, and sends messages of others to its
+    /// subscribers. Round 0 puts the permanent data, and a later round what changes.
+    ///
+    /// # Errors
+    /// If the server refuses a command.
+    pub fn put_foreign_data(&self, name: &LockName, round: usize) -> Result<()> {
+        put(&[self], false, name, round)
+    }
+}
+
+impl Cluster {
+    /// As [`Redis::put_foreign_data`], each key at its node. No node has failed over.
+    ///
+    /// # Errors
+    /// If no node has the slot of a key.
+    pub fn put_foreign_data(&self, name: &LockName, round: usize) -> Result<()> {
+        let masters: Vec<_> = self.nodes()[..MASTERS].iter().collect();
+        put(&masters, true, name, round)
+    }
+}
+
+fn put(nodes: &[&Redis], sharded: bool, name: &LockName, round: usize) -> Result<()> {
+    let commands = match round {
+        0 => permanent(name, sharded),
+        _ => changing(name, round, sharded),
     };
     let packed: Vec<u8> = commands.iter().flat_map(Cmd::get_packed_command).collect();
     let mut done = vec![false; commands.len()];
     for node in nodes {
-        let answers =
-            node.connect().unwrap().req_packed_commands(&packed, 0, commands.len()).unwrap();
-        assert_eq!(answers.len(), commands.len());
+        let answers = node.connect()?.req_packed_commands(&packed, 0, commands.len())?;
+        ensure!(answers.len() == commands.len(), "{} answers", answers.len());
         for (done, answer) in done.iter_mut().zip(&answers) {
             match answer {
-                Value::ServerError(error) => assert_eq!(error.code(), "MOVED", "{error:?}"),
+                Value::ServerError(error) => ensure!(error.code() == "MOVED", "{error:?}"),
                 _ => *done = true,
             }
         }
     }
-    assert!(done.iter().all(|done| *done), "a key is in nobody's slot");
+    ensure!(done.iter().all(|done| *done), "no node has the slot of a key");
+    Ok(())
 }
 
 fn command(words: &[&[u8]]) -> Cmd {
@@ -40,7 +65,7 @@ fn key(parts: [&str; 3]) -> Vec<u8> {
 }
 
 /// The permanent data: keys of every type, in the lock's slot and outside of it.
-fn settlers(name: &LockName, sharded: bool) -> Vec<Cmd> {
+fn permanent(name: &LockName, sharded: bool) -> Vec<Cmd> {
     let (plain, name) = (name.as_str(), &name.encoded());
     let mut all = vec![
         // An application, and other libraries of locks, use the lock's name as a key.
@@ -79,16 +104,16 @@ fn settlers(name: &LockName, sharded: bool) -> Vec<Cmd> {
         all.push(command(&[b"ZADD", &key(["lk:{", &near, "}:q"]), b"1", &[7; 16]]));
         all.push(command(&[b"ZADD", &key(["lk:{", &near, "}:g"]), b"9e15", &[7; 16]]));
     }
-    all.extend(passers_by_of(plain, name, 0, sharded));
+    all.extend(changing_of(plain, name, 0, sharded));
     all
 }
 
-fn passers_by(name: &LockName, round: usize, sharded: bool) -> Vec<Cmd> {
-    passers_by_of(name.as_str(), &name.encoded(), round, sharded)
+fn changing(name: &LockName, round: usize, sharded: bool) -> Vec<Cmd> {
+    changing_of(name.as_str(), &name.encoded(), round, sharded)
 }
 
 /// The data that change with each round, and the messages to subscribers.
-fn passers_by_of(plain: &str, name: &str, round: usize, sharded: bool) -> Vec<Cmd> {
+fn changing_of(plain: &str, name: &str, round: usize, sharded: bool) -> Vec<Cmd> {
     let round = round.to_string();
     let mut all = vec![
         command(&[b"SET", &key(["lk:{", name, "}:round"]), round.as_bytes(), b"PX", b"60000"]),
