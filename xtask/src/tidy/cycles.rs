@@ -11,83 +11,20 @@ use super::finding::Finding;
 use super::source::Source;
 use super::tokens::{CodePath, Stands, Token, paths};
 
-/// How many files the largest cycle of a crate may have, and the crates that may have a larger one.
-/// The numbers may only fall.
-const LIMITS: Limits<'_> = Limits { largest: 5, larger: &[] };
-
-/// The file in which [`LIMITS`] is.
-const HERE: &str = "xtask/src/tidy/cycles.rs";
-
 /// How many files a cycle may have.
-#[derive(Clone, Copy)]
-pub(super) struct Limits<'a> {
-    pub(super) largest: usize,
-    /// The folders of crates with a higher limit, and this limit.
-    pub(super) larger: &'a [(&'a str, usize)],
-}
+const LARGEST: usize = 5;
 
 pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
-    against(LIMITS, &cycles(sources))
+    cycles(sources).iter().filter_map(|cycle| too_large(cycle)).collect()
 }
 
-/// The findings about these cycles if the cycles may have these sizes.
-pub(super) fn against(limits: Limits<'_>, cycles: &[Vec<&str>]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for cycle in cycles {
-        let largest = limits.of(cycle);
-        if cycle.len() > largest {
-            let message = format!(
-                "{} files use each other in a circle, {largest} may: {}",
-                cycle.len(),
-                cycle.join(", ")
-            );
-            findings.push(Finding::new(cycle[0], 1, message));
-        }
-    }
-    findings
-        .extend(limits.too_high(cycles).into_iter().map(|message| Finding::new(HERE, 1, message)));
-    findings
-}
-
-impl Limits<'_> {
-    /// How many files this cycle may have.
-    fn of(&self, cycle: &[&str]) -> usize {
-        self.larger
-            .iter()
-            .find(|(root, _)| is_in(cycle, root))
-            .map_or(self.largest, |(_, largest)| *largest)
-    }
-
-    /// Which limits are higher than the largest cycle needs.
-    fn too_high(&self, cycles: &[Vec<&str>]) -> Vec<String> {
-        let longest = |is_meant: &dyn Fn(&[&str]) -> bool| {
-            cycles.iter().filter(|cycle| is_meant(cycle)).map(Vec::len).max().unwrap_or(1)
-        };
-        let mut messages = Vec::new();
-        let others = longest(&|cycle| self.larger.iter().all(|(root, _)| !is_in(cycle, root)));
-        if others < self.largest {
-            messages.push(format!(
-                "the largest cycle of files has {others} files now: lower `largest` to that"
-            ));
-        }
-        for (root, largest) in self.larger {
-            let own = longest(&|cycle| is_in(cycle, root));
-            if own <= self.largest {
-                messages.push(format!(
-                    "the largest cycle of {root} has {own} files now: remove {root} from `larger`"
-                ));
-            } else if own < *largest {
-                messages.push(format!(
-                    "the largest cycle of {root} has {own} files now: lower its limit to that"
-                ));
-            }
-        }
-        messages
-    }
-}
-
-fn is_in(cycle: &[&str], root: &str) -> bool {
-    cycle[0].strip_prefix(root).is_some_and(|inside| inside.starts_with('/'))
+/// The finding about a cycle with too many files.
+pub(super) fn too_large(cycle: &[&str]) -> Option<Finding> {
+    (cycle.len() > LARGEST).then(|| {
+        let (count, files) = (cycle.len(), cycle.join(", "));
+        let message = format!("{count} files use each other in a circle, {LARGEST} may: {files}");
+        Finding::new(cycle[0], 1, message)
+    })
 }
 
 /// The groups of two and more files that use each other, the largest first.

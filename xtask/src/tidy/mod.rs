@@ -32,12 +32,12 @@ const SKIPPED: [&str; 3] = [".git", "target", "node_modules"];
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let files = read_all(root)?;
     let sources = Source::all(&files);
-    let (mut notes, mut findings) = check(&files, &sources);
-    notes.extend(size::check(&sources).iter().map(ToString::to_string));
-    for note in notes {
+    let mut findings = check(&files, &sources);
+    for note in size::check(&sources) {
         println!("note: {note}");
     }
-    findings.extend(ratchets(&sources));
+    findings.extend(cycles::check(&sources));
+    findings.extend(names::check(&sources));
     for finding in &findings {
         println!("error: {finding}");
     }
@@ -45,23 +45,16 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The notes, and all findings in the order of the files.
-fn check(files: &[(String, String)], sources: &[Source]) -> (Vec<String>, Vec<Finding>) {
-    let (mut notes, mut findings) = (Vec::new(), leftovers::words(files));
-    findings.extend(words::check(files, &mut notes));
+/// All findings in the order of the files.
+fn check(files: &[(String, String)], sources: &[Source]) -> Vec<Finding> {
+    let mut findings = leftovers::words(files);
+    findings.extend(words::check(files));
     findings.extend(columns::check(files));
     findings.extend(leftovers::code(sources));
     findings.extend(imports::check(sources));
     findings.extend(places::check(sources));
     findings.extend(claims::check(files, sources));
     findings.sort();
-    (notes, findings)
-}
-
-/// Numbers that may only fall.
-fn ratchets(sources: &[Source]) -> Vec<Finding> {
-    let mut findings = cycles::check(sources);
-    findings.extend(names::check(sources));
     findings
 }
 

@@ -1,7 +1,5 @@
 //! Private words: metaphors of the old code, where the field has a term (`docs/glossary.md`).
 
-use std::collections::BTreeMap;
-
 use super::finding::Finding;
 use super::tokens::tokens;
 
@@ -9,69 +7,66 @@ use super::tokens::tokens;
 struct Word {
     word: &'static str,
     instead: &'static str,
-    /// Whether the sentence in the name of a test may still have the word.
+    /// Whether the sentence in the name of a test may have the word.
     in_names: bool,
-    /// The number of uses in comments. This number may only fall.
-    in_comments: usize,
 }
 
 #[rustfmt::skip]
 const WORDS: &[Word] = &[
-    Word { word: "anew", instead: "again", in_names: true, in_comments: 0 },
-    Word { word: "belfry", instead: "Notifier", in_names: false, in_comments: 0 },
-    Word { word: "bell", instead: "Notify, notice", in_names: false, in_comments: 0 },
-    Word { word: "bells", instead: "notices", in_names: false, in_comments: 0 },
-    Word { word: "buried", instead: "removed", in_names: false, in_comments: 0 },
-    Word { word: "bury", instead: "add a tombstone, remove", in_names: false, in_comments: 0 },
-    Word { word: "census", instead: "DeadClientCheck", in_names: false, in_comments: 0 },
-    Word { word: "deaf", instead: "closed", in_names: false, in_comments: 0 },
-    Word { word: "desk", instead: "state", in_names: false, in_comments: 0 },
-    Word { word: "detour", instead: "RetryAction", in_names: false, in_comments: 0 },
-    Word { word: "diary", instead: "EventLog", in_names: false, in_comments: 0 },
-    Word { word: "disown", instead: "forget the owner", in_names: false, in_comments: 0 },
-    Word { word: "doomed", instead: "KillSet", in_names: false, in_comments: 0 },
-    Word { word: "ear", instead: "listener", in_names: false, in_comments: 0 },
-    Word { word: "ears", instead: "listeners", in_names: false, in_comments: 0 },
-    Word { word: "flaw", instead: "mutant", in_names: false, in_comments: 0 },
-    Word { word: "flaws", instead: "mutants", in_names: false, in_comments: 0 },
-    Word { word: "grave", instead: "tombstone", in_names: false, in_comments: 0 },
-    Word { word: "hear", instead: "receive, learn", in_names: true, in_comments: 1 },
-    Word { word: "heard", instead: "received", in_names: true, in_comments: 2 },
-    Word { word: "hears", instead: "receives, learns", in_names: true, in_comments: 1 },
-    Word { word: "heed", instead: "note", in_names: false, in_comments: 0 },
-    Word { word: "lookout", instead: "observer", in_names: false, in_comments: 0 },
-    Word { word: "manieth", instead: "number", in_names: false, in_comments: 0 },
-    Word { word: "narrator", instead: "WaitReporter", in_names: false, in_comments: 0 },
-    Word { word: "nudge", instead: "wake", in_names: false, in_comments: 0 },
-    Word { word: "nudges", instead: "wakes", in_names: false, in_comments: 0 },
-    Word { word: "outlet", instead: "sink", in_names: false, in_comments: 0 },
-    Word { word: "outlets", instead: "sinks", in_names: false, in_comments: 0 },
-    Word { word: "parties", instead: "clients", in_names: false, in_comments: 0 },
-    Word { word: "party", instead: "client", in_names: false, in_comments: 0 },
-    Word { word: "patience", instead: "limit, time-out", in_names: false, in_comments: 2 },
-    Word { word: "poked", instead: "woken", in_names: false, in_comments: 0 },
-    Word { word: "roster", instead: "schedule", in_names: false, in_comments: 0 },
-    Word { word: "rouse", instead: "wake", in_names: false, in_comments: 0 },
-    Word { word: "rung", instead: "notified", in_names: false, in_comments: 0 },
-    Word { word: "seat", instead: "slot", in_names: false, in_comments: 0 },
-    Word { word: "seats", instead: "slots", in_names: false, in_comments: 0 },
-    Word { word: "sleepers", instead: "waiters", in_names: false, in_comments: 0 },
-    Word { word: "spoil", instead: "retire", in_names: false, in_comments: 0 },
-    Word { word: "spoiled", instead: "retired", in_names: false, in_comments: 0 },
-    Word { word: "stake", instead: "share", in_names: false, in_comments: 0 },
-    Word { word: "tally", instead: "counter", in_names: false, in_comments: 0 },
-    Word { word: "tell", instead: "report", in_names: true, in_comments: 2 },
-    Word { word: "tells", instead: "reports", in_names: true, in_comments: 3 },
-    Word { word: "told", instead: "reported", in_names: true, in_comments: 3 },
-    Word { word: "weather", instead: "fault profile", in_names: false, in_comments: 0 },
-    Word { word: "whoever", instead: "the claim, the client", in_names: true, in_comments: 4 },
-    Word { word: "whom", instead: "the claim, the client", in_names: true, in_comments: 1 },
+    Word { word: "anew", instead: "again", in_names: true },
+    Word { word: "belfry", instead: "Notifier", in_names: false },
+    Word { word: "bell", instead: "Notify, notice", in_names: false },
+    Word { word: "bells", instead: "notices", in_names: false },
+    Word { word: "buried", instead: "removed", in_names: false },
+    Word { word: "bury", instead: "add a tombstone, remove", in_names: false },
+    Word { word: "census", instead: "DeadClientCheck", in_names: false },
+    Word { word: "deaf", instead: "closed", in_names: false },
+    Word { word: "desk", instead: "state", in_names: false },
+    Word { word: "detour", instead: "RetryAction", in_names: false },
+    Word { word: "diary", instead: "EventLog", in_names: false },
+    Word { word: "disown", instead: "forget the owner", in_names: false },
+    Word { word: "doomed", instead: "KillSet", in_names: false },
+    Word { word: "ear", instead: "listener", in_names: false },
+    Word { word: "ears", instead: "listeners", in_names: false },
+    Word { word: "flaw", instead: "mutant", in_names: false },
+    Word { word: "flaws", instead: "mutants", in_names: false },
+    Word { word: "grave", instead: "tombstone", in_names: false },
+    Word { word: "hear", instead: "receive, learn", in_names: true },
+    Word { word: "heard", instead: "received", in_names: true },
+    Word { word: "hears", instead: "receives, learns", in_names: true },
+    Word { word: "heed", instead: "note", in_names: false },
+    Word { word: "lookout", instead: "observer", in_names: false },
+    Word { word: "manieth", instead: "number", in_names: false },
+    Word { word: "narrator", instead: "WaitReporter", in_names: false },
+    Word { word: "nudge", instead: "wake", in_names: false },
+    Word { word: "nudges", instead: "wakes", in_names: false },
+    Word { word: "outlet", instead: "sink", in_names: false },
+    Word { word: "outlets", instead: "sinks", in_names: false },
+    Word { word: "parties", instead: "clients", in_names: false },
+    Word { word: "party", instead: "client", in_names: false },
+    Word { word: "patience", instead: "limit, time-out", in_names: false },
+    Word { word: "poked", instead: "woken", in_names: false },
+    Word { word: "roster", instead: "schedule", in_names: false },
+    Word { word: "rouse", instead: "wake", in_names: false },
+    Word { word: "rung", instead: "notified", in_names: false },
+    Word { word: "seat", instead: "slot", in_names: false },
+    Word { word: "seats", instead: "slots", in_names: false },
+    Word { word: "sleepers", instead: "waiters", in_names: false },
+    Word { word: "spoil", instead: "retire", in_names: false },
+    Word { word: "spoiled", instead: "retired", in_names: false },
+    Word { word: "stake", instead: "share", in_names: false },
+    Word { word: "tally", instead: "counter", in_names: false },
+    Word { word: "tell", instead: "report", in_names: true },
+    Word { word: "tells", instead: "reports", in_names: true },
+    Word { word: "told", instead: "reported", in_names: true },
+    Word { word: "weather", instead: "fault profile", in_names: false },
+    Word { word: "whoever", instead: "the claim, the client", in_names: true },
+    Word { word: "whom", instead: "the claim, the client", in_names: true },
 ];
 
-/// The refused words in identifiers, and the words that comments use too often. `notes` gets the
-/// numbers that may be lowered.
-pub(crate) fn check(files: &[(String, String)], notes: &mut Vec<String>) -> Vec<Finding> {
-    let (mut findings, mut comments) = (Vec::new(), BTreeMap::<&str, Vec<(&str, usize)>>::new());
+/// The refused words in identifiers and comments.
+pub(crate) fn check(files: &[(String, String)]) -> Vec<Finding> {
+    let mut findings = Vec::new();
     for (path, text) in files.iter().filter(|(path, _)| path.starts_with("crates/")) {
         let Some((code, prose)) = split(path, text) else { continue };
         for token in tokens(&code).into_iter().filter(|token| token.is_word()) {
@@ -80,40 +75,25 @@ pub(crate) fn check(files: &[(String, String)], notes: &mut Vec<String>) -> Vec<
                 .filter_map(|part| of(part))
                 .filter(|word| !word.in_names || !is_sentence(token.text))
             {
-                let message = format!(
-                    "`{}` has the private word {:?}. Try: {}",
-                    token.text, word.word, word.instead
-                );
-                findings.push(Finding::new(path, token.line, message));
+                findings.push(word.finding(path, token.line, token.text));
             }
         }
         for (number, line) in prose.lines().enumerate() {
             let words = line.split(|c: char| !c.is_ascii_alphabetic()).map(str::to_ascii_lowercase);
             for word in words.filter_map(|word| of(&word)) {
-                comments.entry(word.word).or_default().push((path, number + 1));
+                findings.push(word.finding(path, number + 1, "a comment"));
             }
         }
     }
-    for word in WORDS {
-        let found = comments.remove(word.word).unwrap_or_default();
-        if let Some((path, line)) = found.get(word.in_comments) {
-            let message = format!(
-                "comments have {:?} {} times, and may have it {} times. Try: {}",
-                word.word,
-                found.len(),
-                word.in_comments,
-                word.instead
-            );
-            findings.push(Finding::new(path, *line, message));
-        } else if found.len() < word.in_comments {
-            notes.push(format!(
-                "xtask/src/tidy/words.rs: comments have {:?} {} times now",
-                word.word,
-                found.len()
-            ));
-        }
-    }
     findings
+}
+
+impl Word {
+    fn finding(&self, path: &str, line: usize, place: &str) -> Finding {
+        let message =
+            format!("{place} has the private word {:?}. Try: {}", self.word, self.instead);
+        Finding::new(path, line, message)
+    }
 }
 
 fn of(word: &str) -> Option<&'static Word> {
