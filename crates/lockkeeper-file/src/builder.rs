@@ -96,6 +96,9 @@ impl FileStoreBuilder {
     /// - `Invalid`: not a database, the database of another program, or no such folder.
     /// - `Denied`: this user has too few rights, or other users have too many.
     /// - `Unavailable`: the disk is full or fails.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped. The opening goes on in its thread, and may create the file.
     pub async fn open(self) -> Result<FileStore> {
         let (reply, opened) = oneshot::channel();
         writer::spawn_thread("lockkeeper-file", move || match self.set_up() {

@@ -97,6 +97,9 @@ impl Examination {
 
     /// Runs one check after the other. A probe that fails, or gets no answer in time, is a finding
     /// of its check.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped where the futures of the checks may be.
     pub async fn run<S>(&mut self, checks: &[Check<S>], seen: &S) {
         for (check, examine) in checks {
             let silence = "repeat the command, and check the load of the store";

@@ -172,6 +172,9 @@ impl Runtime {
 
     /// Waits until all tasks of [`finish`](Self::finish) have ended, for at most `within`; returns
     /// whether they have.
+    ///
+    /// # Cancel safety
+    /// The future only waits, and may be dropped.
     pub async fn drain(&self, clock: &Clock, within: Duration) -> bool {
         self.tracker.close();
         // The tracker stays closed, which excludes no task: another drain may be waiting.
@@ -249,7 +252,10 @@ fn is_thread_ending() -> bool {
         || Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
 }
 
-/// A future that is polled inside the engine's runtime, from any caller.
+/// Polls `future` inside the engine's runtime, from any caller.
+///
+/// # Cancel safety
+/// `future` is dropped with this future.
 pub async fn inside<F: Future>(runtime: &Runtime, future: F) -> F::Output {
     let mut future = pin!(future);
     std::future::poll_fn(|cx| {

@@ -8,14 +8,17 @@ use serde::{Serialize, Serializer};
 
 use crate::{Error, LockName, LostReason, Mode};
 
+/// A duration as a number of milliseconds, rounded down.
 pub fn millis<S: Serializer>(d: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(whole_millis(d))
 }
 
+/// A duration as milliseconds, or null.
 pub fn maybe_millis<S: Serializer>(d: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     d.as_ref().map(whole_millis).serialize(serializer)
 }
 
+/// A value in the text of its `Display`.
 pub fn text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }

@@ -157,7 +157,7 @@ mod tests {
                     self.line.push((mode, token));
                 }
                 Step::Leave(pick) if !self.line.is_empty() => {
-                    drop(self.line.remove(pick % self.line.len()))
+                    self.line.remove(pick % self.line.len());
                 }
                 Step::Downgrade(pick) => {
                     if let Some(i) = pick.checked_rem(self.holders()) {

@@ -102,6 +102,9 @@ impl Capabilities {
     }
 
     /// Refuses a claim whose kind of lock the store does not have.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported), with the kind that the store lacks.
     pub fn admits(&self, weight: u32, capacity: u32) -> Result<()> {
         let needed = match (weight, capacity) {
             (MAX, MAX) => Admission::Exclusive,
@@ -112,6 +115,9 @@ impl Capabilities {
     }
 
     /// Refuses a minimum hold that the store cannot keep.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported), with the longest minimum hold.
     pub fn keeps(&self, min_hold: Duration) -> Result<()> {
         if min_hold <= self.min_hold_max {
             return Ok(());
@@ -124,6 +130,9 @@ impl Capabilities {
 
     /// Refuses a session whose durations are out of this store's range, for
     /// [`Store::open`](super::Store::open).
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported), with the range of the duration.
     pub fn check(&self, session: &SessionSpec) -> Result<()> {
         let Self { ttl_min, ttl_max, lock_delay_max, .. } = self;
         if session.ttl < *ttl_min || session.ttl > *ttl_max {

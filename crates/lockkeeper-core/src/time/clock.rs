@@ -130,11 +130,17 @@ impl Clock {
 
     /// Sleeps for `d` of the runtime's time. This is for waiting and pacing, not for deadlines: the
     /// runtime's time stops while the machine is suspended.
+    ///
+    /// # Cancel safety
+    /// The future only waits, and may be dropped.
     pub async fn sleep(&self, d: Duration) {
         tokio::time::sleep(d).await;
     }
 
     /// Awaits `f` for at most `d`. The result is `None` when the time is over.
+    ///
+    /// # Cancel safety
+    /// `f` is dropped with this future, and when the time is over.
     pub async fn timeout<F: Future>(&self, d: Duration, f: F) -> Option<F::Output> {
         tokio::time::timeout(d, f).await.ok()
     }

@@ -24,6 +24,9 @@ use crate::{Error, ErrorKind, FencingToken, Guard, Handle, LockName, Result, Seq
 /// [`Invalid`](ErrorKind::Invalid) for a URL that cannot be read,
 /// [`Unsupported`](ErrorKind::Unsupported) for a store that this build does not have. Also the
 /// errors with which the store refuses to open.
+///
+/// # Cancel safety
+/// As [`KeeperBuilder::connect`].
 pub async fn connect(url: &str) -> Result<Keeper> {
     Keeper::from_url(url)?.connect().await
 }

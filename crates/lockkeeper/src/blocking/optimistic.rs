@@ -60,6 +60,9 @@ impl Register {
 
     /// The present value of the key; `None` for a key that was never written. See
     /// [`Register::load`](registers::Register::load).
+    ///
+    /// # Errors
+    /// As [`Register::load`](registers::Register::load).
     pub fn load(&self, key: &str) -> Result<Option<Versioned>> {
         self.run(self.inner.load(key))?
     }
@@ -94,12 +97,18 @@ impl Register {
 
     /// Does a write on a known version, and returns its outcome. See
     /// [`swap`](crate::optimistic::swap).
+    ///
+    /// # Errors
+    /// As [`swap`](crate::optimistic::swap).
     pub fn swap(&self, policy: &Policy, key: &str, write: &Write) -> Result<Outcome<Version>> {
         self.run(registers::swap(policy, &*self.inner, key, write))?
     }
 
     /// Continues a write whose outcome was [`Unknown`](Outcome::Unknown). See
     /// [`settle`](crate::optimistic::settle).
+    ///
+    /// # Errors
+    /// As [`settle`](crate::optimistic::settle).
     pub fn settle(&self, policy: &Policy, key: &str, write: &Write) -> Result<Outcome<Version>> {
         self.run(registers::settle(policy, &*self.inner, key, write))?
     }

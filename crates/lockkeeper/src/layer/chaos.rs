@@ -114,6 +114,9 @@ impl Chaos {
     }
 
     /// Waits until all late requests have arrived.
+    ///
+    /// # Cancel safety
+    /// The future only waits, and may be dropped.
     pub async fn settled(&self) {
         let mut under_way = self.under_way.subscribe();
         // The sender lives as long as this store.

@@ -49,6 +49,12 @@ pub enum Stream {
 }
 
 /// Connects. The caller limits the time for everything to `within`.
+///
+/// # Errors
+/// The problem in words: the name, the connection or TLS.
+///
+/// # Cancel safety
+/// The future may be dropped; the connection is closed.
 pub async fn connect(
     endpoint: &Endpoint,
     tls: Option<&TlsSettings>,

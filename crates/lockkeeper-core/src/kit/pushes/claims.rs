@@ -192,6 +192,9 @@ impl<L> WaitingClaims<L> {
     /// Waits until this claim no longer waits in this `place`, and returns its state; `None` if
     /// `until` comes first. A claim that has joined the line again has another place, and `place`
     /// is not notified any more.
+    ///
+    /// # Cancel safety
+    /// The future only waits, and may be dropped.
     pub async fn news(
         &self,
         clock: &Clock,
