@@ -68,7 +68,7 @@ pub(crate) fn read(path: &Path, verbosity: Verbosity) -> Result<Handle, Failure>
     let line = text.strip_suffix('\n').unwrap_or(&text);
     let handle =
         line.parse().map_err(|error| Failure::config(format!("{}: {error}", shown(path))))?;
-    // Refusing the file would keep a lock that is to be released.
+    // A refusal of the file would keep a lock that the user wants to release.
     if is_open && verbosity >= Verbosity::Warnings {
         complain(&format!(
             "{} is open to others, who could release the lock. Try: chmod 600",

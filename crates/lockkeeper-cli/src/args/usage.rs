@@ -206,14 +206,30 @@ mod tests {
         one_line(&Cli::try_parse_from(&args).unwrap_err(), args.iter().map(OsString::from))
     }
 
+    fn assert_printed(expected: &[(&str, &str)]) {
+        for (line, message) in expected {
+            assert_eq!(printed(line), *message);
+        }
+    }
+
     #[test]
-    fn what_was_most_likely_meant_is_the_remedy() {
-        for (line, message) in [
+    fn the_likely_subcommand_is_the_remedy() {
+        assert_printed(&[
             ("lockkeeper", "a command is missing. Try: lockkeeper --help"),
             ("lockkeeper insepct a", "unrecognized subcommand 'insepct'. Try: inspect"),
             ("lockkeeper rnu a -- b", "unrecognized subcommand 'rnu'. Try: run"),
             ("lockkeeper exec a -- b", "unrecognized subcommand 'exec'. Try: run"),
             ("lockkeeper status a", "unrecognized subcommand 'status'. Try: inspect"),
+            (
+                "lockkeeper frobnicate",
+                "unrecognized subcommand 'frobnicate'. Try: lockkeeper --help",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn the_likely_option_is_the_remedy() {
+        assert_printed(&[
             (
                 "lockkeeper run --timeout 5 a -- b",
                 "unexpected argument '--timeout' found. Try: --wait",
@@ -222,21 +238,27 @@ mod tests {
             ("lockkeeper elect -n a -- b", "unexpected argument '-n' found. Try: --wait 0"),
             ("lockkeeper elect a --try -- b", "unexpected argument '--try' found. Try: --wait 0"),
             (
+                "lockkeeper run a --reson x -- b",
+                "unexpected argument '--reson' found. Try: --reason",
+            ),
+            (
+                "lockkeeper list --colour",
+                "unexpected argument '--colour' found. Try: lockkeeper list --help",
+            ),
+            (
+                "lockkeeper inspect a b",
+                "unexpected argument 'b' found. Try: lockkeeper inspect [OPTIONS] <NAME>",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn a_missing_double_dash_has_the_usage_as_its_remedy() {
+        assert_printed(&[
+            (
                 "lockkeeper run x ./deploy.sh",
                 "there is no CMD: without -- before it, \"./deploy.sh\" is taken for a lock. Try: lockkeeper run NAME -- CMD, \
                  with -- before the command",
-            ),
-            (
-                "lockkeeper run a -E abc -- b",
-                "invalid value 'abc' for '--conflict-exit-code <N>': \"abc\" is no exit code. Try: a number from 0 to 255",
-            ),
-            (
-                "lockkeeper frobnicate",
-                "unrecognized subcommand 'frobnicate'. Try: lockkeeper --help",
-            ),
-            (
-                "lockkeeper run a --reson x -- b",
-                "unexpected argument '--reson' found. Try: --reason",
             ),
             (
                 "lockkeeper run a sh -c b",
@@ -246,17 +268,20 @@ mod tests {
                 "lockkeeper elect a sh -c b",
                 "unexpected argument 'sh' found. Try: lockkeeper elect NAME -- CMD, with -- before the command",
             ),
+        ]);
+        assert!(printed("lockkeeper run a").contains("-- <CMD>..."));
+    }
+
+    #[test]
+    fn a_wrong_value_or_combination_is_refused_with_its_remedy() {
+        assert_printed(&[
             (
-                "lockkeeper list --colour",
-                "unexpected argument '--colour' found. Try: lockkeeper list --help",
+                "lockkeeper run a -E abc -- b",
+                "invalid value 'abc' for '--conflict-exit-code <N>': \"abc\" is no exit code. Try: a number from 0 to 255",
             ),
             (
                 "lockkeeper inspect",
                 "the following required arguments were not provided: <NAME>. Try: lockkeeper inspect <NAME>",
-            ),
-            (
-                "lockkeeper inspect a b",
-                "unexpected argument 'b' found. Try: lockkeeper inspect [OPTIONS] <NAME>",
             ),
             (
                 "lockkeeper list --limit 0",
@@ -282,10 +307,7 @@ mod tests {
                 "lockkeeper --json run a --ttl -- list",
                 "a value is required for '--ttl <DURATION>' but none was supplied. Try: lockkeeper run --help",
             ),
-        ] {
-            assert_eq!(printed(line), message);
-        }
-        assert!(printed("lockkeeper run a").contains("-- <CMD>..."));
+        ]);
         assert_eq!(printed("lockkeeper run a -w 1x -- b").matches("Try: ").count(), 1);
     }
 

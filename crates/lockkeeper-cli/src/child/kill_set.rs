@@ -160,7 +160,7 @@ impl KillSet {
         }
     }
 
-    /// Looks who belongs to the command while it is being ended. A process that is seen now belongs
+    /// Looks for the processes of a command that is being ended. A process that is seen now belongs
     /// to the command for ever. Returns whether any process lives.
     pub(super) fn look(&mut self) -> bool {
         self.is_ending = true;

@@ -1,5 +1,7 @@
 //! The running command: its state, and what `run` can do to it.
 
+mod foreground;
+
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -255,77 +257,6 @@ impl Running {
         let groups =
             || self.processes.groups().map(|group| format!("group {}", group.as_raw_nonzero()));
         if left.is_empty() { groups().collect() } else { left }
-    }
-
-    /// Returns whether a terminal controls this process.
-    pub(super) fn has_terminal(&self) -> bool {
-        self.terminal.is_some()
-    }
-
-    /// Returns whether the command's group has the terminal, or should have it because the group of
-    /// `run` has it.
-    pub(super) fn may_read_terminal(&mut self) -> bool {
-        let group = self.group();
-        self.terminal.as_ref().is_some_and(|terminal| terminal.is_ours() || terminal.is_of(group))
-    }
-
-    /// Returns whether the command's group has the terminal, so that typed signals reach the
-    /// command and not `run`.
-    pub(super) fn holds_terminal(&self) -> bool {
-        self.terminal.as_ref().is_some_and(|terminal| terminal.is_of(self.group))
-    }
-
-    /// Returns whether a process in the group of `run` has lent the terminal, and gets it back.
-    pub(super) fn awaits_a_neighbour(&self) -> bool {
-        self.terminal.as_ref().is_some_and(Terminal::is_lent_by_a_neighbour)
-    }
-
-    /// The command was stopped for lack of the terminal.
-    pub(super) fn ask_for_terminal(&mut self) {
-        if let Some(terminal) = &mut self.terminal {
-            terminal.ask();
-        }
-    }
-
-    /// Lets a stopped group go on, in the foreground if the command has asked for that and `run`
-    /// has the terminal.
-    pub(super) fn resume(&mut self) {
-        let group = self.group();
-        if let Some(terminal) = &self.terminal {
-            terminal.give(group);
-        }
-        let _ = kill_process_group(group, Signal::CONT);
-    }
-
-    /// Lets a stopped group go on, if we are in the foreground.
-    pub(super) fn resume_in_foreground(&mut self) {
-        if self.terminal.as_ref().is_some_and(Terminal::is_ours) {
-            self.resume();
-        }
-    }
-
-    /// Takes the terminal back from the group.
-    pub(super) fn leave_foreground(&mut self) {
-        let group = self.group();
-        if let Some(terminal) = &self.terminal {
-            terminal.take_back(group);
-        }
-    }
-
-    /// Gives the terminal to the group of `run`, in which a process, such as the pager of a
-    /// pipeline, was stopped because the command had it. `false` if the command does not have the
-    /// terminal.
-    pub(super) fn yield_terminal(&mut self) -> bool {
-        let group = self.group();
-        self.terminal.as_mut().is_some_and(|terminal| terminal.yield_to_neighbours(group))
-    }
-
-    fn retire_terminal(&self) {
-        if let Some(terminal) = &self.terminal {
-            let signal =
-                self.status.and_then(|status| status.signal()).and_then(Signal::from_named_raw);
-            terminal.retire(self.group, signal);
-        }
     }
 
     /// The command may live up to this time of the guard's clock even if `run` sends nothing more.

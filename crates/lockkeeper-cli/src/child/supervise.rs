@@ -33,10 +33,10 @@ use crate::runtime;
 /// The runtime's timers stop while the machine is suspended, and the lease goes on. `run` looks at
 /// the lease this often.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often `run` looks who belongs to the command: an orphan is found only if a look saw it
-/// before.
+/// How often `run` looks for the processes of the command: an orphan is found only if an earlier
+/// look saw it.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
-/// The guard gets the remaining time of the lease after each such part of it.
+/// The guard gets the remaining time of the lease after each part of this size.
 const RENEW: u32 = 6;
 /// The shortest time between two such messages.
 const RENEW_MIN: Duration = Duration::from_millis(10);

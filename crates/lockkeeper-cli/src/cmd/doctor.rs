@@ -88,7 +88,7 @@ fn text(findings: &[Finding], width: usize) -> String {
     table(&rows.collect::<Vec<_>>())
 }
 
-/// The remedy, unless it is to run the doctor.
+/// The remedy, unless it is a run of the doctor.
 fn remedy(found: &Finding) -> Option<&str> {
     let remedy = found.remedy.as_deref()?;
     let rest = remedy.strip_prefix("lockkeeper doctor").unwrap_or(remedy);

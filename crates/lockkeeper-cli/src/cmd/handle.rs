@@ -292,8 +292,7 @@ async fn adopt(handle: &Handle, settings: &Settings) -> Result<(Keeper, Guard), 
             "lock {name:?} of {theirs}: {url} is not there. {remedy}"
         )));
     }
-    // A handle has the full name. Outside of the prefix that is set here, the full name is all
-    // there is to show.
+    // A handle has the full name. Outside of the present prefix there is no shorter name to show.
     let prefix = settings.name_prefix();
     let whole_names = handle.full_name().as_str().strip_prefix(prefix).is_none_or(str::is_empty);
     let keeper = lock::connect(settings, Terms { whole_names, ..Terms::default() }, |_| {}).await?;

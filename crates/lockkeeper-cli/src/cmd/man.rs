@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn every_command_and_option_is_named() {
-        // roff writes a hyphen that is to be copied as \-.
+        // roff writes a hyphen that a user may copy as \-.
         let page = page(Cli::command()).unwrap().replace("\\-", "-");
         let command = Cli::command();
         for subcommand in shown(&command) {

@@ -26,7 +26,7 @@ pub(crate) enum Address {
     Nodes,
 }
 
-/// Where a secret is to be had.
+/// The place of a secret.
 #[derive(Debug)]
 pub(super) enum Source {
     Text(Secret),

@@ -59,7 +59,7 @@ enum Task {
 
 impl Textfile {
     /// # Errors
-    /// Fails if the file cannot be written now: later nobody may be there to see the error.
+    /// Fails if the file cannot be written now: later no user may be there to see the error.
     pub(super) fn open(path: PathBuf, stderr: Sink) -> Result<Self, Failure> {
         let (tasks, todo) = channel();
         try_to_write(&path).map_err(|error| {

@@ -30,8 +30,7 @@ fn start(store: &Store, args: &[&str], by: &str) -> (Process, String, String) {
     (run, shell, job.split(' ').nth(1).unwrap().to_owned())
 }
 
-/// A third of the lease is the longest time between TERM and KILL; no test here is to wait for
-/// that.
+/// A third of the lease is the longest time between TERM and KILL, and no test here waits for it.
 const LONG: [&str; 6] = ["run", "a", "--json", "-t3m", "-k", "60s"];
 /// `timeout` makes itself the leader of a group.
 const TIMEOUT: &str = "timeout 1000";

@@ -26,7 +26,7 @@ fn with_handle(store: &Store, command: &str) -> Output {
     store.output(&[command, "--handle-file", "h"])
 }
 
-/// Nobody holds the lock, and beside the store there is no file but the store's own.
+/// The lock has no holder, and beside the store there is no file but the store's own.
 fn assert_nothing_is_left(store: &Store) {
     assert_eq!(store.inspect("a")["holders"], json!([]));
     let files = fs::read_dir(store.path(""))

@@ -105,7 +105,8 @@ fn r5_a_stopped_command_that_lost_its_lock_is_killed_and_not_continued() {
         .unwrap();
     shell.keys(CTRL_Z);
     shell.sees("Stopped");
-    // No process of the job may be left when the next one starts, even if nobody continues the job.
+    // No process of the job may be left when the next one starts, even if the job is never
+    // continued.
     assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
     assert!(!is_alive(&command));
     assert!(is_stopped(run));

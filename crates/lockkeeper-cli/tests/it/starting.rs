@@ -186,8 +186,8 @@ fn r4_the_command_starts_with_the_signals_that_run_was_given() {
             binary().display(),
             store.url()
         );
-        // With a PATH the standard library forks; a spawned process would ignore signals that
-        // nobody ignored.
+        // With a PATH the standard library forks; a spawned process would ignore signals that its
+        // parent does not ignore.
         let mut command = Command::new("sh");
         let output = command
             .args(["-c", &shell])

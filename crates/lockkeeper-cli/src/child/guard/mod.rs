@@ -222,7 +222,7 @@ impl Guardian {
         }
     }
 
-    /// Makes the guard look who belongs to the command, before processes of the command lose their
+    /// Makes the guard look for the processes of the command, before some of them lose their
     /// parents.
     pub(super) async fn look(&mut self) {
         self.ask_to_look();

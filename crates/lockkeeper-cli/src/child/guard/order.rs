@@ -25,8 +25,8 @@ pub(super) enum Order {
     Own(Pid),
     /// Kill the command at this time of [`now`]'s clock.
     KillAt(Duration),
-    /// Look who belongs to the command now, and answer: some of its processes are about to lose
-    /// their parents.
+    /// Look for the processes of the command now, and answer: some of them are about to lose their
+    /// parents.
     Look,
     /// The command goes on after all: a process that leaves its parent now does so of its own will.
     GoOn,

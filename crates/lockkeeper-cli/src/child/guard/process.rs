@@ -22,7 +22,7 @@ use crate::child::kill_set::KillSet;
 
 /// How long the last steps of a process may take.
 const LEAVING: Duration = Duration::from_millis(50);
-/// How often the guard looks who belongs to the command. If a third process kills `run` and
+/// How often the guard looks for the processes of the command. If a third process kills `run` and
 /// processes of the command, the guard finds only the orphans that it saw before.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// The pause between two checks whether all processes are dead: the first pause, and the last
@@ -180,7 +180,7 @@ impl Post {
         let _ = self.orders.write_all(&[0]);
     }
 
-    /// Looks who belongs to the command, if a look is due, whatever else happens.
+    /// Looks for the processes of the command, if a look is due.
     fn look_around(&mut self) {
         let left =
             self.deadline.map_or(Duration::MAX, |deadline| deadline.left(self.clocks.read()));

@@ -30,7 +30,7 @@ pub(crate) fn begin() -> ExitCode {
     ExitCode::from(Exit::NotExecutable.code())
 }
 
-/// The socket for the refusal; `None` if there is to be no command.
+/// The socket for the refusal; `None` if the command must not start.
 fn wait() -> io::Result<Option<UnixStream>> {
     let line = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     (&line).write_all(&[READY])?;

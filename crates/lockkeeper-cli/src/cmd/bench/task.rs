@@ -83,8 +83,8 @@ impl Task {
         Ok(own)
     }
 
-    /// Yields even if no time is to pass: otherwise the other tasks would not reach the queue of a
-    /// store that always answers at once.
+    /// Yields even without a time to hold the lock: otherwise the other tasks would not reach the
+    /// queue of a store that always answers at once.
     async fn hold(&self) {
         if self.hold.is_zero() {
             tokio::task::yield_now().await;
