@@ -20,6 +20,7 @@ pub mod contract;
 mod dialogue;
 mod etcd;
 pub mod faults;
+mod foreign;
 pub mod locks;
 mod nursery;
 mod port;

@@ -3,7 +3,6 @@
 mod answer;
 mod builder;
 mod control;
-mod foreign;
 mod links;
 mod member;
 

@@ -81,8 +81,8 @@ pub async fn a_write_that_a_stopped_server_did_not_answer_is_settled_later<S: Se
     };
     assert_eq!(error.effect(), Effect::Unknown);
     server.resume().unwrap();
-    let patience = Policy::default().within(LONG);
-    let settled = settle(&patience, &*register, "n", &write).await.unwrap();
+    let policy = Policy::default().within(LONG);
+    let settled = settle(&policy, &*register, "n", &write).await.unwrap();
     assert!(matches!(settled, Outcome::Done(version) if version == Version::new(2)), "{settled:?}");
     // The first copy, which came late, has changed nothing more.
     let again = register.compare_and_swap("n", &Write::new(Version::new(2), "3")).await.unwrap();

@@ -2,7 +2,6 @@
 
 mod builder;
 mod cluster;
-mod foreign;
 mod sentinel;
 mod standing;
 mod view;

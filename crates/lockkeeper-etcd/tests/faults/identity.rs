@@ -1,5 +1,5 @@
-//! The id of a store: sets of locks, foreign data. The fault suite has the first requests, and wiped
-//! data.
+//! The id of a store: sets of locks, foreign data. The fault suite has the first requests, and
+//! wiped data.
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use lockkeeper::LockName;
 use redis::{Cmd, ConnectionLike, Value};
 
-use super::{Cluster, Redis};
+use crate::redis::{Cluster, Redis};
 
 /// The first nodes of a cluster.
 const MASTERS: usize = 3;

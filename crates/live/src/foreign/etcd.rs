@@ -7,7 +7,7 @@ use data_encoding::BASE64;
 use lockkeeper::LockName;
 use serde_json::{Value, json};
 
-use super::Etcd;
+use crate::etcd::Etcd;
 
 /// Keys deeper below a folder: more keys than a client reads that looks for the last key of a line.
 const DEEP: [&str; 10] = [
