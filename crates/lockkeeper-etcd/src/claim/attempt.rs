@@ -22,7 +22,7 @@ impl Claiming {
             let mut when = self.is_new();
             when.extend(is_free.iter().cloned());
             let mut then = deletions(&leaving);
-            then.push(self.put(lease, true));
+            then.extend(self.put(lease, true));
             let answer = self.txn_in_session(transaction(when, then, self.known_and_line())).await;
             self.end_turn();
             let answer = answer?;

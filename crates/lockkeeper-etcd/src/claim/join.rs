@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::transactions::{deletions, garbled, known_or_retired, revision};
+use super::transactions::{deletions, garbled, revision};
 use super::{Claiming, Joined, Outcome};
 use crate::layout::Leaver;
 use crate::layout::transaction::{empty_but_for, inners, nested, range, ranges, transaction};
@@ -75,7 +75,7 @@ impl Claiming {
                 None if behind.succeeded => {
                     wait = Some(self.store.lease(&self.session, Purpose::Wait).await?)
                 }
-                None => return Ok(known_or_retired(behind.responses)),
+                None => return Ok(self.known_or_retired(behind.responses)),
             }
         }
     }
@@ -85,7 +85,7 @@ impl Claiming {
         let mut when = self.is_new();
         when.extend(empty_but_for(&self.line, &leaving));
         let mut then = deletions(&leaving);
-        then.push(self.put(hold, true));
+        then.extend(self.put(hold, true));
         let behind = match wait {
             Some(wait) => self.behind(wait, &leaving),
             // Before a claim has waited there is no wait lease, so this only reads.
@@ -96,13 +96,14 @@ impl Claiming {
 
     fn behind(&self, lease: i64, leaving: &[Leaver]) -> TxnRequest {
         let mut then = deletions(leaving);
-        then.extend([self.put(lease, false), range(self.ahead())]);
+        then.extend(self.put(lease, false));
+        then.push(range(self.ahead()));
         transaction(self.is_new(), then, self.known())
     }
 
     fn joined_behind(&self, answer: TxnResponse, lease: i64) -> Outcome {
         if !answer.succeeded {
-            return known_or_retired(answer.responses);
+            return self.known_or_retired(answer.responses);
         }
         let created = revision(&answer);
         let ahead = ranges(answer.responses).next().unwrap_or_default();

@@ -3,8 +3,8 @@
 //! [`claim`] reads from top to bottom: it gives the claim a key slot, waits for the turn of the
 //! claim among the claims of this client on the name, sends the one transaction that decides, and
 //! makes a verdict of the [`Outcome`]. `join`, `attempt`, `replace` and `resend` build the
-//! transactions of the four kinds of claims; `verdict` reads the outcome, and `refusals` has the
-//! claims that do not belong into the line.
+//! transactions of the four kinds of claims; `verdict` reads the outcome, `takeover` has the claims
+//! that an earlier request has put, and `refusals` the claims that do not belong into the line.
 //!
 //! etcd processes a transaction as a whole, at one revision: it compares, does one of the two
 //! branches, and no other request takes effect in between. If a branch puts a key that was not
@@ -47,6 +47,7 @@ mod join;
 mod refusals;
 mod replace;
 mod resend;
+mod takeover;
 mod transactions;
 mod verdict;
 
@@ -61,7 +62,6 @@ use crate::keep::Timer;
 use crate::layout::{Contender, Record, Span};
 use crate::sessions::Session;
 use crate::store::{Claim, ClaimKey, MAX, Verdict};
-use crate::wire::messages::KeyValue;
 use crate::{Effect, EtcdStore, Result, fault};
 
 /// One claim, on its way into its line.
@@ -74,6 +74,8 @@ struct Claiming {
     key: Bytes,
     /// The key of its tombstone.
     tombstone: Bytes,
+    /// In a detached session: the key by which a client reports that it has missed the claim.
+    report: Option<Bytes>,
     record: Arc<Record>,
     /// The claim that the claim replaces.
     replaced: Option<Replaced>,
@@ -93,11 +95,18 @@ enum Outcome {
     /// it holds.
     Held { lease: i64, created: i64, is_dated: bool },
     /// The claim was there before, or another claim has its key.
-    Known(KeyValue),
+    Known(Earlier),
     /// The id of the claim has a tombstone.
     Retired,
     /// The claim was not put in line: this is the line, at this revision.
     Outside { line: Vec<Contender>, revision: i64 },
+}
+
+/// A claim that an earlier request has put, or another claim in its place.
+struct Earlier {
+    own: Contender,
+    /// A client of the detached session has reported that it has missed the claim.
+    is_reported: bool,
 }
 
 /// A claim that has joined its line.
@@ -137,6 +146,8 @@ impl Claiming {
             }
             None => (None, None),
         };
+        let is_shared = session.is_shared();
+        let report = is_shared.then(|| store.0.lines.missed(&session.id, &slot.at));
         let mut record = Record::of(claim, &store.0.client);
         record.keep = timer.map(|timer| timer.keep);
         Ok(Self {
@@ -146,6 +157,7 @@ impl Claiming {
             line: store.0.lines.of(&claim.key.name),
             key: slot.at,
             tombstone: store.0.lines.gone(claim.key.id),
+            report,
             record: Arc::new(record),
             replaced,
             timer,

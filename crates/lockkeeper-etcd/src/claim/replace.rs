@@ -125,7 +125,8 @@ impl Claiming {
         but.push(old.clone());
         when.extend(empty_but_for(&self.line, &but));
         let mut then = deletions(leaving);
-        then.extend([delete(&old.key), self.put(lease, true)]);
+        then.push(delete(&old.key));
+        then.extend(self.put(lease, true));
         transaction(when, then, self.known_and_line())
     }
 

@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 
-use super::transactions::known_or_retired;
-use super::{Claiming, Outcome};
-use crate::layout::transaction::{absent, get, only, put, transaction};
+use super::{Claiming, Earlier, Outcome};
+use crate::layout::transaction::{absent, put, transaction};
 use crate::store::TOMBSTONE_MIN;
 use crate::wire::messages::{RangeRequest, TxnResponse};
 use crate::{ErrorKind, Result, fault};
@@ -15,8 +14,7 @@ impl Claiming {
     pub(super) async fn resend(&self) -> Result<Outcome> {
         self.end_turn();
         // Most of the time the claim is there, and a read costs etcd less than a write.
-        let own = RangeRequest { key: self.key.clone(), ..RangeRequest::default() };
-        if let Some(own) = only(Some(self.store.range(own).await?)) {
+        if let Some(own) = self.read_own().await? {
             return Ok(Outcome::Known(own));
         }
         let (lasts, mut fresh) = (self.claim.ttl.max(TOMBSTONE_MIN), false);
@@ -24,14 +22,23 @@ impl Claiming {
             let lease = self.store.tombstone_lease(lasts, fresh).await;
             let lease = lease.map_err(|error| fault::of(error).without_effect())?;
             let tombstone = put(&self.tombstone, Bytes::new(), lease);
-            let request =
-                transaction(vec![absent(&self.key)], vec![tombstone], vec![get(&self.key)]);
+            let request = transaction(vec![absent(&self.key)], vec![tombstone], self.own_reads());
             match self.txn(request).await {
                 // The lease of tombstones has ended before its time.
                 Err(error) if error.kind() == ErrorKind::SessionLost && !fresh => fresh = true,
                 Ok(TxnResponse { succeeded: true, .. }) => return Ok(Outcome::Retired),
-                answer => return Ok(known_or_retired(answer?.responses)),
+                answer => return Ok(self.known_or_retired(answer?.responses)),
             }
         }
+    }
+    /// The claim that an earlier request has put.
+    async fn read_own(&self) -> Result<Option<Earlier>> {
+        if self.report.is_some() {
+            return Ok(
+                self.found(&mut self.store.read_together(self.own_reads()).await?.into_iter())
+            );
+        }
+        let own = RangeRequest { key: self.key.clone(), ..RangeRequest::default() };
+        Ok(self.found(&mut [self.store.range(own).await?].into_iter()))
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Claiming, Outcome};
+use super::{Claiming, Earlier, Outcome};
 use crate::layout::transaction::{
     absent, all, changed, created, delete, delete_leaver, get, inners, last, nested, only, put,
     range, ranges, transaction,
@@ -20,9 +20,27 @@ impl Claiming {
         vec![absent(&self.key), absent(&self.tombstone)]
     }
 
-    /// Reads the key of the claim and its tombstone, for a claim that is not new.
+    /// Reads the key of the claim. In a detached session, also reads the report that another client
+    /// has missed the claim.
+    pub(super) fn own_reads(&self) -> Vec<RequestOp> {
+        [get(&self.key)].into_iter().chain(self.report.as_ref().map(get)).collect()
+    }
+
+    /// The same, and reads the tombstone of the claim, for a claim that is not new.
     pub(super) fn known(&self) -> Vec<RequestOp> {
-        vec![get(&self.key), get(&self.tombstone)]
+        let mut reads = self.own_reads();
+        reads.push(get(&self.tombstone));
+        reads
+    }
+
+    /// What [`own_reads`](Self::own_reads) has read, if the key of the claim was there.
+    pub(super) fn found(
+        &self,
+        ranges: &mut impl Iterator<Item = RangeResponse>,
+    ) -> Option<Earlier> {
+        let own = only(ranges.next());
+        let is_reported = self.report.is_some() && only(ranges.next()).is_some();
+        own.map(|own| Earlier { own: Contender::read(own), is_reported })
     }
 
     /// Reads the key of the claim, its tombstone, and the whole line.
@@ -33,11 +51,12 @@ impl Claiming {
     }
 
     /// Puts the key of the claim on this lease. If the claim `holds` once this is done, its record
-    /// says since when.
-    pub(super) fn put(&self, lease: i64, holds: bool) -> RequestOp {
+    /// says since when. A report that a client has missed the claim is about an earlier key.
+    pub(super) fn put(&self, lease: i64, holds: bool) -> impl Iterator<Item = RequestOp> {
         let mut record = (*self.record).clone();
         record.held_ms = holds.then(unix_ms);
-        put(&self.key, record.written(), lease)
+        let put = put(&self.key, record.written(), lease);
+        [put].into_iter().chain(self.report.as_ref().map(delete))
     }
 
     /// Reads the claims ahead. For a writer the last of them are enough, since every key of a
@@ -78,7 +97,8 @@ impl Claiming {
     pub(super) fn outside(&self, answer: TxnResponse) -> Outcome {
         let revision = revision(&answer);
         let mut ranges = ranges(answer.responses);
-        let (own, tombstone, line) = (only(ranges.next()), only(ranges.next()), ranges.next());
+        let own = self.found(&mut ranges);
+        let (tombstone, line) = (only(ranges.next()), ranges.next());
         match (own, tombstone) {
             (Some(own), _) => Outcome::Known(own),
             (None, Some(_)) => Outcome::Retired,
@@ -86,6 +106,11 @@ impl Claiming {
                 Outcome::Outside { line: self.read(line.unwrap_or_default()), revision }
             }
         }
+    }
+
+    /// The outcome of a transaction that has read [`known`](Self::known).
+    pub(super) fn known_or_retired(&self, responses: Vec<ResponseOp>) -> Outcome {
+        self.found(&mut ranges(responses)).map_or(Outcome::Retired, Outcome::Known)
     }
 
     pub(super) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse> {
@@ -142,14 +167,6 @@ pub(super) fn revision(answer: &TxnResponse) -> i64 {
 /// The outcome of a transaction that has put the claim where nothing blocks it.
 pub(super) fn held(lease: i64, answer: &TxnResponse) -> Outcome {
     Outcome::Held { lease, created: revision(answer), is_dated: true }
-}
-
-/// The outcome of a transaction that has read [`known`](Claiming::known).
-pub(super) fn known_or_retired(responses: Vec<ResponseOp>) -> Outcome {
-    match only(ranges(responses).next()) {
-        Some(own) => Outcome::Known(own),
-        None => Outcome::Retired,
-    }
 }
 
 /// etcd's answer does not have the parts that were asked for.

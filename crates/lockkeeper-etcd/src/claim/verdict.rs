@@ -4,22 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::refusals::check;
-use super::{Claiming, Joined, Outcome};
-use crate::admin::NOTICE_TTL;
-use crate::layout::transaction::{
-    all, changed, get, leased, only, put, ranges, rewrite, transaction,
-};
-use crate::layout::{Contender, Layout, Notice, Record, ahead_of, mark};
+use super::{Claiming, Earlier, Joined, Outcome};
+use crate::layout::transaction::{all, changed, leased, put, transaction};
+use crate::layout::{Contender, Layout, Record, ahead_of, mark};
 use crate::look::{ClaimStatus, Found};
 use crate::look::{Neighbours, SHORT_QUEUE};
 use crate::random::jittered;
-use crate::sessions::{self, ClaimState, Purpose};
+use crate::sessions::{ClaimState, Purpose};
 use crate::store::{Revision, Verdict};
-use crate::wire::messages::{RangeRequest, RequestOp};
 use crate::{Error, ErrorKind, Result, fault};
 
-/// How often a claim is read again because another client changes it too.
-const TRIES: u32 = 16;
 /// The engine claims again after this time if it learns nothing, for which etcd reads the whole
 /// line. The wait looks more often.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
@@ -33,7 +27,7 @@ impl Claiming {
                 Ok(self.granted(&self.record, lease, created, is_dated))
             }
             Outcome::Joined(joined) => self.has_joined(joined).await,
-            Outcome::Known(own) => self.was_there(Contender::read(own)).await,
+            Outcome::Known(earlier) => self.was_there(earlier).await,
         }
     }
 
@@ -72,7 +66,7 @@ impl Claiming {
     }
 
     /// The key of the claim was there before its transaction: an earlier request has put it.
-    async fn was_there(&self, mut own: Contender) -> Result<Verdict> {
+    async fn was_there(&self, Earlier { mut own, is_reported }: Earlier) -> Result<Verdict> {
         if own.id != Some(self.claim.key.id) {
             self.session.claims.retires_slot(self.claim.key.id);
             return Err(Error::new(
@@ -81,7 +75,7 @@ impl Claiming {
             )
             .with_remedy("again in a moment"));
         }
-        let record = self.takes_over(&mut own).await?;
+        let record = self.takes_over(&mut own, is_reported).await?;
         self.record_claim(&record, own.lease, own.created, false);
         // The claim is in line, so every error from here on has an unknown effect.
         let line =
@@ -104,57 +98,6 @@ impl Claiming {
         self.judge(&record, status, own.changed, length(ahead))
             .await
             .map_err(Error::with_unknown_effect)
-    }
-
-    /// From now on, this client gets the notices about the claim. If another client got them
-    /// before, that one looks: if it is the client that waits, and this is a late copy of a
-    /// request, it claims again. Returns the record of the claim.
-    ///
-    /// If the claim changes all the time, the other client goes on getting them. That costs time
-    /// only.
-    async fn takes_over(&self, own: &mut Contender) -> Result<Arc<Record>> {
-        for _ in 0..TRIES {
-            let Some(mut record) = own.record.clone() else { break };
-            if record.client == self.store.0.client || own.is_over() {
-                return Ok(Arc::new(record));
-            }
-            let mut then = self.hand_over(&record).await.map_err(Error::with_unknown_effect)?;
-            record.client = Arc::clone(&self.store.0.client);
-            then.push(rewrite(&self.key, record.written()));
-            let when = vec![changed(&self.key, own.changed), leased(&self.key, own.lease)];
-            let answer = self.txn(transaction(when, then, vec![get(&self.key)])).await;
-            let answer = answer.map_err(Error::with_unknown_effect)?;
-            if answer.succeeded {
-                own.changed = answer.header.map_or(own.changed, |header| header.revision);
-                own.record = Some(record.clone());
-                return Ok(Arc::new(record));
-            }
-            let now = only(ranges(answer.responses).next()).map(Contender::read);
-            let Some(now) = now.filter(|now| now.created == own.created) else { break };
-            *own = now;
-        }
-        Ok(own.record.clone().map_or_else(|| Arc::clone(&self.record), Arc::new))
-    }
-
-    /// What a take-over writes beside the record: the notice to the client of before, and an
-    /// operator's request to let go, which the new client finds only in its own folder. Neither key
-    /// may be on a lease of the session, where only the session's own keys are.
-    async fn hand_over(&self, record: &Record) -> Result<Vec<RequestOp>> {
-        let (store, lines) = (&self.store, &self.store.0.lines);
-        let request = lines.request(&record.client, record.hex());
-        let asked = only(Some(
-            store.range(RangeRequest { key: request, ..RangeRequest::default() }).await?,
-        ));
-        let lease = store.grant(NOTICE_TTL).await?.id;
-        let notice = Notice::elsewhere(record.hex().to_owned());
-        let mut then = vec![put(&lines.notice(&record.client), notice.written(), lease)];
-        if let Some(asked) = asked {
-            let request = lines.request(&store.0.client, record.hex());
-            let lasts =
-                store.grant(sessions::seconds(record.lease_time()).max(NOTICE_TTL)).await?.id;
-            then.push(put(&request, asked.value, lasts));
-        }
-        Ok(then)
     }
 
     /// The verdict about a claim in line with this record, which `changed` was the last revision to
