@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::client::OrderGuard;
 use crate::keep::Left;
 use crate::layout::transaction::{
     changed, delete, delete_made, deleted, get, inners, nested, only, put, ranges, transaction,
@@ -22,6 +23,29 @@ pub(super) async fn withdraw(
     key: &ClaimKey,
     tombstone: Option<Duration>,
 ) -> Result<Withdrawal> {
+    let known = store.0.sessions.known(&key.session);
+    if let Some(session) = known.filter(|session| !has_to_read(store, session, key)) {
+        return withdraw_own(store, &session, key, tombstone, None).await;
+    }
+    // Claims wait for a withdrawal that has to read first, whether its caller polls it or not.
+    let (own, key) = (store.clone(), key.clone());
+    let withdrawing =
+        store.0.runtime.carry_on(async move { withdraw_after_a_read(&own, &key, tombstone).await });
+    withdrawing.await.unwrap_or_else(|| Err(fault::ended()))
+}
+
+/// Whether a withdrawal has to read the claim before it can delete the claim: another client may
+/// have changed the claim, or the minimum hold of the claim may not be over.
+fn has_to_read(store: &EtcdStore, session: &Session, key: &ClaimKey) -> bool {
+    let slot = session.claims.slot_of(&store.0.lines, key);
+    session.is_shared() || store.may_be_kept(&slot, session.claims.knows_timers())
+}
+
+async fn withdraw_after_a_read(
+    store: &EtcdStore,
+    key: &ClaimKey,
+    tombstone: Option<Duration>,
+) -> Result<Withdrawal> {
     let session = match store.session(&key.session).await {
         // No key of the session is there, and no claim of it is admitted. But the claim may be sent
         // in another session.
@@ -31,24 +55,32 @@ pub(super) async fn withdraw(
         }
         session => session?,
     };
+    // The next claim of this client on the name has to come after this request, which has to read
+    // before it can leave.
+    let guard = store.0.order.guard(&key.name);
     match session.is_shared() {
-        true => withdraw_as_read(store, &session, key, tombstone).await,
-        false => withdraw_own(store, &session, key, tombstone).await,
+        true => withdraw_as_read(store, &session, key, tombstone, &guard).await,
+        false => withdraw_own(store, &session, key, tombstone, Some(&guard)).await,
     }
 }
 
-/// A claim that no other client changes.
+/// Withdraws a claim that no other client changes. A withdrawal that has to read first takes the
+/// turn of the name.
 async fn withdraw_own(
     store: &EtcdStore,
     session: &Session,
     key: &ClaimKey,
     tombstone: Option<Duration>,
+    order: Option<&OrderGuard>,
 ) -> Result<Withdrawal> {
     let slot = session.claims.slot_of(&store.0.lines, key);
-    let is_known = session.claims.knows_timers();
     let state = session.claims.left(key.id);
     let made = state.as_ref().map_or(slot.created, |state| state.created);
-    let left = store.leave_kept(key, &slot, is_known).await?;
+    let (mut left, mut turn) = (Left::Nothing, None);
+    if let Some(order) = order {
+        turn = Some(order.gate.lock().await);
+        left = store.leave_kept(key, &slot).await?;
+    }
     // The next claim of this client deletes the key if this request is late, but not a key that
     // stays for its minimum hold.
     let created = if left == Left::Nothing { made } else { 0 };
@@ -56,6 +88,7 @@ async fn withdraw_own(
         .0
         .order
         .leave(&key.name, Leaver { key: slot.at.clone(), state: LeaverState::Created(created) });
+    drop(turn.take());
     let removal = (left == Left::Nothing).then(|| delete_made(&slot.at, made));
     let answer = remove_and_mark_gone(store, removal, key.id, tombstone).await;
     let was_piggybacked = leaves.was_piggybacked() && state.is_some();
@@ -84,14 +117,12 @@ async fn withdraw_as_read(
     session: &Session,
     key: &ClaimKey,
     tombstone: Option<Duration>,
+    order: &OrderGuard,
 ) -> Result<Withdrawal> {
     let slot = session.claims.slot_of(&store.0.lines, key);
     let is_known = session.claims.left(key.id).is_some();
     let mut was_piggybacked = false;
-    // The next claim of this client on the name has to come after this request, which has to read
-    // before it can leave.
-    let guard = store.0.order.guard(&key.name);
-    let mut turn = Some(guard.gate.lock().await);
+    let mut turn = Some(order.gate.lock().await);
     for _ in 0..TRIES {
         let own = store.claim_in(&slot, key.id).await?;
         let left = match &own {

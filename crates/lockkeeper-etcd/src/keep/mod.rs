@@ -210,21 +210,14 @@ impl EtcdStore {
         Err(fault::always_changes())
     }
 
-    /// Leaves a claim in its line if its minimum hold is not over. If this client does not know the
-    /// timer, etcd is asked.
-    pub(crate) async fn leave_kept(
-        &self,
-        key: &ClaimKey,
-        slot: &KeySlot,
-        is_known: bool,
-    ) -> Result<Left> {
-        match &slot.timer {
-            Some(timer) if is_known && timer.is_over <= self.0.clock.now() => {
-                return Ok(Left::Nothing);
-            }
-            None if is_known => return Ok(Left::Nothing),
-            _ => {}
-        }
+    /// Whether the minimum hold of the claim in this slot may not be over. If the timers of the
+    /// session are not known, any claim may have a minimum hold.
+    pub(crate) fn may_be_kept(&self, slot: &KeySlot, are_known: bool) -> bool {
+        !are_known || slot.timer.is_some_and(|timer| timer.is_over > self.0.clock.now())
+    }
+
+    /// Leaves a claim in its line if its minimum hold is not over, as etcd has it.
+    pub(crate) async fn leave_kept(&self, key: &ClaimKey, slot: &KeySlot) -> Result<Left> {
         for _ in 0..TRIES {
             let Some(own) = self.claim_in(slot, key.id).await? else { return Ok(Left::Nothing) };
             if let Some(left) = self.leave_as_read(&own, slot).await? {

@@ -19,6 +19,7 @@ mod neighbours;
 mod overdue;
 mod reconnects;
 mod registers;
+mod releases;
 mod resent;
 mod rights;
 mod sessions;
