@@ -61,6 +61,22 @@ impl EtcdStore {
         if let Some(lease) = self.0.tombstones.take(sent + lasts).filter(|_| !fresh) {
             return Ok(lease);
         }
+        // Other calls wait for this lease, whether this caller polls or not.
+        let store = self.clone();
+        let making = self
+            .0
+            .runtime
+            .carry_on(async move { store.make_tombstone_lease(sent, lasts, fresh).await });
+        let has_ended = || WireError::Broken("the runtime of the store has ended".to_owned());
+        making.await.unwrap_or_else(|| Err(has_ended()))
+    }
+
+    async fn make_tombstone_lease(
+        &self,
+        sent: Instant,
+        lasts: Duration,
+        fresh: bool,
+    ) -> Result<i64, WireError> {
         // Of many calls at the same time, one makes the lease, and all use it.
         let _turn = self.0.tombstones.making.lock().await;
         if let Some(lease) = self.0.tombstones.take(sent + lasts).filter(|_| !fresh) {

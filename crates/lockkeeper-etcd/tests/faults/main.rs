@@ -28,6 +28,7 @@ mod short_lines;
 mod support;
 mod timers;
 mod tokens;
+mod tombstones;
 mod unpolled;
 
 lockkeeper_live::fault_suite! {
