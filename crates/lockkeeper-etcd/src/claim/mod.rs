@@ -51,7 +51,10 @@ mod takeover;
 mod transactions;
 mod verdict;
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
 use bytes::Bytes;
 use tokio::sync::OwnedMutexGuard;
@@ -124,8 +127,15 @@ struct Joined {
 
 pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
     store.0.lines.check_name(&claim.key.name)?;
-    let claiming = Arc::new(Claiming::prepare(store, claim).await?);
-    let verdict = match claiming.ask().await {
+    let (claiming, outcome) = match store.0.sessions.known(&claim.key.session) {
+        Some(session) => {
+            let claiming = Arc::new(Claiming::prepare(store, claim, session).await?);
+            let outcome = claiming.ask().await;
+            (claiming, outcome)
+        }
+        None => Claiming::find_session_and_ask(store, claim).await?,
+    };
+    let verdict = match outcome {
         Ok(outcome) => claiming.verdict_of(outcome).await,
         Err(error) => Err(error),
     };
@@ -135,8 +145,7 @@ pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
 
 impl Claiming {
     /// Gives the claim a key slot, and collects what its transaction needs.
-    async fn prepare(store: &EtcdStore, claim: &Claim) -> Result<Self> {
-        let session = store.session(&claim.key.session).await?;
+    async fn prepare(store: &EtcdStore, claim: &Claim, session: Arc<Session>) -> Result<Self> {
         let slot = session.claims.slot(&store.0.lines, &claim.key, store.0.clock.now());
         session.claims.replaces(claim.key.id, claim.replaces);
         let (replaced, timer) = match claim.replaces {
@@ -164,6 +173,42 @@ impl Claiming {
             order_guard: store.0.order.guard(&claim.key.name),
             gate: Mutex::default(),
         })
+    }
+
+    /// Looks for the session of the claim first. The store's runtime does that, as other calls look
+    /// for the session too. It also sends the claim, so that the first claims of this client stay
+    /// in the order of their calls.
+    async fn find_session_and_ask(
+        store: &EtcdStore,
+        claim: &Claim,
+    ) -> Result<(Arc<Self>, Result<Outcome>)> {
+        let call = Arc::new(());
+        let (store, claim, is_awaited) = (store.clone(), claim.clone(), Arc::downgrade(&call));
+        let runtime = Arc::clone(&store.0);
+        let asking = runtime.runtime.carry_on(async move {
+            let lookup = store.0.sessions.lookup(&claim.key.session);
+            let turn = lookup.gate.lock().await;
+            let session = store.find_session(&claim.key.session).await?;
+            let claiming = Arc::new(Self::prepare(&store, &claim, session).await?);
+            if is_awaited.strong_count() == 0 {
+                // The call was dropped before the claim had a slot. A withdrawal may have found
+                // nothing meanwhile.
+                claiming.session.claims.releases_slot(&claim.key, store.0.clock.now());
+                return Err(fault::ended());
+            }
+            let mut asking = pin!(claiming.ask_in_turn());
+            // From its first poll on, the claim has its place among the claims of its name.
+            let asked = poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx))).await;
+            drop(turn);
+            let outcome = match asked {
+                Poll::Ready(outcome) => outcome,
+                Poll::Pending => asking.await,
+            };
+            Ok((Arc::clone(&claiming), outcome))
+        });
+        let asked = asking.await.unwrap_or_else(|| Err(fault::ended()));
+        drop(call);
+        asked
     }
 
     /// Sends the transaction of the claim when it is its turn. The store's runtime does that: other

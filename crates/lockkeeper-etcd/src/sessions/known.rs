@@ -15,8 +15,17 @@ use crate::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     known: Mutex<Known>,
-    /// Keeps the order of the calls that look for a session which another client has opened.
-    pub(super) finding: Gate<()>,
+    /// The sessions of other clients for which calls look.
+    sought: Mutex<HashMap<SessionId, Arc<Gate<()>>>>,
+}
+
+/// A call that looks for a session which another client has opened, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lookup<'a> {
+    sessions: &'a Sessions,
+    id: SessionId,
+    /// Keeps the order of the calls that look for this session.
+    pub(crate) gate: Arc<Gate<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +60,12 @@ impl Sessions {
         self.lock().all.get(id).cloned()
     }
 
+    /// Joins behind the calls that look for this session.
+    pub(crate) fn lookup(&self, id: &SessionId) -> Lookup<'_> {
+        let gate = Arc::clone(lock(&self.sought).entry(id.clone()).or_default());
+        Lookup { sessions: self, id: id.clone(), gate }
+    }
+
     /// Whether this client has closed the session a short while ago.
     pub(super) fn was_closed(&self, id: &SessionId, now: Instant) -> bool {
         self.lock().closed.get(id).is_some_and(|until| *until > now)
@@ -83,5 +98,15 @@ impl Sessions {
 
     fn lock(&self) -> MutexGuard<'_, Known> {
         lock(&self.known)
+    }
+}
+
+impl Drop for Lookup<'_> {
+    fn drop(&mut self) {
+        let mut sought = lock(&self.sessions.sought);
+        // The map has the gate, and the last call that looks for the session.
+        if Arc::strong_count(&self.gate) == 2 {
+            sought.remove(&self.id);
+        }
     }
 }

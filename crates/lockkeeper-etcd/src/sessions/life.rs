@@ -135,9 +135,17 @@ impl EtcdStore {
         if let Some(session) = self.0.sessions.known(id) {
             return Ok(session);
         }
-        // The gate is fair: the first claims of this client stay in the order in which it sends
-        // them.
-        let _turn = self.0.sessions.finding.lock().await;
+        let (store, id) = (self.clone(), id.clone());
+        let finding = self.0.runtime.carry_on(async move {
+            let lookup = store.0.sessions.lookup(&id);
+            let _turn = lookup.gate.lock().await;
+            store.find_session(&id).await
+        });
+        finding.await.unwrap_or_else(|| Err(fault::ended()))
+    }
+
+    /// The same, for a call whose turn it is among the calls that look for the session.
+    pub(crate) async fn find_session(&self, id: &SessionId) -> Result<Arc<Session>> {
         if let Some(session) = self.0.sessions.known(id) {
             return Ok(session);
         }

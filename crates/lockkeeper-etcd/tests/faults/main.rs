@@ -14,6 +14,7 @@ mod key_slots;
 mod leaders;
 mod leavings;
 mod lists;
+mod lookups;
 mod moves;
 mod neighbours;
 mod overdue;

@@ -1,0 +1,74 @@
+//! Clients that look for a detached session which they have not opened.
+
+use std::time::{Duration, Instant};
+
+use lockkeeper::store::{Live, LiveState, Renewal, SessionId, Store as _};
+use lockkeeper_live::{Etcd, Proxy, Way};
+
+use crate::releases::poll_once;
+use crate::shared::{clients, spec};
+use crate::support::{name, store, within};
+
+const TTL: Duration = Duration::from_secs(30);
+/// Much more than a few requests to a server on this host take.
+const LIMIT: Duration = Duration::from_secs(6);
+
+/// A renewal that waited for the release would lose its locks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unpolled_lookup_of_a_session_delays_no_other_session() {
+    let (etcd, names) = (Etcd::start().unwrap(), [name(), name()]);
+    let [first, _] = clients(&etcd, &names[0], TTL).await;
+    let [second, _] = clients(&etcd, &names[1], TTL).await;
+    first.granted().await;
+    second.granted().await;
+    let other = store(&etcd.url()).await;
+    let mut left_alone = other.withdraw(&first.claim.key, None);
+    poll_once(&mut left_alone);
+    let live = |key| [Live { key, state: LiveState::Granted }];
+    let live = live(second.claim.key.clone());
+    let renewed = within(LIMIT, other.renew(&second.claim.key.session, &live)).await.unwrap();
+    assert!(matches!(renewed.claims[..], [Renewal::Held { .. }]), "{:?}", renewed.claims);
+    // The other calls in the session of the release do not wait either.
+    within(LIMIT, other.renew(&first.claim.key.session, &[])).await.unwrap();
+    within(LIMIT, left_alone).await.unwrap();
+}
+
+/// A client that was started again takes over many detached locks at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_detached_sessions_are_found_side_by_side() {
+    const MANY: usize = 40;
+    let (etcd, ttl) = (Etcd::start().unwrap(), Duration::from_secs(6));
+    let slow = Duration::from_millis(200);
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let other = store(&etcd.url_through(&[&proxy])).await;
+    let [first, _] = clients(&etcd, &name(), ttl).await;
+    let mut holders = Vec::new();
+    for _ in 0..MANY {
+        let mut holder = first.another();
+        holder.claim.key.session = SessionId::random();
+        holder.claim.key.name = name().parse().unwrap();
+        holder.store.open(&holder.claim.key.session, &spec(&holder)).await.unwrap();
+        holder.granted().await;
+        holders.push(holder);
+    }
+    let begun = Instant::now();
+    proxy.delay(Way::ToServer, slow);
+    let renewals = holders.into_iter().map(|holder| {
+        let other = other.clone();
+        tokio::spawn(async move {
+            let live = [Live { key: holder.claim.key.clone(), state: LiveState::Granted }];
+            other.renew(&holder.claim.key.session, &live).await.map(|renewed| renewed.claims)
+        })
+    });
+    let mut lost = 0;
+    for renewal in renewals.collect::<Vec<_>>() {
+        let renewed = renewal.await.unwrap();
+        lost += usize::from(!matches!(renewed.as_deref(), Ok([Renewal::Held { .. }])));
+    }
+    assert_eq!(
+        lost,
+        0,
+        "of {MANY} locks with a ttl of {ttl:?}, after {:?} at {slow:?} for a request",
+        begun.elapsed()
+    );
+}
