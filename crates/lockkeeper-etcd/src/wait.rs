@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::layout::transaction::{all, only};
-use crate::layout::{Contender, Span, is_as_it_was};
+use crate::layout::{Contender, Record, Span, is_as_it_was};
 use crate::look::Question;
 use crate::look::{ClaimStatus, Found};
 use crate::look::{Neighbours, Next};
 use crate::random::jittered;
-use crate::sessions::{Session, WatchedBy};
+use crate::sessions::{ClaimState, Session, WatchedBy};
 use crate::store::{ClaimKey, MAX, Revision, Wake};
+use crate::time::Instant;
 use crate::wire::messages::{Event, RangeRequest};
 use crate::wire::{Watch, What};
 use crate::{Error, ErrorKind, EtcdStore, LockName, Result};
@@ -25,12 +26,17 @@ use crate::{Error, ErrorKind, EtcdStore, LockName, Result};
 /// A waiter looks again after this time, even if its watches report nothing.
 const LOOK: Duration = Duration::from_secs(10);
 
+/// Two clients that await one claim take it from each other no sooner than this after the last
+/// time: each take-over wakes the other client.
+const TURN: Duration = Duration::from_millis(500);
+
 /// Waits for the grant of a claim, or for its end.
 pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -> Result<Wake> {
     let session = store.session(&key.session).await?;
     let state = session.claims.state(key.id);
     let mut question = store.question(&session, key, state.as_ref());
     let mut is_followed = state.as_ref().is_some_and(|state| state.record.capacity != MAX);
+    let mut seen_as = state.as_ref().map(SeenAs::of);
     if state.is_none() {
         // Another client of the session has made the claim.
         let own = RangeRequest { key: question.own.key.clone(), ..RangeRequest::default() };
@@ -39,8 +45,10 @@ pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -
         };
         (question.own.created, question.exclusive) = (own.created, own.weight() == MAX);
         is_followed = own.capacity() != MAX;
+        seen_as = own.record.map(|record| SeenAs { record: Arc::new(record), lease: own.lease });
     }
-    let waiter = Waiter { store, session: &session, key, question, is_followed };
+    let begun = store.0.clock.now();
+    let waiter = Waiter { store, session: &session, key, question, is_followed, begun, seen_as };
     let seen = state.and_then(|state| state.blocked_by);
     let woken = store.0.clock.timeout(within, waiter.run(seen)).await.unwrap_or(Ok(Wake::Elapsed));
     if let Ok(Wake::Granted { .. }) = woken {
@@ -58,6 +66,30 @@ struct Waiter<'a> {
     /// A claim for permits: the claim behind it may be admitted together with it, and learns of
     /// that from its key.
     is_followed: bool,
+    begun: Instant,
+    /// The claim as it was read, if its record was.
+    seen_as: Option<SeenAs>,
+}
+
+/// What a claim shows, and its lease.
+struct SeenAs {
+    record: Arc<Record>,
+    lease: i64,
+}
+
+impl SeenAs {
+    fn of(state: &ClaimState) -> Self {
+        Self { record: Arc::clone(&state.record), lease: state.lease }
+    }
+
+    /// Whether this event shows only that another client has sent the claim.
+    fn is_taken_over(&self, event: &Event) -> bool {
+        let Some(kv) = event.kv.as_ref().filter(|kv| kv.lease == self.lease) else { return false };
+        let Some(mut record) = Record::read(&kv.value) else { return false };
+        let is_of_another = record.client != self.record.client;
+        record.client = Arc::clone(&self.record.client);
+        is_of_another && record == *self.record
+    }
 }
 
 /// The session counts the claim as watched while this exists, so a renewal need not look for its
@@ -110,9 +142,8 @@ impl Waiter<'_> {
             // Enabled before the look, so that a notice which comes during the look is not missed.
             let mut noticed = pin!(self.store.0.notices.notified());
             noticed.as_mut().enable();
-            if self.session.claims.state(self.key.id).is_some_and(|state| state.is_elsewhere) {
-                // Another client has sent the claim. The engine sends it again, and so gets the
-                // notices back.
+            let turn = self.turn();
+            if turn.is_some_and(|left| left.is_zero()) {
                 return Ok(Next::Over(Wake::Changed));
             }
             neighbours = match self.look_behind(&neighbours).await? {
@@ -123,6 +154,7 @@ impl Waiter<'_> {
             let next = tokio::select! {
                 biased;
                 event = next_of(own) => match event {
+                    Some(events) if self.is_taken_over(&events) => Next::Look,
                     // The claim was broken or withdrawn, its lease has ended, or a renewal has
                     // promoted it.
                     Some(_) => Next::Over(Wake::Changed),
@@ -132,7 +164,7 @@ impl Waiter<'_> {
                     Some(next) => next,
                     None => return Ok(Next::Unwatched(neighbours)),
                 },
-                () = self.store.0.clock.sleep(jittered(LOOK)) => {
+                () = self.store.0.clock.sleep(turn.unwrap_or_else(|| jittered(LOOK))) => {
                     self.end_overdue(&neighbours).await;
                     Next::Look
                 }
@@ -144,6 +176,21 @@ impl Waiter<'_> {
                 next => return Ok(next),
             }
         }
+    }
+
+    /// If another client has sent the claim: how long it is until the engine sends the claim again,
+    /// and so gets the notices back.
+    fn turn(&self) -> Option<Duration> {
+        let state = self.session.claims.state(self.key.id);
+        let now = self.store.0.clock.now();
+        state.filter(|state| state.is_elsewhere).map(|_| (self.begun + TURN).saturating_since(now))
+    }
+
+    /// Whether these events show only that another client has sent the claim.
+    fn is_taken_over(&self, events: &[Event]) -> bool {
+        let state = self.session.claims.state(self.key.id).map(|state| SeenAs::of(&state));
+        let seen_as = state.as_ref().or(self.seen_as.as_ref());
+        seen_as.is_some_and(|seen_as| events.iter().all(|event| seen_as.is_taken_over(event)))
     }
 
     /// Watches these neighbours, and the key of the claim itself unless the same watch reports its

@@ -2,6 +2,7 @@
 //! client gets the notices about it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Claiming;
 use crate::admin::NOTICE_TTL;
@@ -31,6 +32,7 @@ impl Claiming {
         own: &mut Contender,
         is_reported: bool,
     ) -> Result<Arc<Record>> {
+        let mut fresh = false;
         for _ in 0..TRIES {
             let Some(mut record) = own.record.clone() else { break };
             let is_ours = record.client == self.store.0.client;
@@ -39,13 +41,21 @@ impl Claiming {
             }
             let mut then: Vec<_> = self.report.as_ref().map(delete).into_iter().collect();
             if !is_ours {
-                then.extend(self.hand_over(&record).await.map_err(Error::with_unknown_effect)?);
+                let handing_over = self.hand_over(&record, fresh).await;
+                then.extend(handing_over.map_err(Error::with_unknown_effect)?);
                 record.client = Arc::clone(&self.store.0.client);
                 then.push(rewrite(&self.key, record.written()));
             }
             let when = vec![changed(&self.key, own.changed), leased(&self.key, own.lease)];
-            let answer = self.txn(transaction(when, then, vec![get(&self.key)])).await;
-            let answer = answer.map_err(Error::with_unknown_effect)?;
+            let request = transaction(when, then, vec![get(&self.key)]);
+            let answer = match self.store.txn(request).await {
+                // The lease of the notice has ended before its time, and etcd has done nothing.
+                Err(error) if error.is_no_lease() && !is_ours && !fresh => {
+                    fresh = true;
+                    continue;
+                }
+                answer => answer.map_err(fault::of_a_put).map_err(Error::with_unknown_effect)?,
+            };
             if answer.succeeded {
                 if !is_ours {
                     own.changed = answer.header.map_or(own.changed, |header| header.revision);
@@ -69,13 +79,16 @@ impl Claiming {
     /// What a take-over writes beside the record: the notice to the client of before, and an
     /// operator's request to let go, which the new client finds only in its own folder. Neither key
     /// may be on a lease of the session, where only the session's own keys are.
-    async fn hand_over(&self, record: &Record) -> Result<Vec<RequestOp>> {
+    ///
+    /// The notice is on the lease of this client's tombstones, or on a `fresh` one.
+    async fn hand_over(&self, record: &Record, fresh: bool) -> Result<Vec<RequestOp>> {
         let (store, lines) = (&self.store, &self.store.0.lines);
         let request = lines.request(&record.client, record.hex());
         let asked = only(Some(
             store.range(RangeRequest { key: request, ..RangeRequest::default() }).await?,
         ));
-        let lease = store.grant(NOTICE_TTL).await?.id;
+        let lasts = Duration::from_secs(NOTICE_TTL.unsigned_abs());
+        let lease = store.tombstone_lease(lasts, fresh).await.map_err(fault::of)?;
         let notice = Notice::elsewhere(record.hex().to_owned());
         let mut then = vec![put(&lines.notice(&record.client), notice.written(), lease)];
         if let Some(asked) = asked {

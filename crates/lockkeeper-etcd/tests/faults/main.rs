@@ -27,6 +27,7 @@ mod sessions;
 mod shared;
 mod short_lines;
 mod support;
+mod takeovers;
 mod timers;
 mod tokens;
 mod tombstones;
