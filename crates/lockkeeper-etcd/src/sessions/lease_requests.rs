@@ -35,10 +35,18 @@ impl EtcdStore {
         if let Some(lease) = self.fresh(session, purpose) {
             return Ok(lease);
         }
-        if let Some(lease) = session.leases.choose(purpose)
-            && self.refresh(session, lease).await?
-        {
-            return Ok(lease);
+        let known = match session.is_shared() {
+            // Another client may have made a lease: every client renews it until the session ends.
+            true => {
+                self.learn_leases(session).await?;
+                session.leases.with_room(purpose)
+            }
+            false => session.leases.choose(purpose).into_iter().collect(),
+        };
+        for lease in known {
+            if self.refresh(session, lease).await? {
+                return Ok(lease);
+            }
         }
         let ttl = session.leases.ttl(purpose);
         let (sent, lease) = (self.0.clock.now(), self.grant(ttl).await?.id);

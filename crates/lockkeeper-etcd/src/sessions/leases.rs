@@ -117,6 +117,13 @@ impl Leases {
         Some(lease.id)
     }
 
+    /// The leases with room for one more claim, whether this client has renewed them or not.
+    pub(super) fn with_room(&self, purpose: Purpose) -> Vec<i64> {
+        let purpose = if self.have_one_ttl() { Purpose::Hold } else { purpose };
+        let bears = |lease: &&Lease| lease.purpose == purpose && lease.claims < PER_LEASE;
+        self.lock().iter().filter(bears).map(|lease| lease.id).collect()
+    }
+
     /// Adds a lease, unless the lease is known: a renewal of this client may have read a lease that
     /// this client makes, before the answer came.
     pub(crate) fn add(&self, id: i64, purpose: Purpose, renewed: Instant) {

@@ -25,6 +25,7 @@ mod resent;
 mod rights;
 mod sessions;
 mod shared;
+mod shared_leases;
 mod short_lines;
 mod support;
 mod takeovers;
