@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use data_encoding::HEXLOWER;
 use percent_encoding::percent_decode_str;
 
-use crate::layout::transaction::{all, changed, created, delete, move_to, put, touch, transaction};
+use crate::layout::transaction::{
+    all, changed, created, delete, move_to, nested, present, put, touch, transaction,
+};
 use crate::layout::{Contender, Layout, Notice, Record, Span, admissions};
 use crate::look::to_line;
 use crate::store::{Admin, Evict, Evicted, Line, Target};
@@ -100,13 +102,13 @@ impl Admin for EtcdStore {
                 _ => {}
             }
             let notice = self.notice_to(&victim, how, by, reason).await?;
-            let (change, lease) = match how {
-                Evict::Now => (delete(&victim.key), None),
+            let (changes, lease) = match how {
+                Evict::Now => (vec![delete(&victim.key)], None),
                 Evict::Mark => self.mark(&victim, by, reason).await?,
             };
             let when = vec![changed(&victim.key, victim.changed)];
-            let request =
-                transaction(when, std::iter::once(change).chain(notice).collect(), Vec::new());
+            let changes = changes.into_iter().chain(notice).collect();
+            let request = transaction(when, changes, Vec::new());
             let answer: std::result::Result<TxnResponse, _> = self.txn(request).await;
             match (answer.map_err(fault::of), lease) {
                 // The next look finds what was done. A copy that comes later finds that the claim
@@ -174,13 +176,14 @@ impl EtcdStore {
     }
 
     /// Marks a claim, and moves it to a lease of its own. No client renews that lease, and the
-    /// session's renewals do not either.
+    /// session's renewals do not either. A close of a detached session finds the claim by a key of
+    /// the session.
     async fn mark(
         &self,
         victim: &Contender,
         by: &str,
         reason: &str,
-    ) -> Result<(RequestOp, Option<i64>)> {
+    ) -> Result<(Vec<RequestOp>, Option<i64>)> {
         let Some(mut record) = victim.record.clone() else {
             return Err(Error::new(
                 ErrorKind::Unsupported,
@@ -190,7 +193,13 @@ impl EtcdStore {
         };
         record.mark(by, reason);
         let lease = self.grant(sessions::seconds(record.lease_time() + ON_ITS_WAY)).await?.id;
-        Ok((put(&victim.key, record.written(), lease), Some(lease)))
+        let mut changes = vec![put(&victim.key, record.written(), lease)];
+        changes.extend(victim.session_lease().map(|first| {
+            let naming = put(&self.0.lines.marked(first, &victim.key), victim.key.clone(), lease);
+            let is_detached = vec![present(&self.0.lines.session_on(first))];
+            nested(transaction(is_detached, vec![naming], Vec::new()))
+        }));
+        Ok((changes, Some(lease)))
     }
 
     /// Moves a claim that was marked by this revision to a lease of its own ttl. The holder may
@@ -200,11 +209,12 @@ impl EtcdStore {
         let Some(ttl) = victim.record.as_ref().map(Record::lease_time) else { return };
         let shortening = async {
             let lease = self.grant(sessions::seconds(ttl)).await?.id;
-            let request = transaction(
-                vec![changed(&victim.key, marked)],
-                vec![move_to(&victim.key, lease)],
-                Vec::new(),
-            );
+            let mut moves = vec![move_to(&victim.key, lease)];
+            moves.extend(victim.session_lease().map(|first| {
+                let name = self.0.lines.marked(first, &victim.key);
+                nested(transaction(vec![present(&name)], vec![move_to(&name, lease)], Vec::new()))
+            }));
+            let request = transaction(vec![changed(&victim.key, marked)], moves, Vec::new());
             let answer: std::result::Result<TxnResponse, _> = self.txn(request).await;
             // The holder may have released the claim meanwhile.
             let unused = if answer.map_err(fault::of)?.succeeded { on } else { lease };

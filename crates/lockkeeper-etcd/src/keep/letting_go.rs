@@ -69,6 +69,21 @@ impl EtcdStore {
         Err(fault::always_changes())
     }
 
+    /// Ends the claim with this key if a break has marked it.
+    pub(crate) async fn end_if_marked(&self, key: Bytes) -> Result<()> {
+        for _ in 0..TRIES {
+            let Some(own) = self.read_claim(&key).await?.filter(Contender::is_broken) else {
+                return Ok(());
+            };
+            let when = vec![changed(&key, own.changed)];
+            let answer = self.txn(transaction(when, vec![delete(&key)], Vec::new())).await;
+            if answer.map_err(fault::of)?.succeeded {
+                return Ok(());
+            }
+        }
+        Err(fault::always_changes())
+    }
+
     async fn read_claim(&self, key: &Bytes) -> Result<Option<Contender>> {
         let asked =
             self.range(RangeRequest { key: key.clone(), ..RangeRequest::default() }).await?;

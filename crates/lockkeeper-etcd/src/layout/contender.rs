@@ -126,6 +126,11 @@ impl Contender {
     /// only the minimum hold is left.
     pub(crate) fn session_to_ask(&self) -> Option<i64> {
         self.keep().filter(|keep| !keep.released && !self.is_broken())?;
+        self.session_lease()
+    }
+
+    /// The first lease of the session, as the key names it.
+    pub(crate) fn session_lease(&self) -> Option<i64> {
         let last = self.key.rsplit(|byte| *byte == b'/').next()?;
         let lease = std::str::from_utf8(last.split(|byte| *byte == b'-').next()?).ok()?;
         i64::from_str_radix(lease, 16).ok()

@@ -16,6 +16,8 @@ pub(crate) enum SessionPart {
     Lease { id: i64, holds: bool },
     /// The report that a client has missed a claim in its list.
     Missed,
+    /// Names a claim that a break has moved to a lease of the operator.
+    Marked,
 }
 
 /// A claim that a client has missed in its list.
@@ -32,7 +34,12 @@ pub(crate) struct Missed {
 impl Lines {
     /// The record of a detached session, on its first lease.
     pub(crate) fn session(&self, id: &SessionId) -> Bytes {
-        format!("{}/.session/{:x}", self.own(), lease_of(id)).into()
+        self.session_on(lease_of(id))
+    }
+
+    /// The record of a detached session with this first lease.
+    pub(crate) fn session_on(&self, lease: i64) -> Bytes {
+        format!("{}/.session/{lease:x}", self.own()).into()
     }
 
     /// All keys of a detached session but its claims.
@@ -56,12 +63,30 @@ impl Lines {
         format!("{}/.session/{:x}/missed-{hash}", self.own(), lease_of(id)).into()
     }
 
+    /// The key that names a marked claim of a detached session with this first lease.
+    pub(crate) fn marked(&self, lease: i64, claim: &Bytes) -> Bytes {
+        let hash = HEXLOWER.encode(&Sha256::digest(claim)[..16]);
+        format!("{}/.session/{lease:x}/marked-{hash}", self.own()).into()
+    }
+
+    /// The claim of a session that this key names as a marked one. Another program may have written
+    /// a key that names the key of another claim.
+    pub(crate) fn marked_claim(&self, id: &SessionId, key: &Bytes, value: &Bytes) -> Option<Bytes> {
+        let is_named = self.part_of_session(id, key) == Some(SessionPart::Marked)
+            && *key == self.marked(lease_of(id), value)
+            && self.is_claim_of(id, value);
+        is_named.then(|| value.clone())
+    }
+
     /// What a key below a detached session is.
     pub(crate) fn part_of_session(&self, id: &SessionId, key: &Bytes) -> Option<SessionPart> {
         let part = key.strip_prefix(&*self.session(id))?.strip_prefix(b"/")?;
         let part = std::str::from_utf8(part).ok()?;
         if part.starts_with("missed-") {
             return Some(SessionPart::Missed);
+        }
+        if part.starts_with("marked-") {
+            return Some(SessionPart::Marked);
         }
         let holds = part.starts_with("hold-");
         let lease = part.strip_prefix("hold-").or_else(|| part.strip_prefix("wait-"))?;
@@ -71,10 +96,15 @@ impl Lines {
     /// Whether a key on the first lease of a session belongs to the session: its record, a key
     /// below that, or a claim.
     pub(crate) fn is_of_session(&self, id: &SessionId, key: &Bytes) -> bool {
+        *key == self.session(id)
+            || self.part_of_session(id, key).is_some()
+            || self.is_claim_of(id, key)
+    }
+
+    fn is_claim_of(&self, id: &SessionId, key: &Bytes) -> bool {
         let last = key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let slot = format!("{:x}-", lease_of(id));
-        let is_claim = || self.name_in(key).is_some() && last.starts_with(slot.as_bytes());
-        *key == self.session(id) || self.part_of_session(id, key).is_some() || is_claim()
+        self.name_in(key).is_some() && last.starts_with(slot.as_bytes())
     }
 
     /// The key that shows for as long as it exists that a session was closed.

@@ -176,6 +176,7 @@ impl EtcdStore {
         if session.is_shared() {
             let found = self.remember_ended(id).await?;
             session.leases.learn(&self.0.lines, id, &found, self.0.clock.now());
+            self.end_marked(id, &found).await?;
         }
         let leases = session.leases.ids();
         if session.is_shared() {
@@ -196,15 +197,25 @@ impl EtcdStore {
 
     /// The first lease of a session has ended, and another one may be there, with claims.
     async fn close_what_is_left(&self, id: &SessionId) -> Result<()> {
-        for kv in self.remember_ended(id).await? {
-            if let Some(SessionPart::Lease { id: lease, .. }) =
-                self.0.lines.part_of_session(id, &kv.key)
-                && kv.lease == lease
-            {
-                self.revoke(lease).await?;
-            }
+        let found = self.remember_ended(id).await?;
+        self.end_marked(id, &found).await?;
+        let lease = |kv: &KeyValue| match self.0.lines.part_of_session(id, &kv.key) {
+            Some(SessionPart::Lease { id: lease, .. }) => Some(lease).filter(|id| *id == kv.lease),
+            _ => None,
+        };
+        let leases: Vec<i64> = found.iter().filter_map(lease).collect();
+        self.leave_on_timers(&leases).await?;
+        for lease in leases {
+            self.revoke(lease).await?;
         }
         Ok(())
+    }
+
+    /// Ends the claims that breaks have moved to leases of operators. Nobody moves a claim back.
+    async fn end_marked(&self, id: &SessionId, found: &[KeyValue]) -> Result<()> {
+        let marked = |kv: &KeyValue| self.0.lines.marked_claim(id, &kv.key, &kv.value);
+        let ending = found.iter().filter_map(marked).map(|claim| self.end_if_marked(claim));
+        all(ending).await.into_iter().collect()
     }
 
     /// Puts the key that keeps all clients from opening the session and from making leases for it.

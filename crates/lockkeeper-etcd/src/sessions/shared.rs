@@ -107,7 +107,7 @@ impl EtcdStore {
             SessionPart::Missed if self.0.lines.missed(id, &kv.value) == kv.key => {
                 Some(Missed { created: kv.create_revision, key: kv.key, claim: kv.value })
             }
-            SessionPart::Missed | SessionPart::Lease { .. } => None,
+            _ => None,
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod by_hand;
 mod checks;
+mod closes;
 mod compaction;
 mod crowds;
 mod ghosts;
