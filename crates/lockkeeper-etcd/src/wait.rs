@@ -40,7 +40,8 @@ pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -
     if state.is_none() {
         // Another client of the session has made the claim.
         let own = RangeRequest { key: question.own.key.clone(), ..RangeRequest::default() };
-        let Some(own) = only(Some(store.range(own).await?)).map(Contender::read) else {
+        let own = only(Some(store.range(own).await?)).map(Contender::read);
+        let Some(own) = own.filter(|own| session.may_have_made(own.created)) else {
             return Ok(Wake::Changed);
         };
         (question.own.created, question.exclusive) = (own.created, own.weight() == MAX);

@@ -79,7 +79,7 @@ async fn withdraw_own(
     let (mut left, mut turn) = (Left::Nothing, None);
     if let Some(order) = order {
         turn = Some(order.gate.lock().await);
-        left = store.leave_kept(key, &slot).await?;
+        left = store.leave_kept(session, key, &slot).await?;
     }
     // The next claim of this client deletes the key if this request is late, but not a key that
     // stays for its minimum hold.
@@ -124,7 +124,7 @@ async fn withdraw_as_read(
     let mut was_piggybacked = false;
     let mut turn = Some(order.gate.lock().await);
     for _ in 0..TRIES {
-        let own = store.claim_in(&slot, key.id).await?;
+        let own = store.claim_in(session, &slot, key.id).await?;
         let left = match &own {
             Some(own) => match store.leave_as_read(own, &slot).await? {
                 Some(left) => left,
@@ -145,7 +145,9 @@ async fn withdraw_as_read(
             .map_err(|error| if was_piggybacked { error.with_unknown_effect() } else { error })?;
         drop(leaves);
         let removed = deleted(&answer.responses) > 0;
-        if inners(answer.responses).any(|inner| !inner.succeeded && is_claim(inner, key.id)) {
+        let is_claim =
+            |found: Contender| found.id == Some(key.id) && session.may_have_made(found.created);
+        if inners(answer.responses).filter_map(found_instead).any(is_claim) {
             continue;
         }
         if removed {
@@ -164,10 +166,9 @@ fn delete_unchanged(key: &Bytes, state: i64) -> RequestOp {
     nested(transaction(vec![changed(key, state)], vec![delete(key)], vec![get(key)]))
 }
 
-/// Whether this answer shows the key of the claim.
-fn is_claim(answer: TxnResponse, id: ClaimId) -> bool {
-    let found = only(ranges(answer.responses).next()).map(Contender::read);
-    found.is_some_and(|found| found.id == Some(id))
+/// The key that was not deleted, since it was in another state.
+fn found_instead(answer: TxnResponse) -> Option<Contender> {
+    only(ranges(answer.responses).next()).filter(|_| !answer.succeeded).map(Contender::read)
 }
 
 /// Removes a claim, and puts its tombstone, which stands for so long whatever becomes of the

@@ -51,7 +51,7 @@ pub(super) async fn replaced_by(
                 (Incarnation { key: slot.at, created: state.created }, state.record.capacity);
             (Replaced::Known { own, lease: state.lease, capacity }, slot.timer)
         }
-        None => match store.claim_in(&slot, old).await?.filter(|own| !own.is_over()) {
+        None => match store.claim_in(&of_old, &slot, old).await?.filter(|own| !own.is_over()) {
             None => return Ok((Replaced::Over, None)),
             Some(own) => {
                 let timer = match own.keep() {

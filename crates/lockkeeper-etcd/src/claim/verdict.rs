@@ -75,6 +75,10 @@ impl Claiming {
             )
             .with_remedy("again in a moment"));
         }
+        if !self.session.may_have_made(own.created) {
+            // A session with the same id has left the claim, and it belongs to no client.
+            return Ok(Verdict::Gone);
+        }
         let record = self.takes_over(&mut own, is_reported).await?;
         self.record_claim(&record, own.lease, own.created, false);
         // The claim is in line, so every error from here on has an unknown effect.

@@ -217,9 +217,16 @@ impl EtcdStore {
     }
 
     /// Leaves a claim in its line if its minimum hold is not over, as etcd has it.
-    pub(crate) async fn leave_kept(&self, key: &ClaimKey, slot: &KeySlot) -> Result<Left> {
+    pub(crate) async fn leave_kept(
+        &self,
+        session: &Session,
+        key: &ClaimKey,
+        slot: &KeySlot,
+    ) -> Result<Left> {
         for _ in 0..TRIES {
-            let Some(own) = self.claim_in(slot, key.id).await? else { return Ok(Left::Nothing) };
+            let Some(own) = self.claim_in(session, slot, key.id).await? else {
+                return Ok(Left::Nothing);
+            };
             if let Some(left) = self.leave_as_read(&own, slot).await? {
                 return Ok(left);
             }
@@ -260,11 +267,16 @@ impl EtcdStore {
         }
     }
 
-    /// The key of the slot, if it is this claim.
-    pub(crate) async fn claim_in(&self, slot: &KeySlot, id: ClaimId) -> Result<Option<Contender>> {
+    /// The key of the slot, if it is this claim of the session.
+    pub(crate) async fn claim_in(
+        &self,
+        session: &Session,
+        slot: &KeySlot,
+        id: ClaimId,
+    ) -> Result<Option<Contender>> {
         let own = RangeRequest { key: slot.at.clone(), ..RangeRequest::default() };
         let own = only(Some(self.range(own).await?)).map(Contender::read);
-        Ok(own.filter(|own| own.id == Some(id)))
+        Ok(own.filter(|own| own.id == Some(id) && session.may_have_made(own.created)))
     }
 
     /// The timer that was begun before, if it lasts for so long.

@@ -24,6 +24,9 @@ pub(crate) struct Question {
     pub(crate) line: Span,
     /// The key of the claim, and the revision that created it; 0 if that is not known.
     pub(crate) own: Incarnation,
+    /// The revision that recorded the detached session of the claim: an older key is what an
+    /// earlier session with the same id has left, and belongs to no client.
+    pub(crate) since: i64,
     /// The claim is a writer: it waits for all claims ahead of it.
     pub(crate) exclusive: bool,
     /// All predecessors of a writer are asked for, if there are at most [`SHORT_QUEUE`].
@@ -42,6 +45,7 @@ impl EtcdStore {
         Question {
             line: self.0.lines.of(&key.name),
             own: Incarnation { key: session.claims.slot_of(&self.0.lines, key).at, created },
+            since: session.recorded,
             exclusive: state.is_some_and(|state| state.record.weight == MAX),
             short_queue: false,
         }
@@ -99,13 +103,16 @@ impl EtcdStore {
     /// A claim of this client, unless only its minimum hold is left, and whether the claim is
     /// admitted.
     pub(crate) async fn look_at_own(&self, key: &ClaimKey) -> Result<Option<(Contender, bool)>> {
-        let at = self.session(&key.session).await?.claims.slot_of(&self.0.lines, key).at;
+        let session = self.session(&key.session).await?;
+        let at = session.claims.slot_of(&self.0.lines, key).at;
         let line = self.0.lines.of(&key.name);
         let mut answers = self.read_together(vec![get(&at), range(all(&line))]).await?.into_iter();
         let (own, others) = (only(answers.next()), answers.next().unwrap_or_default());
         // A later claim of this client may have the slot, if the answer took longer than a release.
-        let own =
-            own.map(Contender::read).filter(|own| own.id == Some(key.id) && !own.is_released());
+        let is_own = |own: &Contender| {
+            own.id == Some(key.id) && !own.is_released() && session.may_have_made(own.created)
+        };
+        let own = own.map(Contender::read).filter(is_own);
         Ok(own.map(|own| {
             let others = Contender::all(&self.0.lines, &line, others.kvs);
             let admitted = is_admitted(&own, ahead_of(&others, own.created));
@@ -139,6 +146,9 @@ impl EtcdStore {
     ) -> ClaimStatus {
         let Some(own) = only(own) else { return ClaimStatus::Absent };
         let own = Contender::read(own);
+        if own.created < question.since {
+            return ClaimStatus::Absent;
+        }
         let line = Contender::all(
             &self.0.lines,
             &question.line,

@@ -144,7 +144,13 @@ impl Leases {
 
     /// Adds the leases that the keys of a detached session show. A known lease stays even if no key
     /// shows it: the lease may have been made since.
-    pub(crate) fn learn(&self, lines: &Lines, id: &SessionId, found: &[KeyValue], now: Instant) {
+    pub(super) fn learn<'a>(
+        &self,
+        lines: &Lines,
+        id: &SessionId,
+        found: impl IntoIterator<Item = &'a KeyValue>,
+        now: Instant,
+    ) {
         for kv in found {
             let Some(SessionPart::Lease { id: lease, holds }) = lines.part_of_session(id, &kv.key)
             else {

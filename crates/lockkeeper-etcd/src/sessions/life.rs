@@ -42,7 +42,10 @@ impl EtcdStore {
             self.0.sessions.lost(session);
             return Err(refusal::session_ended());
         }
-        if session.spec == *spec { Ok(()) } else { Err(refusal::other_durations()) }
+        match is_same(&session.spec, spec) {
+            true => Ok(()),
+            false => Err(refusal::other_durations()),
+        }
     }
 
     async fn open_first(&self, id: &SessionId, spec: &SessionSpec, sent: Instant) -> Result<()> {
@@ -56,7 +59,7 @@ impl EtcdStore {
         if !is_new && !self.refresh_all(&session).await? {
             return Err(refusal::session_ended());
         }
-        match self.0.sessions.insert(session, sent).spec == *spec {
+        match is_same(&self.0.sessions.insert(session, sent).spec, spec) {
             true => Ok(()),
             false => Err(refusal::other_durations()),
         }
@@ -116,10 +119,7 @@ impl EtcdStore {
         let mut found = ranges(answer.responses);
         match (only(found.next()), only(found.next())) {
             (Some(kv), None) => match recorded(&kv, lease) {
-                // The record has whole microseconds.
-                Some(found) if SessionRecord::of(&found) == SessionRecord::of(spec) => {
-                    Ok(kv.create_revision)
-                }
+                Some(found) if is_same(&found, spec) => Ok(kv.create_revision),
                 Some(_) => Err(refusal::other_durations()),
                 None => Err(taken()),
             },
@@ -175,7 +175,7 @@ impl EtcdStore {
         *is_closed = true;
         if session.is_shared() {
             let found = self.remember_ended(id).await?;
-            session.leases.learn(&self.0.lines, id, &found, self.0.clock.now());
+            session.learn_leases(&self.0.lines, &found, self.0.clock.now());
             self.end_marked(id, &found).await?;
         }
         let leases = session.leases.ids();
@@ -249,6 +249,12 @@ impl EtcdStore {
 /// The durations in the record of a session, if the record is on the lease of the session.
 fn recorded(kv: &KeyValue, lease: i64) -> Option<SessionSpec> {
     SessionRecord::read(&kv.value).filter(|_| kv.lease == lease)
+}
+
+/// Whether a session with the one durations is the session with the other ones. A record has whole
+/// microseconds.
+fn is_same(one: &SessionSpec, other: &SessionSpec) -> bool {
+    one.detached == other.detached && SessionRecord::of(one) == SessionRecord::of(other)
 }
 
 /// Another program has the lease or the key of a session.

@@ -11,8 +11,10 @@ use tokio::sync::Mutex as Gate;
 use super::claims::Claims;
 use super::leases::Leases;
 use super::lists::Lists;
+use crate::layout::Lines;
 use crate::store::{Live, SessionId, SessionSpec};
 use crate::time::Instant;
+use crate::wire::messages::KeyValue;
 
 /// A session of this client.
 #[derive(Debug)]
@@ -51,6 +53,18 @@ impl Session {
             leases,
             gate: Gate::default(),
         }
+    }
+
+    /// Whether a key that this revision has created can belong to the session. A session that had
+    /// the same id and has ended may have left an older key.
+    pub(crate) fn may_have_made(&self, created: i64) -> bool {
+        created >= self.recorded
+    }
+
+    /// Adds the leases that these keys of the session show.
+    pub(super) fn learn_leases(&self, lines: &Lines, found: &[KeyValue], now: Instant) {
+        let own = found.iter().filter(|kv| self.may_have_made(kv.create_revision));
+        self.leases.learn(lines, &self.id, own, now);
     }
 
     /// The ttl that counts for a claim of this session with this ttl.

@@ -45,7 +45,7 @@ impl EtcdStore {
         let found: RangeResponse = found.map_err(|error| fault::of(error).without_effect())?;
         let found = found.kvs;
         self.is_there(session, &found)?;
-        session.leases.learn(&self.0.lines, id, &found, now);
+        session.learn_leases(&self.0.lines, &found, now);
         let mut missed: Vec<Missed> =
             found.into_iter().filter_map(|kv| self.missed(id, kv)).collect();
         if missed.is_empty() {
@@ -80,7 +80,7 @@ impl EtcdStore {
     pub(crate) async fn learn_leases(&self, session: &Session) -> Result<()> {
         let found = self.range(self.0.lines.of_session(&session.id).all()).await?.kvs;
         self.is_there(session, &found)?;
-        session.leases.learn(&self.0.lines, &session.id, &found, self.0.clock.now());
+        session.learn_leases(&self.0.lines, &found, self.0.clock.now());
         Ok(())
     }
 

@@ -22,6 +22,7 @@ mod overdue;
 mod reconnects;
 mod registers;
 mod releases;
+mod reopened;
 mod resent;
 mod rights;
 mod sessions;
