@@ -1,6 +1,6 @@
 //! The sessions of this client.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lockkeeper_core::sync::lock;
@@ -10,6 +10,9 @@ use super::session::Session;
 use super::tombstones::REMEMBERED;
 use crate::store::{ClaimId, SessionId};
 use crate::time::Instant;
+
+/// Up to so many sessions are kept without a look whether they are over.
+pub(super) const SESSIONS: usize = 64;
 
 /// All sessions of a client.
 #[derive(Debug, Default)]
@@ -31,16 +34,40 @@ pub(crate) struct Lookup<'a> {
 #[derive(Debug, Default)]
 struct Known {
     all: HashMap<SessionId, Arc<Session>>,
+    /// With so many sessions, those that are over are forgotten.
+    most: usize,
     /// The sessions that this client has closed, and until when it remembers that.
     closed: HashMap<SessionId, Instant>,
+    /// The same in the order of the closes.
+    closes: VecDeque<(Instant, SessionId)>,
+}
+
+impl Known {
+    /// Forgets the sessions that are over: no call closes a session that was lost, or that was left
+    /// to another client. This looks at all sessions, but only when their number has doubled.
+    fn forget_over(&mut self, now: Instant) {
+        if self.all.len() >= self.most {
+            self.all.retain(|_, session| !session.leases.are_over(now));
+            self.most = (2 * self.all.len()).max(SESSIONS);
+        }
+    }
+
+    /// Forgets the closes that were to be remembered until this moment.
+    fn forget_closes(&mut self, now: Instant) {
+        while self.closes.front().is_some_and(|(until, _)| *until <= now) {
+            let Some((_, id)) = self.closes.pop_front() else { return };
+            if self.closed.get(&id).is_some_and(|until| *until <= now) {
+                self.closed.remove(&id);
+            }
+        }
+    }
 }
 
 impl Sessions {
     /// Adds a session that was opened, unless it is known, and returns the known session.
     pub(super) fn insert(&self, session: Session, now: Instant) -> Arc<Session> {
         let mut known = self.lock();
-        // No call closes a session that was lost, or that was left to another client.
-        known.all.retain(|_, session| !session.leases.are_over(now));
+        known.forget_over(now);
         Arc::clone(known.all.entry(session.id.clone()).or_insert_with(|| Arc::new(session)))
     }
 
@@ -75,9 +102,9 @@ impl Sessions {
     pub(super) fn closed(&self, id: &SessionId, until: Instant) {
         let mut known = self.lock();
         known.all.remove(id);
-        let before = until - REMEMBERED;
-        known.closed.retain(|_, until| *until > before);
+        known.forget_closes(until - REMEMBERED);
         known.closed.insert(id.clone(), until);
+        known.closes.push_back((until, id.clone()));
     }
 
     /// The session of this claim.

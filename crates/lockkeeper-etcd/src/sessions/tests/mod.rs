@@ -7,6 +7,7 @@ use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::known::SESSIONS;
 use super::lists::LISTED;
 use super::tombstones::REMEMBERED;
 use super::*;
@@ -66,6 +67,24 @@ fn a_detached_session_that_was_lost_is_forgotten_and_another_one_is_not() {
     assert!(sessions.known(&ours).is_some() && sessions.known(&theirs).is_none());
 }
 
+/// A client of many detached locks has a session for each of them.
+#[test]
+fn sessions_that_are_over_are_forgotten_when_their_number_has_doubled() {
+    let (sessions, now) = (Sessions::default(), Clock::boot().now());
+    let spec = SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) };
+    let mut opened = Vec::new();
+    for number in 0..8 * SESSIONS {
+        // Each session is over before the next one is opened.
+        let now = now + TTL * 10 * u32::try_from(number).unwrap();
+        let id = SessionId::random();
+        sessions.opened(&id, &spec, true, now);
+        opened.push(id);
+    }
+    let known = opened.iter().filter(|id| sessions.known(id).is_some()).count();
+    assert!((1..=SESSIONS).contains(&known), "{known}");
+    assert!(sessions.known(&opened[8 * SESSIONS - 1]).is_some());
+}
+
 #[test]
 fn a_closed_session_is_remembered_for_its_time() {
     let (sessions, now) = (Sessions::default(), Clock::boot().now());
@@ -74,6 +93,10 @@ fn a_closed_session_is_remembered_for_its_time() {
     assert!(sessions.was_closed(&first, now) && !sessions.was_closed(&second, now));
     sessions.closed(&second, now + REMEMBERED * 2);
     assert!(!sessions.was_closed(&first, now) && sessions.was_closed(&second, now + REMEMBERED));
+    // A session that is closed again is remembered from then on.
+    sessions.closed(&second, now + REMEMBERED * 3);
+    sessions.closed(&first, now + REMEMBERED * 3);
+    assert!(sessions.was_closed(&second, now + REMEMBERED * 2));
 }
 
 #[test]
