@@ -200,7 +200,10 @@ impl Claims {
         let is_absent = |id: &ClaimId| {
             !listed.contains(id) && slots.of(*id).is_none_or(|slot| !keys.contains_key(&slot.at))
         };
-        absent.note(states.keys().copied().filter(is_absent), now);
+        // A claim whose answer was lost has a slot only.
+        let known: HashSet<ClaimId> =
+            states.keys().copied().chain(slots.all().map(|(id, _)| id)).collect();
+        absent.note(known.into_iter().filter(is_absent), now);
         for id in absent.take_older(self.leases.whole(), now) {
             self.leave(&mut inner, id);
             inner.slots.release(id, now);

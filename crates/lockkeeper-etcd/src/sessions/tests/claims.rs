@@ -47,3 +47,22 @@ fn a_claim_that_another_client_has_withdrawn_is_forgotten_after_a_whole_life() {
     session.claims.forget_absent(&HashMap::new(), &[], now + TTL);
     assert!(session.claims.state(key.id).is_none() && !session.claims.has_slot(key.id));
 }
+
+/// The answer to the claim was lost, and another client has withdrawn the claim.
+#[test]
+fn a_slot_of_a_claim_without_an_answer_is_released_after_a_whole_life() {
+    let (sessions, lines, id) =
+        (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
+    let now = Clock::boot().now();
+    let spec = SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) };
+    let session = sessions.opened(&id, &spec, false, now);
+    let key = ClaimKey { name: "a".parse().unwrap(), session: id, id: ClaimId::random() };
+    session.claims.slot(&lines, &key, now);
+    let listed = [Live { key: key.clone(), state: LiveState::InFlight }];
+    for live in [&listed[..], &[]] {
+        session.claims.forget_absent(&HashMap::new(), live, now + TTL);
+        assert!(session.claims.has_slot(key.id));
+    }
+    session.claims.forget_absent(&HashMap::new(), &[], now + TTL * 2);
+    assert!(!session.claims.has_slot(key.id));
+}
