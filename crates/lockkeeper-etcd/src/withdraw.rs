@@ -96,7 +96,7 @@ async fn withdraw_own(
         .map_err(|error| if was_piggybacked { error.with_unknown_effect() } else { error })?;
     // The key is gone, and another claim may get the slot: the next claim must not delete its key.
     drop(leaves);
-    if deleted(&answer.responses) > 0 {
+    if deleted(&answer.responses) > 0 || was_piggybacked {
         // No key is on the timers any more, which a new leader of etcd may have lengthened.
         slot.timers().for_each(|timer| store.revoke_unneeded(timer));
     }

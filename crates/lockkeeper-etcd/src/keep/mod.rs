@@ -105,8 +105,12 @@ impl EtcdStore {
         if hold.is_zero() || timer.is_some() {
             return self.note_change(&session, key, &own, number).await;
         }
-        let (sent, granted) = (self.0.clock.now(), self.grant(sessions::seconds(hold)).await?);
-        let (lease, term) = (granted.id, granted.header.map_or(0, |header| header.raft_term));
+        let (sent, lease) = (self.0.clock.now(), sessions::random_lease());
+        let granted = self.grant_chosen(lease, sessions::seconds(hold)).await.map_err(fault::of);
+        if granted.as_ref().is_err_and(|error| error.effect() == Effect::Unknown) {
+            session.claims.may_be_timed(key.id, lease);
+        }
+        let term = granted?;
         let keep =
             Keep { lease, until_ms: unix_ms().saturating_add(millis(hold)), term, released: false };
         let timer = Timer::new(keep, hold, sent, self.0.clock.now());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::leases::Purpose;
 use super::lost;
 use super::session::Session;
+use crate::random::bits128;
 use crate::wire::WireError;
 use crate::wire::messages::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse,
@@ -126,6 +127,21 @@ impl EtcdStore {
         self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await
     }
 
+    /// Makes a lease of so many seconds with an id of this client's choice, which the client can
+    /// revoke even if the answer is lost. Returns the term of etcd's leader; 0 if that is not known.
+    pub(crate) async fn grant_chosen(&self, id: i64, seconds: i64) -> Result<u64, WireError> {
+        let request = LeaseGrantRequest { ttl: seconds, id };
+        let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await;
+        match asked {
+            // A copy of this request has made it: the id is random.
+            Err(error) if error.is_lease_there() => Ok(0),
+            asked => {
+                let granted: LeaseGrantResponse = asked?;
+                Ok(granted.header.map_or(0, |header| header.raft_term))
+            }
+        }
+    }
+
     /// Makes the lease with this id; `false` if a lease has this id.
     pub(super) async fn grant_as(&self, lease: i64, seconds: i64) -> Result<bool> {
         let request = LeaseGrantRequest { ttl: seconds, id: lease };
@@ -177,4 +193,11 @@ impl EtcdStore {
         let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseTimeToLive", request).await;
         asked.map_err(|error| fault::of(error).without_effect())
     }
+}
+
+/// A random id for a lease.
+pub(crate) fn random_lease() -> i64 {
+    let mut bits = [0; 8];
+    bits.copy_from_slice(&bits128()[..8]);
+    (i64::from_be_bytes(bits) & i64::MAX).max(1)
 }

@@ -31,6 +31,7 @@ use std::time::Duration;
 
 pub(crate) use self::claims::{ClaimState, WatchedBy};
 pub(crate) use self::known::Sessions;
+pub(crate) use self::lease_requests::random_lease;
 pub(crate) use self::leases::Purpose;
 pub(crate) use self::lists::{Leftover, Verdicts};
 pub(crate) use self::session::Session;

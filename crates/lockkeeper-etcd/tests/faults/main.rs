@@ -16,6 +16,7 @@ mod leaders;
 mod leavings;
 mod lists;
 mod lookups;
+mod lost_timers;
 mod moves;
 mod neighbours;
 mod overdue;
