@@ -16,7 +16,7 @@ use data_encoding::HEXLOWER;
 use super::Layout;
 use super::session::lease_of;
 use super::span::Span;
-use crate::store::{ClaimId, ClaimKey};
+use crate::store::{ClaimId, ClaimKey, SessionId};
 use crate::{Error, LockName, Result, name};
 
 /// The default prefix of the native layout.
@@ -80,6 +80,11 @@ impl Lines {
         (self.prefix != PREFIX && !self.prefix.is_empty()).then_some(&self.prefix)
     }
 
+    /// The first lease of a session of this store.
+    pub(crate) fn lease_of(&self, id: &SessionId) -> i64 {
+        lease_of(self.layout, &self.prefix, id)
+    }
+
     /// The line of a name.
     pub(crate) fn of(&self, name: &LockName) -> Span {
         Span::under(self.folder(name))
@@ -88,12 +93,12 @@ impl Lines {
     /// The key of a claim that has its own slot.
     pub(crate) fn claim(&self, key: &ClaimKey) -> Bytes {
         let (folder, id) = (self.folder(&key.name), HEXLOWER.encode(key.id.as_bytes()));
-        format!("{folder}{:x}-{id}", lease_of(&key.session)).into()
+        format!("{folder}{:x}-{id}", self.lease_of(&key.session)).into()
     }
 
     /// The key of a claim in this slot of its session.
     pub(crate) fn slot(&self, key: &ClaimKey, slot: u32) -> Bytes {
-        format!("{}{:x}-{slot}", self.folder(&key.name), lease_of(&key.session)).into()
+        format!("{}{:x}-{slot}", self.folder(&key.name), self.lease_of(&key.session)).into()
     }
 
     /// Whether a key is a claim of lockkeeper: a slot of a lease.

@@ -20,7 +20,7 @@ pub(super) use self::contender::{Contender, admissions, ahead_of, is_as_it_was, 
 pub(super) use self::keys::Lines;
 pub(super) use self::leaver::{Leaver, LeaverState};
 pub(super) use self::record::{Keep, Notice, NoticeKind, Record};
-pub(super) use self::session::{SessionRecord, lease_of};
+pub(super) use self::session::SessionRecord;
 pub(super) use self::session_keys::{Missed, SessionPart};
 pub(super) use self::span::{Incarnation, Span};
 pub(super) use self::wall_clock::{millis, unix_ms};
@@ -38,9 +38,23 @@ pub enum Layout {
     Concurrency,
 }
 
+/// The first lease of a session in the native layout, without a path.
+#[cfg(test)]
+pub(super) fn lease_of(id: &crate::store::SessionId) -> i64 {
+    Lines::new(Layout::Native, None).lease_of(id)
+}
+
 impl Layout {
     /// What the layouts are called in a URL.
     pub const NAMES: [&str; 2] = ["native", "concurrency"];
+
+    /// What this layout is called in a URL.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Concurrency => "concurrency",
+        }
+    }
 
     /// The layout of this name.
     pub fn from_name(name: &str) -> Option<Self> {

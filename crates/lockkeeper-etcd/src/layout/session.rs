@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::Layout;
 use crate::store::{SessionId, SessionSpec};
 
 /// The durations of a session: JSON, as the value of a claim.
@@ -40,10 +41,12 @@ impl SessionRecord {
     }
 }
 
-/// The first lease of a session: a hash of its id, so that each client finds it, and a reader of
-/// the lease does not know the id.
-pub(in super::super) fn lease_of(id: &SessionId) -> i64 {
-    let hash = Sha256::new_with_prefix(b"lockkeeper session ").chain_update(id.as_str()).finalize();
+/// The first lease of a session: a hash of its id, so that each client finds the lease, and a reader
+/// of the lease does not know the id. The hash is also one of where the store keeps its lines: the
+/// same id in another layout, or below another prefix, is another session.
+pub(super) fn lease_of(layout: Layout, prefix: &str, id: &SessionId) -> i64 {
+    let store = format!("lockkeeper session\0{}\0{prefix}\0", layout.name());
+    let hash = Sha256::new_with_prefix(store).chain_update(id.as_str()).finalize();
     let mut bits = [0; 8];
     bits.copy_from_slice(&hash[..8]);
     (i64::from_be_bytes(bits) & i64::MAX).max(1)
@@ -75,9 +78,12 @@ mod tests {
     #[test]
     fn the_lease_of_a_session_is_its_own_and_does_not_show_its_id() {
         let ids = ["7b", "7c", ""].map(SessionId::new);
-        let leases = ids.clone().map(|id| lease_of(&id));
+        let leases = ids.clone().map(|id| lease_of(Layout::Native, "/a", &id));
         assert!(leases[0] != leases[1] && leases.iter().all(|lease| *lease > 0), "{leases:?}");
-        assert_eq!(leases, ids.map(|id| lease_of(&id)));
+        assert_eq!(leases, ids.clone().map(|id| lease_of(Layout::Native, "/a", &id)));
         assert_ne!(leases[0], 0x7b);
+        for (layout, prefix) in [(Layout::Native, "/b"), (Layout::Concurrency, "/a")] {
+            assert_ne!(lease_of(layout, prefix, &ids[0]), leases[0], "{layout:?} {prefix}");
+        }
     }
 }

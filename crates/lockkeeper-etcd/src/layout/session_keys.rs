@@ -5,7 +5,6 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use super::keys::Lines;
-use super::session::lease_of;
 use super::span::Span;
 use crate::store::SessionId;
 
@@ -34,7 +33,7 @@ pub(crate) struct Missed {
 impl Lines {
     /// The record of a detached session, on its first lease.
     pub(crate) fn session(&self, id: &SessionId) -> Bytes {
-        self.session_on(lease_of(id))
+        self.session_on(self.lease_of(id))
     }
 
     /// The record of a detached session with this first lease.
@@ -47,20 +46,20 @@ impl Lines {
         // A zero follows the slash.
         Span {
             from: self.session(id),
-            to: format!("{}/.session/{:x}0", self.own(), lease_of(id)).into(),
+            to: format!("{}/.session/{:x}0", self.own(), self.lease_of(id)).into(),
         }
     }
 
     /// The key that shows the clients of a detached session a lease. The key is on this lease.
     pub(crate) fn session_lease(&self, id: &SessionId, lease: i64, holds: bool) -> Bytes {
         let purpose = if holds { "hold" } else { "wait" };
-        format!("{}/.session/{:x}/{purpose}-{lease:x}", self.own(), lease_of(id)).into()
+        format!("{}/.session/{:x}/{purpose}-{lease:x}", self.own(), self.lease_of(id)).into()
     }
 
     /// The key that reports: a client of a detached session has missed this claim in its list.
     pub(crate) fn missed(&self, id: &SessionId, claim: &Bytes) -> Bytes {
         let hash = HEXLOWER.encode(&Sha256::digest(claim)[..16]);
-        format!("{}/.session/{:x}/missed-{hash}", self.own(), lease_of(id)).into()
+        format!("{}/.session/{:x}/missed-{hash}", self.own(), self.lease_of(id)).into()
     }
 
     /// The key that names a marked claim of a detached session with this first lease.
@@ -73,7 +72,7 @@ impl Lines {
     /// a key that names the key of another claim.
     pub(crate) fn marked_claim(&self, id: &SessionId, key: &Bytes, value: &Bytes) -> Option<Bytes> {
         let is_named = self.part_of_session(id, key) == Some(SessionPart::Marked)
-            && *key == self.marked(lease_of(id), value)
+            && *key == self.marked(self.lease_of(id), value)
             && self.is_claim_of(id, value);
         is_named.then(|| value.clone())
     }
@@ -103,12 +102,12 @@ impl Lines {
 
     fn is_claim_of(&self, id: &SessionId, key: &Bytes) -> bool {
         let last = key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let slot = format!("{:x}-", lease_of(id));
+        let slot = format!("{:x}-", self.lease_of(id));
         self.name_in(key).is_some() && last.starts_with(slot.as_bytes())
     }
 
     /// The key that shows for as long as it exists that a session was closed.
     pub(crate) fn ended(&self, id: &SessionId) -> Bytes {
-        format!("{}/.ended/{:x}", self.own(), lease_of(id)).into()
+        format!("{}/.ended/{:x}", self.own(), self.lease_of(id)).into()
     }
 }

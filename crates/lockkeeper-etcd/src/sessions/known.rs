@@ -79,7 +79,8 @@ impl Sessions {
         is_new: bool,
         sent: Instant,
     ) -> Arc<Session> {
-        self.insert(Session::opened(id, spec, is_new, 0, sent), sent)
+        let lines = crate::layout::Lines::new(crate::layout::Layout::Native, None);
+        self.insert(Session::opened(&lines, id, spec, is_new, 0, sent), sent)
     }
 
     /// The session with this id, if this client has used the session before.

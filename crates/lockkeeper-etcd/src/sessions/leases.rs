@@ -12,7 +12,7 @@ use std::time::Duration;
 use lockkeeper_core::sync::lock;
 
 use super::seconds;
-use crate::layout::{Lines, SessionPart, lease_of};
+use crate::layout::{Lines, SessionPart};
 use crate::store::{SessionId, SessionSpec};
 use crate::time::Instant;
 use crate::wire::messages::KeyValue;
@@ -72,15 +72,15 @@ struct Lease {
 
 impl Leases {
     /// The first lease of a session, which was requested or renewed by a request sent then.
-    pub(super) fn new(id: &SessionId, spec: &SessionSpec, sent: Instant) -> Self {
+    pub(super) fn new(first: i64, spec: &SessionSpec, sent: Instant) -> Self {
         let leases = Self {
             hold: seconds(spec.ttl + spec.lock_delay),
             wait: seconds(spec.wait_ttl + SLACK),
             is_shared: spec.detached,
             all: Mutex::default(),
         };
-        leases.add(lease_of(id), Purpose::Hold, sent);
-        leases.renewed(lease_of(id), sent, leases.hold);
+        leases.add(first, Purpose::Hold, sent);
+        leases.renewed(first, sent, leases.hold);
         leases
     }
 

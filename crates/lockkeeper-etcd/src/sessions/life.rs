@@ -9,7 +9,7 @@ use super::session::Session;
 use super::tombstones::REMEMBERED;
 use super::{lost, seconds};
 use crate::layout::transaction::{absent, get, only, put, range, ranges, transaction};
-use crate::layout::{SessionPart, SessionRecord, lease_of};
+use crate::layout::{SessionPart, SessionRecord};
 use crate::store::{Live, Opened, SessionId, SessionSpec, Store as _, refusal};
 use crate::time::Instant;
 use crate::wire::all;
@@ -49,13 +49,13 @@ impl EtcdStore {
     }
 
     async fn open_first(&self, id: &SessionId, spec: &SessionSpec, sent: Instant) -> Result<()> {
-        let (lease, seconds) = (lease_of(id), seconds(spec.ttl + spec.lock_delay));
+        let (lease, seconds) = (self.0.lines.lease_of(id), seconds(spec.ttl + spec.lock_delay));
         let is_new = self.grant_as(lease, seconds).await?;
         if !is_new {
             self.finds_its_lease(id, lease, spec).await?;
         }
         let recorded = if spec.detached { self.record(id, lease, spec).await? } else { 0 };
-        let session = Session::opened(id, spec, is_new, recorded, sent);
+        let session = Session::opened(&self.0.lines, id, spec, is_new, recorded, sent);
         if !is_new && !self.refresh_all(&session).await? {
             return Err(refusal::session_ended());
         }
@@ -155,10 +155,14 @@ impl EtcdStore {
         }
         let record = RangeRequest { key: self.0.lines.session(id), ..Default::default() };
         let found = only(Some(self.range(record).await?));
-        let said =
-            |kv: KeyValue| recorded(&kv, lease_of(id)).map(|spec| (spec, kv.create_revision));
+        let said = |kv: KeyValue| {
+            recorded(&kv, self.0.lines.lease_of(id)).map(|spec| (spec, kv.create_revision))
+        };
         let (spec, revision) = found.and_then(said).ok_or_else(lost)?;
-        let session = self.0.sessions.insert(Session::opened(id, &spec, false, revision, now), now);
+        let session = self
+            .0
+            .sessions
+            .insert(Session::opened(&self.0.lines, id, &spec, false, revision, now), now);
         self.begin_to_listen();
         Ok(session)
     }

@@ -37,13 +37,14 @@ impl Session {
     /// A session that was opened. `is_new`: this client has just made its first lease, so that
     /// nothing of the session is anywhere. A detached session was `recorded` by this revision.
     pub(super) fn opened(
+        lines: &Lines,
         id: &SessionId,
         spec: &SessionSpec,
         is_new: bool,
         recorded: i64,
         sent: Instant,
     ) -> Self {
-        let leases = Arc::new(Leases::new(id, spec, sent));
+        let leases = Arc::new(Leases::new(lines.lease_of(id), spec, sent));
         Self {
             id: id.clone(),
             spec: spec.clone(),

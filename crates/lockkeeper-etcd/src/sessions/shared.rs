@@ -124,7 +124,7 @@ impl EtcdStore {
 
     async fn say_missed(&self, id: &SessionId, claim: &Bytes) -> Result<()> {
         let key = self.0.lines.missed(id, claim);
-        let then = vec![put(&key, claim.clone(), crate::layout::lease_of(id))];
+        let then = vec![put(&key, claim.clone(), self.0.lines.lease_of(id))];
         self.write(transaction(vec![absent(&key), present(claim)], then, Vec::new())).await
     }
 

@@ -20,6 +20,7 @@ mod lost_timers;
 mod moves;
 mod neighbours;
 mod overdue;
+mod paths;
 mod reconnects;
 mod registers;
 mod releases;

@@ -75,11 +75,12 @@ pub(crate) struct Bare {
     pub(crate) claim: Claim,
 }
 
-/// The first lease of a session.
+/// The first lease of a session of a store without a path in its URL.
 pub(crate) fn lease_of(session: &SessionId) -> i64 {
     use sha2::{Digest, Sha256};
 
-    let hash = Sha256::digest(format!("lockkeeper session {}", session.as_str()));
+    let hash =
+        Sha256::digest(format!("lockkeeper session\0native\0/lockkeeper\0{}", session.as_str()));
     i64::from_be_bytes(hash[..8].try_into().unwrap()) & i64::MAX
 }
 

@@ -27,7 +27,7 @@ fn a_claim_that_another_client_has_withdrawn_is_forgotten_after_a_whole_life() {
         (Sessions::default(), Lines::new(Layout::Native, None), SessionId::random());
     let now = Clock::boot().now();
     let spec = SessionSpec { detached: true, ..SessionSpec::new(TTL, Duration::ZERO) };
-    let session = sessions.insert(Session::opened(&id, &spec, false, 1, now), now);
+    let session = sessions.insert(Session::opened(&lines, &id, &spec, false, 1, now), now);
     let key = ClaimKey { name: "a".parse().unwrap(), session: id.clone(), id: ClaimId::random() };
     let slot = session.claims.slot(&lines, &key, now);
     let record = Arc::new(Record::of(&Claim::exclusive(key.clone(), &spec), &"c".into()));

@@ -196,7 +196,7 @@ fn a_lease_is_known_once() {
     let now = Clock::boot().now();
     let spec =
         SessionSpec { detached: true, wait_ttl: TTL / 3, ..SessionSpec::new(TTL, Duration::ZERO) };
-    let session = sessions.insert(Session::opened(&id, &spec, false, 1, now), now);
+    let session = sessions.insert(Session::opened(&lines, &id, &spec, false, 1, now), now);
     session.leases.learn(&lines, &id, &shown(&lines, &id), now);
     session.leases.add(THEIRS[0].0, Purpose::Hold, now);
     assert_eq!(session.leases.ids(), [lease_of(&id), THEIRS[0].0, THEIRS[1].0]);
