@@ -6,7 +6,7 @@ use super::checks::{Check, Info};
 use super::servers::Servers;
 use super::setup::{Setup, Topology};
 use super::wire::{Link, Request};
-use super::{checks, fault};
+use super::{checks, fault, replicas};
 use crate::random::jittered;
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result};
@@ -35,7 +35,10 @@ async fn look(servers: &Servers, setup: &Setup) -> Result<()> {
     let (mut found, mut missing) = (false, None);
     for link in servers.masters() {
         match master(servers, &link, setup).await {
-            Ok(info) => checks::refuse(&info, &setup.waived)?,
+            Ok(info) => {
+                checks::refuse(&info, &setup.waived)?;
+                replicas::check(&info, setup.min_replicas)?;
+            }
             Err(error)
                 if setup.topology == Topology::Cluster
                     && error.kind() == ErrorKind::Unavailable =>

@@ -11,7 +11,7 @@ use super::fault;
 use super::layout::{self, Channel, ClientId, Keys};
 use super::replicas::{self, Replicas};
 use super::rights;
-use super::route::{By, Route, Topology};
+use super::route::{By, Data, Route, Topology};
 use super::setup::{self, Setup};
 use super::wire::{Link, Listener, Request, Settings, Value, WireError};
 use crate::net::{Endpoint, TlsSettings};
@@ -85,21 +85,21 @@ impl Said {
     }
 }
 
-/// Which run of which server gave an answer.
+/// Which data of which server gave an answer.
 #[derive(Debug)]
 pub(super) enum Proof {
     /// The store needs no replicas.
     Needless,
-    /// This run of this server.
-    By(By, String),
-    /// A run of this server that is not known any more: the connection was made again meanwhile.
+    /// These data of this server.
+    By(By, Data),
+    /// Data of this server that are not known any more: the connection was made again meanwhile.
     Lost(Endpoint),
 }
 
 impl Proof {
     fn of(by: By) -> Self {
-        match by.run() {
-            Some(run) => Self::By(by, run),
+        match by.data() {
+            Some(data) => Self::By(by, data),
             None => Self::Lost(by.link.endpoint().clone()),
         }
     }
@@ -199,8 +199,8 @@ impl Servers {
     ) -> Result<()> {
         match (&self.replicas, proof) {
             (None, _) | (_, Proof::Needless) => Ok(()),
-            (Some(replicas), Proof::By(by, run)) => {
-                replicas.have_it(&by.link, run, &mark(), by.asking).await
+            (Some(replicas), Proof::By(by, data)) => {
+                replicas.have_it(&by.link, data, &mark(), by.asking).await
             }
             (_, Proof::Lost(endpoint)) => Err(replicas::unproven(endpoint)),
         }
@@ -308,6 +308,7 @@ fn settings(setup: &Setup) -> Result<Settings> {
         resp2: setup.resp2,
         stays_master: setup.topology == setup::Topology::Standalone
             && !setup.waived.contains(&Check::Replica),
+        asks_history: setup.min_replicas > 0,
         never_forgets: !setup.waived.contains(&Check::Eviction),
         trials: if setup.waived.contains(&Check::Rights) {
             Vec::new()

@@ -18,7 +18,7 @@ use std::time::Duration;
 use self::cluster::Cluster;
 use self::sentinel::Sentinel;
 use self::slots::Redirect;
-use super::wire::{Endpoint, Link, Listener, Request, Settings, Value, Who, WireError};
+use super::wire::{Endpoint, Link, Listener, Request, Run, Settings, Value, Who, WireError};
 use crate::Secret;
 use crate::time::Clock;
 use lockkeeper_core::kit::Backoff;
@@ -76,14 +76,31 @@ pub(crate) struct By {
     pub(crate) asking: bool,
 }
 
+/// Which data a server has answered from: the run of its process, and the history of the data.
+///
+/// A server that becomes a replica loses its own data without a restart, and its connections stay.
+/// The history is another one when the server is a master again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Data {
+    pub(crate) run: String,
+    pub(crate) history: String,
+}
+
+impl Data {
+    /// `None` if the server does not say.
+    pub(crate) fn of(run: Run) -> Option<Self> {
+        Some(Self { run: run.id?, history: run.history? })
+    }
+}
+
 impl By {
     fn now(link: &Link, asking: bool) -> Self {
         Self { link: link.clone(), before: link.connection(), asking }
     }
 
-    /// The run of the server that has answered, if the connection is still the same.
-    pub(crate) fn run(&self) -> Option<String> {
-        self.link.run().filter(|run| Some(run.connection) == self.before)?.id
+    /// The data of the server that has answered, if the connection is still the same.
+    pub(crate) fn data(&self) -> Option<Data> {
+        self.link.run().filter(|run| Some(run.connection) == self.before).and_then(Data::of)
     }
 }
 
@@ -105,7 +122,8 @@ impl Route {
             }
             Topology::Sentinel { sentinels, master, user, password } => {
                 let asking = Settings { user, password, db: 0, sentinel: true, ..settings.clone() };
-                let asking = Settings { never_forgets: false, trials: Vec::new(), ..asking };
+                let asking = Settings { never_forgets: false, asks_history: false, ..asking };
+                let asking = Settings { trials: Vec::new(), ..asking };
                 Sentinel::open(&sentinels, master, asking, settings, listener)
                     .await
                     .map(Self::Sentinel)

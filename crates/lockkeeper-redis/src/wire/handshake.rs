@@ -25,6 +25,9 @@ pub(crate) struct Server {
     pub(crate) is_sentinel: bool,
     /// Differs after each start. `None` if the user may not ask.
     pub(crate) run_id: Option<String>,
+    /// The history of the server's data (`master_replid`), if the handshake asked. A server begins
+    /// a history of its own each time it becomes a master.
+    pub(crate) history: Option<String>,
     /// The policy by which the server removes keys when it is full, if there is one and the
     /// handshake asked.
     pub(crate) forgets: Option<String>,
@@ -55,6 +58,7 @@ pub(super) async fn greet(
         role: Role::Unknown,
         is_sentinel: false,
         run_id: None,
+        history: None,
         forgets: None,
         resp3: false,
     };
@@ -148,7 +152,7 @@ async fn prepare(
             requests.push(Request::command(&[b"SELECT", db.as_bytes()]));
         }
         requests.push(Request::command(&[b"INFO", b"server"]));
-        if !server.resp3 {
+        if !server.resp3 || settings.asks_history {
             requests.push(Request::command(&[b"INFO", b"replication"]));
         }
     }
@@ -270,6 +274,7 @@ fn read_info(server: &mut Server, answer: &Value) {
                 server.forgets = Some(policy.to_owned())
             }
             ("run_id", id) => server.run_id = Some(id.to_owned()),
+            ("master_replid", id) => server.history = Some(id.to_owned()),
             ("role", "master") => server.role = Role::Master,
             ("role", "slave" | "replica") => server.role = Role::Replica,
             ("redis_mode" | "server_mode", "sentinel") => server.is_sentinel = true,

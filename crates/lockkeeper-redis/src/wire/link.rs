@@ -30,6 +30,9 @@ pub(crate) struct Run {
     /// The id of the server's run, which differs after each start. `None` if the server does not
     /// say.
     pub(crate) id: Option<String>,
+    /// The history of the data when the connection was made. `None` if the server does not say, or
+    /// the handshake did not [ask](Settings::asks_history).
+    pub(crate) history: Option<String>,
 }
 
 #[derive(Debug)]
@@ -171,11 +174,11 @@ impl Link {
     pub(crate) fn run(&self) -> Option<Run> {
         let state = self.0.shared.lock();
         // The status is never newer than the state.
-        let id = match &*self.0.shared.status.borrow() {
-            Status::Up(server) => server.run_id.clone(),
-            _ => None,
+        let (id, history) = match &*self.0.shared.status.borrow() {
+            Status::Up(server) => (server.run_id.clone(), server.history.clone()),
+            _ => (None, None),
         };
-        state.is_up().then_some(Run { connection: state.connections, id })
+        state.is_up().then_some(Run { connection: state.connections, id, history })
     }
 
     /// The number of the current connection.

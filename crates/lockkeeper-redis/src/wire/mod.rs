@@ -30,7 +30,7 @@ pub(crate) use self::error::{
     FORGETFUL, HALF_WAY, IS_SENTINEL, LACKING, LACKS, NO_SERVER, Who, WireError, is_unknown_command,
 };
 pub(crate) use self::handshake::{listed, text};
-pub(crate) use self::link::Link;
+pub(crate) use self::link::{Link, Run};
 pub(crate) use self::request::{Request, Script};
 pub(crate) use self::settings::{Listener, Settings, Trial};
 pub(crate) use crate::net::Endpoint;

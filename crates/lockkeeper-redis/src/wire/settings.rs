@@ -29,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) once: bool,
     /// Do not connect to a server that says that it makes room by forgetting keys.
     pub(crate) never_forgets: bool,
+    /// Ask for the history of the server's data, by which replicas are known.
+    pub(crate) asks_history: bool,
     /// The rights that the user needs. Each connection tries them before it is used.
     pub(crate) trials: Vec<Trial>,
     /// How long the oldest unanswered request may wait before the connection counts as dead, and
@@ -51,6 +53,7 @@ impl Default for Settings {
             stays_master: false,
             once: false,
             never_forgets: false,
+            asks_history: false,
             trials: Vec::new(),
             timeout: Duration::from_secs(3),
             connect_timeout: Duration::from_secs(3),

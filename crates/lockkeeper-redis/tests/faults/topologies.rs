@@ -3,6 +3,7 @@
 
 mod clusters;
 mod crossings;
+pub(crate) mod demotions;
 mod open_slots;
 mod openings;
 mod replicas;

@@ -57,6 +57,7 @@ async fn the_first_requests_identify_the_client_and_load_no_script() {
         role: Role::Replica,
         is_sentinel: false,
         run_id: Some("ab".to_owned()),
+        history: None,
         forgets: None,
         resp3: true,
     };

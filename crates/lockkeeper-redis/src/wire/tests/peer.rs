@@ -18,6 +18,9 @@ pub(crate) const HELLO: &str = "%4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversi
 /// The run of the peer in `INFO`.
 pub(crate) const RUN: &str = "a-run";
 
+/// The history of the peer's data in `INFO`.
+pub(crate) const HISTORY: &str = "a-history";
+
 /// Longer than any step that is not meant to end by it.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(30);
 
@@ -90,9 +93,12 @@ impl PeerConnection {
     pub(crate) async fn prepare(&mut self) {
         loop {
             let request = self.request().await;
-            match request[0] == "INFO" {
-                true => self.say(&format!("+run_id:{RUN}\r\n")).await,
-                false => self.say("+OK\r\n").await,
+            match (request[0].as_str(), request.get(1).map(String::as_str)) {
+                ("INFO", Some("replication")) => {
+                    self.say(&format!("+master_replid:{HISTORY}\r\n")).await;
+                }
+                ("INFO", _) => self.say(&format!("+run_id:{RUN}\r\n")).await,
+                _ => self.say("+OK\r\n").await,
             }
             if request.get(1).is_some_and(|word| word == "SETINFO") {
                 return;

@@ -200,6 +200,7 @@ impl Dialogue {
             role: Role::Master,
             is_sentinel: false,
             run_id: None,
+            history: None,
             forgets: None,
             resp3: true,
         };
