@@ -17,7 +17,8 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Watches the keys, and compares the tokens. The requests raise the marks.
+    /// Watches the keys, and compares the tokens. The requests raise the marks. A transaction with a
+    /// fence has at least one request, which only a master does.
     pub(super) async fn watch(&self) -> Result<(Arc<Stage>, Vec<Request>)> {
         let store = self.of.store.clone();
         let main = store.0.servers.link(self.slot);
@@ -32,6 +33,9 @@ impl Attempt<'_> {
         let mut marks = Vec::new();
         for (fence, look) in looks {
             marks.extend(fence.pass(&self.early(&link, look).await?)?);
+        }
+        if let (Some(fence), []) = (self.of.fences.first(), &marks[..]) {
+            marks.push(fence.touch()?);
         }
         Ok((Arc::new(Stage { store, slot: self.slot, link, trouble: OnceLock::new() }), marks))
     }

@@ -46,6 +46,12 @@ impl Fence {
         (after != before).then(|| changes::request(&parts)).transpose()
     }
 
+    /// A write that changes nothing, and of which no other transaction takes notice. A server that
+    /// is a replica by now refuses it: its marks may be old.
+    pub(super) fn touch(&self) -> Result<Request> {
+        changes::request(&["HDEL", self.key.marks(), ""])
+    }
+
     /// # Errors
     /// `Invalid` for the holder of a read lock.
     pub(super) fn check_write(&self) -> Result<()> {

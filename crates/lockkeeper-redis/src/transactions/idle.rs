@@ -16,14 +16,18 @@ pub(crate) struct Idle(Mutex<Vec<Link>>);
 impl Idle {
     /// A connection to the server of `main` for one transaction alone.
     pub(super) async fn take(&self, main: &Link) -> Result<Link, WireError> {
-        let idle = self.change(|idle| {
-            idle.iter()
-                .position(|link| link.endpoint() == main.endpoint())
-                .map(|at| idle.swap_remove(at))
-        });
-        match idle {
-            Some(link) => Ok(link),
-            None => main.alone().await,
+        let run = |link: &Link| link.run().and_then(|run| run.id);
+        let is_there = |link: &Link| link.endpoint() == main.endpoint();
+        let present = run(main);
+        loop {
+            let idle =
+                self.change(|idle| idle.iter().position(is_there).map(|at| idle.swap_remove(at)));
+            match idle {
+                None => return main.alone().await,
+                Some(link) if present.is_some() && run(&link) == present => return Ok(link),
+                // The address leads to another server by now, or to the same one after a restart.
+                Some(_former) => {}
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 mod clusters;
 mod conflicts;
 mod cuts;
+mod demotions;
 mod fenced;
 mod refusals;
 

@@ -16,12 +16,12 @@ async fn take(transactions: &Transactions, key: &str, holder: &Sequencer) -> Res
 }
 
 /// Looks as a holder, and changes nothing.
-async fn look(transactions: &Transactions, key: &str, holder: &Sequencer) -> Result<()> {
+pub(super) async fn look(transactions: &Transactions, key: &str, holder: &Sequencer) -> Result<()> {
     let fenced = transactions.fenced(&FencedKey::new(key).unwrap(), holder).policy(patient());
     fenced.run(async |_: Watched| Ok::<_, Error>(Changes::none())).await.map(drop)
 }
 
-fn is_refused(outcome: Result<()>, older: &Sequencer, newer: &Sequencer) {
+pub(super) fn is_refused(outcome: Result<()>, older: &Sequencer, newer: &Sequencer) {
     let error = outcome.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Lost, Effect::None), "{error}");
     assert_eq!(error.name(), Some(older.name()));
