@@ -52,9 +52,9 @@ impl Listener for PushListener {
     fn subscribed(&self, channel: &[u8]) {
         let Some(pushed) = self.0.upgrade() else { return };
         // The channel of the client serves all names, the channel of a name only this name.
-        let of = layout::name_of_channel(channel);
-        pushed.waiting.subscribed(|name| of.is_none_or(|of| of == name.encoded().as_bytes()));
-        pushed.names.subscribed(|name| of.is_none_or(|of| of == name.as_bytes()));
+        let name = layout::name_of_channel(channel).map(String::from_utf8_lossy);
+        pushed.waiting.subscribed(name.as_deref());
+        pushed.names.subscribed(name.as_deref());
     }
 
     fn unsubscribed(&self, channel: &[u8]) {

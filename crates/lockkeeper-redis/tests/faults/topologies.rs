@@ -4,6 +4,7 @@
 mod clusters;
 mod crossings;
 pub(crate) mod demotions;
+mod many_names;
 mod open_slots;
 mod openings;
 mod replicas;

@@ -3,14 +3,13 @@
 //! A push may arrive before the answer to its claim, and pushes without a subscription are lost.
 //! Neither costs a waiter its grant.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
-use crate::LockName;
 use crate::kit::watchful_until;
 use crate::store::{ClaimId, ClaimKey};
 use crate::sync::lock;
@@ -37,6 +36,8 @@ impl<L> Default for WaitingClaims<L> {
 #[derive(Debug)]
 struct WaitingState<L> {
     claims: HashMap<ClaimId, WaitingClaim<L>>,
+    /// The ids of these claims by their encoded name.
+    named: HashMap<Arc<str>, HashSet<ClaimId>>,
     /// Grants that were pushed before the answer to their claim was processed: the token, and the
     /// number of the push.
     early: HashMap<ClaimId, (u64, u64)>,
@@ -56,6 +57,7 @@ impl<L> Default for WaitingState<L> {
     fn default() -> Self {
         Self {
             claims: HashMap::new(),
+            named: HashMap::new(),
             early: HashMap::new(),
             asked: HashMap::new(),
             subscriptions: 0,
@@ -103,7 +105,8 @@ impl<L> Drop for Sent<'_, L> {
 
 #[derive(Debug)]
 struct WaitingClaim<L> {
-    name: LockName,
+    /// The name as stores encode it.
+    name: Arc<str>,
     /// The token, and the number of the push.
     granted: Option<(u64, u64)>,
     /// The number of the subscription after which a grant may have been missed: the status of the
@@ -157,7 +160,7 @@ impl<L> WaitingClaims<L> {
         let mut state = self.lock();
         state.early.remove(&id);
         state.asked.remove(&id);
-        let left = state.claims.remove(&id);
+        let left = state.remove(id);
         drop(state);
         if let Some(claim) = left {
             claim.notify.notify_waiters();
@@ -167,7 +170,7 @@ impl<L> WaitingClaims<L> {
     /// These claims hold the lock, and the engine knows it.
     pub fn settled<'a>(&self, held: impl Iterator<Item = &'a ClaimKey>) {
         let mut state = self.lock();
-        let settled: Vec<_> = held.filter_map(|key| state.claims.remove(&key.id)).collect();
+        let settled: Vec<_> = held.filter_map(|key| state.remove(key.id)).collect();
         drop(state);
         for claim in settled {
             claim.notify.notify_waiters();
@@ -248,14 +251,23 @@ impl<L> WaitingClaims<L> {
     }
 
     /// A subscription has begun, and earlier pushes may not have arrived: all waiters that it
-    /// serves ask the server.
-    pub fn subscribed(&self, serves: impl Fn(&LockName) -> bool) {
+    /// serves ask the server. It serves this encoded name, or all names.
+    pub fn subscribed(&self, name: Option<&str>) {
         let mut state = self.lock();
         state.subscriptions += 1;
         let now = state.subscriptions;
-        for claim in state.claims.values_mut().filter(|claim| serves(&claim.name)) {
+        let look = |claim: &mut WaitingClaim<L>| {
             claim.look = Some(now);
             claim.notify.notify_waiters();
+        };
+        let WaitingState { claims, named, .. } = &mut *state;
+        match name {
+            None => claims.values_mut().for_each(look),
+            Some(name) => {
+                for id in named.get(name).into_iter().flatten() {
+                    claims.get_mut(id).into_iter().for_each(look);
+                }
+            }
         }
     }
 
@@ -295,8 +307,10 @@ impl<L> WaitingState<L> {
                 listens
             }
             Entry::Vacant(new) => {
+                let name = Arc::<str>::from(key.name.encoded());
+                self.named.entry(Arc::clone(&name)).or_default().insert(key.id);
                 new.insert(WaitingClaim {
-                    name: key.name.clone(),
+                    name,
                     granted,
                     look: missed.then_some(now),
                     again,
@@ -305,6 +319,22 @@ impl<L> WaitingState<L> {
                     _listens: listens,
                 });
                 None
+            }
+        }
+    }
+
+    /// Removes a claim. The caller drops it when the mutex is free.
+    fn remove(&mut self, id: ClaimId) -> Option<WaitingClaim<L>> {
+        let claim = self.claims.remove(&id)?;
+        self.unname(&claim.name, id);
+        Some(claim)
+    }
+
+    fn unname(&mut self, name: &str, id: ClaimId) {
+        if let Some(ids) = self.named.get_mut(name) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.named.remove(name);
             }
         }
     }
@@ -320,10 +350,10 @@ impl<L> WaitingState<L> {
         let is_idle = |claim: &mut WaitingClaim<L>| {
             !is_awaited(claim) && std::mem::replace(&mut claim.is_idle, true)
         };
-        let idle =
-            self.claims.extract_if(|_, claim| is_idle(claim)).map(|(_, claim)| claim).collect();
+        let idle: Vec<_> = self.claims.extract_if(|_, claim| is_idle(claim)).collect();
         self.look_at = MIN_BEFORE_SWEEP.max(self.claims.len() * 2);
-        idle
+        idle.iter().for_each(|(id, claim)| self.unname(&claim.name, *id));
+        idle.into_iter().map(|(_, claim)| claim).collect()
     }
 }
 

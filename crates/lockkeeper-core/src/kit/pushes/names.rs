@@ -53,10 +53,14 @@ impl WatchedNames {
         }
     }
 
-    /// Changes of these names may have been missed.
-    pub fn subscribed(&self, serves: impl Fn(&str) -> bool) {
-        for (_, watched) in self.lock().iter().filter(|(name, _)| serves(name)) {
-            watched.notify.notify_waiters();
+    /// Changes of this encoded name may have been missed, or of all names.
+    pub fn subscribed(&self, name: Option<&str>) {
+        let names = self.lock();
+        match name {
+            None => names.values().for_each(|watched| watched.notify.notify_waiters()),
+            Some(name) => {
+                names.get(name).into_iter().for_each(|watched| watched.notify.notify_waiters());
+            }
         }
     }
 
@@ -100,7 +104,7 @@ mod tests {
     fn reports_since_the_beginning_are_known_and_a_subscription_is_no_change() {
         let (names, name) = (WatchedNames::default(), "a".parse().unwrap());
         let watching = names.watch(&name);
-        names.subscribed(|_| true);
+        names.subscribed(None);
         names.changed("b");
         assert!(!watching.has_changed());
         names.changed("a");

@@ -35,7 +35,7 @@ fn a_grant_that_came_before_its_claim_was_sent_is_not_believed() {
 fn a_subscription_that_began_meanwhile_makes_its_owner_look_once() {
     let (claims, key) = (WaitingClaims::<()>::default(), key());
     let before = claims.before();
-    claims.subscribed(|_| true);
+    claims.subscribed(None);
     claims.queued(&key, before, None);
     let Some(Known::Look(subscription)) = claims.known(key.id) else { panic!("it need not look") };
     // The waiter has asked the server and got no answer, so it asks again.
@@ -51,7 +51,7 @@ fn a_subscription_wakes_only_its_own_waiters() {
     for key in [&a, &b] {
         claims.queued(key, claims.before(), None);
     }
-    claims.subscribed(|name| name.as_str() == "stock");
+    claims.subscribed(Some("stock"));
     assert!(matches!(claims.known(a.id), Some(Known::Look(_))));
     assert!(matches!(claims.known(b.id), Some(Known::Waiting(_))));
 }
@@ -60,9 +60,9 @@ fn a_subscription_wakes_only_its_own_waiters() {
 fn who_asked_before_another_subscription_began_asks_again() {
     let (claims, key) = (WaitingClaims::<()>::default(), key());
     claims.queued(&key, claims.before(), None);
-    claims.subscribed(|_| true);
+    claims.subscribed(None);
     let Some(Known::Look(first)) = claims.known(key.id) else { panic!("it need not look") };
-    claims.subscribed(|_| true);
+    claims.subscribed(None);
     claims.looked(key.id, first);
     let Some(Known::Look(second)) = claims.known(key.id) else { panic!("it has missed one") };
     claims.looked(key.id, second);
@@ -177,6 +177,7 @@ fn who_has_left_the_line_is_not_known_any_more() {
     claims.queued(&key, claims.before(), None);
     claims.left(key.id);
     assert!(claims.known(key.id).is_none() && claims.lock().claims.is_empty());
+    assert!(claims.lock().named.is_empty());
     claims.granted(key.id, 7);
     claims.left(key.id);
     assert!(claims.lock().early.is_empty());
@@ -197,6 +198,8 @@ fn claims_that_nobody_waits_for_are_forgotten_and_the_others_are_not() {
         "{}",
         claims.lock().claims.len()
     );
+    let named = claims.lock().named["stock"].len();
+    assert_eq!(named, claims.lock().claims.len());
     assert!([awaited, asked_for].iter().all(|key| claims.lock().claims.contains_key(&key.id)));
 }
 
@@ -226,4 +229,26 @@ fn who_holds_the_lock_has_no_place_any_more() {
     claims.granted(key.id, 7);
     claims.settled(std::iter::once(&key));
     assert!(claims.known(key.id).is_none() && claims.lock().claims.is_empty());
+}
+
+/// In a Cluster each waiting name has a channel of its own. When a connection is lost, each channel
+/// ends and begins again, while all waiters of the client stand still.
+#[test]
+fn the_cost_of_a_channel_does_not_grow_with_the_number_of_names() {
+    let events_among = |names: usize| {
+        let claims = WaitingClaims::<()>::default();
+        for number in 0..names {
+            let name = format!("name/{number}").parse().unwrap();
+            claims.queued(&ClaimKey { name, ..key() }, claims.before(), None);
+        }
+        // The shortest of some times does not contain the pauses of a busy machine.
+        let once = || {
+            let began = std::time::Instant::now();
+            (0..20).for_each(|_| claims.subscribed(Some("name%2F7")));
+            began.elapsed()
+        };
+        (0..10).map(|_| once()).min().unwrap()
+    };
+    let (few, many) = (events_among(100), events_among(10_000));
+    assert!(many < 20 * few, "{many:?} among 10000 names, {few:?} among 100");
 }
