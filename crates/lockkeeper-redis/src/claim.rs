@@ -4,6 +4,7 @@ use super::RedisStore;
 use super::layout::{self, Keys};
 use crate::Result;
 use crate::store::{Amend, Amended, Claim, ClaimKey, Verdict};
+use lockkeeper_core::Effect;
 
 pub(super) async fn claim(store: &RedisStore, claim: &Claim) -> Result<Verdict> {
     let (keys, waiting, servers) =
@@ -12,8 +13,13 @@ pub(super) async fn claim(store: &RedisStore, claim: &Claim) -> Result<Verdict> 
     let sent = waiting.asks(claim.key.id);
     store.0.session_claims.claim(claim, store.0.clock.now());
     let request = layout::claim(claim, &store.0.client, &channel);
-    let said = store.ask(&claim.key.name, request)?.await?;
+    let said = store.ask(&claim.key.name, request)?.await.inspect_err(|error| {
+        if error.effect() == Effect::None {
+            store.0.session_claims.answered(&claim.key);
+        }
+    })?;
     let verdict = said.read(|value| layout::claim_answer(claim, value))?;
+    store.0.session_claims.answered(&claim.key);
     match verdict {
         Verdict::Queued { .. } => {
             sent.queued(&claim.key, servers.listen(&keys));
@@ -22,10 +28,13 @@ pub(super) async fn claim(store: &RedisStore, claim: &Claim) -> Result<Verdict> 
             waiting.left(claim.key.id);
             servers.replicated(&said.proof(), &keys).await?;
         }
-        _ => {
+        Verdict::Busy { .. } => {
             waiting.left(claim.key.id);
-            store.0.session_claims.left(&claim.key);
+            store.0.session_claims.left_no_trace(&claim.key);
         }
+        // A claim that an administrator has marked lives on until its lease expires. The close of
+        // the session withdraws it.
+        Verdict::Gone => waiting.left(claim.key.id),
     }
     Ok(verdict)
 }

@@ -24,12 +24,15 @@ pub(super) async fn withdraw(
 /// go out together, behind the request that closes the session. No later request of this client
 /// finds the session open.
 pub(super) async fn close(store: &RedisStore, id: &SessionId, live: &[Live]) -> Result<()> {
+    let known = store.0.session_claims.closing(id);
     let mut all: HashMap<ClaimId, (ClaimKey, Option<Duration>)> =
-        store.0.session_claims.of(id).into_iter().map(|key| (key.id, (key, None))).collect();
+        known.into_iter().map(|(key, tombstone)| (key.id, (key, tombstone))).collect();
     for live in live {
-        // A copy of the claim may still be on its way.
-        let tombstone = (live.state == LiveState::InFlight).then_some(TOMBSTONE_MIN);
-        all.insert(live.key.id, (live.key.clone(), tombstone));
+        let (_, tombstone) = all.entry(live.key.id).or_insert_with(|| (live.key.clone(), None));
+        if live.state == LiveState::InFlight {
+            // A copy of the claim may still be on its way.
+            *tombstone = Some(TOMBSTONE_MIN);
+        }
     }
     let ended = session::close(store, id)?;
     let mut sent = Vec::new();

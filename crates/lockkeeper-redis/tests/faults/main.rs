@@ -8,6 +8,7 @@ mod fences;
 mod holds;
 mod identity;
 mod kleppmann;
+mod late;
 mod lists;
 mod long_lines;
 mod messages;

@@ -17,14 +17,14 @@ const NO_REPLY: [Act; 2] = [Act::LoseReply, Act::HoldReply];
 
 /// A client behind a proxy, and two claims on one lock: one by this client, and one by a client
 /// without faults.
-struct Rig {
-    proxy: Proxy,
-    a: Claimant,
-    b: Claimant,
+pub(crate) struct Rig {
+    pub(crate) proxy: Proxy,
+    pub(crate) a: Claimant,
+    pub(crate) b: Claimant,
 }
 
 impl Rig {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let (server, name) = (redis().unwrap().address(), name());
         let proxy = Proxy::resp(server).unwrap();
         // The server has every script before a request is to be the next one.
@@ -43,7 +43,7 @@ impl Rig {
     }
 
     /// Applies this act to the client's next script, and to no other message.
-    fn next(&self, act: Act) {
+    pub(crate) fn next(&self, act: Act) {
         let mut armed = true;
         self.proxy.on_request(move |request| {
             match request.is("EVALSHA") && std::mem::take(&mut armed) {
@@ -54,7 +54,7 @@ impl Rig {
     }
 
     /// Lets the held request arrive, and waits until the server has answered it.
-    async fn let_it_arrive(&self) {
+    pub(crate) async fn let_it_arrive(&self) {
         let before = self.proxy.seen().replies;
         self.proxy.release();
         self.proxy.until(|seen| seen.replies > before && seen.open == 1).await.unwrap();
@@ -67,7 +67,7 @@ impl Rig {
 }
 
 /// The request may have taken effect, and the error says so.
-fn is_unknown<T: std::fmt::Debug>(answer: Result<T>) {
+pub(crate) fn is_unknown<T: std::fmt::Debug>(answer: Result<T>) {
     let error = answer.unwrap_err();
     assert_eq!(
         (error.kind(), error.effect()),
