@@ -164,9 +164,9 @@ async fn asked(store: &RedisStore, keys: Vec<Keys>) -> Result<Lines> {
         }
         left = Vec::new();
         for mut longer in long {
-            // No line was before the first one, so it is too long by itself.
-            if longer.first().is_some_and(|first| first.is_first) {
-                lines.extend(long_line(store, longer.remove(0).name).await?);
+            if let Some(name) = longer.first_mut().and_then(|first| first.alone.take()) {
+                longer.remove(0);
+                lines.extend(long_line(store, name).await?);
             }
             left.extend(longer.into_iter().map(|long| long.keys));
         }

@@ -120,12 +120,11 @@ pub(crate) fn lines(lines: &[Keys], most: u32) -> Request {
     Request::eval(&scripts::LINES, &keys, &[most.to_string().as_bytes()])
 }
 
-/// A line that was too long for the rest of its answer.
+/// A line for which the answer had no room.
 pub(crate) struct LongLine {
-    pub(crate) name: LockName,
     pub(crate) keys: Keys,
-    /// No line is before it in the answer.
-    pub(crate) is_first: bool,
+    /// The name of a line that is too long by itself: no line is before it in the answer.
+    pub(crate) alone: Option<LockName>,
 }
 
 enum Listed {
@@ -133,6 +132,8 @@ enum Listed {
     Line(LockName, Result<Line>),
     /// The line is too long for the rest of its answer.
     Long(LockName),
+    /// The line is behind such a line.
+    Behind,
 }
 
 /// The lines with live claims, and the lines that were left out.
@@ -150,12 +151,10 @@ pub(crate) fn lines_answer(
         match listed_line(keys, value)? {
             Some(Listed::Line(name, line)) => whole.push((name, line)),
             Some(Listed::Long(name)) => {
-                long.push(LongLine {
-                    name,
-                    keys: keys.clone(),
-                    is_first: whole.is_empty() && long.is_empty(),
-                });
+                let alone = (whole.is_empty() && long.is_empty()).then_some(name);
+                long.push(LongLine { keys: keys.clone(), alone });
             }
+            Some(Listed::Behind) => long.push(LongLine { keys: keys.clone(), alone: None }),
             None => {}
         }
     }
@@ -165,6 +164,7 @@ pub(crate) fn lines_answer(
 fn listed_line(keys: &Keys, value: &Value) -> Result<Option<Listed>> {
     Ok(match value {
         Value::Int(0) => None,
+        Value::Int(2) => Some(Listed::Behind),
         Value::Int(_) => keys.name()?.map(Listed::Long),
         Value::ServerError(error) => {
             let error = fault::about(WireError::from(error.clone()), &keys.shown());

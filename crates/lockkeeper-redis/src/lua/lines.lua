@@ -12,15 +12,20 @@
     if sub(line_key,5,6)=='h.' then name=sub(claim,TEXTS,TEXTS-1+byte(claim,NAME_LEN)) end
     bytes=bytes+#claim
   end
-  if bytes>bytes_left then return name=='' and 1 or name end
+  if bytes>bytes_left then
+    bytes_left=-1
+    return name=='' and 1 or name
+  end
   bytes_left=bytes_left-bytes
   return {name,encode('<dddd',now,last_token,2*waiters+holders,touched),list}
 end
 
--- Lists the line whose first key is KEYS[i].
+-- Lists the line whose first key is KEYS[i]. Behind a line that was too long, it reads no claims:
+-- the client asks for the other lines in its next request.
 local function list_nth(i)
   local stored=read_line(KEYS[i])
-  return stored and #stored~=FREE_LENGTH and list_line(KEYS[i],KEYS[i+1],KEYS[i+2],KEYS[i+3],nil,stored) or 0
+  if not stored or #stored==FREE_LENGTH then return 0 end
+  return bytes_left<0 and 2 or list_line(KEYS[i],KEYS[i+1],KEYS[i+2],KEYS[i+3],nil,stored)
 end
 
 for i=1,#KEYS,4 do answers[#answers+1]=isolated(list_nth,i) end

@@ -11,6 +11,7 @@ mod kleppmann;
 mod late;
 mod lists;
 mod long_lines;
+mod long_lists;
 mod messages;
 mod pauses;
 mod refusals;
