@@ -11,6 +11,7 @@ use crate::wire::{Request, WireError};
 use crate::{ErrorKind, LockName, Result};
 
 const AMEND: &str = "AMEND";
+const REQUEST: &str = "REQUEST";
 const LINES: &str = "LINES";
 
 /// Changes a claim. `number` rises with each change of the claim, so a late copy of an older change
@@ -93,13 +94,33 @@ pub(crate) fn evict_answer(value: &Value) -> Result<Evicted> {
     Ok(if done(value, "EVICT")? { Evicted::Done } else { Evicted::Absent })
 }
 
-/// Asks all holders to release the lock, and lets the observers look at the line.
-pub(crate) fn request_release(name: &LockName, by: &str, reason: &str) -> Request {
-    Request::eval(&scripts::REQUEST, &Keys::of(name).all(), &[&write_words(by, reason)])
+/// Asks which holders can be asked to release the lock.
+pub(crate) fn holders(name: &LockName) -> Request {
+    Request::eval(&scripts::REQUEST, &Keys::of(name).all(), &[b""])
+}
+
+pub(crate) fn holders_answer(value: &Value) -> Result<Vec<ClaimId>> {
+    let (ids, rest) = bytes::bulk(value, REQUEST)?.as_chunks();
+    if rest.is_empty() {
+        return Ok(ids.iter().copied().map(ClaimId::from_bytes).collect());
+    }
+    Err(garbled(REQUEST))
+}
+
+/// Asks these holders to release the lock, and lets the observers look at the line.
+pub(crate) fn request_release(
+    name: &LockName,
+    holders: &[ClaimId],
+    by: &str,
+    reason: &str,
+) -> Request {
+    let ids: Vec<u8> = holders.iter().flat_map(|id| *id.as_bytes()).collect();
+    let words = write_words(by, reason);
+    Request::eval(&scripts::REQUEST, &Keys::of(name).all(), &[&ids, &words])
 }
 
 pub(crate) fn request_answer(value: &Value) -> Result<bool> {
-    done(value, "REQUEST")
+    done(value, REQUEST)
 }
 
 /// The pattern for `SCAN` that misses no line of a name with this prefix. It has the first byte of

@@ -27,8 +27,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 pub(crate) use self::admin::{
-    Victim, amend, amend_answer, evict, evict_answer, find, lines, lines_answer, pattern,
-    request_answer, request_release,
+    Victim, amend, amend_answer, evict, evict_answer, find, holders, holders_answer, lines,
+    lines_answer, pattern, request_answer, request_release,
 };
 use self::bytes::Reader;
 pub(crate) use self::channel::{Channel, ClientId, Push, changes_channel, name_of_channel, pushed};

@@ -80,6 +80,7 @@ proptest! {
         drop(amend_answer(&claim.key, &value));
         drop(id_answer(&value));
         drop(evict_answer(&value));
+        drop(holders_answer(&value));
         drop(request_answer(&value));
         drop(lines_answer(&names, &value));
         let location = KeyLocation::of("a");

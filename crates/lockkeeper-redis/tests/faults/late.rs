@@ -4,6 +4,7 @@ use lockkeeper::store::{Live, LiveState, Store as _};
 use lockkeeper_live::Act;
 
 use crate::replies::{Rig, is_unknown};
+use crate::support::{Claimant, LONG};
 
 /// The answer to a claim is lost, and the claim arrives after the end of its session. The engine
 /// closes a session without a list of claims.
@@ -28,4 +29,30 @@ async fn a_late_copy_of_an_answered_claim_is_refused_after_a_close() {
     rig.a.store.close(&rig.a.claim.key.session, &live).await.unwrap();
     rig.let_it_arrive().await;
     assert_eq!(rig.b.line().await.entries.len(), 0, "nobody holds it for a ttl");
+}
+
+/// A request to let go arrives late, when its holder has let go and the next one holds. The
+/// administrator has asked the holders of that time, and no later claim.
+#[tokio::test]
+async fn a_request_to_let_go_that_arrives_late_asks_nobody_else() {
+    let rig = Rig::new().await;
+    rig.b.granted().await;
+    let (store, key) = (&rig.a.store, &rig.a.claim.key);
+    assert!(store.admin().unwrap().request_release(&key.name, "ops", "before").await.unwrap());
+    let mut armed = true;
+    rig.proxy.on_request(move |request| {
+        match request.contains("a deploy") && std::mem::take(&mut armed) {
+            true => Act::Hold,
+            false => Act::Pass,
+        }
+    });
+    is_unknown(store.admin().unwrap().request_release(&key.name, "ops", "a deploy").await);
+    rig.b.release().await;
+    let next = Claimant::new(&rig.b.store, rig.b.claim.key.name.as_str(), LONG).await;
+    next.granted().await;
+    rig.let_it_arrive().await;
+    let live = [Live { key: next.claim.key.clone(), state: LiveState::Granted }];
+    let renewed = next.store.renew(&next.claim.key.session, &live).await.unwrap();
+    assert!(renewed.requests.is_empty(), "{:?}", renewed.requests);
+    next.release().await;
 }

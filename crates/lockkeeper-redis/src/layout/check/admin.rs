@@ -64,8 +64,10 @@ impl World {
         let name = &self.names[line].clone();
         let reason = format!("why {}", self.seed.below(3));
         self.take_pushes(line).await;
-        let ours = self.server.ask(&layout::request_release(name, "op", &reason));
-        let ours = layout::request_answer(&ours).unwrap();
+        let holders = layout::holders_answer(&self.server.ask(&layout::holders(name))).unwrap();
+        let request = layout::request_release(name, &holders, "op", &reason);
+        let ours =
+            !holders.is_empty() && layout::request_answer(&self.server.ask(&request)).unwrap();
         assert_eq!(
             ours,
             self.memory.admin().unwrap().request_release(name, "op", &reason).await.unwrap()
