@@ -14,6 +14,7 @@ mod long_lines;
 mod long_lists;
 mod messages;
 mod pauses;
+mod random_waits;
 mod refusals;
 mod registers;
 mod replies;
