@@ -197,7 +197,7 @@ mod tests {
         Data { run: RUN.to_owned(), history: peer::HISTORY.to_owned() }
     }
 
-    /// The next requests of the peer are those of a round.
+    /// The peer receives the requests of a round.
     async fn asks(remote: &mut PeerConnection) {
         for expected in ["SET", "WAIT", "INFO"] {
             assert_eq!(remote.request().await.remove(0), expected);

@@ -1,10 +1,10 @@
--- REQUEST, by an administrator. ARGV: the ids of holders | who and why, as the words of a claim. Asks
--- those of the holders that hold still to release, in the place of an older request, and NOTIFIES
--- their clients ('r'). Answers 1, or 0: nobody to ask. Without ids it asks nobody, and answers the
--- ids of the holders that it can ask. Marked claims are to end anyway, and kept claims have no
+-- REQUEST, by an administrator. ARGV: the ids of holders | who and why, as the words of a claim.
+-- Asks each of these claims that still holds to release, in the place of an older request, and
+-- NOTIFIES its client ('r'). Answers 1, or 0: nobody to ask. Without ids it asks nobody, and answers
+-- the ids of the holders that it can ask. Marked claims are to end anyway, and kept claims have no
 -- client. It changes what claims show, and nothing that decides about the lock.
 --
--- The ids are those of an earlier answer. So a request that arrives late asks no later holder.
+-- An earlier answer had the ids. So a request that arrives late asks no later holder.
 needs_no_memory=false
 grant_waiters()
 local is_meant,found,asked={},{},0
