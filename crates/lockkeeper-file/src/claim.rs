@@ -32,7 +32,7 @@ impl Txn<'_> {
             return self.verdict_of(&row, &front);
         }
         if claim.resend {
-            self.tombstone(key.id, claim.ttl.max(TOMBSTONE_MIN))?;
+            self.tombstone(key, claim.ttl.max(TOMBSTONE_MIN))?;
             return Ok(Verdict::Gone);
         }
         self.check(claim, &front)?;

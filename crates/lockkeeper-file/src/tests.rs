@@ -25,6 +25,7 @@ mod deaths;
 mod faults;
 mod many;
 mod opening;
+mod power_cuts;
 mod processes;
 mod register;
 mod rights;

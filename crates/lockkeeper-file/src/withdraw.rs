@@ -22,7 +22,7 @@ impl Txn<'_> {
         tombstone: Option<Duration>,
     ) -> Outcome<Withdrawal> {
         if let Some(lease) = tombstone {
-            self.tombstone(key.id, lease)?;
+            self.tombstone(key, lease)?;
         }
         let Some(row) = self.find(key)? else { return Ok(Withdrawal::Absent) };
         self.remove_all(std::iter::once(row))?;
@@ -75,8 +75,12 @@ impl Txn<'_> {
         Ok(())
     }
 
-    pub(crate) fn tombstone(&mut self, id: ClaimId, lease: Duration) -> Outcome<()> {
-        self.insert_tombstone(id, self.now.saturating_add(span(lease)), None)
+    /// The client of a detached claim may be on another host, and its copy may arrive after a power
+    /// cut of this one.
+    pub(crate) fn tombstone(&mut self, key: &ClaimKey, lease: Duration) -> Outcome<()> {
+        let sql = "SELECT 1 FROM lk_session WHERE id = ?1 AND detached = 1";
+        self.needs_disk |= self.first(sql, [key.session.as_str()], |_| Ok(()))?.is_some();
+        self.insert_tombstone(key.id, self.now.saturating_add(span(lease)), None)
     }
 
     /// Adds a tombstone: no claim with this id is granted any more. The tombstone names the

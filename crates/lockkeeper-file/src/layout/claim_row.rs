@@ -54,7 +54,7 @@ pub(crate) struct ClaimRow {
     wait_ttl: Micros,
     /// Since when no renewal has listed the claim, as far as a client has looked.
     pub(crate) unlisted: Option<Micros>,
-    /// Whether its session is detached.
+    /// Whether its session is detached, or was, if the claim is kept.
     pub(crate) detached: bool,
 }
 
@@ -67,7 +67,7 @@ macro_rules! claim_rows {
             "CASE WHEN s.dead = 0 AND s.detached = 0 THEN s.client END, ",
             "coalesce(s.hold_until_us, 0), coalesce(s.wait_until_us, 0), ",
             "coalesce(s.ttl_us, 0), coalesce(s.wait_ttl_us, 0), c.asked_by, c.asked_reason, c.keep_until_us, c.change, ",
-            "c.unlisted_us, coalesce(s.detached, 0) ",
+            "c.unlisted_us, coalesce(s.detached, c.lasts) ",
             "FROM lk_claim c LEFT JOIN lk_session s ON s.id = c.session ",
             $rest
         )

@@ -131,11 +131,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// The claim has no holder any more. Returns whether its minimum hold keeps it in the line. The
-    /// end of a detached claim outlives a power cut: else the claim would be back after it, for a
-    /// whole ttl.
+    /// The claim has no holder any more. Returns whether its minimum hold keeps it in the line.
     pub(crate) fn end_claim(&mut self, mut row: ClaimRow) -> Outcome<bool> {
-        self.needs_disk |= row.detached;
         let is_kept = row.keep(self.now);
         if is_kept {
             self.write_kept(&row)?
@@ -147,6 +144,7 @@ impl Txn<'_> {
 
     /// The first that waits has watched the client, and looks now when the minimum hold ends.
     fn write_kept(&mut self, row: &ClaimRow) -> Outcome<()> {
+        self.needs_disk |= row.detached;
         self.change(
             "UPDATE lk_claim SET state = 3, session = '', until_us = ?3, asked_by = NULL, asked_reason = NULL, lasts = ?4
              WHERE name = ?1 AND ord = ?2",
@@ -195,8 +193,11 @@ impl Txn<'_> {
     }
 
     /// Deletes a claim; its token must not be issued again. If the claim was waiting, its client
-    /// may be waiting too, and is woken. So is the next waiter, whose predecessor has changed.
+    /// may be waiting too, and is woken. So is the next waiter, whose predecessor has changed. The
+    /// end of a detached claim outlives a power cut: else the claim would be back after it, for a
+    /// whole ttl.
     pub(crate) fn forget(&mut self, row: &ClaimRow) -> Outcome<()> {
+        self.needs_disk |= row.detached;
         let name = row.name.as_str().as_bytes();
         self.change("DELETE FROM lk_claim WHERE name = ?1 AND ord = ?2", params![name, row.ord])?;
         self.change(
