@@ -15,6 +15,7 @@ use super::layout::times::{self, Micros, SPARE_MAX};
 use super::liveness::{Clients, DeadClientCheck};
 use super::{checks, fault};
 use crate::duration::format_duration;
+use crate::store::TOMBSTONE_MIN;
 use crate::time;
 use crate::{Error, ErrorKind, LockName, Result};
 
@@ -26,7 +27,7 @@ pub(super) const LEAP: Micros = 1_000_000;
 pub(super) struct Boot {
     pub(super) id: String,
     /// The time since then.
-    now: Micros,
+    pub(super) now: Micros,
     /// The date of the start.
     pub(super) began: Micros,
 }
@@ -35,7 +36,7 @@ pub(super) struct Boot {
 struct Known {
     id: String,
     began: Micros,
-    /// The newest time in the file.
+    /// The newest time in the file: the machine was up then.
     newest: Micros,
 }
 
@@ -53,6 +54,12 @@ impl Boot {
         let now = times::now();
         let date = i64::try_from(time::wall_micros()).unwrap_or(Micros::MAX);
         Ok(Self { id: id.trim().to_owned(), now, began: date.saturating_sub(now) })
+    }
+
+    /// A start of a machine on virtual time.
+    #[cfg(test)]
+    pub(super) fn at(id: String, now: Micros, began: Micros) -> Self {
+        Self { id, now, began }
     }
 
     /// The boot of a container with an id of its own.
@@ -165,7 +172,13 @@ fn begin_again(db: &mut Connection, known: &Known, boot: &Boot) -> rusqlite::Res
         greeting.execute(&format!("DELETE FROM {table} WHERE until_us <= ?1"), [up])?;
         greeting.execute(&format!("UPDATE {table} SET until_us = until_us + ?1"), [later])?;
     }
-    greeting.execute("UPDATE lk_meta SET boot_id = ?1, began_us = ?2", (&boot.id, boot.began))?;
+    // A power cut may have taken the last of these times.
+    let longest = boot.now.saturating_add(times::span(TOMBSTONE_MIN));
+    greeting.execute("UPDATE lk_closed SET until_us = min(until_us, ?1)", [longest])?;
+    greeting.execute(
+        "UPDATE lk_meta SET boot_id = ?1, began_us = ?2, up_us = ?3",
+        (&boot.id, boot.began, boot.now),
+    )?;
     greeting.commit()
 }
 

@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result, time};
 /// Distinguishes databases of lockkeeper from others: "lkep".
 const APPLICATION_ID: i32 = 0x6c6b_6570;
 /// The version of the tables in `schema.sql`.
-const SCHEMA_VERSION: i32 = 10;
+const SCHEMA_VERSION: i32 = 11;
 /// How long a program other than lockkeeper may keep the file locked.
 const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS: usize = 64;
@@ -100,8 +100,10 @@ fn make(db: &mut Connection, boot: &Boot) -> rusqlite::Result<()> {
     making.execute_batch(include_str!("schema.sql"))?;
     // The tokens of a new file are above the tokens of a lost one.
     let floor = i64::try_from(time::wall_micros()).unwrap_or(1);
-    let sql = "INSERT INTO lk_meta (one, id, floor, boot_id, began_us) VALUES (1, ?1, ?2, ?3, ?4)";
-    making.execute(sql, params![StoreId::random().as_bytes(), floor, boot.id, boot.began])?;
+    let sql = "INSERT INTO lk_meta (one, id, floor, boot_id, began_us, up_us)
+               VALUES (1, ?1, ?2, ?3, ?4, ?5)";
+    let id = StoreId::random();
+    making.execute(sql, params![id.as_bytes(), floor, boot.id, boot.began, boot.now])?;
     making.pragma_update(None, "application_id", APPLICATION_ID)?;
     making.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     making.commit()

@@ -1,4 +1,4 @@
--- Version 10. Times are µs of CLOCK_BOOTTIME. After another start of the machine `boot.rs` writes
+-- Version 11. Times are µs of CLOCK_BOOTTIME. After another start of the machine `boot.rs` writes
 -- those that still count anew.
 
 -- One row with the facts about the whole file.
@@ -8,6 +8,7 @@ CREATE TABLE lk_meta (
     floor   INTEGER NOT NULL,   -- a new lk_lock row issues no token at or below this one
     boot_id TEXT    NOT NULL,   -- the boot to which the times belong
     began_us INTEGER NOT NULL,  -- the date of that boot, as known at the last opening
+    up_us   INTEGER NOT NULL,   -- a time of that boot at which the file was in use: an opening, or a close of a session
     synced  INTEGER NOT NULL DEFAULT 0   -- counts the transactions that only wait for the disk
 ) STRICT;
 

@@ -41,6 +41,7 @@ impl Txn<'_> {
         )?;
         self.needs_disk |= detached.unwrap_or(false);
         self.remember_closed(session)?;
+        self.note_the_time()?;
         self.memory.leftovers.forget(session);
         Ok(())
     }

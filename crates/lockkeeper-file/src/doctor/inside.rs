@@ -106,11 +106,7 @@ fn judge(times: &Times, now: Micros, wall: u64) -> Finding {
     let age = format_duration(Duration::from_secs(
         now.saturating_sub(times.newest).unsigned_abs() / 1_000_000,
     ));
-    let newest = if times.newest == 0 {
-        "no time yet".to_owned()
-    } else {
-        format!("the newest time {age} ago")
-    };
+    let newest = format!("the newest time {age} ago");
     ok(format!("boot {}, {newest}, the date above all tokens", times.boot_id))
 }
 

@@ -96,9 +96,11 @@ pub(crate) fn id(db: &Connection) -> rusqlite::Result<Vec<u8>> {
     db.query_row("SELECT id FROM lk_meta", [], |row| row.get(0))
 }
 
-/// The newest time in the file: a claim's arrival, or a session's renewal.
+/// The newest time in the file: an opening, a close of a session, a claim's arrival, or a session's
+/// renewal.
 pub(crate) fn newest(db: &Connection) -> rusqlite::Result<Micros> {
-    let sql = "SELECT max(coalesce((SELECT max(since_us) FROM lk_claim), 0),
+    let sql = "SELECT max((SELECT up_us FROM lk_meta),
+                          coalesce((SELECT max(since_us) FROM lk_claim), 0),
                           coalesce((SELECT max(hold_until_us - ttl_us) FROM lk_session), 0))";
     db.query_row(sql, [], |row| row.get(0))
 }

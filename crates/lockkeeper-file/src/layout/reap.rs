@@ -17,11 +17,18 @@ const SWEEP_MAX: u32 = 256;
 impl Txn<'_> {
     /// Once for each opened store: removes the claims of crashed clients in unused lines.
     pub(crate) fn clear_away(&mut self) -> Outcome<()> {
+        self.note_the_time()?;
         for client in self.dead_clients.clients().dead(SWEEP_MAX as usize) {
             self.declare_dead(&client)?;
         }
         self.clear_ended(SWEEP_MAX)?;
         self.reap_names()
+    }
+
+    /// Records that the machine is up, for as long as nothing else in the file shows that: see
+    /// `boot.rs`.
+    pub(crate) fn note_the_time(&self) -> Outcome<()> {
+        self.change("UPDATE lk_meta SET up_us = max(up_us, ?1)", [self.now]).map(drop)
     }
 
     /// Removes the claims of ended sessions in this number of lines, the oldest ends first, and

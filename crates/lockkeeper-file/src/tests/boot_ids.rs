@@ -141,3 +141,26 @@ async fn the_date_of_the_start_is_noted_again_when_it_was_corrected() {
     drop(FileStore::new(machine.path()).boot(corrected).open().await.unwrap());
     assert!((began() - before).abs_diff(3_600_000_000) < 10_000_000, "{}", began());
 }
+
+/// The machine has been up for hours. The last lock was taken 30 s after its start, before the date
+/// was corrected by 20 s.
+#[tokio::test]
+async fn a_date_corrected_early_in_a_boot_is_no_restart_to_a_container() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let claim = client.mutex("n");
+    client.granted(&claim).await;
+    let hold = Amend::MinHold(Duration::from_secs(3600));
+    client.store.amend(&claim.key, 1, &hold).await.unwrap();
+    client.withdraw(&claim).await;
+    client.store.close(&client.session, &[]).await.unwrap();
+    client.store.write(|txn| txn.run("UPDATE lk_claim SET since_us = 30000000")).await.unwrap();
+    drop(client);
+    let corrected = || {
+        let mut boot = Boot::pretends_another_boot()?;
+        boot.began += 20_000_000;
+        Ok(boot)
+    };
+    let error = FileStore::new(machine.path()).boot(corrected).open().await.unwrap_err();
+    assert!(error.to_string().contains("n is still held"), "{error}");
+}

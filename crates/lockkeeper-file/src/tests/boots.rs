@@ -258,3 +258,22 @@ async fn a_session_that_was_reported_as_lost_does_not_come_back_with_a_restart()
         ErrorKind::SessionLost
     );
 }
+
+/// Nothing else in the file shows how long the machine was up before the restart.
+#[tokio::test]
+async fn what_closed_sessions_have_left_ends_soon_after_a_restart() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let gone = client.mutex("n");
+    client.granted(&gone).await;
+    client.store.withdraw(&gone.key, Some(TOMBSTONE_MIN)).await.unwrap();
+    client.store.close(&client.session, &[]).await.unwrap();
+    drop(client);
+    let store = restarted(&machine).await;
+    for table in ["lk_closed", "lk_gone"] {
+        let last = format!("SELECT max(until_us) FROM {table}");
+        let until = store.write(move |txn| txn.number(&last)).await.unwrap();
+        let left = until - micros(clock());
+        assert!(left < 2 * 60_000_000, "{table}: {} s", left / 1_000_000);
+    }
+}
