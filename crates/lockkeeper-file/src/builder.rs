@@ -94,6 +94,7 @@ impl FileStoreBuilder {
     /// - `Unsupported`: a network file system, a hard-linked file, tables of another version, or
     ///   held locks that were acquired under another boot id on the same host.
     /// - `Invalid`: not a database, the database of another program, or no such folder.
+    /// - `Forked`: the process that this one was forked from had the file open at the fork.
     /// - `Denied`: this user has too few rights, or other users have too many.
     /// - `Unavailable`: the disk is full or fails.
     ///
@@ -176,7 +177,8 @@ impl FileStoreBuilder {
             return Ok(());
         }
         checks::database(path)?;
-        database::recognise(&database::connect_to_look(path)?, path).map(drop)
+        let db = database::connect(path)?;
+        database::recognise(&db, path).map(drop)
     }
 
     /// The one path of the file, whatever path was given: all clients must use the same files

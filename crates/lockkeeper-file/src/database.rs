@@ -1,6 +1,7 @@
 //! The database: recognised, filled with its tables, and set up.
 
 use std::cmp::Ordering;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use super::boot::{self, Boot};
 use super::fault;
 use super::liveness::Clients;
+use super::opened::OpenConnection;
 use crate::store::StoreId;
 use crate::{Error, ErrorKind, Result, time};
 
@@ -21,17 +23,35 @@ const SCHEMA_VERSION: i32 = 11;
 const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS: usize = 64;
 
-/// A connection to a database of unknown origin. The contents of its log stay there: the last
-/// connection would copy them into the database when it is closed, and delete the log. A look must
-/// not do that, and it would take longer than a whole opening.
-pub(super) fn connect_to_look(path: &Path) -> Result<Connection> {
-    let db = connect(path)?;
-    let set = db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-    set.map_err(|e| fault::undone(path, e)).map(|_| db)
+/// A connection to a database.
+#[derive(Debug)]
+pub(super) struct Database {
+    db: Connection,
+    /// After the connection: it is closed then.
+    _opened: OpenConnection,
 }
 
-/// A connection to a database of ours.
-pub(super) fn connect(path: &Path) -> Result<Connection> {
+impl Deref for Database {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.db
+    }
+}
+
+impl DerefMut for Database {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.db
+    }
+}
+
+/// A connection to a database that may be of another program.
+///
+/// The last connection would copy the log into the database when it is closed, and delete the log.
+/// That must not happen to another program's database, nor to ours outside the gate: there only a
+/// commit copies the log, when the log has 1000 pages.
+pub(super) fn connect(path: &Path) -> Result<Database> {
+    let opened = OpenConnection::note(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -41,10 +61,12 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
         // Otherwise SQLite plans a statement again for each new value of its parameters, which took
         // a third of the time.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS);
         Ok(db)
     };
-    set_up().map_err(|e| fault::undone(path, e))
+    let db = set_up().map_err(|e| fault::undone(path, e))?;
+    Ok(Database { db, _opened: opened })
 }
 
 /// The kind of a database.

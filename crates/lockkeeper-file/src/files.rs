@@ -21,9 +21,9 @@ pub(super) struct Identity {
 }
 
 /// A file under any name: its device, and its number there.
-type Inode = (u64, u64);
+pub(super) type Inode = (u64, u64);
 
-fn inode(path: &Path) -> io::Result<Inode> {
+pub(super) fn inode(path: &Path) -> io::Result<Inode> {
     let meta = fs::metadata(path)?;
     Ok((meta.dev(), meta.ino()))
 }

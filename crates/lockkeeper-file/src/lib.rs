@@ -32,6 +32,7 @@ mod gate;
 mod layout;
 mod liveness;
 mod notify;
+mod opened;
 mod reader;
 mod register;
 mod renew;
@@ -134,7 +135,7 @@ impl FileStore {
 
     /// Threads are not inherited, and SQLite's locks neither.
     fn check_process(&self) -> Result<()> {
-        self.0.process.check(self, "store")
+        self.0.process.check(self, "store").map_err(|e| e.with_remedy(opened::AFTER_A_FORK))
     }
 }
 

@@ -23,6 +23,7 @@ mod boot_ids;
 mod boots;
 mod deaths;
 mod faults;
+mod forks;
 mod many;
 mod opening;
 mod power_cuts;

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::mpsc::Receiver;
 
-use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::database::Database;
 use super::fault::{self, Outcome};
 use super::files::Identity;
 use super::gate::Gate;
@@ -64,7 +64,7 @@ pub(super) struct Writer {
 
 /// The writer's tools inside the gate.
 pub(super) struct WriterState {
-    pub(super) db: Connection,
+    pub(super) db: Database,
     pub(super) clients: Clients,
     pub(super) own: ClientId,
     pub(super) file: Identity,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use super::registry::{Registry, Reply, Watching};
+use crate::database::Database;
 use crate::fault;
 use crate::files::Identity;
 use crate::layout::read::{self, ClaimStatus, Predecessors};
@@ -20,7 +21,7 @@ use crate::{LockName, Result};
 
 /// All waiters, and what they look at.
 pub(crate) struct Waiters {
-    db: Connection,
+    db: Database,
     file: Identity,
     clients: Clients,
     own: ClientId,
@@ -30,7 +31,7 @@ pub(crate) struct Waiters {
 
 impl Waiters {
     pub(crate) fn new(
-        db: Connection,
+        db: Database,
         file: Identity,
         notify_folder: PathBuf,
         clients: Clients,

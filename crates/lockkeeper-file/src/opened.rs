@@ -1,0 +1,61 @@
+//! Which process has which database open, as the memory of this process knows.
+//!
+//! SQLite counts the locks of a process for each file in the memory of the process, and takes a
+//! lock on the file only for the first of them. A forked child inherits the counts, and not the
+//! locks. So SQLite would take no lock for a database that the child opens while its parent has the
+//! database open, and other processes would take themselves for the only users of the file.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use super::fault;
+use super::files::{Inode, inode};
+use crate::{Error, ErrorKind, Result};
+
+pub(super) const AFTER_A_FORK: &str =
+    "open it in the children alone, or run another program in the child (exec)";
+
+/// The open connections to databases, each with the process that has opened it.
+static OPENED: Mutex<Vec<(Inode, u32)>> = Mutex::new(Vec::new());
+
+/// A connection of this process that is open until this is dropped.
+#[derive(Debug)]
+pub(super) struct OpenConnection(Inode, u32);
+
+impl OpenConnection {
+    /// Must be called before SQLite opens the file.
+    ///
+    /// # Errors
+    /// `Forked` if the process that this one was forked from had the file open.
+    pub(super) fn note(path: &Path) -> Result<Self> {
+        let file = inode(path).map_err(|e| fault::io(path, "look at it", e))?;
+        let this = std::process::id();
+        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        if opened.iter().any(|(known, process)| *known == file && *process != this) {
+            return Err(forked(path));
+        }
+        opened.push((file, this));
+        Ok(Self(file, this))
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(path: &Path) -> usize {
+        let file = inode(path).unwrap();
+        OPENED.lock().unwrap().iter().filter(|(known, _)| *known == file).count()
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = opened.iter().position(|entry| *entry == (self.0, self.1)) {
+            opened.swap_remove(at);
+        }
+    }
+}
+
+fn forked(path: &Path) -> Error {
+    let problem =
+        format!("file:{} is open in the process that this one was forked from", path.display());
+    Error::new(ErrorKind::Forked, problem).with_remedy(AFTER_A_FORK)
+}

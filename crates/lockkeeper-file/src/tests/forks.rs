@@ -1,0 +1,107 @@
+//! Children that are forked from a process that has, or had, the store open.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use super::*;
+use crate::opened::OpenConnection;
+
+const ROLE: &str = "LOCKKEEPER_TEST_FORK_ROLE";
+const PATH: &str = "LOCKKEEPER_TEST_PATH";
+
+/// Preloaded, this library turns a question for the parent's process into a fork, and the parent
+/// waits for the child.
+const FORK: &str = "#include <sys/wait.h>
+                    #include <unistd.h>
+                    pid_t getppid(void) {
+                        pid_t child = fork();
+                        if (child > 0) waitpid(child, 0, 0);
+                        return child;
+                    }";
+
+/// Not a test: a process that opens the store, and forks a child that opens it too.
+#[test]
+fn forking() {
+    let (Ok(role), Some(path)) = (std::env::var(ROLE), std::env::var_os(PATH)) else { return };
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (path, mine) = (PathBuf::from(path), runtime());
+    let store = mine.block_on(FileStore::new(&path).open()).unwrap();
+    assert_eq!(OpenConnection::count(&path), 2, "one connection to write, and one to read");
+    if role == "close" {
+        drop(store);
+        while OpenConnection::count(&path) > 0 {
+            std::thread::yield_now();
+        }
+    } else {
+        std::mem::forget(store);
+    }
+    if std::os::unix::process::parent_id() == 0 {
+        let opened = runtime().block_on(FileStore::new(&path).open());
+        match opened {
+            Ok(_) => println!("\nchild: opened"),
+            Err(error) => println!("\nchild: {:?}, {error}", error.kind()),
+        }
+        std::process::exit(0);
+    }
+}
+
+/// The report of the child.
+fn said(machine: &Machine, role: &str) -> String {
+    let (source, library) = (machine.0.path().join("fork.c"), machine.0.path().join("fork.so"));
+    fs::write(&source, FORK).unwrap();
+    let compiled =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    assert!(compiled.unwrap().success());
+    let mut parent = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "tests::forks::forking", "--nocapture"])
+        .env(ROLE, role)
+        .env(PATH, machine.path())
+        .env("LD_PRELOAD", &library)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(parent.stdout.take().unwrap()).lines().map_while(|line| line.ok());
+    let said = lines.filter(|line| line.starts_with("child: ")).last();
+    parent.wait().unwrap();
+    said.expect("a report of the child")
+}
+
+/// SQLite would take no lock for the child's connections. When the parent closes the file, the log
+/// would be deleted below the child, with the locks that the child holds.
+#[test]
+fn a_child_does_not_open_what_its_parent_has_open() {
+    let machine = Machine::new();
+    let said = said(&machine, "keep");
+    assert!(said.contains("Forked") && said.contains("forked from"), "{said}");
+    assert!(said.contains("Try: open it in the children alone"), "{said}");
+}
+
+#[test]
+fn a_child_opens_what_its_parent_has_closed() {
+    let machine = Machine::new();
+    assert_eq!(said(&machine, "close"), "child: opened");
+}
+
+/// A process that closes the file does not decide whether it is the last one: the log stays, and
+/// goes on at its beginning when it has 1000 pages.
+#[tokio::test]
+async fn the_last_process_that_closes_the_file_leaves_the_log() {
+    let machine = Machine::new();
+    let log = files::suffixed(&machine.path(), "-wal");
+    let client = machine.client().await;
+    let token = client.granted(&client.mutex("n")).await;
+    let before = fs::metadata(&log).unwrap().len();
+    drop(client);
+    while OpenConnection::count(&machine.path()) > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fs::metadata(&log).unwrap().len(), before);
+    let client = machine.client().await;
+    for _ in 0..600 {
+        let claim = client.mutex("n");
+        assert!(client.granted(&claim).await > token);
+        client.withdraw(&claim).await;
+    }
+    let after = fs::metadata(&log).unwrap().len();
+    assert!(after < 5 << 20, "{after}");
+}
