@@ -100,7 +100,7 @@ pub(super) fn greet(
         return note_the_date(db, &known, boot).map_err(undone);
     }
     // No client outlives its boot.
-    if clients.anybody_lives().map_err(|e| fault::io(path, "look for its clients", e))? {
+    if clients.anybody_lives()? {
         return Err(in_use(path));
     }
     if boot.has_the_clock_of(&known)

@@ -11,11 +11,11 @@ use tokio::sync::oneshot;
 
 use super::boot::Boot;
 use super::checks::{self, Check};
-use super::files::{self, Identity};
+use super::files::{self, Identity, Rights};
 use super::gate::Gate;
 use super::layout::{Commit, Memory};
 use super::liveness::Clients;
-use super::notify::Notifier;
+use super::notify::{Notifier, NotifyFolder};
 use super::reader::Reader;
 use super::settling::Settling;
 use super::wait::waiters::Waiters;
@@ -135,23 +135,25 @@ impl FileStoreBuilder {
         beside.check(&path, &self.waived)?;
         let file = file.and_of_its_log().map_err(|e| fault::io(&path, "look at its log", e))?;
         file.check()?;
+        let rights = Rights::of(&path).map_err(|e| fault::io(&path, "look at it", e))?;
         let (own, liveness) =
-            clients.enroll().map_err(|e| fault::io(&path, "make a file beside it", e))?;
+            clients.enroll(rights).map_err(|e| fault::io(&path, "make a file beside it", e))?;
         drop(inside);
 
         let (jobs, receiver) = channel();
-        let (notify_folder, settling) = (beside.notify.clone(), Settling::new(jobs.clone()));
+        let notify_folder = NotifyFolder { path: beside.notify, rights };
+        let settling = Settling::new(jobs.clone());
         let waiters = Waiters::new(
             for_reading,
             file.clone(),
-            notify_folder,
+            notify_folder.clone(),
             clients.clone(),
             own.clone(),
             settling,
         );
         let reader = start_reader(waiters)?;
         let memory = Memory::default();
-        let notifier = Notifier::new(beside.notify);
+        let notifier = Notifier::new(notify_folder);
         let commit = Commit::OnDisk;
         let state = WriterState {
             db,

@@ -1,13 +1,13 @@
 //! The files of a store: how they are made and named, and how another file in their place is
 //! noticed.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::fault;
@@ -86,6 +86,48 @@ pub(super) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);
     options
+}
+
+/// The rights to a database. The small files beside it get the same rights, as SQLite gives them to
+/// its log: each user of the database has to read and write them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rights {
+    mode: u32,
+    user: u32,
+    group: u32,
+}
+
+impl Rights {
+    pub(super) fn of(database: &Path) -> io::Result<Self> {
+        let meta = fs::metadata(database)?;
+        Ok(Self { mode: meta.mode() & 0o666, user: meta.uid(), group: meta.gid() })
+    }
+
+    /// A new file, open for writing.
+    pub(super) fn create(self, path: &Path) -> io::Result<File> {
+        let file = private().write(true).create_new(true).open(path)?;
+        if rustix::process::geteuid().is_root() {
+            // In a namespace of users, root may give no file away. Then the file is root's.
+            let _ = fchown(&file, Some(self.user), Some(self.group));
+        }
+        // Not by `open`, which subtracts the umask.
+        file.set_permissions(fs::Permissions::from_mode(self.mode))?;
+        Ok(file)
+    }
+
+    /// A file for writing, which is made if it is missing. A link is refused: root would write to
+    /// the file that the owner of the folder has chosen.
+    pub(super) fn open(self, path: &Path) -> io::Result<File> {
+        let mut existing = File::options();
+        existing.write(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+        match existing.open(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => match self.create(path) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => existing.open(path),
+                made => made,
+            },
+            found => found,
+        }
+    }
 }
 
 /// Makes an empty file if the file is missing.

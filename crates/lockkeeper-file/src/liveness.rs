@@ -4,14 +4,15 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 
-use super::files::private;
-use crate::{random, time};
+use super::fault;
+use super::files::Rights;
+use crate::{Error, ErrorKind, Result, random, time};
 
 /// A client: one opened store of one process. The id is the name of its liveness file.
 pub(super) type ClientId = Arc<str>;
@@ -36,10 +37,11 @@ impl Clients {
     }
 
     /// A new client, alive until every duplicate of the file is closed. Must be called inside the
-    /// gate, so that a sweep never meets a file that is not locked yet.
-    pub(super) fn enroll(&self) -> io::Result<(ClientId, File)> {
+    /// gate, so that a sweep never meets a file that is not locked yet. Other users of the database
+    /// look at the file too.
+    pub(super) fn enroll(&self, rights: Rights) -> io::Result<(ClientId, File)> {
         let client: ClientId = HEXLOWER.encode(&random::bits128()).into();
-        let file = private().write(true).create_new(true).open(self.path(&client))?;
+        let file = rights.create(&self.path(&client))?;
         file.lock()?;
         Ok((client, file))
     }
@@ -68,13 +70,19 @@ impl Clients {
     ///
     /// # Errors
     /// Fails for a file that cannot be read, since its client may live.
-    pub(super) fn anybody_lives(&self) -> io::Result<bool> {
-        for entry in fs::read_dir(&self.folder)? {
-            match File::open(entry?.path()) {
+    pub(super) fn anybody_lives(&self) -> Result<bool> {
+        let unknown = |path: &Path, e| fault::io(path, "look for its clients", e);
+        for entry in fs::read_dir(&self.folder).map_err(|e| unknown(&self.folder, e))? {
+            let path = entry.map_err(|e| unknown(&self.folder, e))?.path();
+            match File::open(&path) {
                 Ok(file) if file.try_lock_shared().is_err() => return Ok(true),
                 // Another client has removed it just now.
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                    return Err(unreadable(&path, e));
+                }
+                Err(e) => return Err(unknown(&path, e)),
+                Ok(_) => {}
             }
         }
         Ok(false)
@@ -92,6 +100,17 @@ impl Clients {
         // The next sweep finds a file that could not be deleted.
         let _ = fs::remove_file(self.path(client));
     }
+}
+
+/// An earlier version made such a file for its user alone.
+fn unreadable(path: &Path, error: io::Error) -> Error {
+    let problem = format!(
+        "file:{}: this user cannot see whether the client of this file runs: {error}",
+        path.display()
+    );
+    Error::new(ErrorKind::Denied, problem)
+        .with_remedy("open the store once as root, which removes the file of an ended client")
+        .with_source(error)
 }
 
 /// Checks whether clients are dead, and remembers the answers for one transaction inside the gate.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::files::private;
+use super::files::Rights;
 use crate::LockName;
 use crate::store::SessionId;
 
@@ -40,12 +40,25 @@ impl NotifyFile {
     pub(super) fn path(self, folder: &Path) -> PathBuf {
         folder.join(format!("{:02x}", self.0))
     }
+}
 
-    /// Makes the file if it is missing, so that it can be watched.
-    pub(super) fn create(self, folder: &Path) -> io::Result<PathBuf> {
-        let path = self.path(folder);
-        private().append(true).create(true).open(&path)?;
+/// The folder with the notification files, and the rights that new files get there.
+#[derive(Clone, Debug)]
+pub(super) struct NotifyFolder {
+    pub(super) path: PathBuf,
+    pub(super) rights: Rights,
+}
+
+impl NotifyFolder {
+    /// Makes a file if it is missing, so that it can be watched.
+    pub(super) fn create(&self, file: NotifyFile) -> io::Result<PathBuf> {
+        let path = file.path(&self.path);
+        self.rights.open(&path)?;
         Ok(path)
+    }
+
+    fn open(&self, file: NotifyFile) -> io::Result<File> {
+        self.rights.open(&file.path(&self.path))
     }
 }
 
@@ -54,6 +67,11 @@ impl NotifyFile {
 pub(super) struct Notifications(HashSet<NotifyFile>);
 
 impl Notifications {
+    #[cfg(test)]
+    pub(super) fn has_session(&self, session: &SessionId) -> bool {
+        self.0.contains(&NotifyFile::of_session(session))
+    }
+
     pub(super) fn session(&mut self, session: &SessionId) {
         self.0.insert(NotifyFile::of_session(session));
     }
@@ -66,12 +84,12 @@ impl Notifications {
 /// Writes to the notification files of a folder, and keeps the last used files open.
 #[derive(Debug)]
 pub(super) struct Notifier {
-    folder: PathBuf,
+    folder: NotifyFolder,
     open_files: HashMap<NotifyFile, File>,
 }
 
 impl Notifier {
-    pub(super) fn new(folder: PathBuf) -> Self {
+    pub(super) fn new(folder: NotifyFolder) -> Self {
         Self { folder, open_files: HashMap::new() }
     }
 
@@ -91,9 +109,7 @@ impl Notifier {
             .filter(|opened| opened.metadata().is_ok_and(|meta| meta.nlink() > 0));
         let opened = match kept {
             Some(opened) => opened,
-            None => {
-                private().write(true).create(true).truncate(false).open(file.path(&self.folder))?
-            }
+            None => self.folder.open(file)?,
         };
         if self.open_files.len() >= OPEN_FILES {
             self.open_files.clear();

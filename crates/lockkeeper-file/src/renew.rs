@@ -200,6 +200,17 @@ impl Txn<'_> {
         self.dead.push(Arc::clone(client));
         Ok(())
     }
+
+    /// The store was dropped, and removes the file of its own client if nothing needs the file any
+    /// more: no session ends with the client, and no duplicate of its descriptor is left.
+    pub(crate) fn leave(&mut self, own: &ClientId) -> Outcome<()> {
+        let open = "SELECT 1 FROM lk_session WHERE client = ?1 AND dead = 0 AND detached = 0";
+        let is_needed = self.first(open, [own], |_| Ok(()))?.is_some();
+        if !is_needed && self.dead_clients.clients().is_dead(own) {
+            self.dead.push(Arc::clone(own));
+        }
+        Ok(())
+    }
 }
 
 fn spare(lease: Micros) -> Micros {

@@ -30,6 +30,7 @@ mod power_cuts;
 mod processes;
 mod register;
 mod rights;
+mod users;
 mod waiting;
 
 const TTL: Duration = Duration::from_secs(30);

@@ -5,13 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
 use super::liveness::{ClientId, Clients};
-use super::notify::NotifyFile;
+use super::notify::{NotifyFile, NotifyFolder};
 
 /// The number of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,7 +46,7 @@ pub(super) struct Watches {
     /// Made when it is first needed: a user has 128 instances by default, and most clients never
     /// wait.
     inotify: Option<OwnedFd>,
-    notify_folder: PathBuf,
+    notify_folder: NotifyFolder,
     clients: Clients,
     watches: HashMap<Subject, Watch>,
     subjects: HashMap<i32, Subject>,
@@ -60,7 +59,7 @@ struct Watch {
 }
 
 impl Watches {
-    pub(super) fn new(notify_folder: PathBuf, clients: Clients) -> Self {
+    pub(super) fn new(notify_folder: NotifyFolder, clients: Clients) -> Self {
         Self {
             inotify: None,
             notify_folder,
@@ -100,7 +99,10 @@ impl Watches {
         };
         let inotify = self.inotify.insert(inotify);
         let (path, news) = match subject {
-            Subject::Notify(file) => (file.create(&self.notify_folder)?, WatchFlags::MODIFY),
+            // A file that was removed has no other event as long as a client has it open.
+            Subject::Notify(file) => {
+                (self.notify_folder.create(*file)?, WatchFlags::MODIFY | WatchFlags::ATTRIB)
+            }
             Subject::Client(client) => (self.clients.path(client), WatchFlags::CLOSE_WRITE),
         };
         Ok(inotify::add_watch(inotify, &path, news)?)
@@ -136,7 +138,8 @@ impl Watches {
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
                 news.unseen.extend(self.subjects.values().cloned());
             } else if let Some(subject) = self.subjects.get(&event.wd()) {
-                let ended = event.events().intersects(ReadFlags::IGNORED | ReadFlags::UNMOUNT);
+                let ends = ReadFlags::ATTRIB | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
+                let ended = event.events().intersects(ends);
                 let list = if ended { &mut news.unseen } else { &mut news.of };
                 list.insert(subject.clone());
             }
@@ -148,12 +151,18 @@ impl Watches {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::PathBuf;
 
     use super::*;
+    use crate::files::Rights;
 
     /// Two watched notification files, and their paths.
     fn watched(folder: &std::path::Path) -> (Watches, [Subject; 2], [PathBuf; 2]) {
-        let mut watches = Watches::new(folder.to_owned(), Clients::new(folder.to_owned()));
+        let notify = NotifyFolder {
+            path: folder.to_owned(),
+            rights: Rights::of(&std::env::current_exe().unwrap()).unwrap(),
+        };
+        let mut watches = Watches::new(notify, Clients::new(folder.to_owned()));
         let first = NotifyFile::of_name(&"a".parse().unwrap());
         let second = ["b", "c"]
             .map(|name| NotifyFile::of_name(&name.parse().unwrap()))
@@ -186,6 +195,17 @@ mod tests {
     fn who_watches_a_file_that_was_removed_looks() {
         let folder = tempfile::tempdir().unwrap();
         let (watches, [first, _], paths) = watched(folder.path());
+        fs::remove_file(&paths[0]).unwrap();
+        let news = watches.news();
+        assert_eq!((news.of, news.unseen), ([].into(), [first].into()));
+    }
+
+    /// The file itself stays for as long as a client has it open.
+    #[test]
+    fn who_watches_a_file_that_was_removed_while_it_is_open_looks() {
+        let folder = tempfile::tempdir().unwrap();
+        let (watches, [first, _], paths) = watched(folder.path());
+        let _open = fs::File::open(&paths[0]).unwrap();
         fs::remove_file(&paths[0]).unwrap();
         let news = watches.news();
         assert_eq!((news.of, news.unseen), ([].into(), [first].into()));

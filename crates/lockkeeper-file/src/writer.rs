@@ -1,6 +1,7 @@
 //! The writer: one thread that enters the gate, and does all waiting requests in one transaction.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use tokio::sync::oneshot;
@@ -100,6 +101,10 @@ impl Writer {
             let batch = std::iter::once(first).chain(jobs.try_iter().take(BATCH_MAX - 1)).collect();
             self.transact(batch);
         }
+        // Nobody waits for the answer.
+        let own = Arc::clone(&self.state.own);
+        let (leaving, _) = job(Commit::InOrder, move |txn| txn.leave(&own));
+        self.transact(vec![leaving]);
     }
 
     /// One transaction. The waiters are notified and the answers are given after the commit, and

@@ -96,6 +96,11 @@ pub(super) async fn at_the_gate(
     use std::os::unix::fs::MetadataExt;
 
     drop(machine.open().await);
+    // The store that was dropped goes through the gate once more.
+    let live = files::suffixed(&machine.path(), ".live");
+    while fs::read_dir(&live).unwrap().count() > 0 {
+        tokio::task::yield_now().await;
+    }
     let gate = File::open(files::suffixed(&machine.path(), ".gate")).unwrap();
     gate.lock().unwrap();
     let opening = tokio::spawn(builder.open());

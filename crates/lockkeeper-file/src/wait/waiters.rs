@@ -1,7 +1,6 @@
 //! The looks of the waiters, and the events and times that wake a waiter.
 
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -13,7 +12,7 @@ use crate::files::Identity;
 use crate::layout::read::{self, ClaimStatus, Predecessors};
 use crate::layout::times::{self, Micros};
 use crate::liveness::{ClientId, Clients, DeadClientCheck};
-use crate::notify::NotifyFile;
+use crate::notify::{NotifyFile, NotifyFolder};
 use crate::settling::Settling;
 use crate::store::{ClaimKey, Revision, SessionId, Wake};
 use crate::watch::{Subject, Ticket, Watches};
@@ -33,7 +32,7 @@ impl Waiters {
     pub(crate) fn new(
         db: Database,
         file: Identity,
-        notify_folder: PathBuf,
+        notify_folder: NotifyFolder,
         clients: Clients,
         own: ClientId,
         settling: Settling,
