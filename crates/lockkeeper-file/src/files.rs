@@ -5,13 +5,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::fault;
-use crate::{Error, ErrorKind, Result, random};
+use crate::{Error, ErrorKind, Result, random, time};
 
 /// The identity of the opened file, to notice another file at the same path.
 #[derive(Clone, Debug)]
@@ -138,6 +139,8 @@ pub(super) fn create(path: &Path) -> io::Result<()> {
     if path.try_exists()? {
         return Ok(());
     }
+    // Inside the gate no living process makes one.
+    sweep(path, ".new-", Duration::ZERO);
     let fresh = suffixed(path, &format!(".new-{}", HEXLOWER.encode(&random::bits128())));
     private().write(true).create_new(true).open(&fresh)?;
     let placed = publish(&fresh, path);
@@ -145,6 +148,21 @@ pub(super) fn create(path: &Path) -> io::Result<()> {
         fs::remove_file(&fresh)?;
     }
     placed.or_else(|e| if e.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(e) })
+}
+
+/// Removes the files of this kind and age that killed processes have left beside the database.
+pub(super) fn sweep(path: &Path, kind: &str, age: Duration) {
+    let pattern = suffixed(path, kind);
+    let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name()) else { return };
+    let before = i64::try_from(time::wall_micros() / 1_000_000).unwrap_or(0)
+        - i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_left = entry.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes());
+        if is_left && entry.metadata().is_ok_and(|meta| meta.mtime() <= before) {
+            // A file that cannot be removed disturbs nobody.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Gives a file its name, if the name is free. In one step: with two names for a moment, a process

@@ -12,7 +12,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::builder::Beside;
 use crate::checks::{self, Check};
-use crate::files::{private, suffixed};
+use crate::files::{private, suffixed, sweep};
 use crate::filesystem::{self, OVERLAY, RAMFS, TMPFS};
 use crate::liveness::Clients;
 use crate::store::{Finding, median};
@@ -20,6 +20,8 @@ use crate::time::{self, Clock};
 use crate::{Error, random};
 
 const WRITES: usize = 15;
+/// So old is the file of another check only if its process was killed.
+const ABANDONED: Duration = Duration::from_secs(3600);
 /// The size of SQLite's writes.
 const PAGE: [u8; 4096] = [b'l'; 4096];
 /// Each lock and each release waits for the disk once.
@@ -184,6 +186,7 @@ fn owner(path: &Path) -> String {
 
 /// Writes to a file of its own in the way in which the store writes to its log.
 fn disk(path: &Path) -> Finding {
+    sweep(path, ".doctor-", ABANDONED);
     let scratch = suffixed(path, &format!(".doctor-{}", HEXLOWER.encode(&random::bits128())));
     let took = durable_writes(&scratch);
     // The file has no meaning, and is found by its name.

@@ -285,3 +285,14 @@ async fn a_session_that_is_not_detached_is_opened_by_no_other_client() {
     assert_eq!(refused.kind(), ErrorKind::SessionLost, "{refused}");
     Store::open(&opener.store, &opener.session, &opener.spec).await.unwrap();
 }
+
+#[tokio::test]
+async fn what_a_killed_opening_has_left_is_removed_by_the_next() {
+    let machine = Machine::new();
+    let left = files::suffixed(&machine.path(), ".new-0123");
+    let other = machine.0.path().join("other.db.new-0123");
+    fs::write(&left, "").unwrap();
+    fs::write(&other, "").unwrap();
+    drop(machine.open().await);
+    assert!(!left.exists() && other.exists());
+}
