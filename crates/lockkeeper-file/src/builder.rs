@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::boot::Boot;
 use super::checks::{self, Check};
 use super::files::{self, Identity, Rights};
-use super::gate::Gate;
+use super::gate::{Gate, Waiting};
 use super::layout::{Commit, Memory};
 use super::liveness::Clients;
 use super::notify::{Notifier, NotifyFolder};
@@ -166,10 +166,11 @@ impl FileStoreBuilder {
             commit,
             owes_disk: false,
         };
-        let mut writer = Writer { gate, state };
+        let waiting = Arc::new(Waiting::default());
+        let mut writer = Writer { gate, waiting: Arc::clone(&waiting), state };
         clear_away(&mut writer)?;
-        let store =
-            FileStore::from(Shared { path, own, liveness, jobs, reader, process: Process::this() });
+        let process = Process::this();
+        let store = FileStore::from(Shared { path, own, liveness, jobs, waiting, reader, process });
         Ok((store, writer, receiver))
     }
 

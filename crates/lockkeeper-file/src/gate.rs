@@ -12,9 +12,12 @@
 
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::files::private;
+use super::layout::times::Micros;
+use crate::{Error, ErrorKind, Result};
 
 /// The door of a database.
 #[derive(Debug)]
@@ -22,6 +25,40 @@ pub(super) struct Gate {
     path: PathBuf,
     /// For turns in which no file can be opened, as when there are too many.
     kept: File,
+}
+
+/// A request is refused at once if the writer has been waiting at the gate for so long.
+const SHUT: Micros = 5_000_000;
+
+/// Since when a writer has been waiting at the gate; 0: it is not waiting.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(AtomicI64);
+
+impl Waiting {
+    pub(super) fn begin(&self, now: Micros) {
+        self.0.store(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// # Errors
+    /// `Unavailable` if the gate has been shut for a while.
+    pub(super) fn check(&self, path: &Path, now: Micros) -> Result<()> {
+        let since = self.0.load(Ordering::Relaxed);
+        if since == 0 || now.saturating_sub(since) < SHUT { Ok(()) } else { Err(shut(path)) }
+    }
+}
+
+/// The store does not answer.
+pub(super) fn shut(path: &Path) -> Error {
+    let problem = format!(
+        "file:{}: another process has been in the middle of a write for seconds",
+        path.display()
+    );
+    Error::new(ErrorKind::Unavailable, problem)
+        .with_remedy("lockkeeper doctor, which names the process; if it is stopped, let it go on")
 }
 
 /// A turn inside the gate. Dropping it lets the next process in.

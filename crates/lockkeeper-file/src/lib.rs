@@ -53,11 +53,13 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::oneshot::Receiver;
 
 pub use self::builder::FileStoreBuilder;
 pub use self::checks::Check;
 pub use self::driver::DRIVER;
 use self::fault::Outcome;
+use self::gate::Waiting;
 use self::layout::times::now;
 use self::layout::{Commit, Txn, read};
 use self::liveness::ClientId;
@@ -72,10 +74,15 @@ use lockkeeper_core::store::{
 use lockkeeper_core::{
     Error, ErrorKind, LockName, Open, Result, duration, registers, store, time, url,
 };
+use time::Clock;
 
 /// The capabilities of this store.
 const CAPABILITIES: Capabilities =
     Capabilities { expiry: Expiry::Session { proof_lag: 0 }, ..Capabilities::full() };
+
+/// The longest time of a request. A program other than lockkeeper may keep the file locked for less
+/// time, and gets an answer of its own.
+const ANSWER_LIMIT: Duration = Duration::from_secs(8);
 
 /// A store in a file of this host. Clones are the same client; each further opening of the file is
 /// another client.
@@ -88,6 +95,7 @@ struct Shared {
     /// Locked for as long as this client lives. See [`FileStore::liveness`].
     liveness: File,
     jobs: Sender<Job>,
+    waiting: Arc<Waiting>,
     reader: Reader,
     process: Process,
 }
@@ -126,11 +134,18 @@ impl FileStore {
         commit: Commit,
         operation: impl FnOnce(&mut Txn<'_>) -> Outcome<T> + Send + 'static,
     ) -> Result<T> {
+        self.answer_of(writer::job(commit, operation)).await
+    }
+
+    async fn answer_of<T>(&self, (job, answer): (Job, Receiver<Result<T>>)) -> Result<T> {
         self.check_process()?;
-        let (job, answer) = writer::job(commit, operation);
+        self.0.waiting.check(&self.0.path, now())?;
         // If the thread has ended, the job is dropped with its reply, and the caller gets an error.
         let _ = self.0.jobs.send(job);
-        answer.await.unwrap_or_else(|_| Err(fault::ended().with_unknown_effect()))
+        match Clock::boot().timeout(ANSWER_LIMIT, answer).await {
+            Some(answer) => answer.unwrap_or_else(|_| Err(fault::ended().with_unknown_effect())),
+            None => Err(gate::shut(&self.0.path).with_unknown_effect()),
+        }
     }
 
     /// Threads are not inherited, and SQLite's locks neither.
@@ -170,7 +185,8 @@ impl Store for FileStore {
     async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
         check_range(&self.capabilities(), spec)?;
         let (id, spec, client) = (id.clone(), spec.clone(), Arc::clone(&self.0.own));
-        self.write(move |txn| txn.open(&id, &spec, &client)).await
+        // If this future is dropped, the store may be next, and the session would have no client.
+        self.answer_of(writer::job_if_awaited(move |txn| txn.open(&id, &spec, &client))).await
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {

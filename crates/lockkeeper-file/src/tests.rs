@@ -24,6 +24,7 @@ mod boots;
 mod deaths;
 mod faults;
 mod forks;
+mod gates;
 mod many;
 mod opening;
 mod power_cuts;

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::database::Database;
 use super::fault::{self, Outcome};
 use super::files::Identity;
-use super::gate::Gate;
+use super::gate::{Gate, Waiting};
 use super::layout::times::micros;
 use super::layout::{Commit, Kind, Memory, Txn};
 use super::liveness::{ClientId, Clients, DeadClientCheck};
@@ -56,10 +56,26 @@ pub(super) fn job<T: Send + 'static>(
     (Job { commit, work }, answer)
 }
 
+/// The same for a request that is not done if its future is dropped before its turn.
+pub(super) fn job_if_awaited<T: Send + 'static>(
+    operation: impl FnOnce(&mut Txn<'_>) -> Outcome<T> + Send + 'static,
+) -> (Job, oneshot::Receiver<Result<T>>) {
+    let (reply, answer) = oneshot::channel::<Result<T>>();
+    let work: Work = Box::new(move |txn| {
+        if reply.is_closed() {
+            return Box::new(|_| ());
+        }
+        let result = txn.and_then(|txn| txn.attempt(operation));
+        Box::new(move |committed| drop(reply.send(committed.and(result))))
+    });
+    (Job { commit: Commit::InOrder, work }, answer)
+}
+
 /// The state of the writer's thread.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) gate: Gate,
+    pub(super) waiting: Arc<Waiting>,
     pub(super) state: WriterState,
 }
 
@@ -110,7 +126,10 @@ impl Writer {
     /// One transaction. The waiters are notified and the answers are given after the commit, and
     /// when the next one may come in.
     pub(super) fn transact(&mut self, jobs: Vec<Job>) {
-        let done = match self.gate.enter() {
+        self.waiting.begin(micros(self.state.clock.now()));
+        let entered = self.gate.enter();
+        self.waiting.end();
+        let done = match entered {
             Ok(_inside) => self.state.transact(jobs),
             Err(e) => refuse(jobs, fault::io(self.state.file.path(), "lock its gate", e)),
         };

@@ -1,0 +1,63 @@
+//! Requests at a gate that another process keeps shut.
+
+use super::*;
+use crate::opened::OpenConnection;
+
+/// Shuts the gate of a machine, as a process that is stopped in the middle of a write does.
+fn shut(machine: &Machine) -> File {
+    let gate = File::open(files::suffixed(&machine.path(), ".gate")).unwrap();
+    gate.lock().unwrap();
+    gate
+}
+
+/// A keeper sends one renewal after the other, each with all of its claims.
+#[tokio::test]
+async fn a_shut_gate_limits_each_request_and_piles_up_none() {
+    let machine = Machine::new();
+    let client = machine.client().await;
+    let held = client.mutex("n");
+    let token = client.granted(&held).await;
+    let gate = shut(&machine);
+    let list = [(&held, LiveState::Granted)];
+    let waited = client.renew(&list).await.unwrap_err();
+    assert_eq!((waited.kind(), waited.effect()), (ErrorKind::Unavailable, Effect::Unknown));
+    for _ in 0..100 {
+        let refused = client.renew(&list).await.unwrap_err();
+        assert_eq!((refused.kind(), refused.effect()), (ErrorKind::Unavailable, Effect::None));
+        assert!(refused.to_string().contains("in the middle of a write"), "{refused}");
+    }
+    gate.unlock().unwrap();
+    let renewed = loop {
+        match client.renew(&list).await {
+            Ok(renewed) => break renewed,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(renewed, [Renewal::Held { token, ttl: held.ttl }]);
+}
+
+/// The file of the client is released first: the session would have no client to end with.
+#[tokio::test]
+async fn a_store_that_is_dropped_before_its_turn_opens_no_session() {
+    let machine = Machine::new();
+    let store = machine.open().await;
+    let gate = shut(&machine);
+    {
+        let id = SessionId::random();
+        let (spec, opens) = (short(), ms(50));
+        let opening = Store::open(&store, &id, &spec);
+        assert!(tokio::time::timeout(opens, opening).await.is_err());
+    }
+    // Another process has recorded the end of this client, which has no session yet.
+    let file = machine.0.path().join("locks.db.live").join(&*store.0.own);
+    drop(store);
+    fs::remove_file(file).unwrap();
+    gate.unlock().unwrap();
+    while OpenConnection::count(&machine.path()) > 0 {
+        tokio::task::yield_now().await;
+    }
+    let other = machine.open().await;
+    let count = "SELECT count(*) FROM lk_session";
+    assert_eq!(other.write(|txn| txn.number(count)).await.unwrap(), 0);
+}
