@@ -19,6 +19,7 @@ use crate::time::{Clock, Instant};
 use lockkeeper_core::Effect;
 
 mod basics;
+mod beliefs;
 mod boot_ids;
 mod boots;
 mod deaths;
