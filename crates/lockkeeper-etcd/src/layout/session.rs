@@ -41,9 +41,9 @@ impl SessionRecord {
     }
 }
 
-/// The first lease of a session: a hash of its id, so that each client finds the lease, and a reader
-/// of the lease does not know the id. The hash is also one of where the store keeps its lines: the
-/// same id in another layout, or below another prefix, is another session.
+/// The first lease of a session: a hash of its id, so that each client finds the lease, and a
+/// reader of the lease does not know the id. The hash is also one of where the store keeps its
+/// lines: the same id in another layout, or below another prefix, is another session.
 pub(super) fn lease_of(layout: Layout, prefix: &str, id: &SessionId) -> i64 {
     let store = format!("lockkeeper session\0{}\0{prefix}\0", layout.name());
     let hash = Sha256::new_with_prefix(store).chain_update(id.as_str()).finalize();

@@ -128,7 +128,8 @@ impl EtcdStore {
     }
 
     /// Makes a lease of so many seconds with an id of this client's choice, which the client can
-    /// revoke even if the answer is lost. Returns the term of etcd's leader; 0 if that is not known.
+    /// revoke even if the answer is lost. Returns the term of etcd's leader; 0 if that is not
+    /// known.
     pub(crate) async fn grant_chosen(&self, id: i64, seconds: i64) -> Result<u64, WireError> {
         let request = LeaseGrantRequest { ttl: seconds, id };
         let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseGrant", request).await;

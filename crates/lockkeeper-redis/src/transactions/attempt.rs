@@ -17,8 +17,8 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Watches the keys, and compares the tokens. The requests raise the marks. A transaction with a
-    /// fence has at least one request, which only a master does.
+    /// Watches the keys, and compares the tokens. The requests raise the marks. A transaction with
+    /// a fence has at least one request, which only a master does.
     pub(super) async fn watch(&self) -> Result<(Arc<Stage>, Vec<Request>)> {
         let store = self.of.store.clone();
         let main = store.0.servers.link(self.slot);
