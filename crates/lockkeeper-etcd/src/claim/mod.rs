@@ -98,7 +98,7 @@ enum Outcome {
     /// it holds.
     Held { lease: i64, created: i64, is_dated: bool },
     /// The claim was there before, or another claim has its key.
-    Known(Earlier),
+    Known(Box<Earlier>),
     /// The id of the claim has a tombstone.
     Retired,
     /// The claim was not put in line: this is the line, at this revision.

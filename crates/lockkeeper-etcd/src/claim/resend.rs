@@ -32,7 +32,7 @@ impl Claiming {
         }
     }
     /// The claim that an earlier request has put.
-    async fn read_own(&self) -> Result<Option<Earlier>> {
+    async fn read_own(&self) -> Result<Option<Box<Earlier>>> {
         if self.report.is_some() {
             return Ok(
                 self.found(&mut self.store.read_together(self.own_reads()).await?.into_iter())

@@ -37,10 +37,10 @@ impl Claiming {
     pub(super) fn found(
         &self,
         ranges: &mut impl Iterator<Item = RangeResponse>,
-    ) -> Option<Earlier> {
+    ) -> Option<Box<Earlier>> {
         let own = only(ranges.next());
         let is_reported = self.report.is_some() && only(ranges.next()).is_some();
-        own.map(|own| Earlier { own: Contender::read(own), is_reported })
+        own.map(|own| Box::new(Earlier { own: Contender::read(own), is_reported }))
     }
 
     /// Reads the key of the claim, its tombstone, and the whole line.

@@ -27,7 +27,7 @@ impl Claiming {
                 Ok(self.granted(&self.record, lease, created, is_dated))
             }
             Outcome::Joined(joined) => self.has_joined(joined).await,
-            Outcome::Known(earlier) => self.was_there(earlier).await,
+            Outcome::Known(earlier) => self.was_there(*earlier).await,
         }
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct Lookup<'a> {
 #[derive(Debug, Default)]
 struct Known {
     all: HashMap<SessionId, Arc<Session>>,
-    /// With so many sessions, those that are over are forgotten.
+    /// With so many sessions, the client forgets the sessions that are over.
     most: usize,
     /// The sessions that this client has closed, and until when it remembers that.
     closed: HashMap<SessionId, Instant>,

@@ -215,7 +215,7 @@ impl EtcdStore {
         Ok(())
     }
 
-    /// Ends the claims that breaks have moved to leases of operators. Nobody moves a claim back.
+    /// Ends the claims that breaks have moved to leases of operators. No client moves a claim back.
     async fn end_marked(&self, id: &SessionId, found: &[KeyValue]) -> Result<()> {
         let marked = |kv: &KeyValue| self.0.lines.marked_claim(id, &kv.key, &kv.value);
         let ending = found.iter().filter_map(marked).map(|claim| self.end_if_marked(claim));
