@@ -52,17 +52,17 @@ async fn falls_silent<S: Server>(way: Way) {
     is_free(&other, &format!("{name}2")).await;
 }
 
-/// See [`falls_silent`]: the server receives nothing.
+/// With `falls_silent`: the server receives nothing.
 pub async fn a_server_that_receives_nothing_costs_only_the_lock<S: Server>() {
     falls_silent::<S>(Way::ToServer).await;
 }
 
-/// See [`falls_silent`]: the server handles everything, and its answers do not arrive.
+/// With `falls_silent`: the server handles everything, and its answers do not arrive.
 pub async fn a_server_whose_answers_are_lost_costs_only_the_lock<S: Server>() {
     falls_silent::<S>(Way::ToClient).await;
 }
 
-/// See [`falls_silent`]: both.
+/// With `falls_silent` in both directions.
 pub async fn a_server_behind_a_dead_network_costs_the_lock_and_nothing_else<S: Server>() {
     falls_silent::<S>(Way::Both).await;
 }

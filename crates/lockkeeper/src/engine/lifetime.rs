@@ -43,9 +43,7 @@ impl Lifetime {
                 ErrorKind::Forked,
                 "this process was forked after the keeper had connected",
             )
-            .with_remedy(
-                "connect in the child; to a file store, connect in the children alone",
-            ));
+            .with_remedy("connect in the child; to a file store, connect in the children alone"));
         }
         if self.is_closed() {
             return Err(Error::new(ErrorKind::Closed, "the keeper was shut down")

@@ -49,10 +49,8 @@ impl World {
         let until = sent + us(believed(agent.spec.ttl));
         for ((c, live), renewal) in which.into_iter().zip(list).zip(renewed.claims) {
             match renewal {
-                Renewal::Held { token, .. } => {
-                    if self.raise(a, c, until) {
-                        self.granted(a, c, token);
-                    }
+                Renewal::Held { token, .. } if self.raise(a, c, until) => {
+                    self.granted(a, c, token);
                 }
                 Renewal::Queued if live.state == LiveState::Granted => {
                     panic!("a grant was taken back")
