@@ -38,16 +38,6 @@ impl Kind {
     }
 }
 
-/// Of each lane one program runs at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
-    /// The stores of the tests wait for the disk at each change: two such programs would wait for
-    /// each other.
-    Disk,
-    /// The tests do not wait for the disk, or rarely.
-    Other,
-}
-
 /// A program that is known by its name, and its package where one is given.
 type Known = (Option<&'static str>, &'static str, Kind);
 
@@ -60,9 +50,6 @@ const KINDS: [Known; 6] = [
     (Some("lockkeeper"), "it", Kind::Sleep),
     (Some("lockkeeper-live"), "storms", Kind::Storm),
 ];
-
-/// The beginnings of the names of programs of [`Lane::Disk`].
-const ON_DISK: [&str; 3] = ["lockkeeper-etcd ", "lockkeeper-file ", "lockkeeper-live storms"];
 
 /// Makes a test program report how long each test took. The option is not stable, so the program
 /// accepts it only with this variable in its environment, whatever the value. To a compiler that a
@@ -104,9 +91,9 @@ impl TestProgram {
         known().position(|known| self.is(known)).unwrap_or(usize::MAX)
     }
 
-    pub(crate) fn lane(&self) -> Lane {
-        let is_on_disk = ON_DISK.iter().any(|name| self.name.starts_with(name));
-        if is_on_disk { Lane::Disk } else { Lane::Other }
+    /// Whether the tests only compute, and wait for no server, disk or process.
+    pub(crate) fn computes(&self) -> bool {
+        self.kind == Kind::Compute
     }
 
     /// Returns whether the program needs `--all` or its name, and neither is given.
@@ -333,23 +320,6 @@ mod tests {
             let count = |option: &str| words.iter().filter(|word| word.starts_with(option)).count();
             assert_eq!(["--report-time", "-Z", "--show-output"].map(count), [1; 3], "{words:?}");
         }
-    }
-
-    #[test]
-    fn two_programs_that_wait_for_the_disk_do_not_run_at_a_time() {
-        let lane = |package: &str, name: &str| {
-            let id = format!("crates/other#{package}@0.1.0");
-            Artifact::new(&message("test", &id, name, true, r#""/t/p-1""#)).unwrap().test().lane()
-        };
-        for (package, name) in [
-            ("lockkeeper-etcd", "contract"),
-            ("lockkeeper-file", "contract"),
-            ("lockkeeper-live", "storms"),
-        ] {
-            assert_eq!(lane(package, name), Lane::Disk, "{package} {name}");
-        }
-        assert_eq!(lane("lockkeeper-redis", "contract"), Lane::Other);
-        assert_eq!(lane("lockkeeper-live", "it"), Lane::Other);
     }
 
     #[test]

@@ -1,6 +1,9 @@
-//! Runs a test program of each lane at a time, and prints the output of each program as a whole
-//! after its end. The tests of a program wait for a server, a disk or a clock for about half of its
-//! time; the program of the other lane computes meanwhile.
+//! Runs the programs that wait for servers, disks and processes one after the other, and beside
+//! them the programs that compute, one after the other. Prints the output of each program as a
+//! whole after its end.
+//!
+//! All tests pass beside four busy loops, so a program that computes disturbs none. Two programs
+//! that both sync a disk or start many servers wait for each other, for seconds.
 
 use std::io::{Write, stdout};
 use std::process::Stdio;
@@ -11,7 +14,7 @@ use anyhow::{Context, Result};
 
 use super::args::Args;
 use super::outcome::{Outcome, Total};
-use super::programs::{Lane, TestProgram};
+use super::programs::TestProgram;
 use crate::cpu::Cpu;
 use crate::secrets;
 
@@ -27,10 +30,10 @@ const BARE: &str = "32";
 /// Allows the tests to take long.
 const ALL: &str = "LOCKKEEPER_ALL";
 
-/// Runs all programs, of each lane in this order, even after a failure.
+/// Runs all programs, even after a failure.
 pub(super) fn run(programs: Vec<TestProgram>, args: &Args, total: &mut Total) -> Result<()> {
-    let (disk, other): (Vec<_>, Vec<_>) =
-        programs.into_iter().partition(|program| program.lane() == Lane::Disk);
+    let (computing, waiting): (Vec<_>, Vec<_>) =
+        programs.into_iter().partition(TestProgram::computes);
     let total = Mutex::new(total);
     let run_lane = &|lane: Vec<TestProgram>| -> Result<()> {
         for mut program in lane {
@@ -40,7 +43,7 @@ pub(super) fn run(programs: Vec<TestProgram>, args: &Args, total: &mut Total) ->
         Ok(())
     };
     std::thread::scope(|scope| {
-        let lanes = [disk, other].map(|lane| scope.spawn(move || run_lane(lane)));
+        let lanes = [waiting, computing].map(|lane| scope.spawn(move || run_lane(lane)));
         lanes.into_iter().try_for_each(|lane| match lane.join() {
             Ok(ended) => ended,
             Err(panic) => std::panic::resume_unwind(panic),

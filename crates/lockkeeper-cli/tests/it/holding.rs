@@ -169,7 +169,7 @@ fn max_hold_ends_the_command() {
     // The lock outlives its ttl, so it is renewed, and is lost all the same.
     let script = "trap 'echo ending; exit 0' TERM; while :; do sleep 0.02; done";
     let mut run = store
-        .start(&sh(&["run", "a", "--json", "-t", "9s", "-k", "4s", "--max-hold", "10s"], script));
+        .start(&sh(&["run", "a", "--json", "-t", "9s", "-k", "3s", "--max-hold", "10s"], script));
     let lost = run.event("lost");
     assert!(began.elapsed() >= Duration::from_secs(10), "{:?}", began.elapsed());
     assert_eq!((&lost["reason"], &lost["signal"]), (&"max_hold".into(), &"TERM".into()));

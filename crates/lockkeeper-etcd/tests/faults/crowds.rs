@@ -82,7 +82,7 @@ async fn a_try_that_others_overtake_again_and_again_gets_what_is_free() {
 async fn waiters_get_the_lock_even_if_most_waits_outlast_a_claims_ttl() {
     let (etcd, name) = (Etcd::start().unwrap(), name());
     let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
-    let keeper = keeper(&etcd.url_through(&[&proxy]), Duration::from_secs(3)).await;
+    let keeper = keeper(&etcd.url_through(&[&proxy]), Duration::from_secs(6)).await;
     let semaphore = keeper.semaphore(&name, 1000).unwrap();
     proxy.delay(Way::Both, Duration::from_millis(25));
     let acquiring: Vec<_> =

@@ -81,7 +81,7 @@ async fn a_holders_lease_outlives_its_deadline_with_any_minimum_hold() {
     let longer = TTL + Duration::from_secs(1);
     let holds = [
         (TTL / 2, [false, false]),
-        (TTL, [false, false]),
+        (TTL - Duration::from_secs(3), [false, false]),
         (longer, [true, false]),
         (TTL * 3, [true, true]),
     ];
