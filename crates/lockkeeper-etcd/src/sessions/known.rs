@@ -132,9 +132,34 @@ impl Sessions {
 impl Drop for Lookup<'_> {
     fn drop(&mut self) {
         let mut sought = lock(&self.sessions.sought);
-        // The map has the gate, and the last call that looks for the session.
-        if Arc::strong_count(&self.gate) == 2 {
+        // Gates are cloned and dropped under this lock alone: if only the map has the gate, no
+        // other call looks for the session.
+        drop(std::mem::take(&mut self.gate));
+        if sought.get(&self.id).is_some_and(|gate| Arc::strong_count(gate) == 1) {
             sought.remove(&self.id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_end_at_a_time_leave_no_gate() {
+        let (sessions, id) = (Sessions::default(), SessionId::random());
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| (0..20_000).for_each(|_| drop(sessions.lookup(&id))));
+            }
+        });
+        assert_eq!(lock(&sessions.sought).len(), 0);
+        let (one, other) = (sessions.lookup(&id), sessions.lookup(&id));
+        assert!(Arc::ptr_eq(&one.gate, &other.gate));
+        drop(one);
+        assert!(
+            Arc::ptr_eq(&other.gate, &sessions.lookup(&id).gate),
+            "the other call has it still"
+        );
     }
 }

@@ -238,7 +238,7 @@ pub async fn max_hold_outlives_an_upgrade(case: &Case) {
     // On a busy machine every step may take long.
     assert!(
         case.harness().time() != Time::Virtual || held < most + most / 4,
-        "it began anew with the upgrade: {held:?}"
+        "it began again with the upgrade: {held:?}"
     );
 }
 

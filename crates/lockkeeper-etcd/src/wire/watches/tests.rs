@@ -319,7 +319,7 @@ fn a_watch_with_a_late_reader_ends_and_has_no_gap_before() {
         world.change("a");
         world.arrive(0);
     }
-    assert!(world.take(0), "etcd is told that nobody watches any more");
+    assert!(world.take(0), "etcd learns that nobody watches any more");
     assert_eq!(world.streams[0].watches.len(), 1);
     world.receive();
     let late = &world.mine[0];

@@ -29,7 +29,7 @@ async fn a_holder_learns_of_its_removal_even_after_a_mark() {
         test_client.spy.last(Operation::Claim).ids[0],
         Broken { removed: true, ..mark() },
     );
-    timeout(millis(1), guard.given_away()).await.expect("it is told at once");
+    timeout(millis(1), guard.given_away()).await.expect("it is reported at once");
     assert!(matches!(guard.lost().await, LostReason::Broken { .. }), "the first reason stands");
 }
 
@@ -94,7 +94,7 @@ async fn a_release_that_finds_nothing_says_who_removed_the_lock() {
             error.kind() == ErrorKind::Lost && names_the_breaker(&error),
             "attempt {n}: {error}"
         );
-        assert_eq!(test_client.count("lost: Removed"), n + 1, "it is told once");
+        assert_eq!(test_client.count("lost: Removed"), n + 1, "it is reported once");
         assert!(
             error.remedy().is_some() && error.name().is_some_and(|name| name.as_str() == "n"),
             "{error}"

@@ -322,7 +322,7 @@ async fn a_log_that_panics_takes_neither_deadlines_nor_renewals_with_it() {
     sleep(secs(19)).await;
     long.check().unwrap();
     assert_eq!(tokio::time::timeout(secs(2), long.lost()).await.unwrap(), LostReason::MaxHold);
-    assert_eq!(test_client.count("lost"), 2, "whoever else watches is told");
+    assert_eq!(test_client.count("lost"), 2, "each other guard reports it");
 }
 
 /// The number of locks is more than one scan takes.
