@@ -162,9 +162,9 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 pub(crate) fn target(root: &Path) -> Result<PathBuf> {
     let output =
         cargo(root).args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).output();
-    let told: Value = serde_json::from_slice(&output.context("cannot run cargo")?.stdout)
+    let metadata: Value = serde_json::from_slice(&output.context("cannot run cargo")?.stdout)
         .context("cargo metadata")?;
-    Ok(told["target_directory"].as_str().context("cargo has no target folder")?.into())
+    Ok(metadata["target_directory"].as_str().context("cargo has no target folder")?.into())
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ async fn count(server: &Redis, store: &RedisStore) -> Result<(), Box<dyn Error>>
     let second = lock.lock().await?;
     write(second.sequencer(), "12").await?;
     let Err(error) = write(late, "99").await else { panic!("it was overtaken") };
-    println!("the inventory that was overtaken is told: {error}");
+    println!("the inventory that was overtaken receives an error: {error}");
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert_eq!(server.query::<u32>(&["GET", STOCK])?, 12);
     second.release().await?;

@@ -194,8 +194,8 @@ fn in_use(path: &Path) -> Error {
 fn held(path: &Path, name: &LockName, left: Duration) -> Error {
     let left = format_duration(Duration::from_secs(left.as_secs() + 1));
     let problem = format!(
-        "file:{}: {name} is still held for {left} by a program that knows another boot id, and the machine was not \
-         started anew since",
+        "file:{}: {name} is still held for {left} by a program that knows another boot id, and the machine has not \
+         started again since",
         path.display()
     );
     let remedy = format!("{ONE_ID}, a store for many machines, or to wait for {left}");

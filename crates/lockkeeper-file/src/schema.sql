@@ -1,5 +1,5 @@
 -- Version 11. Times are µs of CLOCK_BOOTTIME. After another start of the machine `boot.rs` writes
--- those that still count anew.
+-- again those that still count.
 
 -- One row with the facts about the whole file.
 CREATE TABLE lk_meta (

@@ -1,5 +1,5 @@
 //! The lock call of the Rust etcd-client, which is that of etcd's own lock service, with a lease of
-//! its own that it keeps alive. What it is told is in ../README.md.
+//! its own that it keeps alive. Its protocol is in ../README.md.
 
 use std::env::args;
 use std::time::Duration;

@@ -82,7 +82,7 @@ pub(crate) struct TestProgram {
     choice: Vec<String>,
     command: Command,
     /// Whether the program can report how long each test took.
-    tells_times: bool,
+    reports_times: bool,
 }
 
 impl TestProgram {
@@ -110,11 +110,11 @@ impl TestProgram {
     /// The command with the user's options and xtask's own.
     pub(crate) fn command(&mut self, given: &[String]) -> &mut Command {
         let ours =
-            ["--show-output"].into_iter().chain(TIMES.into_iter().filter(|_| self.tells_times));
+            ["--show-output"].into_iter().chain(TIMES.into_iter().filter(|_| self.reports_times));
         // A program refuses an option that is given twice.
         let ours: Vec<_> =
             ours.filter(|option| !given.iter().any(|given| is_same(given, option))).collect();
-        if self.tells_times {
+        if self.reports_times {
             self.command.env(UNSTABLE.0, UNSTABLE.1);
         }
         self.command.args(given).args(ours)
@@ -197,7 +197,7 @@ pub(crate) fn documentation(root: &Path) -> TestProgram {
         kind: Kind::Compute,
         choice,
         command,
-        tells_times: false,
+        reports_times: false,
     }
 }
 
@@ -246,10 +246,10 @@ impl Artifact {
         let kind = known().find(|known| is_known(&package, &name, *known));
         let kind = kind.map_or(Kind::Compute, |known| known.2);
         // A benchmark is no program of libtest.
-        let tells_times = self.kind != "bench";
+        let reports_times = self.kind != "bench";
         let name = if self.kind == "test" { name } else { self.kind };
         let choice = ["-p".to_owned(), package.clone()].into_iter().chain(target).collect();
-        TestProgram { name: format!("{package} {name}"), kind, choice, command, tells_times }
+        TestProgram { name: format!("{package} {name}"), kind, choice, command, reports_times }
     }
 }
 

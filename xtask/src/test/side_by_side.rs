@@ -57,7 +57,7 @@ struct Seen {
     shown: Vec<u8>,
     last: String,
     outcome: Outcome,
-    told: Option<Instant>,
+    last_sign: Option<Instant>,
     cpu: Cpu,
 }
 
@@ -83,8 +83,8 @@ fn run_one(program: &mut TestProgram, args: &Args) -> Result<Outcome> {
     let look = |id| {
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.cpu.look(id);
-        if seen.told.unwrap_or(start).elapsed() >= SIGN_OF_LIFE {
-            seen.told = Some(Instant::now());
+        if seen.last_sign.unwrap_or(start).elapsed() >= SIGN_OF_LIFE {
+            seen.last_sign = Some(Instant::now());
             eprintln!(
                 "xtask: {name} runs for {} s; its last line: {}",
                 start.elapsed().as_secs(),

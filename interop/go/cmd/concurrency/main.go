@@ -1,4 +1,4 @@
-// Go's concurrency.Mutex, with a session of its own. What it is told is in ../../../README.md.
+// Go's concurrency.Mutex, with a session of its own. Its protocol is in ../../../README.md.
 package main
 
 import (

@@ -15,7 +15,7 @@ import java.util.List;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 
-/** The locks of jetcd, with a lease of its own that it keeps alive. What it is told is in ../README.md. */
+/** The locks of jetcd, with a lease of its own that it keeps alive. Its protocol is in ../README.md. */
 public final class Jetcd {
     private final Client client;
     private final long lease;
