@@ -9,10 +9,21 @@ use anyhow::{Context, Result, bail};
 use crate::budgets::{self, Budgets};
 use crate::commands::without_own_variables;
 
-/// The name of each step, and its line for a shell. Steps that fail fast come first.
-const STEPS: [(&str, &str); 7] = [
+/// The name of a step, and its line for a shell.
+type Step = (&'static str, &'static str);
+
+/// The steps before all others, one after the other. Steps that fail fast come first.
+const FIRST: [Step; 3] = [
     ("formatting", "cargo fmt --all --check"),
     ("tidy", "cargo xtask tidy"),
+    ("build", "cargo test --workspace --all-features --locked --no-run"),
+];
+
+/// The tests wait for most of their time.
+const TESTS: [Step; 2] = [("test", "cargo xtask test"), ("interop", "cargo xtask interop")];
+
+/// The checks compute, beside the tests.
+const CHECKS: [Step; 3] = [
     // The same as --all-targets, and the test programs that cargo does not run by default.
     (
         "clippy",
@@ -24,8 +35,6 @@ const STEPS: [(&str, &str); 7] = [
         "cargo clippy -p lockkeeper --no-default-features --locked -- -D warnings",
     ),
     ("docs", "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features --locked"),
-    ("test", "cargo xtask test"),
-    ("interop", "cargo xtask interop"),
 ];
 
 /// The components of the toolchain that the steps need.
@@ -35,18 +44,57 @@ const COMPONENTS: [&str; 2] = ["fmt", "clippy"];
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     COMPONENTS.into_iter().try_for_each(need)?;
     let budgets = Budgets::read(root)?;
-    has_all(&budgets, &STEPS)?;
+    has_all(&budgets, &[&FIRST[..], &TESTS, &CHECKS].concat())?;
+    let start = Instant::now();
     let mut report = Report::default();
-    for (name, line) in STEPS {
-        println!("ci: {name}: {line}");
-        let start = Instant::now();
-        let status = command(root, line).status().context("cannot run sh")?;
-        report.add(name, line, status, start.elapsed(), &budgets);
-    }
-    for line in report.lines(&budgets) {
+    let mut add = |steps: Vec<Ended>| {
+        steps.into_iter().for_each(|(step, status, took)| report.add(step, status, took, &budgets));
+    };
+    add(run_all(root, &FIRST, Output::Shown)?);
+    let (tests, checks) = std::thread::scope(|scope| {
+        let checks = scope.spawn(|| run_all(root, &CHECKS, Output::ShownAtItsEnd));
+        let tests = run_all(root, &TESTS, Output::Shown);
+        (tests, checks.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    add(checks?);
+    add(tests?);
+    for line in report.lines(&budgets, start.elapsed()) {
         println!("ci: {line}");
     }
     Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What becomes of the output of a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Shown,
+    /// The output comes as a whole, so that it does not mix with the output of another step.
+    ShownAtItsEnd,
+}
+
+/// A step with its exit status and its time.
+type Ended = (Step, ExitStatus, Duration);
+
+fn run_all(root: &Path, steps: &[Step], output: Output) -> Result<Vec<Ended>> {
+    steps.iter().map(|step| run_one(root, *step, output)).collect()
+}
+
+fn run_one(root: &Path, step: Step, output: Output) -> Result<Ended> {
+    let (name, line) = step;
+    println!("ci: {name}: {line}");
+    let start = Instant::now();
+    let status = match output {
+        Output::Shown => command(root, line).status().context("cannot run sh")?,
+        Output::ShownAtItsEnd => {
+            let ended = command(root, &format!("exec 2>&1; {line}"))
+                .stderr(Stdio::inherit())
+                .output()
+                .context("cannot run sh")?;
+            print!("ci: {name} printed:\n{}", String::from_utf8_lossy(&ended.stdout));
+            ended.status
+        }
+    };
+    Ok((step, status, start.elapsed()))
 }
 
 fn need(component: &str) -> Result<()> {
@@ -87,14 +135,8 @@ struct Report {
 }
 
 impl Report {
-    fn add(
-        &mut self,
-        name: &str,
-        line: &str,
-        status: ExitStatus,
-        took: Duration,
-        budgets: &Budgets,
-    ) {
+    fn add(&mut self, step: Step, status: ExitStatus, took: Duration, budgets: &Budgets) {
+        let (name, line) = step;
         if !status.success() {
             self.failures.push(format!("{name} failed ({status}). To repeat it: {line}"));
         }
@@ -103,10 +145,9 @@ impl Report {
     }
 
     /// The times, the failures, and in the last line whether any step failed.
-    fn lines(&self, budgets: &Budgets) -> Vec<String> {
+    fn lines(&self, budgets: &Budgets, all: Duration) -> Vec<String> {
         let mut lines = budgets::table(&self.took, budgets);
         lines.extend(self.failures.iter().cloned());
-        let all: Duration = self.took.iter().map(|(_, took)| *took).sum();
         let end = if self.failures.is_empty() { "all passed" } else { "not all passed" };
         lines.push(format!("{end}, in {} s", all.as_secs()));
         lines
@@ -125,7 +166,8 @@ mod tests {
 
     #[test]
     fn every_step_has_a_budget_and_one_without_is_an_error() {
-        has_all(&Budgets::read(&crate::root().unwrap()).unwrap(), &STEPS).unwrap();
+        let steps = [&FIRST[..], &TESTS, &CHECKS].concat();
+        has_all(&Budgets::read(&crate::root().unwrap()).unwrap(), &steps).unwrap();
         let budgets = Budgets::parse("docs 60").unwrap();
         has_all(&budgets, &[("docs", DOCS)]).unwrap();
         let error = has_all(&budgets, &[("docs", DOCS), ("new", DOCS), ("newer", DOCS)])
@@ -148,14 +190,34 @@ mod tests {
     }
 
     #[test]
+    fn steps_go_on_after_one_that_fails() {
+        let root = crate::root().unwrap();
+        for output in [Output::Shown, Output::ShownAtItsEnd] {
+            let ended = run_all(&root, &[("one", "exit 3"), ("two", "exit 0")], output).unwrap();
+            let codes: Vec<_> = ended.iter().map(|(_, status, _)| status.code()).collect();
+            assert_eq!(codes, [Some(3), Some(0)]);
+        }
+    }
+
+    #[test]
     fn every_failure_is_listed_after_the_times_with_its_command() {
         let (budgets, mut report) =
             (Budgets::parse("docs 60\ntest 10\ntidy 10").unwrap(), Report::default());
-        report.add("docs", DOCS, status("exit 101"), Duration::from_secs(7), &budgets);
-        report.add("tidy", "cargo xtask tidy", status("exit 0"), Duration::from_secs(1), &budgets);
-        report.add("test", "cargo xtask test", status("exit 0"), Duration::from_secs(20), &budgets);
+        report.add(("docs", DOCS), status("exit 101"), Duration::from_secs(7), &budgets);
+        report.add(
+            ("tidy", "cargo xtask tidy"),
+            status("exit 0"),
+            Duration::from_secs(1),
+            &budgets,
+        );
+        report.add(
+            ("test", "cargo xtask test"),
+            status("exit 0"),
+            Duration::from_secs(20),
+            &budgets,
+        );
         assert_eq!(
-            report.lines(&budgets),
+            report.lines(&budgets, Duration::from_secs(28)),
             [
                 "    took    budget",
                 "   7.0 s      60 s  docs",
@@ -171,8 +233,8 @@ mod tests {
     #[test]
     fn where_nothing_failed_the_last_line_says_so() {
         let (budgets, mut report) = (Budgets::parse("docs 60").unwrap(), Report::default());
-        report.add("docs", DOCS, status("exit 0"), Duration::from_secs(7), &budgets);
-        assert_eq!(report.lines(&budgets)[2], "all passed, in 7 s");
+        report.add(("docs", DOCS), status("exit 0"), Duration::from_secs(7), &budgets);
+        assert_eq!(report.lines(&budgets, Duration::from_secs(7))[2], "all passed, in 7 s");
         assert!(report.failures.is_empty());
     }
 }
