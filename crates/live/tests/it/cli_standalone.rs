@@ -19,6 +19,8 @@ mod loss;
 mod modes;
 #[path = "../../../lockkeeper-cli/tests/it/request.rs"]
 mod request;
+#[path = "../../../lockkeeper-cli/tests/it/rounds.rs"]
+mod rounds;
 #[path = "../../../lockkeeper-cli/tests/it/rules.rs"]
 mod rules;
 #[path = "../../../lockkeeper-cli/tests/it/several.rs"]

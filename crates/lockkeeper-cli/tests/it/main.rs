@@ -35,6 +35,7 @@ mod prefixes;
 mod pty;
 mod recipes;
 mod request;
+mod rounds;
 mod rules;
 mod secrets;
 mod several;
