@@ -3,19 +3,19 @@
 use tonic::Code;
 
 use crate::net::{OF_AUTHORITY, OTHER_NAME, UNFIT, UNKNOWN_SIGNER, WANTS_CERTIFICATE};
-use crate::wire::{OLD_TOKEN, OLD_TOKEN_ITSELF, WireError};
+use crate::wire::{Cut, OLD_TOKEN, OLD_TOKEN_ITSELF, WireError};
 use crate::{Error, ErrorKind, sessions};
 
 /// The error of a request, with what is known of its effect.
 pub(super) fn of(error: WireError) -> Error {
     match error {
-        WireError::NotSent(why) => {
-            let remedy = remedy_of(&why);
-            Error::new(ErrorKind::Unavailable, why).with_remedy(remedy)
+        WireError::NotSent(cut) => {
+            let remedy = remedy_of(&cut);
+            Error::new(ErrorKind::Unavailable, cut.why).with_remedy(remedy)
         }
-        WireError::Broken(why) => {
-            let remedy = remedy_of_broken(&why);
-            Error::new(ErrorKind::Unavailable, why).with_unknown_effect().with_remedy(remedy)
+        WireError::Broken(cut) => {
+            let remedy = remedy_of_broken(&cut);
+            Error::new(ErrorKind::Unavailable, cut.why).with_unknown_effect().with_remedy(remedy)
         }
         WireError::Refused { code, message } => refused(code, &message),
     }
@@ -43,9 +43,13 @@ pub(super) fn ended() -> Error {
         .with_remedy("connect in a runtime that lives as long as the store")
 }
 
-/// The remedy if there is no connection. The words are from `net` and from the system.
-fn remedy_of(why: &str) -> &'static str {
-    let says = |words: &str| why.contains(words);
+/// The remedy where only the way to the member, or the member, can be at fault.
+const OUTAGE: &str = "lockkeeper doctor, or a look whether etcd runs";
+
+/// The remedy if there is no connection. The words are from `net` and from the system. A member
+/// that has answered may have another certificate since, but the URL fits it.
+fn remedy_of(cut: &Cut) -> &'static str {
+    let says = |words: &str| cut.why.contains(words);
     match () {
         () if says(WANTS_CERTIFICATE) => {
             "cert=FILE and key=FILE in the URL: etcd asks for a certificate"
@@ -54,20 +58,23 @@ fn remedy_of(why: &str) -> &'static str {
         () if says(OTHER_NAME) => "server-name=NAME in the URL: a name that is in the certificate",
         () if says(OF_AUTHORITY) => "a server certificate that is not a CA",
         () if says(UNFIT) => "another certificate of etcd",
+        () if cut.has_answered => OUTAGE,
         () if says("TLS failed") => "etcd:// instead of etcds://, if etcd has no TLS",
         () if says("its name was not found") => "another host name",
-        () => "lockkeeper doctor, or a look whether etcd runs",
+        () => OUTAGE,
     }
 }
 
 /// The remedy if the connection could not be used. The words are from the HTTP/2 library.
-fn remedy_of_broken(why: &str) -> &'static str {
-    let says = |words: &str| why.contains(words);
+fn remedy_of_broken(cut: &Cut) -> &'static str {
+    let says = |words: &str| cut.why.contains(words);
+    let is_closed = says("broken pipe") || says("connection closed");
     match () {
+        () if cut.has_answered && (is_closed || says("frame with invalid size")) => OUTAGE,
         () if says("frame with invalid size") => {
             "the port of etcd for clients, 2379 as a rule; etcds:// instead of etcd://, if it has TLS"
         }
-        () if says("broken pipe") || says("connection closed") => {
+        () if is_closed => {
             "etcds:// instead of etcd://, if etcd has TLS; cert=FILE and key=FILE in the URL, if it asks for a \
              certificate; or a look whether etcd runs"
         }
@@ -123,8 +130,8 @@ mod tests {
 
     #[test]
     fn only_what_cannot_have_been_done_is_without_effect() {
-        assert_eq!(of(WireError::NotSent("no connection".into())).effect(), Effect::None);
-        assert_eq!(of(WireError::Broken("cut".into())).effect(), Effect::Unknown);
+        assert_eq!(of(WireError::not_sent("no connection")).effect(), Effect::None);
+        assert_eq!(of(WireError::broken("cut")).effect(), Effect::Unknown);
         assert_eq!(
             error_of(Code::Unavailable, "etcdserver: request timed out").effect(),
             Effect::Unknown
@@ -148,11 +155,36 @@ mod tests {
             (OF_AUTHORITY, "a server certificate that is not a CA"),
             (UNFIT, "another certificate of etcd"),
         ] {
-            let error = of(WireError::NotSent(format!(
+            let error = of(WireError::not_sent(format!(
                 "h:1 cannot be reached: TLS failed: {why}: and so on"
             )));
             assert_eq!(error.remedy(), Some(remedy), "{error}");
         }
+    }
+
+    /// A connection that has worked has shown that the URL is right about TLS.
+    #[test]
+    fn only_a_first_contact_is_a_reason_to_doubt_the_url() {
+        let (not_sent, broken): (fn(String) -> WireError, fn(String) -> WireError) =
+            (WireError::not_sent, WireError::broken);
+        for (make, why, doubt) in [
+            (
+                not_sent,
+                "h:1 cannot be reached: TLS failed: it did not answer",
+                "etcd:// instead of",
+            ),
+            (not_sent, "h:1 cannot be reached: its name was not found: x", "another host name"),
+            (broken, "broken pipe", "etcds:// instead of"),
+            (broken, "connection closed before message completed", "etcds:// instead of"),
+            (broken, "frame with invalid size", "the port of etcd for clients"),
+        ] {
+            let (first, later) = (of(make(why.into())), of(make(why.into()).after_an_answer()));
+            assert!(first.remedy().is_some_and(|shown| shown.starts_with(doubt)), "{first}");
+            assert_eq!(later.remedy(), Some(OUTAGE), "{later}");
+        }
+        let renewed = format!("h:1 cannot be reached: TLS failed: {OTHER_NAME}: and so on");
+        let later = of(WireError::not_sent(renewed).after_an_answer());
+        assert!(later.remedy().is_some_and(|remedy| remedy.contains("server-name=")), "{later}");
     }
 
     #[test]

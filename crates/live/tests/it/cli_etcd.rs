@@ -2,8 +2,9 @@
 //! runs.
 
 use lockkeeper_live::Etcd;
+use rustix::process::Signal;
 
-use crate::support::{Client, eventually, is_alive, sh};
+use crate::support::{Client, eventually, is_alive, sh, signal};
 
 /// Ignores TERM, so that only KILL ends it; its child does too.
 const STUBBORN: &str = "trap '' TERM; sleep 1000 & echo $$ $!; wait; wait; sleep 1000";
@@ -42,6 +43,31 @@ fn a_command_whose_lease_was_revoked_is_killed_at_once() {
 #[test]
 fn a_command_whose_key_was_deleted_is_killed_at_once() {
     is_killed_at_once("deleted", |etcd| etcd.control().delete_all("/lockkeeper/.lock/a/").unwrap());
+}
+
+/// The connection has worked: nothing in the URL can be wrong.
+#[test]
+fn an_outage_is_no_reason_to_doubt_the_url() {
+    let etcd = Etcd::start().unwrap();
+    let client = Client::new(&etcd.url(), tempfile::tempdir().unwrap());
+    let mut holder = client.start(&sh(&["run", "a", "-t", "6s"], STUBBORN));
+    holder.line();
+    let mut waiter = client.queue(&["run", "a", "-w", "6s", "--", "true"], "a", 0);
+    // An etcd that ends in order closes its connections.
+    signal(etcd.pid(0), Signal::TERM);
+    for (run, code, problem) in
+        [(&mut holder, 79, "a renewal failed ("), (&mut waiter, 69, "the store does not answer (")]
+    {
+        assert_eq!(run.finish(), code);
+        let printed = run.rest();
+        let outage: Vec<_> = printed.lines().filter(|line| line.contains(problem)).collect();
+        assert!(!outage.is_empty(), "{printed}");
+        for line in outage {
+            assert!(line.contains(". Try: lockkeeper doctor -S "), "{printed}");
+            assert!(line.contains("a look whether "), "{printed}");
+        }
+        assert!(!printed.contains("etcds://"), "{printed}");
+    }
 }
 
 /// etcd keeps the lock when the process has ended.

@@ -67,7 +67,7 @@ impl EtcdStore {
             .0
             .runtime
             .carry_on(async move { store.make_tombstone_lease(sent, lasts, fresh).await });
-        let has_ended = || WireError::Broken("the runtime of the store has ended".to_owned());
+        let has_ended = || WireError::broken("the runtime of the store has ended");
         making.await.unwrap_or_else(|| Err(has_ended()))
     }
 

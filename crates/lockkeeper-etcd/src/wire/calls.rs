@@ -105,9 +105,7 @@ impl Calls {
         let answer: AuthenticateResponse =
             asked.inspect_err(|error| self.leave_failed(left, error))?;
         let Ok(mut token) = MetadataValue::try_from(answer.token) else {
-            return Err(WireError::Broken(
-                "etcd has answered with a token that is none".to_owned(),
-            ));
+            return Err(WireError::broken("etcd has answered with a token that is none"));
         };
         token.set_sensitive(true);
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
@@ -130,9 +128,7 @@ impl Calls {
             }
             calls.log_in().await
         };
-        let ended = || {
-            WireError::Broken("the runtime in which the store was connected has ended".to_owned())
-        };
+        let ended = || WireError::broken("the runtime in which the store was connected has ended");
         self.watches.runtime().carry_on(logging_in).await.unwrap_or_else(|| Err(ended()))
     }
 
@@ -236,12 +232,10 @@ impl Calls {
             }
             Ok::<_, Status>(ttls)
         };
-        let ttls = in_time(within, renewing).await?;
+        let ttls = self.member(left).noted(in_time(within, renewing).await)?;
         match ttls.len() == leases.len() {
             true => Ok(ttls),
-            false => Err(WireError::Broken(
-                "the stream of renewals ended before its last answer".to_owned(),
-            )),
+            false => Err(WireError::broken("the stream of renewals ended before its last answer")),
         }
     }
 
@@ -291,12 +285,15 @@ impl Calls {
                 .await
                 .map(tonic::Response::into_inner)
         };
-        in_time(within, asking).await
+        self.member(left).noted(in_time(within, asking).await)
+    }
+
+    fn member(&self, left: usize) -> &Member {
+        &self.members[left % self.members.len()]
     }
 
     fn grpc(&self, left: usize) -> Grpc<Channel> {
-        let member = &self.members[left % self.members.len()];
-        Grpc::new(member.channel.clone()).max_decoding_message_size(LARGEST)
+        Grpc::new(self.member(left).channel.clone()).max_decoding_message_size(LARGEST)
     }
 
     fn signed<T>(&self, message: T, token: Option<MetadataValue<Ascii>>) -> Request<T> {
@@ -376,7 +373,7 @@ async fn in_time<T>(
 ) -> Result<T, WireError> {
     match Clock::boot().timeout(within, asking).await {
         Some(answer) => answer.map_err(WireError::from),
-        None => Err(WireError::Broken(format!(
+        None => Err(WireError::broken(format!(
             "no answer within {}",
             crate::duration::format_duration(within)
         ))),

@@ -17,9 +17,9 @@ pub(crate) const OLD_TOKEN_ITSELF: &str = "revision in header is old";
 #[derive(Clone, Debug)]
 pub(crate) enum WireError {
     /// The request was not sent: there is no connection.
-    NotSent(String),
+    NotSent(Cut),
     /// etcd may have processed the request.
-    Broken(String),
+    Broken(Cut),
     /// etcd refuses the request.
     Refused {
         /// The kind of refusal.
@@ -29,7 +29,34 @@ pub(crate) enum WireError {
     },
 }
 
+/// The problem with a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Cut {
+    /// What the system or the HTTP/2 library says.
+    pub(crate) why: String,
+    /// The member has answered this client before: its address and its TLS are right.
+    pub(crate) has_answered: bool,
+}
+
 impl WireError {
+    /// A request to a member that has not answered yet.
+    pub(crate) fn not_sent(why: impl Into<String>) -> Self {
+        Self::NotSent(Cut { why: why.into(), has_answered: false })
+    }
+
+    /// The same for a request that etcd may have processed.
+    pub(crate) fn broken(why: impl Into<String>) -> Self {
+        Self::Broken(Cut { why: why.into(), has_answered: false })
+    }
+
+    /// The same error of a member that has answered before.
+    pub(crate) fn after_an_answer(mut self) -> Self {
+        if let Self::NotSent(cut) | Self::Broken(cut) = &mut self {
+            cut.has_answered = true;
+        }
+        self
+    }
+
     /// Whether another member may do better.
     pub(super) fn is_the_members_fault(&self) -> bool {
         match self {
@@ -65,7 +92,7 @@ impl WireError {
 impl From<Status> for WireError {
     fn from(status: Status) -> Self {
         if let Some(unreachable) = cause::<Unreachable>(&status) {
-            return Self::NotSent(unreachable.0.clone());
+            return Self::not_sent(unreachable.0.clone());
         }
         // The server judges the client's certificate only after the handshake of the client, and
         // has read no request then.
@@ -73,15 +100,15 @@ impl From<Status> for WireError {
             .map(net::said)
             .filter(|said| said.contains(WANTS_CERTIFICATE))
         {
-            return Self::NotSent(said);
+            return Self::not_sent(said);
         }
         // An error of etcd has no cause, and an error of the connection has one.
         match status.code() {
-            _ if status.source().is_some() => Self::Broken(last_cause(&status)),
+            _ if status.source().is_some() => Self::broken(last_cause(&status)),
             Code::Cancelled | Code::DeadlineExceeded | Code::Unknown
                 if !status.message().starts_with("etcdserver") =>
             {
-                Self::Broken(format!("the request was given up: {}", status.message()))
+                Self::broken(format!("the request was given up: {}", status.message()))
             }
             code => Self::Refused { code, message: status.message().to_owned() },
         }

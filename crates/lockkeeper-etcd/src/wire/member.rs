@@ -1,6 +1,7 @@
 //! The connection to one member: made when it is needed, and again whenever it is lost.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -8,7 +9,7 @@ use tokio_util::either::Either;
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint as Transport};
 
-use super::error::Unreachable;
+use super::error::{Unreachable, WireError};
 use crate::net::{self, Endpoint, Stream, TlsSettings};
 use crate::{Error, ErrorKind, Result};
 
@@ -20,10 +21,11 @@ const PONG: Duration = Duration::from_secs(5);
 const WINDOW: u32 = 1 << 20;
 
 /// A member, and the connection to it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Member {
     pub(super) address: Endpoint,
     pub(super) channel: Channel,
+    has_answered: AtomicBool,
 }
 
 impl Member {
@@ -47,7 +49,22 @@ impl Member {
         let (to, tls) =
             (Arc::new(address.clone()), tls.cloned().map(|tls| Arc::new(tls.speaking(b"h2"))));
         let connector = tower::service_fn(move |_: Uri| dial(Arc::clone(&to), tls.clone(), within));
-        Ok(Self { address, channel: transport.connect_with_connector_lazy(connector) })
+        let channel = transport.connect_with_connector_lazy(connector);
+        Ok(Self { address, channel, has_answered: AtomicBool::new(false) })
+    }
+
+    /// Notes whether the member answers. An error tells whether the member has answered before.
+    pub(super) fn noted<T>(
+        &self,
+        asked: std::result::Result<T, WireError>,
+    ) -> std::result::Result<T, WireError> {
+        if matches!(asked, Ok(_) | Err(WireError::Refused { .. })) {
+            self.has_answered.store(true, Ordering::Relaxed);
+        }
+        asked.map_err(|error| match self.has_answered.load(Ordering::Relaxed) {
+            true => error.after_an_answer(),
+            false => error,
+        })
     }
 }
 

@@ -19,5 +19,5 @@ pub(super) mod messages;
 mod watches;
 
 pub(super) use self::calls::{Calls, Login, Settings, all};
-pub(super) use self::error::{OLD_TOKEN, OLD_TOKEN_ITSELF, WireError};
+pub(super) use self::error::{Cut, OLD_TOKEN, OLD_TOKEN_ITSELF, WireError};
 pub(super) use self::watches::{Reader, Watch, What};
