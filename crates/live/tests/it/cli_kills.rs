@@ -61,6 +61,9 @@ fn a_server_outage_longer_than_the_ttl_ends_the_command_in_time() {
     assert_eq!((&lost["reason"], &lost["signal"]), (&"expired".into(), &"TERM".into()));
     eventually("the end of the command", || !is_alive(&command));
     assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
-    store.with_server(|server| server.restart()).unwrap();
     assert_eq!(run.finish(), 79);
+    let events = run.events();
+    let after_the_loss = events.iter().skip_while(|event| *event != "lost");
+    assert_eq!(after_the_loss.collect::<Vec<_>>(), ["lost", "exited"], "{events:?}");
+    store.with_server(|server| server.restart()).unwrap();
 }

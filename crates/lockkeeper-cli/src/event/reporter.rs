@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -38,10 +38,10 @@ pub(crate) struct Reporter {
     status: Status,
     /// The library's names, and the same names as typed.
     typed: OnceLock<Vec<(LockName, String)>>,
-    holds: AtomicBool,
     in_jeopardy: AtomicBool,
-    /// The lock is lost, and the command is being ended.
-    is_over: AtomicBool,
+    /// A loss was reported. A report about a lock that is held keeps this locked until it is
+    /// written, so that none comes after the loss.
+    is_lost: Mutex<bool>,
     outage: Outage,
     away: Away,
     /// A client requests a lock that is held now, and this was not reported yet.
@@ -75,8 +75,7 @@ fn remedy_of(error: &Error) -> String {
 impl Reporter {
     pub(crate) fn new(names: &[String], sinks: Sinks, verbosity: Verbosity) -> Self {
         let lock = names.first().cloned().unwrap_or_default();
-        let (holds, in_jeopardy, is_over) =
-            (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
+        let (in_jeopardy, is_lost) = (AtomicBool::new(false), Mutex::new(false));
         // With more than warnings, the lines of the log would mix with the status line.
         let status = Status::new(!sinks.json && verbosity == Verbosity::Warnings);
         let (typed, outage, away) = (OnceLock::new(), Outage::default(), Away::default());
@@ -87,9 +86,8 @@ impl Reporter {
             verbosity,
             status,
             typed,
-            holds,
             in_jeopardy,
-            is_over,
+            is_lost,
             outage,
             away,
             requested,
@@ -178,7 +176,6 @@ impl Reporter {
                         .send(QueuePosition { lock: self.typed(name).to_owned(), ahead: *ahead }),
                 );
             }
-            LibraryEvent::Acquired { .. } => self.holds.store(true, Ordering::Relaxed),
             LibraryEvent::ReleaseRequested { name, by, reason, .. } => {
                 self.asked(self.typed(name), by, reason)
             }
@@ -269,8 +266,16 @@ impl Reporter {
         });
     }
 
-    /// The same for a renewal; programs get every try.
+    fn is_lost(&self) -> MutexGuard<'_, bool> {
+        self.is_lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same for a renewal; programs get every try. After a loss, a renewal is of no use.
     fn renewal_failed(&self, lock: &str, error: &Error, remaining: Duration) {
+        let is_lost = self.is_lost();
+        if *is_lost {
+            return;
+        }
         self.in_jeopardy.store(true, Ordering::Relaxed);
         let (why, left, remedy) = (error.message(), human(remaining), remedy_of(error));
         let event = Event::RenewalFailed {
@@ -285,10 +290,11 @@ impl Reporter {
         });
     }
 
-    /// After a loss that ends the command, a recovery is of no use.
+    /// After a loss, a recovery is of no use.
     fn recovered(&self) {
         self.outage.end();
-        if self.is_over.load(Ordering::Relaxed) {
+        let is_lost = self.is_lost();
+        if *is_lost {
             return;
         }
         if self.in_jeopardy.swap(false, Ordering::Relaxed) {
@@ -316,7 +322,8 @@ impl Reporter {
             }
             _ => (None, None),
         };
-        self.is_over.fetch_or(signal.is_some(), Ordering::Relaxed);
+        let mut is_lost = self.is_lost();
+        *is_lost = true;
         self.report(lock, &Event::Lost { reason: reason_word(reason), signal, by, why }, || {
             match signal {
                 Some(signal) => format!("lost: {sentence}; the command gets SIG{signal}"),
@@ -342,9 +349,8 @@ impl Reporter {
 
     /// After this pause the next round begins, with another wait in the queue.
     pub(crate) fn restarting(&self, exit: Exit, pause: Duration, why: &str) {
-        self.holds.store(false, Ordering::Relaxed);
         self.in_jeopardy.store(false, Ordering::Relaxed);
-        self.is_over.store(false, Ordering::Relaxed);
+        *self.is_lost() = false;
         self.forget_requests();
         self.outage.end();
         let event =
@@ -367,6 +373,7 @@ impl Reporter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Target;
 
     #[test]
     fn each_remedy_is_reported_once_in_an_outage() {
@@ -382,6 +389,43 @@ mod tests {
         assert_eq!(news(&each), [true, true, false, false, false]);
         outage.end();
         assert_eq!(news(&[&failure(), &failure(), &one, &failure()]), [true, false, true, false]);
+    }
+
+    /// The events that this reporter writes.
+    fn written(act: impl FnOnce(&Reporter)) -> Vec<String> {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let target = Target::parse("events".into()).unwrap();
+        let sinks = Sinks::stderr(false).unwrap().and(&target, writer.into()).unwrap();
+        let reporter = Reporter::new(&["a".to_owned()], sinks, Verbosity::Errors);
+        act(&reporter);
+        reporter.flush();
+        drop(reporter);
+        let lines = std::io::read_to_string(reader).unwrap();
+        let name = |line: &str| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["event"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        lines.lines().map(name).collect()
+    }
+
+    #[test]
+    fn after_a_loss_no_renewal_is_reported() {
+        let failure = Error::new(ErrorKind::Unavailable, "no answer").with_remedy("start it");
+        for signal in [Some("TERM"), None] {
+            let events = written(|reporter| {
+                reporter.renewal_failed("a", &failure, Duration::from_secs(3));
+                reporter.recovered();
+                reporter.lost("a", &LostReason::Expired, signal);
+                reporter.renewal_failed("a", &failure, Duration::from_secs(1));
+                reporter.recovered();
+                reporter.restarting(Exit::Lost, Duration::from_secs(1), "it was lost");
+                reporter.renewal_failed("a", &failure, Duration::from_secs(3));
+            });
+            let expected = ["renewal_failed", "recovered", "lost", "restarting", "renewal_failed"];
+            assert_eq!(events, expected, "{signal:?}");
+        }
     }
 
     #[tokio::test]
