@@ -137,12 +137,9 @@ impl<'a> WaitReporter<'a> {
         let waited = self.began.elapsed();
         let ahead = info.and_then(|info| ahead(info, self.owner, waited));
         let ahead = ahead.map(|ahead| format!(", {ahead} ahead")).unwrap_or_default();
-        let holder = info.map(|info| match (holds(info), info.holders.first()) {
-            (Some(holder), _) => format!("; held by {}", printable(&holder.owner)),
-            (None, Some(kept)) => format!("; kept{}", rest(kept)),
-            (None, None) => String::new(),
-        });
-        let holder = holder.unwrap_or_default();
+        // Between two holders, the lock may have none for a moment. That is no news.
+        let held = info.filter(|info| !info.holders.is_empty());
+        let holder = held.map(in_the_way).unwrap_or_default();
         let text = format!(
             "lockkeeper: lock {:?}: waiting for {}{ahead}{holder}",
             self.lock,

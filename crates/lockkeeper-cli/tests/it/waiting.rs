@@ -111,14 +111,15 @@ fn screen(written: &str) -> String {
 #[test]
 fn a_wait_shows_place_holder_and_time_and_leaves_no_trace() {
     let store = Store::new();
-    let mut holder = store.start(&["--owner", "boss@home", "run", "a", "--json", "--", "cat"]);
-    holder.event("started");
+    let mut holder = holder(&store, "boss@home");
     let _second = store.queue(&["run", "a", "-w", "10m", "--", "true"], "a", 0);
     let mut command = store.command(&["run", "a", "--", "sh", "-c", "echo started >&2"]);
     let mut waiter = OnTerminal::start(&mut command, 120);
     let seen = waiter.shows("2 ahead");
     assert!(seen.starts_with("lockkeeper: lock \"a\": waiting for "), "{seen}");
-    assert!(seen.ends_with("; held by boss@home"), "{seen}");
+    // The line without a terminal says the same.
+    assert!(seen.contains("s, 2 ahead; held by boss@home for "), "{seen}");
+    assert!(seen.ends_with("s (release 7)"), "{seen}");
     assert!(!seen.contains('\n'), "{seen}");
     // The line is redrawn, and the time goes on.
     eventually("another time", || waiter.screen() != seen && waiter.screen().contains("; held by"));
