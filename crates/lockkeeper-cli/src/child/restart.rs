@@ -17,7 +17,8 @@ const GOOD: Duration = Duration::from_secs(60);
 /// After which ends of the command the leadership is campaigned for again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Restart {
-    /// When the command has failed, or the leadership was lost; exit code 0 ends `elect`
+    /// When the command has failed, or the leadership was lost; the exit codes 0 and 64 (a wrong
+    /// command line) end `elect`
     OnFailure,
     /// However the command ended
     Always,
@@ -29,7 +30,9 @@ impl Restart {
     /// Whether this end is one to go on after.
     pub(crate) fn follows(self, exit: Exit) -> bool {
         match self {
-            Self::OnFailure => exit.code() != 0,
+            // A command line that is wrong stays wrong. It may also be that of a lockkeeper that
+            // waits for the lock of this leader.
+            Self::OnFailure => ![Exit::Ok, Exit::Usage].map(Exit::code).contains(&exit.code()),
             Self::Always => true,
             Self::Never => false,
         }
@@ -64,15 +67,15 @@ mod tests {
     const S: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_failure_or_loss_leads_to_another_campaign_and_a_success_ends() {
+    fn a_failure_or_loss_leads_to_another_campaign_and_success_or_wrong_usage_ends() {
         let failures = [Exit::Child(1), Exit::Signal(9), Exit::Lost, Exit::Unavailable];
         for exit in failures {
             assert!(Restart::OnFailure.follows(exit) && Restart::Always.follows(exit), "{exit:?}");
         }
-        assert!(
-            !Restart::OnFailure.follows(Exit::Child(0)) && Restart::Always.follows(Exit::Child(0))
-        );
-        for exit in failures.into_iter().chain([Exit::Child(0)]) {
+        for exit in [Exit::Child(0), Exit::Child(64)] {
+            assert!(!Restart::OnFailure.follows(exit) && Restart::Always.follows(exit), "{exit:?}");
+        }
+        for exit in failures.into_iter().chain([Exit::Child(0), Exit::Child(64)]) {
             assert!(!Restart::Never.follows(exit), "{exit:?}");
         }
     }

@@ -43,6 +43,17 @@ fn a_run_inside_a_run_of_the_same_lock_exits_with_64_at_once() {
     assert_refused(&nested(&store, &["run", "m"], "acquire -w 5s m --handle-file h"), "m");
 }
 
+/// Another round would fail in the same way.
+#[test]
+fn a_leader_whose_command_wants_its_lock_ends_with_64_at_once() {
+    let store = Store::new();
+    for inner in ["elect m -- echo ran", "run m -- echo ran", "acquire m --handle-file h"] {
+        let output = nested(&store, &["elect", "m"], inner);
+        assert_refused(&output, "m");
+        assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn a_lock_of_any_run_around_is_refused() {
     let store = Store::new();
