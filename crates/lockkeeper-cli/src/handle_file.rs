@@ -12,6 +12,7 @@ use tempfile::{NamedTempFile, TempPath};
 
 use crate::exit::Failure;
 use crate::output::{Verbosity, complain};
+use crate::remedy::quoted;
 use crate::small_file;
 
 /// The place of a future handle: a file beside it, which no other user can read. The file
@@ -87,9 +88,31 @@ pub(crate) fn remove(path: &Path) -> Result<bool, Failure> {
     }
 }
 
+/// What is in the place of a future handle, and what to do with it.
 fn is_taken(path: &Path) -> Failure {
-    let remedy = "Try: another file, or `lockkeeper release --handle-file` if it is the handle of an old lock";
-    Failure::config(format!("{} exists already. {remedy}", shown(path)))
+    let file = quoted(&path.to_string_lossy()).into_owned();
+    let (what, remedy) = match content(path).as_deref().map(|text| (text, text.trim().parse())) {
+        Some((_, Ok(handle))) => {
+            let handle: Handle = handle;
+            (
+                format!(", with the handle of the lock {:?}", handle.full_name().as_str()),
+                format!(
+                    "lockkeeper release --handle-file {file}, which ends that lock and deletes the file; or another file"
+                ),
+            )
+        }
+        Some(("", _)) => {
+            (", and is empty".to_owned(), format!("rm {file}: acquire itself makes the file"))
+        }
+        _ => (", and is no handle of lockkeeper".to_owned(), "another file".to_owned()),
+    };
+    Failure::config(format!("{} exists already{what}. Try: {remedy}", shown(path)))
+}
+
+/// The text of a regular file. Only such a file ends.
+fn content(path: &Path) -> Option<String> {
+    let is_file = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file());
+    small_file::read(File::open(path).ok().filter(|_| is_file)?).ok()
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {

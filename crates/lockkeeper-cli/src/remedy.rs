@@ -45,7 +45,7 @@ fn with_options<'a>(line: &'a str, options: &str) -> Cow<'a, str> {
 }
 
 /// The word in quotes, so that a shell reads it as one word.
-fn quoted(word: &str) -> Cow<'_, str> {
+pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return Cow::Borrowed(word);

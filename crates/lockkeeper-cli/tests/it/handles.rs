@@ -187,14 +187,22 @@ fn a_handle_file_that_is_there_is_left_alone() {
     let store = Store::new();
     acquired(&store, &[]);
     let handle = text(store.path("h"));
-    let output = store.output(&["acquire", "b", "--handle-file", "h"]);
-    assert_eq!(output.status.code(), Some(78));
-    assert!(
-        stderr(&output).contains("exists already") && stderr(&output).contains("Try: "),
-        "{}",
-        stderr(&output)
+    let refused = |file: &str, says: &str| {
+        let output = store.output(&["acquire", "b", "--handle-file", file]);
+        let line = format!("lockkeeper: the handle file {file:?} exists already, {says}\n");
+        assert_eq!((output.status.code(), stderr(&output)), (Some(78), line));
+    };
+    refused(
+        "h",
+        "with the handle of the lock \"a\". Try: lockkeeper release --handle-file h, which ends that lock and deletes \
+         the file; or another file",
     );
     assert_eq!(text(store.path("h")), handle);
+    // mktemp(1) makes such a file.
+    fs::write(store.path("of mktemp"), "").unwrap();
+    refused("of mktemp", "and is empty. Try: rm 'of mktemp': acquire itself makes the file");
+    fs::write(store.path("mine"), "mine").unwrap();
+    refused("mine", "and is no handle of lockkeeper. Try: another file");
     assert_eq!(store.code(&["inspect", "b"]), 1);
     // A broken link is a file too: its target may belong to any user.
     std::os::unix::fs::symlink("nowhere", store.path("link")).unwrap();
