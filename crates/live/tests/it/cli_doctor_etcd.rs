@@ -96,7 +96,7 @@ fn a_sound_etcd_passes_and_doctor_leaves_only_the_layout_key() {
         ("latency", "a read takes "),
         ("round trip", "a lock and its release take "),
         ("locks", "0 in use"),
-        ("capabilities", "the locks of a session share a lease"),
+        ("capabilities", "the locks of a client share its lease"),
     ] {
         let [status, found, _] = report.line(check);
         // A machine of a test may be slow.

@@ -92,22 +92,29 @@ fn judge(times: &Times, now: Micros, wall: u64) -> Finding {
     let apart = |micros: u64| format_duration(Duration::from_millis(micros / 1000));
     if times.newest > now.saturating_add(LEAP) {
         let ahead = apart(times.newest.abs_diff(now));
-        let problem =
-            format!("the file has times that are {ahead} ahead of this process's CLOCK_BOOTTIME");
+        let problem = format!(
+            "the file has times {ahead} in the future: a process that uses the file has another CLOCK_BOOTTIME"
+        );
         return fail(problem, "one time namespace for all processes that use the file");
     }
     if let Some(behind @ 1..) = times.highest_fence.unsigned_abs().checked_sub(wall) {
-        let lost = "if the file were lost, tokens would fall";
+        let lost = "a new file, should this one be lost, would begin with lower tokens";
         return warn(
-            format!("the date is {} behind the file's tokens: {lost}", apart(behind)),
+            format!(
+                "the date of this machine is {} behind the fencing tokens: {lost}",
+                apart(behind)
+            ),
             "set the date (NTP)",
         );
     }
     let age = format_duration(Duration::from_secs(
         now.saturating_sub(times.newest).unsigned_abs() / 1_000_000,
     ));
-    let newest = format!("the newest time {age} ago");
-    ok(format!("boot {}, {newest}, the date above all tokens", times.boot_id))
+    ok(format!(
+        "the times in the file fit this machine's clock (last change {age} ago, in the boot {}), and a new file, should \
+         this one be lost, would begin with higher fencing tokens",
+        times.boot_id
+    ))
 }
 
 fn unused(db: &Connection, now: Micros) -> rusqlite::Result<(i64, i64)> {

@@ -212,11 +212,18 @@ pub(super) fn clocks(offsets: &[Option<f64>], ttl: Duration) -> Finding {
         );
         return warn(finding, remedy);
     }
-    match low.abs().max(high.abs()) > SECONDS_APART {
-        // No lock depends on our clock. The difference helps readers of logs.
-        true => ok(format!("{high:+.1} s from this machine's; no lock depends on it")),
-        false => ok("the same as this machine's, to the second"),
-    }
+    let clocks = match offsets.len() {
+        1 => "the server's clock",
+        _ => "the servers' clocks agree with each other, and the clock of each server",
+    };
+    // No lock depends on our clock. The difference helps readers of logs.
+    let (off, side) = if high > -low { (high, "ahead of") } else { (-low, "behind") };
+    ok(match off > SECONDS_APART {
+        true => format!(
+            "{clocks} is {off:.1} s {side} this machine's, which does no harm: leases and tokens follow the server's clock"
+        ),
+        false => format!("{clocks} agrees with this machine's, to the second"),
+    })
 }
 
 /// The value in the answer to `CONFIG GET`.
@@ -293,6 +300,22 @@ mod tests {
 
     #[test]
     fn clocks_count_against_each_other_only() {
+        let says = |offsets: &[f64]| {
+            let offsets: Vec<_> = offsets.iter().copied().map(Some).collect();
+            clocks(&offsets, Duration::from_secs(30)).finding
+        };
+        assert_eq!(says(&[0.1]), "the server's clock agrees with this machine's, to the second");
+        let harmless = "which does no harm: leases and tokens follow the server's clock";
+        assert_eq!(
+            says(&[-2.04, -2.0]),
+            format!(
+                "the servers' clocks agree with each other, and the clock of each server is 2.0 s behind this machine's, {harmless}"
+            )
+        );
+        assert_eq!(
+            says(&[60.0]),
+            format!("the server's clock is 60.0 s ahead of this machine's, {harmless}")
+        );
         let level =
             |offsets: &[Option<f64>], ttl| clocks(offsets, Duration::from_millis(ttl)).level;
         assert_eq!(level(&[Some(100.0)], 30_000), Level::Ok);

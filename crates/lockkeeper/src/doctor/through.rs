@@ -11,7 +11,7 @@ use super::Finding;
 use crate::builder::{KeeperBuilder, Source};
 use crate::duration::format_duration;
 use crate::layer::Prefix;
-use crate::store::{Capabilities, Expiry, Store, median};
+use crate::store::{Admission, Capabilities, Expiry, Fencing, Store, Wakes, median};
 use crate::time::Clock;
 use crate::url::StoreUrl;
 use crate::{Keeper, LockInfo, Result};
@@ -23,6 +23,8 @@ const ROUNDS: usize = 20;
 const SLOW: Duration = Duration::from_millis(100);
 /// At most this number of locks is examined.
 const LOCKS_MAX: usize = 1000;
+/// In seconds.
+const DAY: u64 = 24 * 3600;
 /// At most this number of unusable locks is named.
 const PROBLEMS_MAX: usize = 3;
 
@@ -151,20 +153,41 @@ fn summary(locks: &[LockInfo]) -> String {
 }
 
 fn capabilities(can: &Capabilities) -> Finding {
+    let kinds = match can.admission {
+        Admission::Weighted => "all kinds of locks",
+        Admission::ReadWrite => "all kinds of locks but semaphores",
+        Admission::Exclusive => "mutexes and elections, but no read-write locks and no semaphores",
+    };
+    let tokens = match can.fencing {
+        Fencing::Durable => "fencing tokens rise as long as the store keeps its data",
+        Fencing::UntilFailover => {
+            "fencing tokens rise, unless data are lost and the server's clock is behind"
+        }
+        Fencing::None => "only the clients of lockkeeper take fencing tokens",
+    };
+    let order = if can.queue { "in a queue" } else { "in no order" };
+    let wake = match can.wake {
+        Wakes::Push => "are woken by the store",
+        Wakes::Poll => "ask the store from time to time",
+    };
     let expiry = match can.expiry {
         Expiry::PerClaim => "each lock has its own lease",
-        Expiry::Session { .. } => "the locks of a session share a lease",
+        Expiry::Session { .. } => "the locks of a client share its lease",
     };
     ok(format!(
-        "admission {:?}, fencing {:?}, wake {:?}, {}; {expiry}; ttl {} to {}, lock-delay up to {}",
-        can.admission,
-        can.fencing,
-        can.wake,
-        if can.queue { "with a queue" } else { "without a queue" },
-        format_duration(can.ttl_min),
-        format_duration(can.ttl_max),
-        format_duration(can.lock_delay_max),
+        "{kinds}; {tokens}; waiters stand {order} and {wake}; {expiry}; a ttl may be {} to {}, and a lock-delay up to {}",
+        in_days(can.ttl_min),
+        in_days(can.ttl_max),
+        in_days(can.lock_delay_max),
     ))
+}
+
+/// A long duration in days.
+fn in_days(d: Duration) -> String {
+    match d.as_secs() / DAY {
+        days if days > 1 && d == Duration::from_secs(days * DAY) => format!("{days} days"),
+        _ => format_duration(d),
+    }
 }
 
 #[cfg(test)]
@@ -187,6 +210,32 @@ mod tests {
         assert!(
             findings.iter().any(|found| found.check == "round trip" && found.level == Level::Fail),
             "{findings:?}"
+        );
+    }
+
+    #[test]
+    fn what_a_store_can_do_is_said_in_words() {
+        let says = |can: &Capabilities| capabilities(can).finding;
+        let full = Capabilities::full();
+        assert_eq!(
+            says(&full),
+            "all kinds of locks; fencing tokens rise as long as the store keeps its data; waiters stand in a queue and are \
+             woken by the store; each lock has its own lease; a ttl may be 100ms to 365 days, and a lock-delay up to 24h"
+        );
+        let weak = Capabilities {
+            admission: Admission::Exclusive,
+            fencing: Fencing::None,
+            wake: Wakes::Poll,
+            queue: false,
+            expiry: Expiry::Session { proof_lag: 0 },
+            ttl_min: Duration::from_secs(2),
+            ..full
+        };
+        assert_eq!(
+            says(&weak),
+            "mutexes and elections, but no read-write locks and no semaphores; only the clients of lockkeeper take fencing \
+             tokens; waiters stand in no order and ask the store from time to time; the locks of a client share its lease; \
+             a ttl may be 2s to 365 days, and a lock-delay up to 24h"
         );
     }
 
