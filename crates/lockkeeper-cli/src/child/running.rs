@@ -316,6 +316,9 @@ impl Running {
     }
 
     fn note(&mut self, pid: Pid, status: WaitStatus) {
+        if pid == self.guard.pid() {
+            self.guard.was_reaped(ExitStatus::from_raw(status.as_raw()));
+        }
         if pid != self.leader {
             return;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::support::{Process, Store, children, eventually, signal, text};
+use crate::support::{Process, Store, children, eventually, is_alive, signal, text};
 
 /// `lockkeeper run` as PID 1 of a namespace of its own.
 fn start(store: &Store, script: &str) -> Process {
@@ -74,6 +74,21 @@ fn r11_the_end_of_pid_1_ends_its_command_and_frees_the_lock() {
     signal(first_process(&run), Signal::KILL);
     run.wait();
     assert_eq!(store.code(&["run", "a", "--", "true"]), 0);
+}
+
+/// PID 1 reaps the guard with the orphans, and still learns that the guard has done its work.
+#[test]
+fn r11_as_pid_1_a_guard_that_has_killed_gets_no_successor() {
+    let store = Store::new();
+    let mut run = start_with(&["run", "a", "-t", "3s"], &store, "echo ready; exec sleep 1000");
+    assert_eq!(run.line(), "ready");
+    let first = first_process(&run);
+    signal(first, Signal::STOP);
+    eventually("the guard has killed", || !children(first).iter().any(|pid| is_alive(pid)));
+    signal(first, Signal::CONT);
+    assert_eq!(run.finish(), 79);
+    assert!(run.events().contains(&"lost".to_owned()), "{:?}", run.seen);
+    assert!(!run.seen.iter().any(|line| line.contains("the guard process")), "{:?}", run.seen);
 }
 
 #[test]

@@ -58,6 +58,8 @@ const OF_LOADER: &str = "LD_";
 #[derive(Debug)]
 pub(crate) struct Guardian {
     process: Child,
+    /// How the guard ended, if `run` has reaped it with other children.
+    reaped: Option<ExitStatus>,
     line: UnixStream,
     liveness: Option<File>,
     starts_nobody_else: bool,
@@ -95,9 +97,10 @@ impl Guardian {
         // The guard inherits the signal mask, so that no signal comes between its start and its
         // first line.
         let process = signals::with_all_blocked(|| command.spawn())?;
-        let (kill_at, owed, silent, is_full) = (None, 0, 1, false);
+        let (reaped, kill_at, owed, silent, is_full) = (None, None, 0, 1, false);
         let mut guard = Self {
             process,
+            reaped,
             line,
             liveness,
             starts_nobody_else,
@@ -126,6 +129,23 @@ impl Guardian {
 
     pub(super) fn pid(&self) -> Pid {
         Pid::from_child(&self.process)
+    }
+
+    /// The guard was reaped with other children, as the first process of a container reaps them.
+    pub(super) fn was_reaped(&mut self, status: ExitStatus) {
+        self.reaped = Some(status);
+    }
+
+    /// Waits for the end of the guard.
+    fn ended(&mut self) -> Option<ExitStatus> {
+        self.reaped.or_else(|| self.process.wait().ok())
+    }
+
+    /// Kills a guard that is of no use. The number of a reaped guard may be another process's.
+    fn kill(&mut self) {
+        if self.reaped.is_none() {
+            let _ = self.process.kill();
+        }
     }
 
     /// This is the command, or is going to be.
@@ -184,10 +204,9 @@ impl Guardian {
     /// `false` if the guard has done its work and nothing is left of the command.
     pub(super) fn replace(&mut self, command: Option<Pid>, known: &KillSet) -> io::Result<bool> {
         if self.is_full {
-            let _ = self.process.kill();
+            self.kill();
         }
-        // The guard may have been reaped with other children.
-        let status = self.process.wait().ok();
+        let status = self.ended();
         if status.is_some_and(has_killed) {
             return Ok(false);
         }
@@ -254,8 +273,8 @@ impl Guardian {
     /// killed the command.
     pub(super) fn dismiss(mut self) -> bool {
         if self.is_full {
-            let _ = self.process.kill();
-        } else if !self.has_ended() {
+            self.kill();
+        } else if self.reaped.is_none() && !self.has_ended() {
             self.send(&Order::Leave);
             let _ = shutdown(&self.line, Shutdown::Write);
             // Another process may have stopped the guard. The guard keeps its process id until
@@ -269,7 +288,7 @@ impl Guardian {
                 }
             }
         }
-        self.process.wait().is_ok_and(has_killed)
+        self.ended().is_some_and(has_killed)
     }
 
     /// A guard that was killed does not read the order, but its successor gets the order.
