@@ -338,6 +338,18 @@ pub(crate) fn children(parent: u32) -> Vec<String> {
     processes().into_iter().filter(is_child).collect()
 }
 
+/// The guard process of a run.
+pub(crate) fn guard(run: &Process) -> String {
+    let mut found = None;
+    eventually("the guard", || {
+        let is_guard =
+            |pid: &String| text(format!("/proc/{pid}/cmdline")).starts_with("lockkeeper-guard");
+        found = children(run.pid()).into_iter().find(is_guard);
+        found.is_some()
+    });
+    found.unwrap()
+}
+
 /// Waits until a process is reaped: it is not even a zombie any more.
 pub(crate) fn reaped(pid: &str) {
     eventually("the end of the command", || !Path::new("/proc").join(pid).exists());

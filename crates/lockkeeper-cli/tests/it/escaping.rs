@@ -9,8 +9,9 @@ use std::time::Duration;
 use lockkeeper::store::Evict;
 use rustix::process::Signal;
 
-use crate::guard::guard;
-use crate::support::{self, Process, Store, children, eventually, is_alive, script, sh, text};
+use crate::support::{
+    self, Process, Store, children, eventually, guard, is_alive, script, sh, text,
+};
 
 /// The living processes with a variable in their environment.
 pub(crate) fn with_environment(variable: &str) -> Vec<String> {

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::escaping::with_environment;
 use crate::support::{
-    self, Process, Store, binary, children, eventually, is_alive, script, sh, text,
+    self, Process, Store, binary, children, eventually, guard, is_alive, script, sh, text,
 };
 
 /// A run under the lock `a` with a long lease, so that no time-out ends it.
@@ -19,18 +19,6 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 
 fn kill(pid: &str, signal: Signal) {
     support::signal(pid.parse().unwrap(), signal);
-}
-
-/// The guard process of a run.
-pub(crate) fn guard(run: &Process) -> String {
-    let mut found = None;
-    eventually("the guard", || {
-        let is_guard =
-            |pid: &String| text(format!("/proc/{pid}/cmdline")).starts_with("lockkeeper-guard");
-        found = children(run.pid()).into_iter().find(is_guard);
-        found.is_some()
-    });
-    found.unwrap()
 }
 
 /// Starts a script that prints the processes to watch in a line.

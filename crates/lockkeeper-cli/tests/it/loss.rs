@@ -4,8 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lockkeeper::store::Evict;
+use rustix::process::Signal;
 
-use crate::support::{Store, sh};
+use crate::support::{FREE_AFTER_DEATH, Process, Store, guard, is_alive, sh, signal};
 
 /// A run with a ttl of 3 s, so that TERM comes when 1 s of it is left.
 const SHORT: [&str; 5] = ["run", "a", "--json", "-t", "3s"];
@@ -113,6 +114,30 @@ fn r6_a_lock_that_is_gone_at_the_release_was_lost() {
     store.break_lock("a", token, Evict::Now);
     assert_eq!(run.finish(), 79);
     assert_eq!(run.events(), ["acquired", "started", "lost", "exited"]);
+}
+
+/// Nothing is left that could end the command. The resource refuses its token, which is lower.
+#[test]
+fn r8_a_kill_of_run_and_its_guard_leaves_the_command_beside_the_next_one() {
+    let store = Store::new();
+    let mut run = store.start(&sh(&["run", "a", "--json", "-t", "9s"], "echo $$; exec sleep 1000"));
+    let token = |run: &mut Process| {
+        run.event("acquired")["token"].as_str().unwrap().parse::<u64>().unwrap()
+    };
+    let (command, first) = (run.line(), token(&mut run));
+    let supervisors = [run.pid(), guard(&run).parse().unwrap()];
+    // A guard that is stopped does not see the end of `run`.
+    for kill in [Signal::STOP, Signal::KILL] {
+        supervisors.iter().for_each(|pid| signal(*pid, kill));
+    }
+    run.wait();
+    let killed = Instant::now();
+    let mut next = store.start(&["run", "a", "--json", "--", "true"]);
+    assert!(token(&mut next) > first);
+    assert!(killed.elapsed() < FREE_AFTER_DEATH, "{:?}", killed.elapsed());
+    assert!(is_alive(&command));
+    assert_eq!(next.finish(), 0);
+    signal(command.parse().unwrap(), Signal::KILL);
 }
 
 #[test]
