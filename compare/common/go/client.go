@@ -1,4 +1,4 @@
-// Package client locks and releases when it is told to: `go-client KIND URL`. It says `ready`, then answers each order of
+// Package client locks and releases on orders: `go-client KIND URL`. It says `ready`, then answers each order of
 // its standard input with one line.
 package client
 

@@ -56,7 +56,7 @@ func (o goOrder) obey(client Client) error {
 }
 
 func (o goOrder) cycles(lock Lock) ([]cycle, error) {
-	limit := time.Duration(o.end + o.patience - nanos())
+	limit := time.Duration(o.end + o.limit - nanos())
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	room := int64(1 << 16)

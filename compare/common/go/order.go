@@ -29,10 +29,10 @@ func (w words) number(key string) int64 {
 
 // What `go` asks for; see the README.
 type goOrder struct {
-	lock                                    string
-	own                                     bool
-	tasks, hold, every, most, end, patience int64
-	trace                                   string
+	lock                                 string
+	own                                  bool
+	tasks, hold, every, most, end, limit int64
+	trace                                string
 }
 
 func (w words) goOrder() (goOrder, error) {
@@ -45,7 +45,7 @@ func (w words) goOrder() (goOrder, error) {
 	return goOrder{
 		lock: w["lock"], own: w["own"] == "1", trace: w["trace"],
 		tasks: w.number("tasks"), hold: w.number("hold"), every: w.number("every"),
-		most: w.number("most"), end: w.number("end"), patience: w.number("patience"),
+		most: w.number("most"), end: w.number("end"), limit: w.number("limit"),
 	}, nil
 }
 

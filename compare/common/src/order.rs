@@ -42,7 +42,7 @@ pub struct Go {
     /// No cycle begins after this time of CLOCK_MONOTONIC.
     pub end: u64,
     /// A task that still waits this long after the end gives up.
-    pub patience: u64,
+    pub limit: u64,
     /// The file for the cycles.
     pub trace: String,
 }
@@ -68,25 +68,14 @@ impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Go(go) => {
-                let Go {
-                    lock,
-                    own,
-                    clients,
-                    tasks,
-                    awaited,
-                    hold,
-                    every,
-                    most,
-                    end,
-                    patience,
-                    trace,
-                } = go;
+                let Go { lock, own, clients, tasks, awaited, hold, every, most, end, limit, trace } =
+                    go;
                 let [own, awaited] = [own, awaited].map(|word| u8::from(*word));
                 write!(
                     f,
                     "go lock={lock} own={own} clients={clients} tasks={tasks} awaited={awaited} hold={hold} "
                 )?;
-                write!(f, "every={every} most={most} end={end} patience={patience} trace={trace}")
+                write!(f, "every={every} most={most} end={end} limit={limit} trace={trace}")
             }
             Self::Hold(Hold { lock, count }) => write!(f, "hold lock={lock} count={count}"),
             Self::Drop => f.write_str("drop"),
@@ -112,7 +101,7 @@ impl FromStr for Order {
                 every: words.get("every")?,
                 most: words.get("most")?,
                 end: words.get("end")?,
-                patience: words.get("patience")?,
+                limit: words.get("limit")?,
                 trace: words.get("trace")?,
             }),
             Some("hold") => {
@@ -149,7 +138,7 @@ mod tests {
             every: 2,
             most: 5,
             end: 3,
-            patience: 4,
+            limit: 4,
             trace: "/tmp/trace".to_owned(),
         };
         for order in

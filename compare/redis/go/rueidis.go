@@ -38,7 +38,7 @@ type rueidisLock struct {
 }
 
 func (l rueidisLock) Acquire(ctx context.Context) (func() error, error) {
-	// The lock ends with the context that it was taken with: our patience is longer than what is measured.
+	// The lock ends with the context that it was taken with: our limit is longer than what is measured.
 	held, release, err := l.locker.WithContext(ctx, l.name)
 	if err != nil {
 		return nil, err

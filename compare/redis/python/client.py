@@ -31,7 +31,7 @@ def cycles(lock, order, log, errors):
     """Locks and releases until the end; a cycle is (client, asked, granted, gave, done), granted 0: it gave up."""
     nanos = time.monotonic_ns
     end, hold, every = int(order["end"]), int(order["hold"]) / 1e9, int(order["every"])
-    limit = end + int(order["patience"])
+    limit = end + int(order["limit"])
     due = nanos()
     try:
         while nanos() < end:

@@ -72,7 +72,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     (
         "crates/lockkeeper-cli/src/",
         "time.rs",
-        "patience with a child or a server, and dates for people; no lease hangs on it",
+        "limits for a child or a server, and dates for people; no lease hangs on it",
     ),
     ("crates/lockkeeper-cli/src/cmd/bench/", "runtime.rs", "a measurement is many tasks"),
     (

@@ -342,7 +342,7 @@ fn a_name_is_that_of_one_type_in_a_crate() {
 }
 
 #[test]
-fn private_words_are_found_in_identifiers_and_comments() {
+fn private_words_are_found_in_identifiers_and_sentences() {
     let found = |path: &str, text: &str| findings(&format!("crates/{path}"), text).len();
     for text in [
         "struct Bell;",
@@ -362,17 +362,23 @@ fn private_words_are_found_in_identifiers_and_comments() {
     ] {
         assert_eq!(found("x/src/a.rs", text), 0, "{text}");
     }
-    assert_eq!(
-        found(
-            "x/src/a.rs",
-            "/// Rings a bell.
-fn f() {} // a seat
-const S: &str = \"// seat\";"
-        ),
-        2
-    );
+    let text = "/// Rings a bell.\nfn f() {} // a seat\nconst S: &str = \"// seat\";";
+    assert_eq!(found("x/src/a.rs", text), 2);
     assert_eq!(found("x/src/a.lua", "local a = '-- seat' -- a bell"), 1);
-    assert_eq!(findings("xtask/src/a.rs", "struct Bell; // a bell").len(), 0);
+    for path in ["xtask/src/a.rs", "compare/etcd/src/a.rs", "interop/rust/src/a.rs"] {
+        assert_eq!(findings(path, "struct Bell; // a bell").len(), 2, "{path}");
+    }
+    assert_eq!(findings("xtask/src/tidy/words.rs", "// a bell").len(), 0);
+}
+
+#[test]
+fn private_words_are_found_in_documents_outside_of_code() {
+    let lines = |text: &str| {
+        let found = findings("docs/a.md", text);
+        found.iter().map(|finding| finding.line).collect::<Vec<_>>()
+    };
+    assert_eq!(lines("One\nhears `a` bell.\n| told |"), [2, 2, 3]);
+    assert_eq!(lines("The words `told` and `bell`.\n```sh\nbell\n```\nA bell."), [5]);
 }
 
 #[test]

@@ -64,10 +64,13 @@ const WORDS: &[Word] = &[
     Word { word: "whom", instead: "the claim, the client", in_names: true },
 ];
 
-/// The refused words in identifiers and comments.
+/// The file in which [`WORDS`] is.
+const HERE: &str = "xtask/src/tidy/words.rs";
+
+/// The refused words in identifiers, comments and documents.
 pub(crate) fn check(files: &[(String, String)]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (path, text) in files.iter().filter(|(path, _)| path.starts_with("crates/")) {
+    for (path, text) in files.iter().filter(|(path, _)| path != HERE) {
         let Some((code, prose)) = split(path, text) else { continue };
         for token in tokens(&code).into_iter().filter(|token| token.is_word()) {
             for word in parts(token.text)
@@ -81,7 +84,7 @@ pub(crate) fn check(files: &[(String, String)]) -> Vec<Finding> {
         for (number, line) in prose.lines().enumerate() {
             let words = line.split(|c: char| !c.is_ascii_alphabetic()).map(str::to_ascii_lowercase);
             for word in words.filter_map(|word| of(&word)) {
-                findings.push(word.finding(path, number + 1, "a comment"));
+                findings.push(word.finding(path, number + 1, "a sentence"));
             }
         }
     }
@@ -100,12 +103,13 @@ fn of(word: &str) -> Option<&'static Word> {
     WORDS.iter().find(|known| known.word == word)
 }
 
-/// The code and the comments of a Rust or Lua file, each with the other one blanked; strings are in
-/// neither.
+/// The code and the sentences of a Rust, Lua or Markdown file, each with the other one blanked;
+/// strings are in neither. Markdown has no code here: tests and commands have quoted names.
 fn split(path: &str, text: &str) -> Option<(String, String)> {
     let (marker, quotes): (_, &[char]) = match path.rsplit_once('.')?.1 {
         "rs" => ("//", &['"']),
         "lua" => ("--", &['\'', '"']),
+        "md" => return Some((String::new(), blank_quoted(text))),
         _ => return None,
     };
     let (mut code, mut prose) = (String::new(), String::new());
@@ -126,6 +130,20 @@ fn split(path: &str, text: &str) -> Option<(String, String)> {
         prose.push('\n');
     }
     Some((code, prose))
+}
+
+/// Markdown without its blocks of code, and without what is between backticks.
+fn blank_quoted(text: &str) -> String {
+    let (mut prose, mut in_block) = (String::with_capacity(text.len()), false);
+    for line in text.lines() {
+        let is_fence = line.trim_start().starts_with("```");
+        in_block ^= is_fence;
+        if !in_block && !is_fence {
+            prose.extend(line.split('`').step_by(2));
+        }
+        prose.push('\n');
+    }
+    prose
 }
 
 /// Whether one of these quotes is open at the end of this part of a line.

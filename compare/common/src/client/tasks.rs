@@ -117,7 +117,7 @@ async fn all<C: Client>(client: Arc<C>, go: Go) -> Result<Vec<Cycle>> {
 
 async fn one<L: Lock>(lock: L, go: Go) -> Result<Vec<Cycle>> {
     let mut log = Log::new(0);
-    let limit = Duration::from_nanos((go.end + go.patience).saturating_sub(nanos()));
+    let limit = Duration::from_nanos((go.end + go.limit).saturating_sub(nanos()));
     if let Ok(outcome) = timeout(limit, cycles(&lock, &go, &mut log)).await {
         outcome?;
     } else {

@@ -223,7 +223,7 @@ impl<S: Servers> Bench<S> {
     /// # Errors
     ///
     /// The client fails, or does not answer in time.
-    pub fn tell(&mut self, kind: Kind, order: &Order, within: Duration) -> Result<String> {
+    pub fn instruct(&mut self, kind: Kind, order: &Order, within: Duration) -> Result<String> {
         let [process] = self.fleet(kind, 1)? else { return Ok(String::new()) };
         process.order(order)?;
         process.done(within)
@@ -342,7 +342,7 @@ fn go(spec: &Spec, lock: &str, number: usize, end: u64, trace: String) -> Go {
         every: spec.every,
         most: 0,
         end,
-        patience: Spec::TIME_LIMIT,
+        limit: Spec::TIME_LIMIT,
         trace,
     }
 }

@@ -94,7 +94,7 @@ pub struct Turns {
 
 impl Turns {
     /// The figures of the merged traces of this many clients, between the two times.
-    pub fn of(cycles: &[Cycle], clients: usize, start: u64, end: u64, patience: u64) -> Self {
+    pub fn of(cycles: &[Cycle], clients: usize, start: u64, end: u64, limit: u64) -> Self {
         let mut granted: Vec<&Cycle> = cycles.iter().filter(|cycle| cycle.granted > 0).collect();
         granted.sort_unstable_by_key(|cycle| cycle.granted);
         let within = |cycle: &Cycle| (start..end).contains(&cycle.granted);
@@ -112,7 +112,7 @@ impl Turns {
             .iter()
             .filter(|cycle| cycle.asked < end && (cycle.granted == 0 || cycle.granted >= start));
         let longest = waits.map(|cycle| match cycle.granted {
-            0 => end + patience - cycle.asked,
+            0 => end + limit - cycle.asked,
             granted => granted - cycle.asked,
         });
         let mut counts = HashMap::new();

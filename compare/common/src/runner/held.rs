@@ -93,7 +93,7 @@ impl HeldPart {
         }
         let lock = bench.fresh_lock();
         let (server_before, began) = (bench.servers.memory()?, Instant::now());
-        let memory = bench.tell(kind, &Order::Hold(Hold { lock, count }), TIME_LIMIT)?;
+        let memory = bench.instruct(kind, &Order::Hold(Hold { lock, count }), TIME_LIMIT)?;
         let (taking, server_after) = (began.elapsed().as_secs_f64(), bench.servers.memory()?);
         let measured = if bench.is_quick { 12 } else { self.measured };
         let spec = Spec {
@@ -103,7 +103,7 @@ impl HeldPart {
             ..Spec::of(kind)
         };
         let seen = bench.measure(&spec)?;
-        let lost = word(&bench.tell(kind, &Order::Drop, TIME_LIMIT)?, "lost")?;
+        let lost = word(&bench.instruct(kind, &Order::Drop, TIME_LIMIT)?, "lost")?;
         bench.end(kind);
         let each = |bytes: u64| if count == 0 { f64::NAN } else { bytes as f64 / count as f64 };
         let client = each(word(&memory, "after")?.saturating_sub(word(&memory, "before")?));

@@ -21,16 +21,16 @@ fn ask(port: u16, head: &str, body: &str) -> Result<String> {
 }
 
 pub(crate) fn version(port: u16) -> Result<String> {
-    let told: Value = serde_json::from_str(&ask(port, "GET /version", "")?)?;
-    Ok(told["etcdserver"].as_str().context("etcd does not say its version")?.to_owned())
+    let answer: Value = serde_json::from_str(&ask(port, "GET /version", "")?)?;
+    Ok(answer["etcdserver"].as_str().context("etcd does not say its version")?.to_owned())
 }
 
 /// The number of all keys; the answer needs a majority of the members.
 pub(crate) fn keys(port: u16) -> Result<u64> {
     let all = r#"{"key":"AA==","range_end":"AA==","count_only":true}"#;
-    let told: Value = serde_json::from_str(&ask(port, "POST /v3/kv/range", all)?)?;
+    let answer: Value = serde_json::from_str(&ask(port, "POST /v3/kv/range", all)?)?;
     // The field is missing if there are no keys.
-    told["count"].as_str().map_or(Ok(0), |count| count.parse().map_err(Into::into))
+    answer["count"].as_str().map_or(Ok(0), |count| count.parse().map_err(Into::into))
 }
 
 /// The metrics of etcd: `name{labels} value`, a line each.

@@ -95,10 +95,10 @@ fn measure(bench: &mut Bench, kind: Kind) -> Result<Row> {
 }
 
 fn go(lock: String, trace: String) -> Go {
-    let patience = u64::try_from(TIME_LIMIT.as_nanos()).unwrap_or(u64::MAX);
+    let limit = u64::try_from(TIME_LIMIT.as_nanos()).unwrap_or(u64::MAX);
     let (clients, tasks, most) = (1, WAITERS, 1);
     // No task begins so late.
-    let end = nanos() + patience;
+    let end = nanos() + limit;
     Go {
         lock,
         own: false,
@@ -109,7 +109,7 @@ fn go(lock: String, trace: String) -> Go {
         every: 0,
         most,
         end,
-        patience,
+        limit,
         trace,
     }
 }

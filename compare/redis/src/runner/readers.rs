@@ -57,7 +57,7 @@ impl Row {
         let Self { kind, others, .. } = *self;
         let lock = bench.fresh_lock();
         if others > 0 {
-            bench.tell(
+            bench.instruct(
                 kind,
                 &Order::Hold(Hold { lock: lock.clone(), count: others }),
                 TIME_LIMIT,
@@ -66,7 +66,7 @@ impl Row {
         let spec = Spec { own: false, measured: 400 * MILLI, ..Spec::of(kind) };
         let seen = bench.measure_on(&spec, lock)?;
         if others > 0 {
-            bench.tell(kind, &Order::Drop, TIME_LIMIT)?;
+            bench.instruct(kind, &Order::Drop, TIME_LIMIT)?;
         }
         let pairs = seen.within().count() as f64;
         self.script.add(seen.server.micros as f64 / pairs);

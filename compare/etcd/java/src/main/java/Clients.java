@@ -21,7 +21,7 @@ final class Clients implements AutoCloseable {
         if (!kind.equals("jetcd")) {
             throw new IllegalArgumentException("no such kind: " + kind);
         }
-        // grpc tells at length how it found its way.
+        // grpc logs at length how it found its way.
         LogManager.getLogManager().reset();
         this.endpoints = ("http://" + endpoints.replace(",", ",http://")).split(",");
     }
