@@ -1,4 +1,4 @@
-//! Stores and registers that a keeper or a register opens later.
+//! Stores that a keeper opens later.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -6,15 +6,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::Result;
-use crate::registers::Register;
 use crate::store::Store;
 
-/// The argument of a keeper or of a register: a store or register that is open already, or a
-/// builder that the keeper or the register opens.
+/// The argument of a keeper: a store that is open already, or a builder that the keeper opens.
 ///
-/// `T` is `dyn` [`Store`] or `dyn` [`Register`]. Every store opens as itself, and so does every
-/// register. The engine opens a builder, such as that of a `FileStore`, in its own runtime. The
-/// connections live there as long as the engine, even if the caller has no runtime or blocks it.
+/// `T` is `dyn` [`Store`]. Every store opens as itself. The engine opens a builder, such as the
+/// builder of a `FileStore`, in its own runtime. The connections live there as long as the engine,
+/// even if the caller has no runtime or blocks it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -41,16 +39,15 @@ use crate::store::Store;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a `{T}` nor something that opens one",
-    note = "stores, registers and their builders are both"
+    note = "stores and their builders are both"
 )]
 #[async_trait]
 pub trait Open<T: ?Sized>: Debug + Send + Sync + 'static {
-    /// Opens the store or the register. The engine calls this in a tokio runtime with timers and
-    /// I/O enabled, which lives as long as the store or the register is in use. The call may start
-    /// tasks and open sockets.
+    /// Opens the store. The engine calls this in a tokio runtime with timers and I/O enabled, which
+    /// lives as long as the store is in use. The call may start tasks and open sockets.
     ///
     /// # Errors
-    /// The reason why the store or the register cannot be opened.
+    /// The reason why the store cannot be opened.
     ///
     /// # Cancel safety
     /// The future may be dropped, or may end after its caller has gone. The engine then drops what
@@ -61,13 +58,6 @@ pub trait Open<T: ?Sized>: Debug + Send + Sync + 'static {
 #[async_trait]
 impl<S: Store> Open<dyn Store> for S {
     async fn opened(self: Box<Self>) -> Result<Arc<dyn Store>> {
-        Ok(Arc::new(*self))
-    }
-}
-
-#[async_trait]
-impl<R: Register> Open<dyn Register> for R {
-    async fn opened(self: Box<Self>) -> Result<Arc<dyn Register>> {
         Ok(Arc::new(*self))
     }
 }

@@ -21,7 +21,6 @@ use super::settling::Settling;
 use super::wait::waiters::Waiters;
 use super::writer::{self, Job, Writer, WriterState};
 use super::{FileStore, Shared, database, fault};
-use crate::registers::Register;
 use crate::store::Store;
 use crate::time::Clock;
 use crate::url::StoreUrl;
@@ -209,13 +208,6 @@ impl FileStoreBuilder {
 impl Open<dyn Store> for FileStoreBuilder {
     async fn opened(self: Box<Self>) -> Result<Arc<dyn Store>> {
         Ok(Arc::new(self.open().await?))
-    }
-}
-
-#[async_trait]
-impl Open<dyn Register> for FileStoreBuilder {
-    async fn opened(self: Box<Self>) -> Result<Arc<dyn Register>> {
-        Ok(Arc::new(self.open().await?.register()))
     }
 }
 

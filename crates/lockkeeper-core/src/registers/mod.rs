@@ -14,8 +14,6 @@ pub use self::policy::Policy;
 #[doc(hidden)]
 pub use self::policy::Tries;
 pub use self::register::{MAX_VALUE, Register, Swap, check_key, check_write};
-#[doc(hidden)]
-pub use self::retry::after;
 pub use self::retry::{Outcome, retry};
 pub use self::swap::{settle, swap};
 pub use self::update::{try_update, update};

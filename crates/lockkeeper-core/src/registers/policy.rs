@@ -70,12 +70,8 @@ impl Policy {
     #[doc(hidden)]
     pub fn start(&self) -> Result<Tries> {
         runtime::check_here()?;
-        Ok(self.start_by(Clock::tokio()))
-    }
-
-    #[doc(hidden)]
-    pub fn start_by(&self, clock: Clock) -> Tries {
-        Tries { policy: self.clone(), started: clock.now(), clock, made: 1 }
+        let clock = Clock::tokio();
+        Ok(Tries { policy: self.clone(), started: clock.now(), clock, made: 1 })
     }
 
     /// The bound of the pause after this many tries.
@@ -100,12 +96,12 @@ impl Tries {
     #[doc(hidden)]
     pub async fn again(&mut self) -> bool {
         let Some(pause) = self.next_pause() else { return false };
-        self.pause(pause).await;
+        self.clock.sleep(pause).await;
         true
     }
 
     /// Begins the next try, if one is due. Returns the pause before it.
-    pub(super) fn next_pause(&mut self) -> Option<Duration> {
+    fn next_pause(&mut self) -> Option<Duration> {
         let bound = u64::try_from(self.policy.bound(self.made).as_nanos()).unwrap_or(u64::MAX);
         let pause = Duration::from_nanos(random::below(bound.saturating_add(1)));
         if self.made >= self.policy.attempts || pause >= self.left() {
@@ -113,10 +109,6 @@ impl Tries {
         }
         self.made += 1;
         Some(pause)
-    }
-
-    pub(super) async fn pause(&self, pause: Duration) {
-        self.clock.sleep(pause).await;
     }
 
     /// Awaits an answer for as long as there is time.

@@ -1,10 +1,6 @@
 //! Any optimistic attempt, with its repetitions.
 
-use std::ops::ControlFlow;
-use std::time::Duration;
-
 use super::Policy;
-use super::policy::Tries;
 use crate::{Error, Result};
 
 /// The outcome of an optimistic attempt. Exhaustive on purpose: a program must decide about each
@@ -60,21 +56,11 @@ where
 {
     let mut tries = policy.start()?;
     loop {
-        match after(attempt().await?, &mut tries)? {
-            ControlFlow::Break(done) => return Ok(done),
-            ControlFlow::Continue(pause) => tries.pause(pause).await,
-        }
-    }
-}
-
-/// The step after an attempt: its end, or a pause and the next attempt.
-#[doc(hidden)]
-pub fn after<T>(outcome: Outcome<T>, tries: &mut Tries) -> Result<ControlFlow<T, Duration>> {
-    match outcome {
-        Outcome::Done(done) => Ok(ControlFlow::Break(done)),
-        Outcome::Unknown(error) => Err(error.with_unknown_effect()),
-        Outcome::Conflict => {
-            tries.next_pause().map(ControlFlow::Continue).ok_or_else(|| tries.conflict())
+        match attempt().await? {
+            Outcome::Done(done) => return Ok(done),
+            Outcome::Unknown(error) => return Err(error.with_unknown_effect().into()),
+            Outcome::Conflict if tries.again().await => {}
+            Outcome::Conflict => return Err(tries.conflict().into()),
         }
     }
 }

@@ -24,13 +24,14 @@
 //! | `mutex.lock().with(async \|guard\| …).await?` | `mutex.lock()?.with(\|guard\| …)?`: see [`Guard::with`] |
 //! | `guard.lost().await` | `guard.lost().wait()`: see [`Lost`] |
 //! | `watch.changed().await?` | `watch.changed()?`, or for a limited time `watch.changed_timeout(d)?` |
-//! | `optimistic::update(&register, key, async \|old\| …).await?` | `register.update(key, \|old\| …)?`: see [`optimistic`] |
-//! | `FileStore::new(path).open().await?`, for a keeper or a register | `FileStore::new(path)` itself: see [`Open`](crate::Open) |
+//! | `FileStore::new(path).open().await?`, for a keeper | `FileStore::new(path)` itself: see [`Open`](crate::Open) |
 //! | a [reentrant mutex](crate::ReentrantMutex) for an [`Owner`](crate::Owner) | one for a [thread](ReentrantMutex) |
 //!
 //! All other items have the same names and do the same. Types without async, such as errors,
-//! tokens, handles and events, are the same types. The transactions of `RedisStore` on data of the
-//! program have an async form only.
+//! tokens, handles and events, are the same types. [Registers](crate::optimistic), and the
+//! transactions of `RedisStore` on data of the program, have an async form only. A thread calls them
+//! in `block_on` of a tokio runtime with timers and I/O. The runtime has to live as long as the
+//! register.
 //!
 //! # Threads and runtimes
 //!
@@ -57,7 +58,6 @@ mod keeper;
 mod kinds;
 mod lost;
 mod mirror;
-pub mod optimistic;
 mod park;
 mod reentrant;
 

@@ -3,16 +3,13 @@
 mod guards;
 mod opening;
 mod reentrant;
-mod registers;
 mod waits;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use lockkeeper::blocking::optimistic::Register;
 use lockkeeper::blocking::{Keeper, connect};
-use lockkeeper::optimistic::MemoryRegister;
 use lockkeeper::{Break, ErrorKind, FileStore, Handle, MemoryStore, Mode, SessionState, Target};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
@@ -60,8 +57,6 @@ fn tour() {
         assert_eq!(keeper.session().state(), SessionState::Valid);
         keeper.shutdown(secs(10)).unwrap();
     }
-    registers::tour(&Register::open(MemoryRegister::new()).unwrap());
-    registers::tour(&Register::open(FileStore::new(folder.path().join("locks.db"))).unwrap());
     for found in lockkeeper::blocking::doctor::examine(&url.parse().unwrap(), secs(20)) {
         assert_ne!(found.level, lockkeeper::doctor::Level::Fail, "{found:?}");
     }

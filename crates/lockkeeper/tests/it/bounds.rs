@@ -80,7 +80,6 @@ fn types_without_async_can_be_shared_and_moved_between_threads() {
     send_sync_static::<blocking::Admin>();
     send_sync_static::<blocking::SessionWatch>();
     send_sync_static::<blocking::LockWatch>();
-    send_sync_static::<blocking::optimistic::Register>();
 }
 
 #[tokio::test]
