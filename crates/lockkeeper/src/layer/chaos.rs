@@ -3,21 +3,21 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::{MutexGuard, watch};
 
-use super::faults::{Drawn, Fault, Faults, Operation, Streaks};
-use crate::seeded::Seeded;
+use super::faults::{Drawn, Fault, FaultPlan, Faults, Operation};
 use crate::store::{
     Amend, Amended, Claim, ClaimKey, Interest, Line, Live, Opened, Renewed, Revision, SessionId,
     SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal, forward_store,
 };
 use crate::time::Clock;
-use crate::{Error, ErrorKind, LockName, Result};
+use crate::{LockName, Result};
+use lockkeeper_core::sync::lock;
 
 /// A store around a store, for tests: requests and answers are lost, doubled and delayed.
 ///
@@ -39,19 +39,11 @@ use crate::{Error, ErrorKind, LockName, Result};
 pub struct Chaos {
     inner: Arc<dyn Store>,
     clock: Clock,
-    fault_profile: Mutex<FaultProfile>,
+    plan: Mutex<FaultPlan>,
     /// The turn to send a request.
     turn: tokio::sync::Mutex<()>,
     /// How many late requests have not arrived yet.
     under_way: Arc<watch::Sender<usize>>,
-}
-
-#[derive(Debug)]
-struct FaultProfile {
-    faults: Faults,
-    seed: Seeded,
-    planned: Vec<(Operation, Fault)>,
-    streaks: Streaks,
 }
 
 type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -59,17 +51,11 @@ type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 impl Chaos {
     /// A client of `inner` without faults. `clock` is the clock on which the store's users sleep.
     pub fn new(inner: Arc<dyn Store>, clock: Clock) -> Self {
-        let fault_profile = FaultProfile {
-            faults: Faults::none(),
-            seed: Seeded::new(0),
-            planned: Vec::new(),
-            streaks: Streaks::default(),
-        };
         let under_way = Arc::new(watch::Sender::new(0));
         Self {
             inner,
             clock,
-            fault_profile: Mutex::new(fault_profile),
+            plan: Mutex::new(FaultPlan::none()),
             turn: tokio::sync::Mutex::default(),
             under_way,
         }
@@ -79,38 +65,36 @@ impl Chaos {
     /// same faults.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
-        self.fault_profile().seed = Seeded::new(seed);
+        self.sow(seed);
         self
     }
 
     /// Starts the random sequence of this seed while the store is in use.
     pub fn sow(&self, seed: u64) {
-        self.fault_profile().seed = Seeded::new(seed);
+        lock(&self.plan).sow(seed);
     }
 
     /// Sets the faults, from the next request on.
     pub fn set(&self, faults: Faults) {
-        self.fault_profile().faults = faults;
+        lock(&self.plan).faults = faults;
     }
 
     /// Ends all faults, except for the requests that are still to arrive late: see
     /// [`settled`](Self::settled).
     pub fn quiet(&self) {
-        let mut fault_profile = self.fault_profile();
-        fault_profile.faults = Faults::none();
-        fault_profile.planned.clear();
+        lock(&self.plan).quiet();
     }
 
     /// Plans this fault for the next request of this kind, regardless of the rates. Two calls plan
     /// it for the next two requests.
     pub fn plan(&self, operation: Operation, fault: Fault) {
-        self.fault_profile().planned.push((operation, fault));
+        lock(&self.plan).plan(operation, fault);
     }
 
     /// Delays every answer to this operation by this time from now on, and leaves the faults as
     /// they are. Zero ends the delay.
     pub fn delay(&self, operation: Operation, by: Duration) {
-        self.fault_profile().faults.delay(operation, by);
+        lock(&self.plan).delay(operation, by);
     }
 
     /// Waits until all late requests have arrived.
@@ -123,21 +107,6 @@ impl Chaos {
         let _ = under_way.wait_for(|requests| *requests == 0).await;
     }
 
-    fn fault_profile(&self) -> std::sync::MutexGuard<'_, FaultProfile> {
-        self.fault_profile.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn draw(&self, operation: Operation, about: Option<&LockName>) -> Drawn {
-        let mut fault_profile = self.fault_profile();
-        let FaultProfile { faults, seed, planned, streaks } = &mut *fault_profile;
-        let mut drawn =
-            streaks.limit(faults, (operation, about.cloned()), faults.draw(operation, seed));
-        if let Some(next) = planned.iter().position(|(planned, _)| *planned == operation) {
-            drawn.fault = Some(planned.remove(next).1);
-        }
-        drawn
-    }
-
     async fn send<'a, T>(
         &'a self,
         operation: Operation,
@@ -145,7 +114,8 @@ impl Chaos {
         call: impl Fn() -> Reply<'a, T> + Send,
     ) -> Result<T> {
         let about = copy.as_ref().and_then(Request::about);
-        self.send_drawn(operation, self.draw(operation, about), copy, call).await
+        let drawn = lock(&self.plan).draw(operation, about);
+        self.send_drawn(operation, drawn, copy, call).await
     }
 
     async fn send_drawn<'a, T>(
@@ -157,31 +127,20 @@ impl Chaos {
     ) -> Result<T> {
         let turn = self.turn.lock().await;
         self.hold_up(drawn.before).await;
-        match drawn.fault {
-            Some(Fault::Answered(kind)) => {
-                return Err(Error::new(kind, "the test planned this failure"));
-            }
-            Some(Fault::Refused) => return Err(unavailable("the request was not sent")),
-            Some(Fault::LostRequest) => {
-                return Err(unavailable("no answer came").with_unknown_effect());
-            }
-            Some(Fault::Overdue) => {
-                self.process_later(copy, drawn.late);
-                return Err(unavailable("no answer came in time").with_unknown_effect());
-            }
-            _ => {}
+        let error = drawn.fault.and_then(Fault::error);
+        let copy = copy.filter(|_| drawn.fault.is_some_and(Fault::arrives_late));
+        if let Some(error) = error.clone().filter(|_| !drawn.fault.is_some_and(Fault::loses_answer))
+        {
+            self.process_later(copy, drawn.late);
+            return Err(error);
         }
         let first = if drawn.fault == Some(Fault::Twice) { Some(call().await) } else { None };
         let second = in_turn(turn, call()).await;
         // The second of two withdrawals finds nothing. Its client gets the answer of the first.
         let reply = first.filter(|_| operation == Operation::Withdraw).unwrap_or(second);
         self.hold_up(drawn.after).await;
-        match drawn.fault {
-            Some(Fault::LateCopy) => self.process_later(copy, drawn.late),
-            Some(Fault::LostReply) => {}
-            _ => return reply,
-        }
-        Err(unavailable("the answer was lost").with_unknown_effect())
+        self.process_later(copy, drawn.late);
+        error.map_or(reply, Err)
     }
 
     async fn hold_up(&self, delay: Duration) {
@@ -215,10 +174,6 @@ async fn in_turn<T>(turn: MutexGuard<'_, ()>, mut call: Reply<'_, T>) -> Result<
 /// Starts a task; no other code of this layer does.
 fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(task);
-}
-
-fn unavailable(what: &str) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("chaos: {what}"))
 }
 
 /// Counts a late request until it is dropped, processed or not.
@@ -303,7 +258,7 @@ impl Store for Chaos {
     }
 
     async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
-        let drawn = self.draw(Operation::Wait, None);
+        let drawn = lock(&self.plan).draw(Operation::Wait, None);
         match drawn.fault {
             Some(Fault::FalseWake) => Ok(Wake::Changed),
             Some(Fault::LostWake) => {
@@ -336,10 +291,9 @@ impl fmt::Display for Chaos {
 
 impl fmt::Debug for Chaos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FaultProfile { faults, .. } = &*self.fault_profile();
         f.debug_struct("Chaos")
             .field("inner", &self.inner)
-            .field("faults", faults)
+            .field("faults", &lock(&self.plan).faults)
             .finish_non_exhaustive()
     }
 }

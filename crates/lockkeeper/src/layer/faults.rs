@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::seeded::Seeded;
-use crate::{ErrorKind, LockName};
+use crate::{Error, ErrorKind, LockName};
 
 /// One fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,7 +124,7 @@ impl Faults {
         self
     }
 
-    pub(super) fn delay(&mut self, operation: Operation, by: Duration) {
+    fn delay(&mut self, operation: Operation, by: Duration) {
         if by.is_zero() {
             self.delays.remove(&operation);
         } else {
@@ -156,7 +156,7 @@ impl Faults {
     }
 
     /// Draws the fault and the delays of the next request.
-    pub(super) fn draw(&self, operation: Operation, seed: &mut Seeded) -> Drawn {
+    fn draw(&self, operation: Operation, seed: &mut Seeded) -> Drawn {
         // Every number is drawn each time, so one rate does not change the draws of another.
         let lot = seed.below(1000);
         let before = self.draw_delay(seed);
@@ -190,11 +190,11 @@ impl Faults {
 /// How many answers in a row are missing, by the kind of request and its lock: the requests of one
 /// lock do not use up the limit of another.
 #[derive(Debug, Default)]
-pub(super) struct Streaks(HashMap<(Operation, Option<LockName>), u32>);
+struct Streaks(HashMap<(Operation, Option<LockName>), u32>);
 
 impl Streaks {
     /// The draw, without a fault if too many answers in a row are missing.
-    pub(super) fn limit(
+    fn limit(
         &mut self,
         faults: &Faults,
         of: (Operation, Option<LockName>),
@@ -210,7 +210,93 @@ impl Streaks {
     }
 }
 
+/// The faults of one client: the rates with their seed, and the planned faults.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct FaultPlan {
+    pub faults: Faults,
+    seed: Seeded,
+    planned: Vec<(Operation, Fault)>,
+    streaks: Streaks,
+}
+
+impl FaultPlan {
+    /// No faults.
+    pub fn none() -> Self {
+        Self {
+            faults: Faults::none(),
+            seed: Seeded::new(0),
+            planned: Vec::new(),
+            streaks: Streaks::default(),
+        }
+    }
+
+    /// Starts the random sequence of this seed.
+    pub fn sow(&mut self, seed: u64) {
+        self.seed = Seeded::new(seed);
+    }
+
+    /// Plans this fault for the next request of this kind, regardless of the rates.
+    pub fn plan(&mut self, operation: Operation, fault: Fault) {
+        self.planned.push((operation, fault));
+    }
+
+    /// Ends all faults.
+    pub fn quiet(&mut self) {
+        self.faults = Faults::none();
+        self.planned.clear();
+    }
+
+    pub(super) fn delay(&mut self, operation: Operation, by: Duration) {
+        self.faults.delay(operation, by);
+    }
+
+    /// The fault and the delays of the next request.
+    pub(super) fn draw(&mut self, operation: Operation, about: Option<&LockName>) -> Drawn {
+        let Self { faults, seed, planned, streaks } = self;
+        let mut drawn =
+            streaks.limit(faults, (operation, about.cloned()), faults.draw(operation, seed));
+        if let Some(next) = planned.iter().position(|(planned, _)| *planned == operation) {
+            drawn.fault = Some(planned.remove(next).1);
+        }
+        drawn
+    }
+
+    /// The fault of the next request.
+    pub fn next_fault(&mut self, operation: Operation) -> Option<Fault> {
+        self.draw(operation, None).fault
+    }
+}
+
 impl Fault {
+    /// The error in place of the answer; `None` if the caller gets an answer of the store.
+    #[doc(hidden)]
+    pub fn error(self) -> Option<Error> {
+        let unavailable = |what: &str| Error::new(ErrorKind::Unavailable, format!("chaos: {what}"));
+        match self {
+            Self::Answered(kind) => Some(Error::new(kind, "the test planned this failure")),
+            Self::Refused => Some(unavailable("the request was not sent")),
+            Self::LostRequest => Some(unavailable("no answer came").with_unknown_effect()),
+            Self::Overdue => Some(unavailable("no answer came in time").with_unknown_effect()),
+            Self::LostReply | Self::LateCopy => {
+                Some(unavailable("the answer was lost").with_unknown_effect())
+            }
+            Self::Twice | Self::LostWake | Self::FalseWake => None,
+        }
+    }
+
+    /// Whether the store processes the request at once, and its answer is lost.
+    #[doc(hidden)]
+    pub fn loses_answer(self) -> bool {
+        matches!(self, Self::LostReply | Self::LateCopy)
+    }
+
+    /// Whether a copy of the request arrives late.
+    #[doc(hidden)]
+    pub fn arrives_late(self) -> bool {
+        matches!(self, Self::LateCopy | Self::Overdue)
+    }
+
     fn answers_nothing(self) -> bool {
         !matches!(self, Self::Twice | Self::LostWake | Self::FalseWake)
     }

@@ -11,6 +11,9 @@ mod traced;
 #[cfg(feature = "testing")]
 pub use chaos::Chaos;
 #[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use faults::FaultPlan;
+#[cfg(feature = "testing")]
 pub use faults::{Fault, Faults, Operation};
 pub use prefix::Prefix;
 pub use traced::Traced;
