@@ -6,7 +6,9 @@
 //! database open, and other processes would take themselves for the only users of the file.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use lockkeeper_core::sync::lock;
 
 use super::fault;
 use super::files::{Inode, inode};
@@ -30,7 +32,7 @@ impl OpenConnection {
     pub(super) fn note(path: &Path) -> Result<Self> {
         let file = inode(path).map_err(|e| fault::io(path, "look at it", e))?;
         let this = std::process::id();
-        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = lock(&OPENED);
         if opened.iter().any(|(known, process)| *known == file && *process != this) {
             return Err(forked(path));
         }
@@ -47,7 +49,7 @@ impl OpenConnection {
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = lock(&OPENED);
         if let Some(at) = opened.iter().position(|entry| *entry == (self.0, self.1)) {
             opened.swap_remove(at);
         }

@@ -7,7 +7,7 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -73,7 +73,7 @@ impl Links {
 
     /// Sets the processes whose connections the links expect.
     pub(super) fn know(&self, processes: Vec<u32>) {
-        *self.processes.lock().unwrap_or_else(PoisonError::into_inner) = processes;
+        *proxy::lock(&self.processes) = processes;
     }
 
     /// Stops all traffic to and from this member, or lets all traffic pass again, including the
@@ -151,7 +151,7 @@ async fn pass(cut: &mut Cut, ends: [usize; 2]) -> Option<()> {
 
 async fn whose(address: SocketAddr, processes: &Mutex<Vec<u32>>) -> Option<usize> {
     for _ in 0..LOOKS {
-        let known = processes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = proxy::lock(processes).clone();
         if !known.is_empty()
             && let Some(socket) = socket(&table(Instant::now()).await?, address)
         {

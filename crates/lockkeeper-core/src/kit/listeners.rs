@@ -1,8 +1,9 @@
 //! The keepers that listen to a store.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::store::Losses;
+use crate::sync::lock;
 
 /// The keepers that listen to a store.
 #[derive(Debug, Default)]
@@ -13,17 +14,14 @@ impl Listeners {
     /// number of keepers.
     pub fn add(&self, to: Losses) {
         self.notify(Losses::is_listening);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(to);
+        lock(&self.0).push(to);
     }
 
     /// Calls all listeners, and removes the closed ones.
     pub fn notify(&self, call: impl Fn(&Losses) -> bool) {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = lock(&self.0).clone();
         let closed: Vec<_> = all.into_iter().filter(|losses| !call(losses)).collect();
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|losses| !closed.contains(losses));
+        lock(&self.0).retain(|losses| !closed.contains(losses));
     }
 }
 

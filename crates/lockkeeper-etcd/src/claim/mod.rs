@@ -53,10 +53,11 @@ mod verdict;
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use bytes::Bytes;
+use lockkeeper_core::sync::lock;
 use tokio::sync::OwnedMutexGuard;
 
 use self::replace::Replaced;
@@ -221,7 +222,7 @@ impl Claiming {
 
     async fn ask_in_turn(&self) -> Result<Outcome> {
         let gate = Arc::clone(&self.order_guard.gate).lock_owned().await;
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner).replace(gate);
+        lock(&self.gate).replace(gate);
         let _turn = Turn(self);
         if !self.session.claims.has_slot(self.claim.key.id) {
             // The claim was withdrawn while it waited for its turn. If it were sent now, nothing
@@ -238,7 +239,7 @@ impl Claiming {
 
     /// Ends the turn of the claim: etcd has answered, so the next claim of this name is behind it.
     fn end_turn(&self) {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.gate).take();
     }
 
     /// Notes in the session what the verdict means for the claim and its slot.

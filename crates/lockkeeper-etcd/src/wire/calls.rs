@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
+use lockkeeper_core::sync::lock;
 use prost::Message;
 use tokio::sync::Mutex as Gate;
 use tonic::client::Grpc;
@@ -108,7 +109,7 @@ impl Calls {
             return Err(WireError::broken("etcd has answered with a token that is none"));
         };
         token.set_sensitive(true);
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
+        *lock(&self.token) = Some(token);
         // etcd looks at the token of a stream with each watch that begins in it.
         self.watches.end(left);
         Ok(())
@@ -307,7 +308,7 @@ impl Calls {
     }
 
     fn token(&self) -> Option<MetadataValue<Ascii>> {
-        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.token).clone()
     }
 
     /// Leaves a member that fails, or that was too slow for two requests with short limits in a

@@ -3,8 +3,10 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+
+use lockkeeper_core::sync::lock;
 
 /// Drives all futures to their end, and returns their outputs in order. A future that counts its
 /// polls gets no poll because of another future.
@@ -55,7 +57,7 @@ impl Wish {
 
     fn take(&self, task: &Waker) -> bool {
         // The waker is set first, so that a wish from now on wakes the task again.
-        self.task.lock().unwrap_or_else(PoisonError::into_inner).clone_from(task);
+        lock(&self.task).clone_from(task);
         self.is_made.swap(false, Ordering::AcqRel)
     }
 }
@@ -63,7 +65,7 @@ impl Wish {
 impl Wake for Wish {
     fn wake(self: Arc<Self>) {
         self.is_made.store(true, Ordering::Release);
-        self.task.lock().unwrap_or_else(PoisonError::into_inner).wake_by_ref();
+        lock(&self.task).wake_by_ref();
     }
 }
 

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lockkeeper_core::sync::lock;
 use tokio::sync::watch;
 
 use super::Op;
@@ -206,7 +207,7 @@ impl TestStore {
     }
 
     fn keepers(&self) -> std::sync::MutexGuard<'_, Vec<Losses>> {
-        self.0.keepers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.keepers)
     }
 }
 

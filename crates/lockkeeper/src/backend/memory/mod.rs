@@ -11,7 +11,7 @@ mod register;
 mod wait;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,6 +27,7 @@ use crate::store::{
 use crate::time::Clock;
 use crate::{LockName, Result};
 use lockkeeper_core::kit::Listeners;
+use lockkeeper_core::sync::lock;
 
 /// The capabilities of the store: all.
 const CAPABILITIES: Capabilities = Capabilities::full();
@@ -62,7 +63,7 @@ impl MemoryStore {
     /// admission: each operation ends by granting from the front. So a poisoned mutex is used all
     /// the same.
     fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lines)
     }
 }
 

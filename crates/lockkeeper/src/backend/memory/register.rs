@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use lockkeeper_core::sync::lock;
 
 use crate::Result;
 use crate::registers::{Register, Swap, Version, Versioned, Write, check_key, check_write};
@@ -22,7 +23,7 @@ impl MemoryRegister {
 
     /// A value is replaced as a whole, so a panic elsewhere leaves no value half changed.
     fn values(&self) -> MutexGuard<'_, HashMap<String, Versioned>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
