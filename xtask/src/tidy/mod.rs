@@ -36,6 +36,10 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     for note in size::check(&sources) {
         println!("note: {note}");
     }
+    for note in size::large(size::LARGE_STORES, &sources) {
+        println!("note: {note}");
+    }
+    findings.extend(size::growth(size::LARGE_STORES, &sources));
     findings.extend(cycles::check(&sources));
     findings.extend(names::check(&sources));
     for finding in &findings {
