@@ -14,7 +14,10 @@ type Step = (&'static str, &'static str);
 
 /// The steps before all others, one after the other. Steps that fail fast come first.
 const FIRST: [Step; 3] = [
-    ("formatting", "cargo fmt --all --check"),
+    (
+        "formatting",
+        "cargo fmt --all --check && cargo fmt --manifest-path compare/Cargo.toml --all --check",
+    ),
     ("tidy", "cargo xtask tidy"),
     ("build", "cargo test --workspace --all-features --locked --no-run"),
 ];
