@@ -8,7 +8,7 @@ use super::source::Source;
 /// The names that more than one type of a crate has today. No name may be added.
 pub(crate) const DOUBLE: &[(&str, &[&str])] = &[
     ("compare/etcd", &["Row"]),
-    ("compare/redis", &["Postgres", "Row"]),
+    ("compare/redis", &["Postgres"]),
     ("crates/live", &["End"]),
     (
         "crates/lockkeeper",

@@ -2,6 +2,7 @@
 
 pub mod alone;
 mod bench;
+pub mod crowd;
 mod figures;
 pub mod held;
 mod kind;
