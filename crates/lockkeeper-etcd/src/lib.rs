@@ -27,6 +27,7 @@ mod contract;
 mod doctor;
 mod driver;
 mod fault;
+mod gates;
 mod keep;
 mod layout;
 mod look;

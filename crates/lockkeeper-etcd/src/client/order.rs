@@ -42,7 +42,7 @@ struct Leaving {
 pub(crate) struct OrderGuard {
     order: Arc<Order>,
     name: LockName,
-    /// The claim that has it sends its request.
+    /// The turn of the name: the claim that has it sends its request (`gates` has the order).
     pub(crate) gate: Arc<Gate<()>>,
     /// How many claims were in the line a moment ago; 0 if none of this client has joined it.
     pub(crate) queue_len: Arc<AtomicU32>,

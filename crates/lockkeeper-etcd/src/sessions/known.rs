@@ -27,7 +27,7 @@ pub(crate) struct Sessions {
 pub(crate) struct Lookup<'a> {
     sessions: &'a Sessions,
     id: SessionId,
-    /// Keeps the order of the calls that look for this session.
+    /// Keeps the order of the calls that look for this session (`gates` has the order).
     pub(crate) gate: Arc<Gate<()>>,
 }
 

@@ -23,16 +23,15 @@ impl EtcdStore {
         }
         // Other claims wait for this lease, even when the caller has gone.
         let (store, session) = (self.clone(), Arc::clone(session));
-        let making =
-            self.0.runtime.carry_on(async move { store.make_lease(&session, purpose).await });
+        let making = self
+            .0
+            .runtime
+            .carry_on(async move { session.gate.pass(store.make_lease(&session, purpose)).await });
         making.await.unwrap_or_else(|| Err(fault::ended()))
     }
 
+    /// Makes a lease, for a call that passes the gate of the session.
     async fn make_lease(&self, session: &Session, purpose: Purpose) -> Result<i64> {
-        let is_closed = session.gate.lock().await;
-        if *is_closed {
-            return Err(lost());
-        }
         if let Some(lease) = self.fresh(session, purpose) {
             return Ok(lease);
         }

@@ -175,8 +175,7 @@ impl EtcdStore {
             session => session?,
         };
         // A lease that is being made is ended too, and no lease is made after that.
-        let mut is_closed = session.gate.lock().await;
-        *is_closed = true;
+        session.gate.close().await;
         if session.is_shared() {
             let found = self.remember_ended(id).await?;
             session.learn_leases(&self.0.lines, &found, self.0.clock.now());

@@ -6,11 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Mutex as Gate;
-
 use super::claims::Claims;
 use super::leases::Leases;
 use super::lists::Lists;
+use crate::gates::LeaseGate;
 use crate::layout::Lines;
 use crate::store::{Live, SessionId, SessionSpec};
 use crate::time::Instant;
@@ -28,9 +27,8 @@ pub(crate) struct Session {
     pub(crate) leases: Arc<Leases>,
     pub(crate) claims: Claims,
     pub(crate) lists: Lists,
-    /// A call that makes a lease, or closes the session, holds this. `true` once the session is
-    /// closed.
-    pub(crate) gate: Gate<bool>,
+    /// The calls that make a lease pass this one after the other.
+    pub(crate) gate: LeaseGate,
 }
 
 impl Session {
@@ -52,7 +50,7 @@ impl Session {
             claims: Claims::new(Arc::clone(&leases), is_new && !spec.detached),
             lists: Lists::new(leases.whole()),
             leases,
-            gate: Gate::default(),
+            gate: LeaseGate::default(),
         }
     }
 
