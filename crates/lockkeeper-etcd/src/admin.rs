@@ -8,7 +8,7 @@ use data_encoding::HEXLOWER;
 use percent_encoding::percent_decode_str;
 
 use crate::layout::transaction::{
-    all, changed, created, delete, move_to, nested, present, put, touch, transaction,
+    all, changed, delete, get, move_to, nested, only, present, put, ranges, touch, transaction,
 };
 use crate::layout::{Contender, Layout, Notice, Record, Span, admissions};
 use crate::look::to_line;
@@ -242,15 +242,34 @@ impl EtcdStore {
     /// Asks a holder to let go, if it is a client of lockkeeper and its claim is still there. The
     /// key of the request stays as long as the claim may live without a renewal, so a client that
     /// has no watch at present finds it later.
+    ///
+    /// The request goes to the client that the claim names. Another client may take the claim over
+    /// meanwhile, so the claim must be as it was read.
     async fn ask_for(&self, holder: &Contender, by: &str, reason: &str) -> Result<()> {
         let (Some(record), Some(id)) = (&holder.record, holder.id) else { return Ok(()) };
         let id = HEXLOWER.encode(id.as_bytes());
         let lease = self.grant(sessions::seconds(record.lease_time()).max(NOTICE_TTL)).await?.id;
-        let key = self.0.lines.request(&record.client, &id);
-        let asking = put(&key, Notice::asking(id, by, reason).written(), lease);
-        let when = vec![created(&holder.key, holder.created)];
-        let answer = self.txn(transaction(when, vec![asking], Vec::new())).await;
-        answer.map(|_: TxnResponse| ()).map_err(fault::of)
+        let asking = Notice::asking(id.clone(), by, reason).written();
+        let (mut record, mut read) = (record.clone(), holder.changed);
+        for _ in 0..TRIES {
+            let key = self.0.lines.request(&record.client, &id);
+            let when = vec![changed(&holder.key, read)];
+            let then = vec![put(&key, asking.clone(), lease)];
+            let request = transaction(when, then, vec![get(&holder.key)]);
+            let answer: TxnResponse = self.txn(request).await.map_err(fault::of)?;
+            if answer.succeeded {
+                return Ok(());
+            }
+            let found = only(ranges(answer.responses).next()).map(Contender::read);
+            let found = found.filter(|found| found.created == holder.created && !found.is_over());
+            let Some(Contender { record: Some(now), changed, .. }) = found else {
+                self.revoke_unneeded(lease);
+                return Ok(());
+            };
+            (record, read) = (now, changed);
+        }
+        self.revoke_unneeded(lease);
+        Err(fault::always_changes())
     }
 
     /// Every key of the range, without its value.

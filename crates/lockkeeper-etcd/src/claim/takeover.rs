@@ -10,7 +10,7 @@ use crate::layout::transaction::{
     changed, delete, get, leased, only, put, ranges, rewrite, transaction,
 };
 use crate::layout::{Contender, Notice, Record};
-use crate::wire::messages::{RangeRequest, RequestOp};
+use crate::wire::messages::{Compare, RangeRequest, RequestOp};
 use crate::{Error, Result, fault, sessions};
 
 /// How often a claim is read again because another client changes it too.
@@ -39,14 +39,16 @@ impl Claiming {
             if own.is_over() || (is_ours && !is_reported) {
                 return Ok(Arc::new(record));
             }
+            let mut when = vec![changed(&self.key, own.changed), leased(&self.key, own.lease)];
             let mut then: Vec<_> = self.report.as_ref().map(delete).into_iter().collect();
             if !is_ours {
                 let handing_over = self.hand_over(&record, fresh).await;
-                then.extend(handing_over.map_err(Error::with_unknown_effect)?);
+                let (is_unasked, notices) = handing_over.map_err(Error::with_unknown_effect)?;
+                when.push(is_unasked);
+                then.extend(notices);
                 record.client = Arc::clone(&self.store.0.client);
                 then.push(rewrite(&self.key, record.written()));
             }
-            let when = vec![changed(&self.key, own.changed), leased(&self.key, own.lease)];
             let request = transaction(when, then, vec![get(&self.key)]);
             let answer = match self.store.txn(request).await {
                 // The lease of the notice has ended before its time, and etcd has done nothing.
@@ -81,12 +83,14 @@ impl Claiming {
     /// may be on a lease of the session, where only the session's own keys are.
     ///
     /// The notice is on the lease of this client's tombstones, or on a `fresh` one.
-    async fn hand_over(&self, record: &Record, fresh: bool) -> Result<Vec<RequestOp>> {
+    ///
+    /// The comparison says that no operator has written another request since.
+    async fn hand_over(&self, record: &Record, fresh: bool) -> Result<(Compare, Vec<RequestOp>)> {
         let (store, lines) = (&self.store, &self.store.0.lines);
         let request = lines.request(&record.client, record.hex());
-        let asked = only(Some(
-            store.range(RangeRequest { key: request, ..RangeRequest::default() }).await?,
-        ));
+        let reading = RangeRequest { key: request.clone(), ..RangeRequest::default() };
+        let asked = only(Some(store.range(reading).await?));
+        let is_unasked = changed(&request, asked.as_ref().map_or(0, |kv| kv.mod_revision));
         let lasts = Duration::from_secs(NOTICE_TTL.unsigned_abs());
         let lease = store.tombstone_lease(lasts, fresh).await.map_err(fault::of)?;
         let notice = Notice::elsewhere(record.hex().to_owned());
@@ -97,6 +101,6 @@ impl Claiming {
                 store.grant(sessions::seconds(record.lease_time()).max(NOTICE_TTL)).await?.id;
             then.push(put(&request, asked.value, lasts));
         }
-        Ok(then)
+        Ok((is_unasked, then))
     }
 }

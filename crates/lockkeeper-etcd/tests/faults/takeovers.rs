@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lockkeeper::store::{Interest, Store as _, Verdict, Wake};
-use lockkeeper_live::Etcd;
+use lockkeeper_live::{Etcd, Proxy, Way};
 
+use crate::keeps::only;
 use crate::shared::clients;
 use crate::support::{Bare, UNRENEWED, name, store, within};
 
@@ -48,4 +49,64 @@ async fn two_clients_that_wait_for_one_claim_rarely_take_it_over() {
     assert_eq!(ours, theirs, "both have the same claim");
     // Each client has a lease for its notices, and the session has a lease of waiters.
     assert!(sent <= 25 && leases <= 4, "{sent} claims and {leases} more leases in {WHILE:?}");
+}
+
+/// Whether a request to let go is among the notification keys of the client that the only claim of
+/// the line names.
+fn is_asked_where_it_is(etcd: &Etcd, name: &str) -> bool {
+    let (_, record) = only(etcd, name);
+    let [client, id] = ["client", "id"].map(|field| record[field].as_str().unwrap().to_owned());
+    etcd.control().get(format!("/lockkeeper/.notify/{client}/{id}")).unwrap().is_some()
+}
+
+/// An operator reads whose claim it is, and another client takes the claim over before the request
+/// is put. The former client, whose notification keys the operator has read, may be gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_to_let_go_reaches_the_client_that_takes_the_claim_over_meanwhile() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [ours, theirs] = clients(&etcd, &name, TTL).await;
+    ours.granted().await;
+    let session = ours.claim.key.session.clone();
+    theirs.store.renew(&session, &[]).await.unwrap();
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let operator = store(&etcd.url_through(&[&proxy])).await;
+    operator.line(&ours.claim.key.name).await.unwrap();
+    let slow = Duration::from_millis(300);
+    proxy.delay(Way::ToServer, slow);
+    let admin = operator.admin().unwrap();
+    let (asked, ()) =
+        tokio::join!(admin.request_release(&ours.claim.key.name, "op", "upgrade"), async {
+            // The line was read, and the lease of the request is on its way.
+            tokio::time::sleep(slow + slow / 2).await;
+            theirs.granted().await;
+        });
+    assert!(asked.unwrap());
+    assert!(is_asked_where_it_is(&etcd, &name));
+}
+
+/// The new client has read that nobody has asked, and an operator asks before the take-over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_take_over_leaves_behind_no_request_to_let_go_that_meets_it() {
+    let etcd = Etcd::start().unwrap();
+    let operator = store(&etcd.url()).await;
+    for late in 0..10 {
+        let name = name();
+        let [ours, mut theirs] = clients(&etcd, &name, TTL).await;
+        ours.granted().await;
+        let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+        theirs.store = store(&etcd.url_through(&[&proxy])).await;
+        theirs.store.renew(&ours.claim.key.session, &[]).await.unwrap();
+        let slow = Duration::from_millis(100);
+        proxy.delay(Way::ToServer, slow);
+        let admin = operator.admin().unwrap();
+        let (asked, ()) = tokio::join!(
+            async {
+                tokio::time::sleep(slow / 2 * late).await;
+                admin.request_release(&ours.claim.key.name, "op", "upgrade").await
+            },
+            theirs.granted()
+        );
+        assert!(asked.unwrap());
+        assert!(is_asked_where_it_is(&etcd, &name), "{late}");
+    }
 }
