@@ -36,6 +36,16 @@ pub(super) fn always_changes() -> Error {
         .with_remedy("again in a moment")
 }
 
+/// The claim is not there, and the answer to another claim, which may have deleted it, was lost.
+pub(super) fn lost_with_a_claim() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "the answer of etcd that shows what ended the claim was lost",
+    )
+    .with_unknown_effect()
+    .with_remedy("again in a moment")
+}
+
 /// The store's runtime has ended in the middle of a request.
 pub(super) fn ended() -> Error {
     Error::new(ErrorKind::Closed, "the runtime in which the store was connected has ended")

@@ -74,8 +74,7 @@ async fn withdraw_own(
     order: Option<&OrderGuard>,
 ) -> Result<Withdrawal> {
     let slot = session.claims.slot_of(&store.0.lines, key);
-    let state = session.claims.left(key.id);
-    let made = state.as_ref().map_or(slot.created, |state| state.created);
+    let made = session.claims.left(key.id).map_or(slot.created, |state| state.created);
     let (mut left, mut turn) = (Left::Nothing, None);
     if let Some(order) = order {
         turn = Some(order.gate.lock().await);
@@ -91,12 +90,13 @@ async fn withdraw_own(
     drop(turn.take());
     let removal = (left == Left::Nothing).then(|| delete_made(&slot.at, made));
     let answer = remove_and_mark_gone(store, removal, key.id, tombstone).await;
-    let was_piggybacked = leaves.was_piggybacked() && state.is_some();
-    let answer = answer
-        .map_err(|error| if was_piggybacked { error.with_unknown_effect() } else { error })?;
-    // The key is gone, and another claim may get the slot: the next claim must not delete its key.
-    drop(leaves);
-    if deleted(&answer.responses) > 0 || was_piggybacked {
+    let answer = answer.map_err(|error| match leaves.may_be_deleted() {
+        true => error.with_unknown_effect(),
+        false => error,
+    })?;
+    // After this another claim may get the slot, and no claim of this client deletes its key.
+    let is_deleted = leaves.was_deleted(deleted(&answer.responses) > 0).await?;
+    if is_deleted {
         // No key is on the timers any more, which a new leader of etcd may have lengthened.
         slot.timers().for_each(|timer| store.revoke_unneeded(timer));
     }
@@ -106,7 +106,7 @@ async fn withdraw_own(
         session.claims.retires_slot(key.id);
     }
     session.claims.releases_slot(key, store.0.clock.now());
-    let removed = deleted(&answer.responses) > 0 || was_piggybacked || left == Left::Kept;
+    let removed = is_deleted || left == Left::Kept;
     Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent })
 }
 
@@ -120,8 +120,7 @@ async fn withdraw_as_read(
     order: &OrderGuard,
 ) -> Result<Withdrawal> {
     let slot = session.claims.slot_of(&store.0.lines, key);
-    let is_known = session.claims.left(key.id).is_some();
-    let mut was_piggybacked = false;
+    session.claims.left(key.id);
     let mut turn = Some(order.gate.lock().await);
     for _ in 0..TRIES {
         let own = store.claim_in(session, &slot, key.id).await?;
@@ -140,22 +139,23 @@ async fn withdraw_as_read(
         drop(turn.take());
         let removal = (left == Left::Nothing).then(|| delete_unchanged(&slot.at, state));
         let answer = remove_and_mark_gone(store, removal, key.id, tombstone).await;
-        was_piggybacked |= leaves.was_piggybacked() && is_known;
-        let answer = answer
-            .map_err(|error| if was_piggybacked { error.with_unknown_effect() } else { error })?;
-        drop(leaves);
-        let removed = deleted(&answer.responses) > 0;
+        let answer = answer.map_err(|error| match leaves.may_be_deleted() {
+            true => error.with_unknown_effect(),
+            false => error,
+        })?;
+        let is_deleted = deleted(&answer.responses) > 0;
         let is_claim =
             |found: Contender| found.id == Some(key.id) && session.may_have_made(found.created);
         if inners(answer.responses).filter_map(found_instead).any(is_claim) {
             continue;
         }
-        if removed {
+        let is_deleted = leaves.was_deleted(is_deleted).await?;
+        if is_deleted {
             // No key is on the timers any more, which a new leader of etcd may have lengthened.
             slot.timers().for_each(|timer| store.revoke_unneeded(timer));
         }
         session.claims.releases_slot(key, store.0.clock.now());
-        let removed = removed || was_piggybacked || left == Left::Kept;
+        let removed = is_deleted || left == Left::Kept;
         return Ok(if removed { Withdrawal::Removed } else { Withdrawal::Absent });
     }
     Err(fault::always_changes())

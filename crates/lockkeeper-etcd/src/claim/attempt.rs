@@ -23,7 +23,8 @@ impl Claiming {
             when.extend(is_free.iter().cloned());
             let mut then = deletions(&leaving);
             then.extend(self.put(lease, true));
-            let answer = self.txn_in_session(transaction(when, then, self.known_and_line())).await;
+            let request = transaction(when, then, self.known_and_line());
+            let answer = self.txn_carrying(request, &leaving).await;
             self.end_turn();
             let answer = answer?;
             if answer.succeeded {

@@ -37,7 +37,8 @@ impl Claiming {
     /// Joins the line on this lease, wherever that is.
     pub(super) async fn join_behind(&self, lease: i64) -> Result<Outcome> {
         // After a refusal its turn goes on: there may be another lease.
-        let answer = self.txn_in_session(self.behind(lease, &self.leaving())).await?;
+        let leaving = self.leaving();
+        let answer = self.txn_carrying(self.behind(lease, &leaving), &leaving).await?;
         self.end_turn();
         Ok(self.joined_behind(answer, lease))
     }
@@ -46,7 +47,9 @@ impl Claiming {
     async fn join_first_or_behind(&self, hold: i64) -> Result<Outcome> {
         let mut wait = self.store.fresh(&self.session, Purpose::Wait);
         loop {
-            let answer = match (self.txn_in_session(self.first_or_behind(hold, wait)).await, wait) {
+            let leaving = self.leaving();
+            let request = self.first_or_behind(hold, wait, &leaving);
+            let answer = match (self.txn_carrying(request, &leaving).await, wait) {
                 // The wait lease may be the one that has ended, and etcd has done nothing.
                 (Err(error), Some(ended)) if error.kind() == ErrorKind::SessionLost => {
                     self.session.leases.ended(ended);
@@ -80,14 +83,13 @@ impl Claiming {
         }
     }
 
-    fn first_or_behind(&self, hold: i64, wait: Option<i64>) -> TxnRequest {
-        let leaving = self.leaving();
+    fn first_or_behind(&self, hold: i64, wait: Option<i64>, leaving: &[Leaver]) -> TxnRequest {
         let mut when = self.is_new();
-        when.extend(empty_but_for(&self.line, &leaving));
-        let mut then = deletions(&leaving);
+        when.extend(empty_but_for(&self.line, leaving));
+        let mut then = deletions(leaving);
         then.extend(self.put(hold, true));
         let behind = match wait {
-            Some(wait) => self.behind(wait, &leaving),
+            Some(wait) => self.behind(wait, leaving),
             // Before a claim has waited there is no wait lease, so this only reads.
             None => transaction(self.is_new(), vec![range(self.ahead())], self.known()),
         };

@@ -85,7 +85,8 @@ impl Claiming {
         let (mut leaving, old) = (self.leaving(), replaced.leaver().map(|old| old.key));
         leaving.retain(|leaver| Some(&leaver.key) != old.as_ref());
         for _ in 0..TRIES {
-            let answer = self.txn_in_session(self.replacing(&replaced, &leaving, lease)).await;
+            let request = self.replacing(&replaced, &leaving, lease);
+            let answer = self.txn_carrying(request, &leaving).await;
             self.end_turn();
             let answer = match answer {
                 // The timer of the minimum hold has ended, and etcd has done nothing.

@@ -120,7 +120,7 @@ impl Claiming {
     /// Processes a transaction that may put the key of the claim: only while its session is open. A
     /// session that is not detached has no other client that could close it, and needs no
     /// comparison.
-    pub(super) async fn txn_in_session(&self, request: TxnRequest) -> Result<TxnResponse> {
+    async fn txn_in_session(&self, request: TxnRequest) -> Result<TxnResponse> {
         if !self.session.is_shared() {
             return self.txn(request).await;
         }
@@ -133,6 +133,19 @@ impl Claiming {
         }
         // The answer of a nested transaction has no header of its own.
         inners(responses).next().map(|inner| TxnResponse { header, ..inner }).ok_or_else(garbled)
+    }
+
+    /// Processes a transaction that may put the key of the claim, and whose first operations delete
+    /// the keys that are leaving.
+    pub(super) async fn txn_carrying(
+        &self,
+        request: TxnRequest,
+        leaving: &[Leaver],
+    ) -> Result<TxnResponse> {
+        let carrying = self.store.0.order.carries(&self.claim.key.name, leaving);
+        let answer = self.txn_in_session(request).await;
+        carrying.answered(&answer);
+        answer
     }
 
     /// Takes the claim out of the line again, as these revisions have created and changed it.

@@ -3,14 +3,16 @@
 //! deletes, in its own transaction, the keys whose release is under way and may arrive after it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lockkeeper_core::sync::lock;
-use tokio::sync::Mutex as Gate;
+use tokio::sync::{Mutex as Gate, watch};
 
-use crate::LockName;
+use crate::layout::transaction::deletions_of;
 use crate::layout::{Leaver, LeaverState};
+use crate::wire::messages::TxnResponse;
+use crate::{Effect, LockName, Result, fault};
 
 /// A claim deletes at most so many keys of other releases.
 const MOST: usize = 16;
@@ -33,9 +35,23 @@ struct Line {
 #[derive(Debug)]
 struct Leaving {
     leaver: Leaver,
-    /// A claim may have deleted it first.
-    taken: AtomicBool,
+    carried: watch::Sender<Carried>,
 }
+
+/// What the claims that delete a key too have done to it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Carried {
+    /// How many requests are on their way.
+    under_way: usize,
+    /// One of them has deleted the key.
+    deleted: bool,
+    /// One of them may have deleted the key: its answer was lost.
+    may_be_deleted: bool,
+}
+
+/// A request of a claim that deletes keys which are leaving, until its answer.
+#[derive(Debug)]
+pub(crate) struct Carrying(Vec<(usize, Arc<Leaving>)>);
 
 /// The place of a claim among the claims of this client on its name, until this is dropped.
 #[derive(Debug)]
@@ -70,7 +86,7 @@ impl Order {
     /// deletes it first.
     pub(crate) fn leave(&self, name: &LockName, leaver: Leaver) -> LeaveGuard<'_> {
         let is_known = !matches!(leaver.state, LeaverState::Created(0) | LeaverState::Changed(0));
-        let one = Arc::new(Leaving { leaver, taken: AtomicBool::new(false) });
+        let one = Arc::new(Leaving { leaver, carried: watch::Sender::default() });
         let mut lines = self.lock();
         let line = lines.entry(name.clone()).or_default();
         line.users += 1;
@@ -85,11 +101,21 @@ impl Order {
     pub(crate) fn piggyback_deletes(&self, name: &LockName, own: &[u8]) -> Vec<Leaver> {
         let lines = self.lock();
         let Some(line) = lines.get(name) else { return Vec::new() };
-        let taken = line.leaving.iter().filter(|one| one.leaver.key != own).take(MOST);
-        taken
-            .inspect(|one| one.taken.store(true, Ordering::Release))
-            .map(|one| one.leaver.clone())
-            .collect()
+        let carried = line.leaving.iter().filter(|one| one.leaver.key != own).take(MOST);
+        carried.map(|one| one.leaver.clone()).collect()
+    }
+
+    /// Notes that a request is sent whose first operations delete these keys. A key that is not
+    /// leaving any more has no withdrawal that asks for the answer.
+    pub(crate) fn carries(&self, name: &LockName, leaving: &[Leaver]) -> Carrying {
+        let lines = self.lock();
+        let all = lines.get(name).map_or(&[][..], |line| &line.leaving);
+        let place = |one: &Arc<Leaving>| {
+            let at = leaving.iter().position(|leaver| *leaver == one.leaver)?;
+            one.carried.send_modify(|carried| carried.under_way += 1);
+            Some((at, Arc::clone(one)))
+        };
+        Carrying(all.iter().filter_map(place).collect())
     }
 
     fn remove(&self, name: &LockName, one: Option<&Arc<Leaving>>) {
@@ -109,10 +135,62 @@ impl Order {
     }
 }
 
+impl Carrying {
+    /// Notes which keys the request has deleted.
+    pub(crate) fn answered(mut self, answer: &Result<TxnResponse>) {
+        let deletions = match answer {
+            Ok(answer) => deletions_of(answer),
+            Err(error) if error.effect() == Effect::Unknown => return,
+            Err(_) => Vec::new(),
+        };
+        for (at, one) in self.0.drain(..) {
+            let is_deleted = deletions.get(at).is_some_and(|deleted| *deleted > 0);
+            one.carried.send_modify(|carried| {
+                carried.under_way -= 1;
+                carried.deleted |= is_deleted;
+            });
+        }
+    }
+}
+
 impl LeaveGuard<'_> {
-    /// Whether a claim may have deleted the key first.
-    pub(crate) fn was_piggybacked(&self) -> bool {
-        self.one.taken.load(Ordering::Acquire)
+    /// Whether a claim has deleted the key, or may have done so or do so.
+    pub(crate) fn may_be_deleted(&self) -> bool {
+        let carried = *self.one.carried.borrow();
+        carried.deleted || carried.may_be_deleted || carried.under_way > 0
+    }
+
+    /// Whether the key was deleted: by the request of the withdrawal `itself`, or else by a claim,
+    /// as the answers to the claims that delete it too show. No other claim deletes the key from now
+    /// on.
+    ///
+    /// # Errors
+    /// `Unavailable` with an unknown effect if the answer to such a claim was lost.
+    pub(crate) async fn was_deleted(self, itself: bool) -> Result<bool> {
+        let mut carried = self.one.carried.subscribe();
+        drop(self);
+        if itself {
+            return Ok(true);
+        }
+        // The sender may be gone: then no request is on its way.
+        let _ = carried.wait_for(|carried| carried.deleted || carried.under_way == 0).await;
+        let carried = *carried.borrow();
+        match carried.may_be_deleted && !carried.deleted {
+            true => Err(fault::lost_with_a_claim()),
+            false => Ok(carried.deleted),
+        }
+    }
+}
+
+impl Drop for Carrying {
+    /// The answer was lost.
+    fn drop(&mut self) {
+        for (_, one) in self.0.drain(..) {
+            one.carried.send_modify(|carried| {
+                carried.under_way -= 1;
+                carried.may_be_deleted = true;
+            });
+        }
     }
 }
 
@@ -130,17 +208,64 @@ impl Drop for LeaveGuard<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::task::{Context, Waker};
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
+    use crate::wire::messages::response_op::Response;
+    use crate::wire::messages::{DeleteRangeResponse, ResponseOp};
+    use crate::{Error, ErrorKind};
+
+    /// The answer to a request that has deleted so many keys in each of its first operations.
+    fn answer(deleted: &[i64]) -> TxnResponse {
+        let response = |deleted: &i64| {
+            let deletion = DeleteRangeResponse { deleted: *deleted, ..Default::default() };
+            ResponseOp { response: Some(Response::ResponseDeleteRange(deletion)) }
+        };
+        let responses = deleted.iter().map(response).collect();
+        TxnResponse { succeeded: true, responses, ..TxnResponse::default() }
+    }
+
+    fn leaver(key: &'static str, created: i64) -> Leaver {
+        Leaver { key: key.into(), state: LeaverState::Created(created) }
+    }
+
+    #[test]
+    fn a_withdrawal_learns_what_the_claims_that_carry_it_have_deleted() {
+        let (order, name) = (Order::default(), "a".parse().unwrap());
+        let lost = || Err(Error::new(ErrorKind::Unavailable, "lost").with_unknown_effect());
+        let refused = || Err(Error::new(ErrorKind::Unavailable, "refused"));
+        let mut cx = Context::from_waker(Waker::noop());
+        for (answers, deleted) in [
+            (vec![], Some(false)),
+            (vec![Ok(answer(&[0, 1]))], Some(true)),
+            (vec![Ok(answer(&[1, 0]))], Some(false)),
+            (vec![Ok(answer(&[])), refused()], Some(false)),
+            (vec![lost(), Ok(answer(&[0, 0]))], None),
+            (vec![lost(), Ok(answer(&[0, 1]))], Some(true)),
+        ] {
+            let leaving = [leaver("j", 6), leaver("k", 7)];
+            let leaves = order.leave(&name, leaving[1].clone());
+            let requests: Vec<_> = answers.iter().map(|_| order.carries(&name, &leaving)).collect();
+            assert_eq!(leaves.may_be_deleted(), !requests.is_empty());
+            let mut asking = pin!(leaves.was_deleted(false));
+            for (request, answer) in requests.into_iter().zip(&answers) {
+                let is_known = asking.as_mut().poll(&mut cx).is_ready();
+                assert!(!is_known, "before {answer:?}");
+                request.answered(answer);
+            }
+            let Poll::Ready(found) = asking.as_mut().poll(&mut cx) else { panic!("{answers:?}") };
+            match deleted {
+                Some(deleted) => assert_eq!(found.unwrap(), deleted, "{answers:?}"),
+                None => assert_eq!(found.unwrap_err().effect(), Effect::Unknown),
+            }
+            assert!(order.lock().is_empty());
+        }
+    }
 
     #[test]
     fn a_claim_carries_the_withdrawals_of_its_line_and_none_is_remembered() {
         let (order, name, other) = (Order::default(), "a".parse().unwrap(), "b".parse().unwrap());
-        let leaver = |key: &'static str, created: i64| Leaver {
-            key: key.into(),
-            state: LeaverState::Created(created),
-        };
         let leaves = order.leave(&name, leaver("k", 7));
         let stays = order.leave(&other, leaver("l", 8));
         let of_whom_little_is_known = order.leave(&name, leaver("m", 0));
@@ -149,11 +274,6 @@ mod tests {
             order.piggyback_deletes(&name, b"k"),
             [],
             "etcd refuses to delete and to put the same"
-        );
-        assert!(
-            leaves.was_piggybacked()
-                && !stays.was_piggybacked()
-                && !of_whom_little_is_known.was_piggybacked()
         );
         drop((leaves, stays, of_whom_little_is_known));
         assert!(order.piggyback_deletes(&name, b"own").is_empty() && order.lock().is_empty());

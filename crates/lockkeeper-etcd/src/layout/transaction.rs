@@ -1,5 +1,7 @@
 //! Transactions of etcd, in shorter words than those of its messages.
 
+use std::slice;
+
 use bytes::Bytes;
 
 use super::leaver::{Leaver, LeaverState};
@@ -196,6 +198,20 @@ pub(crate) fn deleted(responses: &[ResponseOp]) -> i64 {
         _ => 0,
     };
     responses.iter().map(count).sum()
+}
+
+/// How many keys each operation of the branch that etcd has taken has deleted. The branch that is
+/// nested in the other one counts as that.
+pub(crate) fn deletions_of(answer: &TxnResponse) -> Vec<i64> {
+    match (answer.succeeded, answer.responses.as_slice()) {
+        (true, responses) => responses.iter().map(|one| deleted(slice::from_ref(one))).collect(),
+        (false, [ResponseOp { response: Some(Response::ResponseTxn(inner)) }])
+            if inner.succeeded =>
+        {
+            deletions_of(inner)
+        }
+        (false, _) => Vec::new(),
+    }
 }
 
 /// The only key of an answer.
