@@ -13,17 +13,119 @@
 //! login (`Calls`)          client            logs in
 //! ```
 //!
+//! While etcd is silent, the calls at a gate would fail one after the other, each after its whole
+//! time-out. So the calls that waited at a [`SharingGate`] for an attempt without an answer fail with
+//! it. Only the turns of a name are no such gate, since each claim sends a request of its own.
+//!
 //! A claim that has its turn makes leases, so a call that withdraws claims must not hold the gate
 //! of the leases. Therefore no call gets hold of a [`LeaseGate`]: the gate takes the work instead,
 //! and a close only shuts it.
 
-use tokio::sync::Mutex as Gate;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{Result, sessions};
+use lockkeeper_core::sync::lock;
+use tokio::sync::{Mutex as Gate, MutexGuard};
 
-/// The gate of the leases of a session: `true` once the session is closed.
+use crate::wire::WireError;
+use crate::{Error, ErrorKind, Result, sessions};
+
+/// The error of an attempt behind a gate.
+pub(crate) trait Failure: Clone {
+    /// Whether etcd has not answered, so that the next attempt would take as long to fail.
+    fn is_silence(&self) -> bool;
+}
+
+impl Failure for Error {
+    fn is_silence(&self) -> bool {
+        self.kind() == ErrorKind::Unavailable
+    }
+}
+
+impl Failure for WireError {
+    fn is_silence(&self) -> bool {
+        self.is_the_members_fault()
+    }
+}
+
+/// A gate whose waiters share a failure.
+#[derive(Debug)]
+pub(crate) struct SharingGate<E = Error> {
+    gate: Gate<()>,
+    failures: Mutex<Failures<E>>,
+}
+
+/// How many attempts etcd has not answered, and the error of the last one.
+#[derive(Debug)]
+struct Failures<E> {
+    count: u64,
+    last: Option<E>,
+}
+
+impl<E> Default for SharingGate<E> {
+    fn default() -> Self {
+        Self { gate: Gate::default(), failures: Mutex::new(Failures { count: 0, last: None }) }
+    }
+}
+
+/// A call that is behind the gate, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Passed<'a, E> {
+    _turn: MutexGuard<'a, ()>,
+    failures: &'a Mutex<Failures<E>>,
+}
+
+impl<E: Failure> SharingGate<E> {
+    /// Waits until no other call is behind the gate.
+    ///
+    /// # Errors
+    /// The error of an attempt that etcd has not answered and that ended during this wait.
+    pub(crate) async fn enter(&self) -> std::result::Result<Passed<'_, E>, E> {
+        let before = lock(&self.failures).count;
+        let turn = self.gate.lock().await;
+        {
+            let failures = lock(&self.failures);
+            if let Some(error) = failures.last.as_ref().filter(|_| failures.count > before) {
+                return Err(error.clone());
+            }
+        }
+        Ok(Passed { _turn: turn, failures: &self.failures })
+    }
+
+    /// Makes an attempt when no other call makes one.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter), and the error of the attempt.
+    pub(crate) async fn pass<T>(
+        &self,
+        attempt: impl Future<Output = std::result::Result<T, E>>,
+    ) -> std::result::Result<T, E> {
+        self.enter().await?.attempt(attempt).await
+    }
+}
+
+impl<E: Failure> Passed<'_, E> {
+    /// Makes an attempt, whose failure the waiting calls share if etcd does not answer.
+    pub(crate) async fn attempt<T>(
+        &self,
+        attempt: impl Future<Output = std::result::Result<T, E>>,
+    ) -> std::result::Result<T, E> {
+        let made = attempt.await;
+        if let Some(error) = made.as_ref().err().filter(|error| error.is_silence()) {
+            let mut failures = lock(self.failures);
+            failures.count += 1;
+            failures.last = Some(error.clone());
+        }
+        made
+    }
+}
+
+/// The gate of the leases of a session.
 #[derive(Debug, Default)]
-pub(crate) struct LeaseGate(Gate<bool>);
+pub(crate) struct LeaseGate {
+    gate: SharingGate,
+    is_closed: AtomicBool,
+}
 
 impl LeaseGate {
     /// Makes a lease when no other call makes one. `making` waits for no gate above this one.
@@ -31,16 +133,17 @@ impl LeaseGate {
     /// # Errors
     /// `SessionLost` once the session is closed.
     pub(crate) async fn pass<T>(&self, making: impl Future<Output = Result<T>>) -> Result<T> {
-        let is_closed = self.0.lock().await;
-        match *is_closed {
+        let passed = self.gate.enter().await?;
+        match self.is_closed.load(Ordering::Acquire) {
             true => Err(sessions::lost()),
-            false => making.await,
+            false => passed.attempt(making).await,
         }
     }
 
     /// Waits for the end of the call that makes a lease. No lease is made after that.
     pub(crate) async fn close(&self) {
-        *self.0.lock().await = true;
+        let _turn = self.gate.gate.lock().await;
+        self.is_closed.store(true, Ordering::Release);
     }
 }
 
@@ -67,5 +170,28 @@ mod tests {
         assert!(closing.as_mut().poll(&mut cx).is_ready());
         let Poll::Ready(Err(error)) = late.as_mut().poll(&mut cx) else { panic!("it is made") };
         assert_eq!(error.kind(), ErrorKind::SessionLost);
+    }
+    #[test]
+    fn only_the_calls_that_waited_for_an_unanswered_attempt_share_its_failure() {
+        let mut cx = Context::from_waker(Waker::noop());
+        for (kind, is_shared) in [(ErrorKind::Unavailable, true), (ErrorKind::Denied, false)] {
+            let gate = SharingGate::default();
+            let (fail, fails) = tokio::sync::oneshot::channel();
+            let failing = async { Err::<(), _>(fails.await.unwrap()) };
+            let mut first = pin!(gate.pass(failing));
+            assert!(first.as_mut().poll(&mut cx).is_pending());
+            let mut second = pin!(gate.pass(async { Ok(()) }));
+            assert!(second.as_mut().poll(&mut cx).is_pending());
+            fail.send(Error::new(kind, "no answer")).unwrap();
+            assert!(matches!(first.as_mut().poll(&mut cx), Poll::Ready(Err(_))));
+            let mut late = pin!(gate.pass(async { Ok(()) }));
+            let _ = late.as_mut().poll(&mut cx);
+            let Poll::Ready(shared) = second.as_mut().poll(&mut cx) else { panic!("{kind:?}") };
+            assert_eq!(
+                shared.map_err(|error| error.kind()),
+                if is_shared { Err(kind) } else { Ok(()) }
+            );
+            assert!(matches!(late.as_mut().poll(&mut cx), Poll::Ready(Ok(()))), "{kind:?}");
+        }
     }
 }

@@ -188,9 +188,12 @@ impl Claiming {
         let runtime = Arc::clone(&store.0);
         let asking = runtime.runtime.carry_on(async move {
             let lookup = store.0.sessions.lookup(&claim.key.session);
-            let turn = lookup.gate.lock().await;
-            let session = store.find_session(&claim.key.session).await?;
-            let claiming = Arc::new(Self::prepare(&store, &claim, session).await?);
+            let turn = lookup.gate.enter().await?;
+            let preparing = async {
+                let session = store.find_session(&claim.key.session).await?;
+                Self::prepare(&store, &claim, session).await
+            };
+            let claiming = Arc::new(turn.attempt(preparing).await?);
             if is_awaited.strong_count() == 0 {
                 // The call was dropped before the claim had a slot. A withdrawal may have found
                 // nothing meanwhile.

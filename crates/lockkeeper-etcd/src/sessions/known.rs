@@ -4,10 +4,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lockkeeper_core::sync::lock;
-use tokio::sync::Mutex as Gate;
 
 use super::session::Session;
 use super::tombstones::REMEMBERED;
+use crate::gates::SharingGate;
 use crate::store::{ClaimId, SessionId};
 use crate::time::Instant;
 
@@ -19,7 +19,7 @@ pub(super) const SESSIONS: usize = 64;
 pub(crate) struct Sessions {
     known: Mutex<Known>,
     /// The sessions of other clients for which calls look.
-    sought: Mutex<HashMap<SessionId, Arc<Gate<()>>>>,
+    sought: Mutex<HashMap<SessionId, Arc<SharingGate>>>,
 }
 
 /// A call that looks for a session which another client has opened, until this is dropped.
@@ -28,7 +28,7 @@ pub(crate) struct Lookup<'a> {
     sessions: &'a Sessions,
     id: SessionId,
     /// Keeps the order of the calls that look for this session (`gates` has the order).
-    pub(crate) gate: Arc<Gate<()>>,
+    pub(crate) gate: Arc<SharingGate>,
 }
 
 #[derive(Debug, Default)]

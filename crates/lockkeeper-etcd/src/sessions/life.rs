@@ -138,8 +138,7 @@ impl EtcdStore {
         let (store, id) = (self.clone(), id.clone());
         let finding = self.0.runtime.carry_on(async move {
             let lookup = store.0.sessions.lookup(&id);
-            let _turn = lookup.gate.lock().await;
-            store.find_session(&id).await
+            lookup.gate.pass(store.find_session(&id)).await
         });
         finding.await.unwrap_or_else(|| Err(fault::ended()))
     }

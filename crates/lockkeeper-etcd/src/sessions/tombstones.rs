@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::seconds;
 use crate::EtcdStore;
+use crate::gates::SharingGate;
 use crate::store::TOMBSTONE_MIN;
 use crate::time::{Instant, believed, lasts_at_most};
 use crate::wire::WireError;
 use lockkeeper_core::sync::lock;
-use tokio::sync::Mutex as Gate;
 
 /// How long clients remember that a session was closed.
 pub(crate) const REMEMBERED: Duration = TOMBSTONE_MIN;
@@ -23,7 +23,8 @@ const PER_LEASE: usize = 500;
 #[derive(Debug, Default)]
 pub(crate) struct Tombstones {
     last: Mutex<Option<TombstoneLease>>,
-    making: Gate<()>,
+    /// Of many calls at the same time, one makes the lease, and all use it.
+    making: SharingGate<WireError>,
 }
 
 #[derive(Debug)]
@@ -63,10 +64,10 @@ impl EtcdStore {
         }
         // Other calls wait for this lease, whether this caller polls or not.
         let store = self.clone();
-        let making = self
-            .0
-            .runtime
-            .carry_on(async move { store.make_tombstone_lease(sent, lasts, fresh).await });
+        let making = self.0.runtime.carry_on(async move {
+            let making = store.make_tombstone_lease(sent, lasts, fresh);
+            store.0.tombstones.making.pass(making).await
+        });
         let has_ended = || WireError::broken("the runtime of the store has ended");
         making.await.unwrap_or_else(|| Err(has_ended()))
     }
@@ -77,8 +78,6 @@ impl EtcdStore {
         lasts: Duration,
         fresh: bool,
     ) -> Result<i64, WireError> {
-        // Of many calls at the same time, one makes the lease, and all use it.
-        let _turn = self.0.tombstones.making.lock().await;
         if let Some(lease) = self.0.tombstones.take(sent + lasts).filter(|_| !fresh) {
             return Ok(lease);
         }

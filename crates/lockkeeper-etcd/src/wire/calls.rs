@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use lockkeeper_core::sync::lock;
 use prost::Message;
-use tokio::sync::Mutex as Gate;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -24,6 +23,7 @@ use super::messages::{
     AuthenticateRequest, AuthenticateResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
 };
 use super::watches::{Watch, Watches, What};
+use crate::gates::SharingGate;
 use crate::net::{Endpoint, TlsSettings};
 use crate::time::Clock;
 use crate::{Result, Secret};
@@ -59,8 +59,8 @@ pub(crate) struct Calls {
     left: AtomicUsize,
     login: Option<Login>,
     token: Mutex<Option<MetadataValue<Ascii>>>,
-    /// The request that logs in.
-    gate: Gate<()>,
+    /// The request that logs in (`gates` has the order).
+    gate: SharingGate<WireError>,
     timeout: Duration,
     /// The member, as `left` counts, that did not answer a request with a short limit in time.
     slow: AtomicUsize,
@@ -86,7 +86,7 @@ impl Calls {
             left: AtomicUsize::new(0),
             login,
             token: Mutex::default(),
-            gate: Gate::default(),
+            gate: SharingGate::default(),
             timeout,
             slow: AtomicUsize::new(usize::MAX),
             watches,
@@ -123,11 +123,13 @@ impl Calls {
     ) -> Result<(), WireError> {
         let calls = Arc::clone(self);
         let logging_in = async move {
-            let _alone = calls.gate.lock().await;
-            if calls.token() != old {
-                return Ok(());
-            }
-            calls.log_in().await
+            let log_in = async {
+                if calls.token() != old {
+                    return Ok(());
+                }
+                calls.log_in().await
+            };
+            calls.gate.pass(log_in).await
         };
         let ended = || WireError::broken("the runtime in which the store was connected has ended");
         self.watches.runtime().carry_on(logging_in).await.unwrap_or_else(|| Err(ended()))

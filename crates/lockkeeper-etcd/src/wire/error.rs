@@ -58,7 +58,7 @@ impl WireError {
     }
 
     /// Whether another member may do better.
-    pub(super) fn is_the_members_fault(&self) -> bool {
+    pub(crate) fn is_the_members_fault(&self) -> bool {
         match self {
             Self::NotSent(_) | Self::Broken(_) => true,
             Self::Refused { code, .. } => *code == Code::Unavailable,

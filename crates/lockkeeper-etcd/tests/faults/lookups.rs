@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper::store::{Live, LiveState, Renewal, SessionId, Store as _};
+use lockkeeper::Effect;
+use lockkeeper::store::{ClaimId, Live, LiveState, Renewal, SessionId, Store as _};
 use lockkeeper_live::{Etcd, Proxy, Way};
 
 use crate::releases::poll_once;
@@ -71,4 +72,32 @@ async fn many_detached_sessions_are_found_side_by_side() {
         "of {MANY} locks with a ttl of {ttl:?}, after {:?} at {slow:?} for a request",
         begun.elapsed()
     );
+}
+
+/// etcd is silent. The releases that wait for the lookup of one of them fail with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_in_one_session_at_a_silent_etcd_do_not_wait_one_after_the_other() {
+    const MANY: usize = 12;
+    let etcd = Etcd::start().unwrap();
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let [first, _] = clients(&etcd, &name(), TTL).await;
+    let other = store(&format!("{}?timeout=500ms", etcd.url_through(&[&proxy]))).await;
+    proxy.black_hole(Way::ToClient);
+    let begun = Instant::now();
+    let releases = (0..MANY).map(|_| {
+        let (other, mut key) = (other.clone(), first.claim.key.clone());
+        (key.name, key.id) = (name().parse().unwrap(), ClaimId::random());
+        tokio::spawn(async move {
+            let error = other.withdraw(&key, None).await.unwrap_err();
+            (begun.elapsed(), error.effect())
+        })
+    });
+    let mut took = Vec::new();
+    for release in releases.collect::<Vec<_>>() {
+        took.push(release.await.unwrap());
+    }
+    let is_short = |(took, effect): &(Duration, Effect)| {
+        *took < Duration::from_secs(3) && *effect == Effect::None
+    };
+    assert!(took.iter().all(is_short), "{took:?}");
 }
