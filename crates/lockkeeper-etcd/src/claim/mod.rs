@@ -66,7 +66,7 @@ use crate::keep::Timer;
 use crate::layout::{Contender, Record, Span};
 use crate::sessions::Session;
 use crate::store::{Claim, ClaimKey, MAX, Verdict};
-use crate::{Effect, EtcdStore, Result, fault};
+use crate::{Effect, Error, EtcdStore, Result, fault};
 
 /// One claim, on its way into its line.
 struct Claiming {
@@ -150,10 +150,15 @@ impl Claiming {
         let slot = session.claims.slot(&store.0.lines, &claim.key, store.0.clock.now());
         session.claims.replaces(claim.key.id, claim.replaces);
         let (replaced, timer) = match claim.replaces {
-            Some(old) => {
-                let (replaced, timer) = replace::replaced_by(store, &session, claim, old).await?;
-                (Some(replaced), timer)
-            }
+            Some(old) => match replace::replaced_by(store, &session, claim, old).await {
+                Ok((replaced, timer)) => (Some(replaced), timer),
+                Err(error) => {
+                    if !may_be_in_line(claim, &error) {
+                        session.claims.releases_slot(&claim.key, store.0.clock.now());
+                    }
+                    return Err(error);
+                }
+            },
             None => (None, None),
         };
         let is_shared = session.is_shared();
@@ -255,9 +260,7 @@ impl Claiming {
             }
             Ok(Verdict::Queued { .. }) => true,
             Ok(_) => false,
-            // The claim may have arrived earlier: what failed was the question after it.
-            Err(_) if self.claim.resend => true,
-            Err(error) => error.effect() == Effect::Unknown,
+            Err(error) => may_be_in_line(&self.claim, error),
         };
         if is_in_line {
             return;
@@ -274,6 +277,12 @@ impl Claiming {
     fn is_exclusive(&self) -> bool {
         self.claim.weight == MAX
     }
+}
+
+/// Whether a claim that ended with this error may be in its line. A claim that is sent again may
+/// have arrived earlier: what failed was the question after it.
+fn may_be_in_line(claim: &Claim, error: &Error) -> bool {
+    claim.resend || error.effect() == Effect::Unknown
 }
 
 /// Ends the turn of a claim when this is dropped.

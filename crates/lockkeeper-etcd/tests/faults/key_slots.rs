@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use lockkeeper::store::{
-    Admin as _, Amend, Amended, Claim, Evict, LiveState, MAX, Renewal, Store as _, Target, Verdict,
-    Withdrawal,
+    Admin as _, Amend, Amended, Claim, ClaimId, Evict, LiveState, MAX, Renewal, Store as _, Target,
+    Verdict, Withdrawal,
 };
 use lockkeeper::{Effect, ErrorKind};
 use lockkeeper_live::{Etcd, Proxy, Way};
@@ -288,4 +288,26 @@ async fn a_lock_is_kept_and_released_though_etcd_is_full() {
         holder.store.withdraw(&holder.claim.key, Some(Duration::from_secs(60))).await.unwrap();
     assert_eq!(withdrawal, Withdrawal::Removed);
     assert!(line(&etcd, &name).is_empty());
+}
+
+/// The claim was not sent, so the store keeps nothing of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_could_not_be_prepared_leaves_its_slot() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let ours = Bare::new(&etcd.url_through(&[&proxy]), &name, UNRENEWED).await;
+    proxy.refuse();
+    proxy.cut();
+    let unsent = async { while ours.store.line(&ours.claim.key.name).await.is_ok() {} };
+    within(TIME_LIMIT, unsent).await;
+    for _ in 0..3 {
+        let claim = Claim { replaces: Some(ClaimId::random()), ..ours.another().claim };
+        let error = ours.store.claim(&claim).await.unwrap_err();
+        assert_eq!(error.effect(), Effect::None, "{error}");
+    }
+    proxy.accept().unwrap();
+    patiently(async || ours.store.line(&ours.claim.key.name).await).await;
+    ours.granted().await;
+    let key = String::from_utf8(line(&etcd, &name)[0].key.clone()).unwrap();
+    assert!(key.ends_with("-0"), "{key}");
 }
