@@ -23,7 +23,7 @@ pub(super) async fn withdraw(
     key: &ClaimKey,
     tombstone: Option<Duration>,
 ) -> Result<Withdrawal> {
-    let known = store.0.sessions.known(&key.session);
+    let known = store.0.sessions.known_in_order(&key.session);
     if let Some(session) = known.filter(|session| !has_to_read(store, session, key)) {
         return withdraw_own(store, &session, key, tombstone, None).await;
     }
@@ -46,7 +46,7 @@ async fn withdraw_after_a_read(
     key: &ClaimKey,
     tombstone: Option<Duration>,
 ) -> Result<Withdrawal> {
-    let session = match store.session(&key.session).await {
+    let session = match store.session_in_order(&key.session).await {
         // No key of the session is there, and no claim of it is admitted. But the claim may be sent
         // in another session.
         Err(error) if error.kind() == ErrorKind::SessionLost => {

@@ -128,7 +128,7 @@ struct Joined {
 
 pub(super) async fn claim(store: &EtcdStore, claim: &Claim) -> Result<Verdict> {
     store.0.lines.check_name(&claim.key.name)?;
-    let (claiming, outcome) = match store.0.sessions.known(&claim.key.session) {
+    let (claiming, outcome) = match store.0.sessions.known_in_order(&claim.key.session) {
         Some(session) => {
             let claiming = Arc::new(Claiming::prepare(store, claim, session).await?);
             let outcome = claiming.ask().await;
@@ -209,6 +209,7 @@ impl Claiming {
             // From its first poll on, the claim has its place among the claims of its name.
             let asked = poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx))).await;
             drop(turn);
+            drop(lookup);
             let outcome = match asked {
                 Poll::Ready(outcome) => outcome,
                 Poll::Pending => asking.await,

@@ -88,6 +88,13 @@ impl Sessions {
         self.lock().all.get(id).cloned()
     }
 
+    /// The same, unless calls look for the session. A claim and its withdrawal must not overtake the
+    /// claims among these calls.
+    pub(crate) fn known_in_order(&self, id: &SessionId) -> Option<Arc<Session>> {
+        let is_sought = lock(&self.sought).contains_key(id);
+        self.known(id).filter(|_| !is_sought)
+    }
+
     /// Joins behind the calls that look for this session.
     pub(crate) fn lookup(&self, id: &SessionId) -> Lookup<'_> {
         let gate = Arc::clone(lock(&self.sought).entry(id.clone()).or_default());

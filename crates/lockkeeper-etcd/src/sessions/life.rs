@@ -132,7 +132,15 @@ impl EtcdStore {
     /// # Errors
     /// `SessionLost` for a session that is not there.
     pub(crate) async fn session(&self, id: &SessionId) -> Result<Arc<Session>> {
-        if let Some(session) = self.0.sessions.known(id) {
+        match self.0.sessions.known(id) {
+            Some(session) => Ok(session),
+            None => self.session_in_order(id).await,
+        }
+    }
+
+    /// The same, after the claims that look for the session at this moment.
+    pub(crate) async fn session_in_order(&self, id: &SessionId) -> Result<Arc<Session>> {
+        if let Some(session) = self.0.sessions.known_in_order(id) {
             return Ok(session);
         }
         let (store, id) = (self.clone(), id.clone());

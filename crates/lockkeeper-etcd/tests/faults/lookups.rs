@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use lockkeeper::Effect;
-use lockkeeper::store::{ClaimId, Live, LiveState, Renewal, SessionId, Store as _};
+use lockkeeper::store::{Claim, ClaimId, Live, LiveState, Renewal, SessionId, Store as _};
 use lockkeeper_live::{Etcd, Proxy, Way};
 
 use crate::releases::poll_once;
 use crate::shared::{clients, spec};
-use crate::support::{name, store, within};
+use crate::support::{TIME_LIMIT, name, store, within};
 
 const TTL: Duration = Duration::from_secs(30);
 /// Much more than a few requests to a server on this host take.
@@ -100,4 +100,32 @@ async fn calls_in_one_session_at_a_silent_etcd_do_not_wait_one_after_the_other()
         *took < Duration::from_secs(3) && *effect == Effect::None
     };
     assert!(took.iter().all(is_short), "{took:?}");
+}
+
+/// A claim waits for its turn among the calls that look for its session, and its withdrawal, which
+/// comes later, finds the session known.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_withdrawal_does_not_overtake_its_claim_that_looks_for_the_session() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let [ours, _] = clients(&etcd, &name, TTL).await;
+    ours.granted().await;
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let theirs = store(&etcd.url_through(&[&proxy])).await;
+    theirs.line(&ours.claim.key.name).await.unwrap();
+    let replacing =
+        Claim { queue: false, replaces: Some(ours.claim.key.id), ..ours.another().claim };
+    let claim = ours.another().claim;
+    let slow = Duration::from_millis(400);
+    proxy.delay(Way::ToServer, slow);
+    let mut first = theirs.claim(&replacing);
+    poll_once(&mut first);
+    let mut second = theirs.claim(&claim);
+    poll_once(&mut second);
+    tokio::time::sleep(slow + slow / 4).await;
+    let withdrawing = theirs.withdraw(&claim.key, None);
+    let (_, _, withdrawn) =
+        within(TIME_LIMIT, async { tokio::join!(first, second, withdrawing) }).await;
+    withdrawn.unwrap();
+    let entries = theirs.line(&ours.claim.key.name).await.unwrap().entries;
+    assert!(entries.iter().all(|entry| entry.id != claim.key.id.hash()), "{entries:?}");
 }
