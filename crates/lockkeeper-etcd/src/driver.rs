@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use lockkeeper_core::kit::examine;
 
+use crate::builder::URLS;
 use crate::client::{CAPABILITIES, SHARED_CAPABILITIES};
 use crate::store::{Driver, DriverLayout, Opening, Store};
-use crate::url::{StoreUrl, known};
+use crate::url::StoreUrl;
 use crate::{EtcdStore, doctor};
 
 /// The driver of `etcd:` URLs.
-pub static DRIVER: Driver = Driver::new("etcd", &known::ETCD, open)
+pub static DRIVER: Driver = Driver::new("etcd", &URLS, open)
     .examining(|url, within| {
         examine(url, within, |url, examination| Box::pin(doctor::examine(url, examination)))
     })

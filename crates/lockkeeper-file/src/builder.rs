@@ -23,9 +23,14 @@ use super::writer::{self, Job, Writer, WriterState};
 use super::{FileStore, Shared, database, fault};
 use crate::store::Store;
 use crate::time::Clock;
-use crate::url::StoreUrl;
+use crate::url::{Scheme, StoreUrl, UrlForm, UrlSyntax};
 use crate::{Error, ErrorKind, Open, Result};
 use lockkeeper_core::kit::Process;
+
+/// What the URLs of a file look like.
+pub(super) static URLS: UrlSyntax =
+    UrlSyntax::new(&[Scheme::new("file", UrlForm::Path, "file:PATH")])
+        .checks(&["network-fs", "permissions"]);
 
 /// The options for opening a [`FileStore`]. A keeper takes the builder unopened too: see [`Open`].
 #[derive(Clone, Debug)]
@@ -55,7 +60,7 @@ impl FileStore {
                 Error::invalid(format!("{url} is not the URL of a file")).with_remedy("file:PATH")
             );
         }
-        url.check_waived()?;
+        URLS.check(url)?;
         let checks = url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name));
         Ok(checks.fold(Self::new(&url.path).create_parents(true), FileStoreBuilder::allow))
     }

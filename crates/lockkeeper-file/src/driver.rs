@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use lockkeeper_core::kit::examine;
 
+use super::builder::URLS;
 use super::{CAPABILITIES, FileStore, doctor};
 use crate::store::{Driver, DriverLayout, Opening, Store};
-use crate::url::{StoreUrl, known};
+use crate::url::StoreUrl;
 
 /// The driver of `file:` URLs.
-pub static DRIVER: Driver = Driver::new("File", &known::FILE, open)
+pub static DRIVER: Driver = Driver::new("File", &URLS, open)
     .examining(|url, within| {
         examine(url, within, |url, examination| Box::pin(doctor::examine(url, examination)))
     })

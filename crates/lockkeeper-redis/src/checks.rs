@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn every_check_has_its_name() {
-        assert_eq!(Check::ALL.map(Check::name), crate::url::known::REDIS.checks);
+        assert_eq!(Check::ALL.map(Check::name), crate::setup::URLS.checks);
         assert!(Check::ALL.iter().all(|check| Check::from_name(check.name()) == Some(*check)));
     }
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use lockkeeper_core::kit::examine;
 
+use super::setup::URLS;
 use super::{CAPABILITIES, RedisStore, doctor};
 use crate::store::{Driver, DriverLayout, Opening, Store};
-use crate::url::{StoreUrl, known};
+use crate::url::StoreUrl;
 
 /// The driver of `redis:` URLs, behind Sentinels and in a Cluster too.
-pub static DRIVER: Driver = Driver::new("Redis", &known::REDIS, open)
+pub static DRIVER: Driver = Driver::new("Redis", &URLS, open)
     .examining(|url, within| {
         examine(url, within, |url, examination| Box::pin(doctor::examine(url, examination)))
     })

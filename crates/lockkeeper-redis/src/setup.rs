@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::checks::Check;
-use crate::url::StoreUrl;
+use crate::url::{Param, Scheme, StoreUrl, UrlForm, UrlSyntax};
 use crate::{Error, Result, Secret};
 use lockkeeper_core::kit::{Hosts, Limits, wrong_param};
 
@@ -15,6 +15,35 @@ pub(super) const TIMEOUT: Limits = Limits {
     most: Duration::from_secs(24 * 3600),
     remedy: "timeout=3s; at least 50ms, and at most 24h",
 };
+
+/// What the URLs of a Redis look like.
+pub(super) static URLS: UrlSyntax = UrlSyntax::new(&[
+    Scheme::new("redis", UrlForm::Hosts, "redis://HOST[:PORT][/DB]").tls("rediss"),
+    Scheme::new("redis+sentinel", UrlForm::Hosts, "redis+sentinel://HOST,HOST,HOST/MASTER")
+        .tls("rediss+sentinel"),
+    Scheme::new("redis+cluster", UrlForm::Hosts, "redis+cluster://HOST,HOST,HOST")
+        .tls("rediss+cluster"),
+])
+.params(&[
+    Param::new("sentinel-user", "the user of the Sentinels; none by default").only("+sentinel"),
+    Param::new("sentinel-password", "the password of the Sentinels; none by default")
+        .only("+sentinel"),
+    Param::new("layout", "the layout of the keys: `native`"),
+    Param::new(
+        "min-replicas",
+        "how many replicas must have a grant before it counts; 0 by default",
+    ),
+    Hosts::TIMEOUT,
+    Param::new(
+        "resp",
+        "the version of the protocol, 3 by default; 2 for a proxy that knows no other",
+    ),
+    Hosts::CA,
+    Hosts::CERT,
+    Hosts::KEY,
+    Hosts::SERVER_NAME,
+])
+.checks(&["eviction", "replica", "version", "rights"]);
 
 /// The servers, the login of this client, and the settings of the store.
 #[derive(Clone, Debug)]
@@ -84,7 +113,7 @@ impl Setup {
             return Err(Error::invalid(format!("{url} has more than one host"))
                 .with_remedy("redis+sentinel:// or redis+cluster://, or one host"));
         }
-        let mut setup = Self::on(topology, Hosts::from_url(url, tls)?);
+        let mut setup = Self::on(topology, Hosts::from_url(url, &URLS, tls)?);
         setup.db = db;
         setup.waived =
             url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name)).collect();

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::backend;
 use crate::store::{Driver, Examined, Finding, Store};
-use crate::url::{StoreUrl, known};
+use crate::url::{self, StoreUrl};
 use crate::{Error, Result};
 
-/// The stores of this build. Every build knows the URLs of all stores: see `url/known.rs` of the
+/// The stores of this build. Every build reads the URLs of all stores: see `url/scheme.rs` of the
 /// core.
 static OWN: &[&Driver] = &[
     &backend::memory::DRIVER,
@@ -40,7 +40,7 @@ pub(crate) fn register(driver: &'static Driver) -> Result<()> {
     if registered.iter().any(|known| std::ptr::eq(*known, driver)) {
         return Ok(());
     }
-    known::register(driver.urls).map_err(|taken| {
+    url::register(driver.urls).map_err(|taken| {
         Error::invalid(format!(
             "{} cannot have the scheme {taken}:, which another store has",
             driver.name
@@ -49,6 +49,12 @@ pub(crate) fn register(driver: &'static Driver) -> Result<()> {
     })?;
     registered.push(driver);
     Ok(())
+}
+
+/// Refuses a parameter that the store of the URL does not take. A store that this build lacks is
+/// refused when it is opened.
+pub(crate) fn check_params(url: &StoreUrl) -> Result<()> {
+    driver(url).map_or(Ok(()), |driver| driver.urls.check_params(url))
 }
 
 /// Opens the store that a URL names.
@@ -74,7 +80,7 @@ fn driver(url: &StoreUrl) -> Result<&'static Driver> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ErrorKind;
+    use crate::{ErrorKind, Keeper};
 
     fn available(url: &str) -> Result<&'static Driver> {
         driver(&url.parse().unwrap())
@@ -94,13 +100,37 @@ mod tests {
     }
 
     #[test]
-    fn every_driver_of_this_build_has_the_known_urls_of_its_store() {
+    fn a_parameter_that_the_store_does_not_take_is_refused_before_it_is_opened() {
+        for (url, own, remedy) in [
+            ("memory:?tll=5s", "tll", "ttl="),
+            ("file:x?colour=red", "colour", "one of prefix, epoch, ttl, max-waiters, unsafe"),
+            ("redis+sentinel://h/m?sentinel-usr=x", "sentinel-usr", "sentinel-user="),
+            (
+                "redis://h?sentinel-user=x",
+                "sentinel-user",
+                "one of prefix, epoch, ttl, max-waiters, unsafe, layout, min-replicas, timeout, \
+                 resp, ca, cert, key, server-name",
+            ),
+            ("etcds://h?servername=x", "servername", "server-name="),
+        ] {
+            let url: StoreUrl = url.parse().unwrap();
+            let refused = Keeper::from_url(&url).map(drop);
+            if driver(&url).is_err() {
+                assert_eq!(refused, Ok(()), "{url}");
+                continue;
+            }
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            let message = format!("{own:?} is not a parameter of {}: URLs", url.scheme);
+            assert_eq!(error.message(), message);
+            assert_eq!(error.remedy(), Some(remedy));
+        }
+    }
+
+    #[test]
+    fn a_build_without_a_store_reads_the_same_schemes_as_its_driver() {
         for driver in OWN {
-            assert!(
-                known::OWN.iter().any(|own| std::ptr::eq(driver.urls, own.urls)),
-                "{}",
-                driver.name
-            );
+            assert!(url::is_own(driver.urls), "{}", driver.name);
             assert!(!driver.layouts.is_empty(), "{}", driver.name);
         }
     }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use lockkeeper::Secret;
 use lockkeeper::url::StoreUrl;
+use lockkeeper::{Keeper, Secret};
 
 use crate::exit::Failure;
 use crate::secrets::{self, Secrets};
@@ -64,6 +64,12 @@ impl Entry {
     pub(super) fn has_secrets(&self) -> bool {
         matches!(self.password, Some(Source::Text(_)))
     }
+}
+
+/// Reads the URL of a store, and checks that this store takes its parameters.
+pub(crate) fn url(text: &str) -> lockkeeper::Result<StoreUrl> {
+    let url: StoreUrl = text.parse()?;
+    Keeper::from_url(&url).map(|_| url)
 }
 
 /// A path of the file: below the home for `~/`, else relative to the folder of the file. So the

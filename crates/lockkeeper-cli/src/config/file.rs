@@ -229,7 +229,7 @@ impl Text<'_> {
     }
 
     fn url(&self, value: &Value<'_>) -> Result<StoreUrl, Failure> {
-        self.text("url", value)?.parse().map_err(|error| self.wrong(value.span(), error))
+        entry::url(&self.text("url", value)?).map_err(|error| self.wrong(value.span(), error))
     }
 }
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use lockkeeper::url::nearest;
 
-pub(crate) use self::entry::{Address, Entry};
+pub(crate) use self::entry::{Address, Entry, url};
 use crate::exit::Failure;
 use crate::small_file;
 use crate::variables::Environment;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockkeeper::url::StoreUrl;
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::exit::Failure;
 use crate::output::has_password;
 use crate::secrets::Secrets;
@@ -84,7 +84,7 @@ impl Store {
             return Self::default_file(config, environment);
         };
         let url = if text.contains(':') {
-            text.parse().map_err(|error| Failure::config(format!("{origin}: {error}")))?
+            config::url(text).map_err(|error| Failure::config(format!("{origin}: {error}")))?
         } else {
             config.store(text, &origin.to_string())?.url(&mut secrets)?
         };

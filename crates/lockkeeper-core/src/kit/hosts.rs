@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::duration::parse_duration;
-use crate::url::{Host, StoreUrl, TLS_PARAMS};
+use crate::url::{Host, Param, StoreUrl, UrlSyntax};
 use crate::{Error, Result, Secret, Tls};
 
 /// How long a request may stay without an answer, if the builder sets nothing else.
@@ -24,6 +24,23 @@ pub struct Hosts {
 }
 
 impl Hosts {
+    /// The parameter `timeout=` of a URL.
+    pub const TIMEOUT: Param =
+        Param::new("timeout", "how long a request may stay without an answer; 3s by default");
+    /// The parameter `ca=` of a URL.
+    pub const CA: Param = Param::new(
+        "ca",
+        "a file with the certificates to trust; the system's certificates by default",
+    );
+    /// The parameter `cert=` of a URL.
+    pub const CERT: Param =
+        Param::new("cert", "a file with the certificate to show, together with `key`");
+    /// The parameter `key=` of a URL.
+    pub const KEY: Param = Param::new("key", "a file with the private key of `cert`");
+    /// The parameter `server-name=` of a URL.
+    pub const SERVER_NAME: Param =
+        Param::new("server-name", "the name in the server's certificate; the host by default");
+
     /// The settings for these addresses, each `HOST` or `HOST:PORT`. `missing` is the problem
     /// without an address ("a store without a host").
     pub fn new<H: AsRef<str>>(hosts: impl IntoIterator<Item = H>, missing: &str) -> Self {
@@ -37,15 +54,15 @@ impl Hosts {
         Self { hosts, user: None, password: None, tls: None, timeout: TIMEOUT, problem }
     }
 
-    /// The settings of a URL; with its TLS parameters if its scheme is one of TLS.
+    /// The settings of a URL of this store; with its TLS parameters if its scheme is one of TLS.
     ///
     /// # Errors
-    /// `Invalid` for a check under `unsafe=` that the store does not have, and for parameters of
-    /// TLS that do not fit together, or to a scheme without TLS.
-    pub fn from_url(url: &StoreUrl, has_tls: bool) -> Result<Self> {
-        url.check_waived()?;
-        if let Some((key, _)) =
-            url.params.iter().find(|(key, _)| !has_tls && TLS_PARAMS.contains(&key.as_str()))
+    /// `Invalid` for a parameter, or a check under `unsafe=`, that the store does not have, and for
+    /// parameters of TLS that do not fit together, or to a scheme without TLS.
+    pub fn from_url(url: &StoreUrl, store: &UrlSyntax, has_tls: bool) -> Result<Self> {
+        store.check(url)?;
+        let of_tls = [Self::CA, Self::CERT, Self::KEY, Self::SERVER_NAME].map(|param| param.name);
+        if let Some(key) = url.params.keys().find(|key| !has_tls && of_tls.contains(&key.as_str()))
         {
             return Err(url.has_no_tls(key));
         }
@@ -133,10 +150,13 @@ mod tests {
     #[test]
     fn a_url_sets_login_and_tls_and_a_scheme_without_tls_has_no_parameters_for_it() {
         let url: StoreUrl = "rediss://app:pw@a?ca=/c".parse().unwrap();
-        let hosts = Hosts::from_url(&url, true).unwrap();
+        let store = UrlSyntax::new(&[]).params(&[Hosts::CA]);
+        let hosts = Hosts::from_url(&url, &store, true).unwrap();
         assert_eq!((hosts.user.as_deref(), hosts.password.is_some()), (Some("app"), true));
         assert!(hosts.tls.is_some_and(|tls| tls.ca.is_some()));
-        assert!(Hosts::from_url(&url, false).unwrap_err().message().contains("ca= needs TLS"));
+        assert!(
+            Hosts::from_url(&url, &store, false).unwrap_err().message().contains("ca= needs TLS")
+        );
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Examined {
 
 impl Driver {
     /// A driver whose store is opened by `open`, which gets a URL with one of the schemes of
-    /// `urls`. The parser has checked the names of its parameters, and the checks that `unsafe=`
+    /// `urls`. The driver has checked the names of its parameters, and the checks that `unsafe=`
     /// names; their values are left to `open`.
     pub const fn new(
         name: &'static str,
@@ -118,13 +118,13 @@ impl Driver {
     /// Opens the store at `url`.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for a check in `unsafe=` that the store does not have. The
-    /// reason why the store cannot be opened.
+    /// [`Invalid`](ErrorKind::Invalid) for a parameter, or a check in `unsafe=`, that the store
+    /// does not have. The reason why the store cannot be opened.
     ///
     /// # Cancel safety
     /// The future may be dropped, as that of [`Open::opened`](crate::Open::opened).
     pub async fn open(&self, url: &StoreUrl) -> Result<Arc<dyn Store>> {
-        url.check_waived()?;
+        self.urls.check(url)?;
         (self.open)(url.clone()).await
     }
 

@@ -28,8 +28,7 @@
 //! ```
 
 mod authority;
-#[doc(hidden)]
-pub mod known;
+mod nearest;
 mod params;
 mod parse;
 mod scheme;
@@ -45,11 +44,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use self::scheme::nearest;
-pub use self::syntax::{Param, Scheme, UrlForm, UrlSyntax};
-#[cfg(feature = "net")]
+pub use self::nearest::nearest;
 #[doc(hidden)]
-pub use self::tls::TLS_PARAMS;
+pub use self::scheme::{is_own, register};
+pub use self::syntax::{Param, Scheme, UrlForm, UrlSyntax};
 use crate::{Error, Result, Secret};
 
 /// The URL of a store: its address and its credentials.
@@ -109,7 +107,9 @@ impl CommonParams {
 
 impl StoreUrl {
     /// Reads a URL of any scheme that lockkeeper knows now or will know later, whichever stores
-    /// this build has. A store that the build lacks is refused when it is opened.
+    /// this build has. A store that the build lacks is refused when it is opened. The names of the
+    /// parameters that one store takes are checked by its driver: `Keeper::from_url` and the
+    /// builders of the stores refuse others.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid), in one line that repeats no part of the URL that may
@@ -161,15 +161,6 @@ impl StoreUrl {
     #[doc(hidden)]
     pub fn lacking(&self) -> Error {
         scheme::lacking(self.scheme)
-    }
-
-    /// Refuses an `unsafe=` with a check that the store does not have.
-    ///
-    /// # Errors
-    /// [`Invalid`](crate::ErrorKind::Invalid), with the check that was most likely meant.
-    #[doc(hidden)]
-    pub fn check_waived(&self) -> Result<()> {
-        params::check_waived(self)
     }
 
     /// Returns whether the URL has a password, or a parameter that looks like one. Such a URL does

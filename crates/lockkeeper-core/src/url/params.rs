@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use super::parse::decode;
-use super::scheme::{self, nearest};
-use super::{CommonParams, StoreUrl};
+use super::{CommonParams, StoreUrl, UrlSyntax, nearest};
 use crate::duration::parse_duration;
 use crate::{Error, FencingToken, LockName, Result};
 
@@ -28,7 +27,6 @@ pub(super) fn read(query: &str, url: &mut StoreUrl) -> Result<()> {
         if COMMON.contains(&&*key) {
             common(&key, &value, &mut url.common)?;
         } else {
-            known(&key, url.scheme)?;
             url.params.insert(key.to_string(), value.into_owned());
         }
         if !seen.insert(key.to_string()) {
@@ -59,30 +57,43 @@ pub(super) fn fill(key: &str, value: &str, url: &mut StoreUrl) -> Result<()> {
     Ok(())
 }
 
-fn known(key: &str, scheme: &str) -> Result<()> {
-    let Some(own) = scheme::own_params(scheme) else { return Ok(()) };
-    if own.contains(&key) {
-        return Ok(());
+impl UrlSyntax {
+    /// Refuses a parameter that URLs of this scheme do not take.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid), with the parameter that was most likely meant.
+    pub fn check_params(&self, url: &StoreUrl) -> Result<()> {
+        let own = self.params_of(url.scheme);
+        let Some(key) = url.params.keys().find(|key| !own.contains(&key.as_str())) else {
+            return Ok(());
+        };
+        let scheme = url.scheme;
+        let error = Error::invalid(format!("{} is not a parameter of {scheme}: URLs", shown(key)));
+        Err(error.with_remedy(suggestion(key, COMMON.iter().chain(&own).copied())))
     }
-    let error = Error::invalid(format!("{} is not a parameter of {scheme}: URLs", shown(key)));
-    Err(error.with_remedy(suggestion(key, COMMON.iter().chain(&own).copied())))
-}
 
-/// Refuses an `unsafe=` with a check that the store does not have.
-pub(super) fn check_waived(url: &StoreUrl) -> Result<()> {
-    let Some(checks) = scheme::checks(url.scheme) else { return Ok(()) };
-    let Some(unknown) =
-        url.common.unsafe_checks.iter().find(|check| !checks.contains(&check.as_str()))
-    else {
-        return Ok(());
-    };
-    let error =
-        Error::invalid(format!("{url}: there is no check {unknown:?} that unsafe= could waive"));
-    Err(match nearest(unknown, checks.iter().copied()) {
-        Some(near) => error.with_remedy(format!("unsafe={near}")),
-        None if checks.is_empty() => error.with_remedy("the URL without unsafe="),
-        None => error.with_remedy(format!("one of {}", checks.join(", "))),
-    })
+    /// Refuses a parameter that URLs of this scheme do not take, and an `unsafe=` with a check that
+    /// the store does not have.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid), with the name that was most likely meant.
+    pub fn check(&self, url: &StoreUrl) -> Result<()> {
+        self.check_params(url)?;
+        let checks = self.checks;
+        let Some(unknown) =
+            url.common.unsafe_checks.iter().find(|check| !checks.contains(&check.as_str()))
+        else {
+            return Ok(());
+        };
+        let error = Error::invalid(format!(
+            "{url}: there is no check {unknown:?} that unsafe= could waive"
+        ));
+        Err(match nearest(unknown, checks.iter().copied()) {
+            Some(near) => error.with_remedy(format!("unsafe={near}")),
+            None if checks.is_empty() => error.with_remedy("the URL without unsafe="),
+            None => error.with_remedy(format!("one of {}", checks.join(", "))),
+        })
+    }
 }
 
 fn suggestion(key: &str, valid: impl IntoIterator<Item = &'static str> + Clone) -> String {

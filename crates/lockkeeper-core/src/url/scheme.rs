@@ -1,8 +1,91 @@
-//! The known schemes, and the likely meaning of a mistyped one.
+//! The schemes that can be read: the schemes of lockkeeper's own stores, also in a build without
+//! the store, the schemes of registered stores, and those of stores that a later version will have.
 
-use super::known::{LATER, OWN, all};
-use super::syntax::{Scheme, UrlForm, UrlSyntax};
-use crate::{Error, ErrorKind};
+use std::sync::{PoisonError, RwLock};
+
+use super::nearest;
+use super::syntax::{UrlForm, UrlSyntax};
+use crate::{Error, ErrorKind, Result};
+
+/// One of lockkeeper's own stores, for a build that lacks the store. The driver of the store has
+/// all else.
+struct Own {
+    /// The schemes of its URLs, the most usual one first.
+    names: &'static [&'static str],
+    form: UrlForm,
+    /// What a build without the store lacks.
+    needs: &'static str,
+}
+
+/// A line for each of lockkeeper's own stores.
+static OWN: [Own; 4] = [
+    Own { names: &["memory"], form: UrlForm::Alone, needs: "nothing" },
+    Own { names: &["file"], form: UrlForm::Path, needs: "the cargo feature `file`, on Linux" },
+    Own { names: &REDIS, form: UrlForm::Hosts, needs: "the cargo feature `redis`" },
+    Own { names: &["etcd", "etcds"], form: UrlForm::Hosts, needs: "the cargo feature `etcd`" },
+];
+
+const REDIS: [&str; 6] =
+    ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"];
+
+/// Schemes of stores that a later version will have.
+const LATER: [&str; 10] = [
+    "redlock",
+    "redlocks",
+    "zk",
+    "zks",
+    "mysql",
+    "mariadb",
+    "postgres",
+    "postgresql",
+    "http",
+    "https",
+];
+
+/// The schemes of a store, with the form of their URLs.
+type Schemes = Vec<(&'static str, UrlForm)>;
+
+/// The schemes of the registered stores.
+static REGISTERED: RwLock<Vec<Schemes>> = RwLock::new(Vec::new());
+
+impl Own {
+    fn schemes(&self) -> Schemes {
+        self.names.iter().map(|name| (*name, self.form)).collect()
+    }
+}
+
+/// The schemes of each store that can be read, lockkeeper's own first.
+fn stores() -> Vec<Schemes> {
+    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
+    OWN.iter().map(Own::schemes).chain(registered.iter().cloned()).collect()
+}
+
+/// Every scheme, and the form of its URLs.
+fn names() -> Schemes {
+    stores().into_iter().flatten().chain(LATER.map(|name| (name, UrlForm::Hosts))).collect()
+}
+
+/// From now on these URLs can be read, if none of their schemes is known already. Otherwise the
+/// error is the known scheme.
+#[doc(hidden)]
+pub fn register(syntax: &UrlSyntax) -> Result<(), &'static str> {
+    let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+    let own = OWN.iter().flat_map(|own| own.names).chain(&LATER).copied();
+    let mut known = own.chain(registered.iter().flatten().map(|(name, _)| *name));
+    match known.find(|known| syntax.names().any(|name| name == *known)) {
+        Some(taken) => Err(taken),
+        None => {
+            registered.push(syntax.forms().collect());
+            Ok(())
+        }
+    }
+}
+
+/// Whether every build reads URLs of these schemes, as those of one of lockkeeper's own stores.
+#[doc(hidden)]
+pub fn is_own(syntax: &UrlSyntax) -> bool {
+    OWN.iter().any(|own| syntax.forms().eq(own.schemes()))
+}
 
 /// The scheme as in the table, in any case, and the form of its URLs.
 pub(super) fn find(scheme: &str) -> Option<(&'static str, UrlForm)> {
@@ -22,13 +105,13 @@ pub(super) fn suggestion(scheme: &str) -> String {
 
 /// Examples for a user without a valid store: lockkeeper's own stores, the last one first.
 pub(super) fn examples() -> String {
-    let example = |scheme: &Scheme| match scheme.form {
+    let example = |(name, form): &(&str, UrlForm)| match form {
         UrlForm::Alone => None,
-        UrlForm::Path => Some(format!("{}:PATH", scheme.name)),
-        UrlForm::Hosts => Some(format!("{}://HOST", scheme.name)),
+        UrlForm::Path => Some(format!("{name}:PATH")),
+        UrlForm::Hosts => Some(format!("{name}://HOST")),
     };
     let mut examples: Vec<_> =
-        all().into_iter().rev().filter_map(|urls| urls.schemes.first().and_then(example)).collect();
+        stores().iter().rev().filter_map(|store| store.first().and_then(example)).collect();
     match examples.pop() {
         Some(last) if examples.is_empty() => last,
         Some(last) => format!("{} or {last}", examples.join(", ")),
@@ -36,20 +119,9 @@ pub(super) fn examples() -> String {
     }
 }
 
-/// The parameters that only this scheme takes; `None` if they are not known yet.
-pub(super) fn own_params(scheme: &str) -> Option<Vec<&'static str>> {
-    Some(syntax(scheme)?.params_of(scheme))
-}
-
-/// The checks that `unsafe=` may waive; `None` if they are not known yet.
-pub(super) fn checks(scheme: &str) -> Option<&'static [&'static str]> {
-    Some(syntax(scheme)?.checks)
-}
-
 /// The error for a scheme whose store this build lacks.
 pub(super) fn lacking(scheme: &str) -> Error {
-    let has_it = |urls: &UrlSyntax| urls.names().any(|name| name == scheme);
-    let (message, remedy) = match OWN.iter().find(|own| has_it(own.urls)) {
+    let (message, remedy) = match OWN.iter().find(|own| own.names.contains(&scheme)) {
         Some(own) => (
             format!("{scheme}: needs {}", own.needs),
             "a build of lockkeeper that has it".to_owned(),
@@ -60,72 +132,4 @@ pub(super) fn lacking(scheme: &str) -> Error {
         ),
     };
     Error::new(ErrorKind::Unsupported, message).with_remedy(remedy)
-}
-
-fn syntax(scheme: &str) -> Option<&'static UrlSyntax> {
-    all().into_iter().find(|urls| urls.names().any(|name| name == scheme))
-}
-
-/// Every scheme, and the form of its URLs.
-fn names() -> Vec<(&'static str, UrlForm)> {
-    let with_form = |scheme: &'static Scheme| scheme.names().map(|name| (name, scheme.form));
-    let known = all().into_iter().flat_map(|urls| urls.schemes.iter().flat_map(with_form));
-    known.chain(LATER.map(|name| (name, UrlForm::Hosts))).collect()
-}
-
-/// Returns the candidate that a mistyped word most likely means, or `None` if none is near enough.
-/// One edit in three letters is allowed: at least one, and at most three.
-///
-/// ```
-/// use lockkeeper::url::nearest;
-///
-/// assert_eq!(nearest("max-waitesr", ["prefix", "max-waiters"]), Some("max-waiters"));
-/// assert_eq!(nearest("colour", ["prefix", "max-waiters"]), None);
-/// ```
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).clamp(1, 3);
-    candidates
-        .into_iter()
-        .map(|candidate| (edits(word, candidate), candidate))
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// How many letters have to be inserted, removed, replaced or swapped with a neighbour.
-fn edits(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut next = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let replaced = row[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            next[j] = replaced.min(row[j] + 1).min(next[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                next[j] = next[j].min(before[j - 2] + 1);
-            }
-        }
-        before = std::mem::replace(&mut row, next);
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn edits_are_counted() {
-        for (a, b, distance) in [
-            ("", "", 0),
-            ("", "abc", 3),
-            ("ttl", "ttl", 0),
-            ("tll", "ttl", 1),
-            ("tlt", "ttl", 1),
-            ("kitten", "sitting", 3),
-        ] {
-            assert_eq!((edits(a, b), edits(b, a)), (distance, distance), "{a} {b}");
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! The form of a store's URLs, as data.
 
-/// The URLs of a store: their schemes and their parameters. The parser, the help of the command
-/// line and the documentation read this.
+/// The URLs of a store: their schemes and their parameters. The driver of the store, the help of
+/// the command line and the documentation read this.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct UrlSyntax {
@@ -39,8 +39,13 @@ impl UrlSyntax {
         self.schemes.iter().flat_map(Scheme::names)
     }
 
+    /// The name of every scheme, and the form of its URLs.
+    pub(super) fn forms(&self) -> impl Iterator<Item = (&'static str, UrlForm)> + use<> {
+        self.schemes.iter().flat_map(|scheme| scheme.names().map(|name| (name, scheme.form)))
+    }
+
     /// The names of the parameters that URLs of this scheme take.
-    pub(crate) fn params_of(&self, scheme: &str) -> Vec<&'static str> {
+    pub(super) fn params_of(&self, scheme: &str) -> Vec<&'static str> {
         let takes = |param: &&Param| param.only.is_none_or(|only| scheme.ends_with(only));
         self.params.iter().filter(takes).map(|param| param.name).collect()
     }

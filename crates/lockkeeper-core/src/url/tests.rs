@@ -121,11 +121,6 @@ fn a_wrong_url_is_refused_with_the_remedy() {
         ),
         ("redis:h", "after redis: two slashes and a host are missing. Try: redis://HOST"),
         ("memory:x", "memory: has neither a host nor a path. Try: memory: alone"),
-        ("memory:?tll=5s", "\"tll\" is not a parameter of memory: URLs. Try: ttl="),
-        (
-            "file:x?colour=red",
-            "\"colour\" is not a parameter of file: URLs. Try: one of prefix, epoch, ttl, max-waiters, unsafe",
-        ),
         ("memory:?ttl", "a parameter of the store's URL has no value. Try: NAME=VALUE"),
         ("memory:?ttl=5&ttl=5", "\"ttl\" is given twice in the store's URL. Try: one of them"),
         ("memory:?epoch=512", "epoch= of the store's URL must be a number from 0 to 511"),

@@ -3,10 +3,6 @@
 use super::StoreUrl;
 use crate::{Error, Result, Tls};
 
-/// The names of the parameters.
-#[doc(hidden)]
-pub const TLS_PARAMS: [&str; 4] = ["ca", "cert", "key", "server-name"];
-
 impl StoreUrl {
     /// The TLS settings that the parameters of the URL describe.
     ///

@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn every_check_has_its_name() {
-        assert_eq!(Check::ALL.map(Check::name), crate::url::known::ETCD.checks);
+        assert_eq!(Check::ALL.map(Check::name), crate::builder::URLS.checks);
         assert!(Check::ALL.iter().all(|check| Check::from_name(check.name()) == Some(*check)));
     }
 }

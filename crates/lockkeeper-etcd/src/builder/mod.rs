@@ -16,7 +16,7 @@ pub(crate) use self::marker::folder;
 use crate::layout::{Layout, Lines};
 use crate::net::{Endpoint, TlsSettings};
 use crate::store::Store;
-use crate::url::StoreUrl;
+use crate::url::{Param, Scheme, StoreUrl, UrlForm, UrlSyntax};
 use crate::wire::{Login, Settings};
 use crate::{Check, Error, EtcdStore, Open, Result, Secret, Tls};
 use lockkeeper_core::kit::{Hosts, Limits, wrong_param};
@@ -27,6 +27,22 @@ const TIMEOUT: Limits = Limits {
     most: Duration::MAX,
     remedy: "timeout=3s, and at least 50ms",
 };
+
+/// What the URLs of an etcd look like.
+pub(crate) static URLS: UrlSyntax =
+    UrlSyntax::new(&[Scheme::new("etcd", UrlForm::Hosts, "etcd://HOST,HOST,HOST").tls("etcds")])
+        .params(&[
+            Param::new(
+                "layout",
+                "the layout of the keys: `native`, the default, or `concurrency`, which Go shares",
+            ),
+            Hosts::TIMEOUT,
+            Hosts::CA,
+            Hosts::CERT,
+            Hosts::KEY,
+            Hosts::SERVER_NAME,
+        ])
+        .checks(&["layout", "members", "version"]);
 
 impl EtcdStore {
     /// The store on the cluster with these members, each `HOST` or `HOST:PORT`.
@@ -76,7 +92,7 @@ impl EtcdStoreBuilder {
                     .with_remedy("etcd://HOST"));
             }
         };
-        let mut builder = Self::on(Hosts::from_url(url, tls)?);
+        let mut builder = Self::on(Hosts::from_url(url, &URLS, tls)?);
         builder.prefix =
             Some(url.path.clone()).filter(|path| !path.trim_end_matches('/').is_empty());
         builder.waived =

@@ -21,9 +21,9 @@ use crate::{Error, ErrorKind, FencingToken, Guard, Handle, LockName, Result, Seq
 /// Connects to the store at `url` with all defaults; [`Keeper::from_url`] has the settings.
 ///
 /// # Errors
-/// [`Invalid`](ErrorKind::Invalid) for a URL that cannot be read,
-/// [`Unsupported`](ErrorKind::Unsupported) for a store that this build does not have. Also the
-/// errors with which the store refuses to open.
+/// [`Invalid`](ErrorKind::Invalid) for a URL that cannot be read, or that has a parameter which the
+/// store does not take. [`Unsupported`](ErrorKind::Unsupported) for a store that this build does
+/// not have. Also the errors with which the store refuses to open.
 ///
 /// # Cancel safety
 /// As [`KeeperBuilder::connect`].
@@ -61,7 +61,9 @@ impl Keeper {
         U: TryInto<StoreUrl>,
         Error: From<U::Error>,
     {
-        Ok(KeeperBuilder::new(Source::Url(Box::new(url.try_into()?))))
+        let url = url.try_into()?;
+        drivers::check_params(&url)?;
+        Ok(KeeperBuilder::new(Source::Url(Box::new(url))))
     }
 
     /// Adds the driver of another store, for all keepers of this process: from now on [`connect`],
