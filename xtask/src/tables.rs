@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::commands::{cargo, exit_code, say};
 
-/// The module with the data and their tests.
-const TESTS: &str = "backend::promises::";
+/// The module with the data and their tests, in the test program `it` of the library.
+const TESTS: &str = "promises::";
 
 /// Makes the test write the table instead of comparing it.
 const WRITE: &str = "LOCKKEEPER_TABLES";
@@ -29,7 +29,8 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
         "lockkeeper",
         "--all-features",
         "--locked",
-        "--lib",
+        "--test",
+        "it",
         TESTS,
     ]);
     if check {

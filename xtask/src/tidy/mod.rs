@@ -15,6 +15,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod versions;
 mod words;
 
 use std::fs;
@@ -42,6 +43,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     findings.extend(size::growth(size::LARGE_STORES, &sources));
     findings.extend(cycles::check(&sources));
     findings.extend(names::check(&sources));
+    findings.extend(versions::check(&files));
     for finding in &findings {
         println!("error: {finding}");
     }

@@ -8,5 +8,3 @@ pub use lockkeeper_file as file;
 #[cfg(feature = "redis")]
 pub use lockkeeper_redis as redis;
 pub mod memory;
-#[cfg(test)]
-mod promises;

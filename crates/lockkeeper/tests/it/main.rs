@@ -18,6 +18,7 @@ mod metrics;
 mod outside;
 mod pages;
 mod prefixes;
+mod promises;
 mod registers;
 mod serial;
 mod spans;

@@ -3,8 +3,9 @@
 
 use std::fs;
 
+use lockkeeper::store::{Capabilities, Driver};
+
 use super::{root, words};
-use crate::store::{Capabilities, Driver};
 
 pub(super) const FOLDER: &str = "docs/stores";
 
@@ -21,7 +22,7 @@ pub(super) struct Page {
 /// Every layout of every driver, in the order of the tables.
 pub(super) fn layouts() -> Vec<(&'static Driver, &'static str)> {
     // A test of the drivers registers the driver `Shelf`.
-    let drivers = crate::drivers().into_iter().filter(|driver| driver.name != "Shelf");
+    let drivers = lockkeeper::drivers().into_iter().filter(|driver| driver.name != "Shelf");
     drivers
         .flat_map(|driver| driver.layouts.iter().map(move |layout| (driver, layout.name)))
         .collect()

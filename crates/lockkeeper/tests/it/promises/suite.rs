@@ -1,7 +1,7 @@
 //! The cases of the contract suite, and the capabilities that each needs, read from the file that
 //! lists them.
 
-use crate::store::{Admission, Capabilities, Expiry};
+use lockkeeper::store::{Admission, Capabilities, Expiry};
 
 const LISTS: [&str; 2] = [
     include_str!("../../../../lockkeeper-testing/src/suite.rs"),

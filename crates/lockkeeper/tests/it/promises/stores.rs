@@ -1,11 +1,12 @@
 //! Writes the generated part of `docs/stores.md`.
 
+use lockkeeper::store::Driver;
+
 use super::page::{Page, capital, table};
-use super::{OF_ALL, suite, versions, words};
-use crate::store::Driver;
+use super::{OF_ALL, suite, words};
 
 pub(super) fn generated(pages: &[Page]) -> String {
-    format!("\n{}\n{}\n{}\n{}", versions::generated(), in_short(pages), of_all(pages), urls(pages))
+    format!("\n{}\n{}\n{}", in_short(pages), of_all(pages), urls(pages))
 }
 
 fn in_short(pages: &[Page]) -> String {

@@ -3,13 +3,12 @@
 //! generated part of each page and of `docs/stores.md`.
 //!
 //! A store adds itself with a page. The part that follows from its
-//! [`Capabilities`](crate::store::Capabilities) is generated.
-#![cfg(all(feature = "etcd", feature = "file", feature = "redis", target_os = "linux"))]
+//! [`Capabilities`](lockkeeper::store::Capabilities) is generated.
+#![cfg(all(feature = "stores", target_os = "linux"))]
 
 mod page;
 mod stores;
 mod suite;
-mod versions;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -75,6 +74,9 @@ const OF_ALL: &[(&str, &[&str])] = &[
 /// Rows that need no test.
 const PLAIN: [&str; 2] = ["Needs", "Other programs"];
 
+/// The lists of the ways to each server, which several programs run.
+const WAYS: &str = "crates/live/src/contract";
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -138,9 +140,10 @@ fn every_suite_that_is_named_is_where_it_is_said_to_be() {
     for page in Page::all() {
         for (file, module) in page.suites() {
             let mut harness = text(file);
-            for server in ["redis", "etcd"] {
-                if harness.contains(&format!("{server}_ways!")) {
-                    harness += &text(&format!("crates/live/src/contract/{server}.rs"));
+            for entry in fs::read_dir(root().join(WAYS)).unwrap() {
+                let file = entry.unwrap().file_name().into_string().unwrap();
+                if harness.contains(&format!("{}_ways!", file.trim_end_matches(".rs"))) {
+                    harness += &text(&format!("{WAYS}/{file}"));
                 }
             }
             let declared = [format!("mod {module};"), format!("    {module}:")];

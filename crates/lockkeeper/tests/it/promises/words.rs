@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::duration::format_duration;
-use crate::store::{Admission, Capabilities, Expiry, Fencing, Wakes};
+use lockkeeper::duration::format_duration;
+use lockkeeper::store::{Admission, Capabilities, Expiry, Fencing, Wakes};
 
 /// The rows that follow from the capabilities: the subject, the text, and the tests that show it.
 pub(super) fn rows(can: &Capabilities) -> Vec<(&'static str, String, Vec<&'static str>)> {
