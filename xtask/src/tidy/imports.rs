@@ -94,17 +94,15 @@ const ROOMS: &[Room] = &[
     },
 ];
 
+/// The crates that the core and the stores must not use. Every crate that `CRATES` does not name is
+/// a store.
 const ABOVE_A_STORE: &[&str] =
     &["lockkeeper", "lockkeeper_server", "lockkeeper_cli", "lockkeeper_live", "lockkeeper_testing"];
 
 const TESTED: &[&str] = &["lockkeeper", "lockkeeper_testing"];
 
 /// Folders, and the crates that they must not use.
-const CRATES: [(&str, &[&str]); 12] = [
-    ("crates/lockkeeper-etcd/src/", ABOVE_A_STORE),
-    ("crates/lockkeeper-file/src/", ABOVE_A_STORE),
-    ("crates/lockkeeper-redis/src/", ABOVE_A_STORE),
-    (CORE, ABOVE_A_STORE),
+const CRATES: [(&str, &[&str]); 8] = [
     (LIBRARY, &["lockkeeper_server", "lockkeeper_cli", "lockkeeper_live", "lockkeeper_testing"]),
     ("crates/lockkeeper-testing/src/", &["lockkeeper_server", "lockkeeper_cli", "lockkeeper_live"]),
     ("crates/lockkeeper-server/src/", &["lockkeeper_cli", "lockkeeper_live"]),
@@ -141,17 +139,13 @@ fn file(source: &Source, exports: &HashMap<String, String>) -> Vec<Finding> {
     let tokens = source.tokens();
     let paths = paths(&tokens);
     let mut findings = Vec::new();
-    for (dir, above) in CRATES {
-        for path in paths
-            .iter()
-            .filter(|path| source.path.starts_with(dir) && above.contains(&path.segments[0]))
-        {
-            findings.push(Finding::new(
-                &source.path,
-                path.line,
-                format!("{} is above this crate", path.segments[0]),
-            ));
-        }
+    let above = above(&source.path);
+    for path in paths.iter().filter(|path| above.contains(&path.segments[0])) {
+        findings.push(Finding::new(
+            &source.path,
+            path.line,
+            format!("{} is above this crate", path.segments[0]),
+        ));
     }
     let in_room = |room: &&Room| {
         module(&source.path, room.home).is_some_and(|module| module.first() == Some(&room.name))
@@ -175,6 +169,14 @@ fn file(source: &Source, exports: &HashMap<String, String>) -> Vec<Finding> {
     }
     findings.dedup();
     findings
+}
+
+/// The crates that a file must not use.
+fn above(path: &str) -> Vec<&'static str> {
+    let named: Vec<_> = CRATES.iter().filter(|(dir, _)| path.starts_with(dir)).collect();
+    let is_store = named.is_empty() && path.starts_with("crates/lockkeeper-");
+    let of_a_store = if is_store { ABOVE_A_STORE } else { &[] };
+    named.into_iter().flat_map(|(_, above)| *above).chain(of_a_store).copied().collect()
 }
 
 /// Why this room must not have this path, if that is so.

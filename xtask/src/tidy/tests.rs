@@ -90,6 +90,16 @@ fn imports_in_the_direction_pass() {
 }
 
 #[test]
+fn every_crate_that_is_not_named_is_a_store_below_the_library() {
+    let of = |path| findings(path, "use lockkeeper::Keeper;").len();
+    assert_eq!(
+        (of("crates/lockkeeper-new/src/lib.rs"), of("crates/lockkeeper-core/src/x.rs")),
+        (1, 1)
+    );
+    assert_eq!((of("crates/lockkeeper-new/tests/it/main.rs"), of("xtask/src/main.rs")), (0, 0));
+}
+
+#[test]
 fn clocks_randomness_and_tasks_are_found_outside_their_place() {
     for (place, text) in [
         ("time.rs", "let now = Instant::now();"),
