@@ -167,7 +167,10 @@ mod tests {
 
     fn down(id: u64) -> MemberStatus {
         let at = format!("m{id}:2379");
-        (at.clone(), Err(WireError::not_sent(format!("{at} cannot be reached: connection refused"))))
+        (
+            at.clone(),
+            Err(WireError::not_sent(format!("{at} cannot be reached: connection refused"))),
+        )
     }
 
     fn found(statuses: &[MemberStatus], list: &[Member]) -> Vec<(Level, String)> {

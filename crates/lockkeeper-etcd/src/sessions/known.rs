@@ -88,8 +88,8 @@ impl Sessions {
         self.lock().all.get(id).cloned()
     }
 
-    /// The same, unless calls look for the session. A claim and its withdrawal must not overtake the
-    /// claims among these calls.
+    /// The same, unless calls look for the session. A claim and its withdrawal must not overtake
+    /// the claims among these calls.
     pub(crate) fn known_in_order(&self, id: &SessionId) -> Option<Arc<Session>> {
         let is_sought = lock(&self.sought).contains_key(id);
         self.known(id).filter(|_| !is_sought)

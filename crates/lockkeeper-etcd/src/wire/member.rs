@@ -53,7 +53,7 @@ impl Member {
         Ok(Self { address, channel, has_answered: AtomicBool::new(false) })
     }
 
-    /// Notes whether the member answers. An error tells whether the member has answered before.
+    /// Notes whether the member answers. An error says whether the member has answered before.
     pub(super) fn noted<T>(
         &self,
         asked: std::result::Result<T, WireError>,

@@ -59,8 +59,8 @@ async fn a_close_of_what_is_left_of_a_session_keeps_a_minimum_hold() {
     assert_eq!(record["keep"]["released"], true);
 }
 
-/// The close shuts the gate of the session's leases, and withdraws the claim, for which it waits for
-/// the turn of the name. The claim has this turn, and waits at the gate to make its wait lease.
+/// The close shuts the gate of the session's leases, and withdraws the claim, for which it waits
+/// for the turn of the name. The claim has this turn, and waits at the gate to make its wait lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_and_a_claim_under_way_in_a_detached_session_do_not_wait_for_each_other() {
     let (etcd, name) = (Etcd::start().unwrap(), name());

@@ -29,9 +29,9 @@
 //!
 //! All other items have the same names and do the same. Types without async, such as errors,
 //! tokens, handles and events, are the same types. [Registers](crate::optimistic), and the
-//! transactions of `RedisStore` on data of the program, have an async form only. A thread calls them
-//! in `block_on` of a tokio runtime with timers and I/O. The runtime has to live as long as the
-//! register.
+//! transactions of `RedisStore` on data of the program, have an async form only. A thread calls
+//! them in `block_on` of a tokio runtime with timers and I/O. The runtime has to live as long as
+//! the register.
 //!
 //! # Threads and runtimes
 //!
