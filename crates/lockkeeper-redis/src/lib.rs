@@ -45,9 +45,6 @@ use std::sync::Arc;
 pub use self::builder::RedisStoreBuilder;
 pub use self::checks::Check;
 pub use self::driver::DRIVER;
-#[cfg(feature = "testing")]
-#[doc(hidden)]
-pub use self::layout::check;
 use self::layout::{ClientId, Keys};
 use self::pushed::{PushListener, PushState};
 pub use self::register::RedisRegister;

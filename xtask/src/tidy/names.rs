@@ -34,7 +34,7 @@ pub(crate) const DOUBLE: &[(&str, &[&str])] = &[
     ("crates/lockkeeper-file", &["Kind"]),
     (
         "crates/lockkeeper-redis",
-        &["Channel", "Handle", "Inner", "Said", "Server", "Shared", "State", "Topology", "Watched"],
+        &["Channel", "Handle", "Inner", "Said", "Shared", "State", "Topology"],
     ),
     ("crates/lockkeeper-testing", &["Entry", "Held"]),
 ];

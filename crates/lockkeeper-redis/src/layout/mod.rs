@@ -8,8 +8,6 @@
 mod admin;
 mod bytes;
 mod channel;
-#[cfg(feature = "testing")]
-pub mod check;
 mod claim;
 mod id;
 mod keys;

@@ -1,7 +1,7 @@
 //! The scripts, each in one piece. This module puts the shared parts into each script, so that one
 //! call is one script.
 
-#[cfg(any(test, feature = "testing"))]
+#[cfg(test)]
 use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -57,7 +57,7 @@ fn of_claims() -> Vec<&'static Script> {
 }
 
 /// All scripts.
-#[cfg(any(test, feature = "testing"))]
+#[cfg(test)]
 pub(crate) static SCRIPTS: LazyLock<[&Script; 13]> = LazyLock::new(|| {
     [
         &CLAIM, &WITHDRAW, &RENEW, &LOOK, &LINE, &OBSERVE, &AMEND, &EVICT, &REQUEST, &LINES, &SWAP,
@@ -67,7 +67,7 @@ pub(crate) static SCRIPTS: LazyLock<[&Script; 13]> = LazyLock::new(|| {
 
 /// The commands that the scripts call, in small letters. A command is in capitals between quotes:
 /// the first argument of `call`, or of a function that chooses a command.
-#[cfg(any(test, feature = "testing"))]
+#[cfg(test)]
 pub(crate) fn commands() -> BTreeSet<String> {
     let text: String = SCRIPTS.iter().flat_map(|script| script.text().lines()).collect();
     text.split('\'')

@@ -58,7 +58,8 @@ impl Script {
 /// One command, packed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Request {
-    pub(super) bytes: Bytes,
+    /// The bytes that are written.
+    pub(crate) bytes: Bytes,
     pub(super) posted: bool,
     pub(super) script: Option<&'static Script>,
 }
@@ -94,12 +95,6 @@ impl Request {
 
     fn packed_from(command: &Cmd) -> Self {
         Self { bytes: command.get_packed_command().into(), posted: false, script: None }
-    }
-
-    /// The bytes that are written.
-    #[cfg(feature = "testing")]
-    pub(crate) fn packed(&self) -> &[u8] {
-        &self.bytes
     }
 }
 

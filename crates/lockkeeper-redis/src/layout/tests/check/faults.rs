@@ -7,10 +7,9 @@ use std::net::TcpStream;
 
 use redis::{Parser, PushKind, Value};
 
-use super::super::scripts::commands;
 use super::World;
 use super::server::Server;
-use crate::layout;
+use crate::layout::{self, scripts::commands};
 use crate::store::Store;
 use crate::wire::Request;
 
@@ -41,12 +40,12 @@ impl Admin {
         stream.set_nodelay(true).unwrap();
         let mut admin = Self { stream, parser: Parser::new(), published: Vec::new() };
         admin.command(&[b"HELLO", b"3"]);
-        admin.stream.write_all(Request::command(&[b"PSUBSCRIBE", b"lk:w:*"]).packed()).unwrap();
+        admin.stream.write_all(&Request::command(&[b"PSUBSCRIBE", b"lk:w:*"]).bytes).unwrap();
         admin
     }
 
     pub(super) fn command(&mut self, parts: &[&[u8]]) -> Value {
-        self.stream.write_all(Request::command(parts).packed()).unwrap();
+        self.stream.write_all(&Request::command(parts).bytes).unwrap();
         loop {
             match self.parser.parse_value(&mut self.stream).unwrap() {
                 Value::Push { kind: PushKind::PMessage, data } => {

@@ -1,4 +1,7 @@
-//! Requests as they are written, and answers of any kind.
+//! Requests as they are written, and answers of any kind. With a real server, also the scripts.
+
+#[cfg(feature = "live")]
+mod check;
 
 use std::time::Duration;
 

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use redis::{Parser, Value};
 
-use super::super::scripts::SCRIPTS;
-use super::super::{Push, pushed};
 use super::faults::Admin;
 use crate::LockName;
-use crate::layout::Keys;
+use crate::layout::scripts::SCRIPTS;
+use crate::layout::{Keys, Push, pushed};
 use crate::wire::Request;
 use lockkeeper_core::kit::seeded::Seeded;
 
@@ -115,7 +114,7 @@ impl Server {
 
     /// The same, with whatever is refused.
     pub(super) fn ask_once(&mut self, request: &Request) -> Value {
-        let packed = request.packed();
+        let packed = &request.bytes;
         let text = String::from_utf8_lossy(&packed[..80]);
         let digest = text.split("\r\n").nth(4).unwrap().to_owned();
         let ours = self.digests.get(&digest).expect("the request calls one of the scripts");
@@ -141,7 +140,7 @@ impl Server {
     }
 
     fn command(&mut self, parts: &[&[u8]]) -> Value {
-        self.stream.write_all(Request::command(parts).packed()).unwrap();
+        self.stream.write_all(&Request::command(parts).bytes).unwrap();
         self.answer()
     }
 
