@@ -3,9 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use super::super::fault;
-use super::super::wire::{Answer, Link, Request, Value, WireError};
+use super::super::wire::{Answer, Request, Value, WireError};
+use super::fence::Fence;
 use super::watched::Stage;
-use super::{Changes, Reply, Transaction, refusal};
+use super::{Changes, Reply, Transaction};
 use crate::registers::{Outcome, Tries};
 use crate::{Error, ErrorKind, Result};
 
@@ -20,24 +21,25 @@ impl Attempt<'_> {
     /// Watches the keys, and compares the tokens. The requests raise the marks. A transaction with
     /// a fence has at least one request, which only a master does.
     pub(super) async fn watch(&self) -> Result<(Arc<Stage>, Vec<Request>)> {
-        let store = self.of.store.clone();
-        let main = store.0.servers.link(self.slot);
-        let taken = self.tries.answer(async { Ok(store.0.idle.take(&main).await) }).await;
-        let link = taken.and_then(|link| link.map_err(fault::of)).map_err(Error::without_effect)?;
+        let (store, slot) = (self.of.store.clone(), self.slot);
+        let main = store.0.servers.link(slot);
+        let taken = async { store.0.idle.take(&main).await.map_err(fault::of) };
+        let link = self.tries.answer(taken).await.map_err(Error::without_effect)?;
+        let stage = Arc::new(Stage { store, slot, link, trouble: OnceLock::new() });
         let keys = self.of.keys.iter().map(Vec::as_slice);
         let parts: Vec<&[u8]> = std::iter::once(&b"WATCH"[..]).chain(keys).collect();
-        let watched = link.send(Request::command(&parts));
-        let looks: Vec<_> =
-            self.of.fences.iter().map(|fence| (fence, link.send(fence.look()))).collect();
-        self.early(&link, watched).await?;
+        let watched = stage.link.send(Request::command(&parts));
+        let look = |fence| (fence, stage.link.send(Fence::look(fence)));
+        let looks: Vec<_> = self.of.fences.values().map(look).collect();
+        self.early(&stage, watched).await?;
         let mut marks = Vec::new();
         for (fence, look) in looks {
-            marks.extend(fence.pass(&self.early(&link, look).await?)?);
+            marks.extend(fence.pass(&self.early(&stage, look).await?)?);
         }
-        if let (Some(fence), []) = (self.of.fences.first(), &marks[..]) {
-            marks.push(fence.touch()?);
+        if let (Some(fence), []) = (self.of.fences.values().next(), &marks[..]) {
+            marks.push(fence.touch());
         }
-        Ok((Arc::new(Stage { store, slot: self.slot, link, trouble: OnceLock::new() }), marks))
+        Ok((stage, marks))
     }
 
     /// Does the commands of the decision. The inner error is that of `decide`.
@@ -47,15 +49,15 @@ impl Attempt<'_> {
         marks: Vec<Request>,
         decided: Result<Changes, E>,
     ) -> Result<Result<Outcome<Vec<Reply>>, E>> {
-        let link = stage.over()?;
+        let stage = stage.over()?;
         let refused = match decided.map(|changes| self.check(changes)) {
-            Ok(Ok(changes)) => return self.execute(link, marks, changes).await.map(Ok),
+            Ok(Ok(changes)) => return self.execute(stage, marks, changes).await.map(Ok),
             Ok(Err(error)) => Err(error),
             Err(decided) => Ok(Err(decided)),
         };
         // If the server refuses or is silent, the connection is closed.
-        if link.send(Request::command(&[b"UNWATCH"])).await.is_ok() {
-            self.of.store.0.idle.put_back(link);
+        if stage.link.send(Request::command(&[b"UNWATCH"])).await.is_ok() {
+            self.of.store.0.idle.put_back(stage.link);
         }
         refused
     }
@@ -63,23 +65,24 @@ impl Attempt<'_> {
     fn check(&self, changes: Changes) -> Result<Vec<Request>> {
         let changes = changes.0?;
         if !changes.is_empty() {
-            self.of.fences.iter().try_for_each(|fence| fence.check_write())?;
+            self.of.fences.values().try_for_each(Fence::check_write)?;
         }
         Ok(changes)
     }
 
     async fn execute(
         &self,
-        link: Link,
-        marks: Vec<Request>,
+        stage: Stage,
+        mut requests: Vec<Request>,
         changes: Vec<Request>,
     ) -> Result<Outcome<Vec<Reply>>> {
         // After a refused MULTI each command would be done at once, and by itself.
-        self.early(&link, link.send(Request::command(&[b"MULTI"]))).await?;
-        let (own, all) = (marks.len(), marks.len() + changes.len());
-        let exec = Request::command(&[b"EXEC"]);
+        self.early(&stage, stage.link.send(Request::command(&[b"MULTI"]))).await?;
+        let (own, all) = (requests.len(), requests.len() + changes.len());
+        requests.extend(changes);
+        requests.push(Request::command(&[b"EXEC"]));
         // In one piece: no part goes without the rest.
-        let mut queued = link.send_list(marks.into_iter().chain(changes).chain([exec]).collect());
+        let mut queued = stage.link.send_list(requests);
         let Some(done) = queued.pop() else { return Ok(Outcome::Conflict) };
         let outcome = match self.tries.answer(async { Ok(done.await) }).await {
             Ok(Ok(Value::Nil)) => Outcome::Conflict,
@@ -91,34 +94,26 @@ impl Attempt<'_> {
                 return Ok(unknown(&Error::new(ErrorKind::Internal, problem)));
             }
             Ok(Err(error @ WireError::Broken(_))) => return Ok(unknown(&fault::of(error))),
-            Ok(Err(error)) => {
-                return Err(refusal::of(
-                    &self.of.store,
-                    self.slot,
-                    &link,
-                    reason(error, queued).await,
-                ));
-            }
+            Ok(Err(error)) => return Err(stage.refused(reason(error, queued).await)),
             Err(silent) => return Ok(unknown(&silent)),
         };
-        self.of.store.0.idle.put_back(link);
+        self.of.store.0.idle.put_back(stage.link);
         Ok(outcome)
     }
 
     /// An answer before `EXEC`: an error changes nothing.
-    async fn early(&self, link: &Link, answer: Answer) -> Result<Value> {
-        let answered =
-            self.tries.answer(async { Ok(answer.await) }).await.map_err(Error::without_effect)?;
-        answered.map_err(|error| refusal::of(&self.of.store, self.slot, link, error))
+    async fn early(&self, stage: &Stage, answer: Answer) -> Result<Value> {
+        let answered = async { answer.await.map_err(|error| stage.refused(error)) };
+        self.tries.answer(answered).await.map_err(Error::without_effect)
     }
 }
 
 /// The error of the first refused command says more than that of `EXEC`.
 async fn reason(error: WireError, queued: Vec<Answer>) -> WireError {
-    let WireError::Server { code, message, .. } = &error else { return error };
-    if code != "EXECABORT" {
-        return error;
-    }
+    let message = match &error {
+        WireError::Server { code, message, .. } if code == "EXECABORT" => message,
+        _ => return error,
+    };
     for answer in queued {
         if let Err(refused) = answer.await {
             return refused;
@@ -132,16 +127,15 @@ async fn reason(error: WireError, queued: Vec<Answer>) -> WireError {
 /// The answers of the commands. A command that fails in `EXEC` does not stop the others.
 fn outcome(replies: impl Iterator<Item = Value>) -> Outcome<Vec<Reply>> {
     let mut done = Vec::new();
-    for (at, reply) in replies.enumerate() {
+    for reply in replies {
         if let Value::ServerError(error) = reply {
-            let (error, number) = (WireError::from(error), at + 1);
+            let (number, error) = (done.len() + 1, WireError::from(error));
             let problem = format!(
                 "command {number} failed while the others were done: the server says {error}"
             );
-            let remedy = "a look at the data, and at what kind of data the command is for";
-            return Outcome::Unknown(
-                Error::invalid(problem).with_remedy(remedy).with_unknown_effect(),
-            );
+            let error = Error::invalid(problem)
+                .with_remedy("a look at the data, and at what kind of data the command is for");
+            return Outcome::Unknown(error.with_unknown_effect());
         }
         done.push(Reply::from(reply));
     }

@@ -9,20 +9,11 @@ use crate::{Error, ErrorKind, Result, Sequencer};
 /// A key whose data a lock protects, and the holder of that lock.
 #[derive(Clone, Debug)]
 pub(super) struct Fence {
-    key: FencedKey,
-    holder: Sequencer,
+    pub(super) key: FencedKey,
+    pub(super) holder: Sequencer,
 }
 
 impl Fence {
-    pub(super) fn new(key: &FencedKey, holder: &Sequencer) -> Self {
-        Self { key: key.clone(), holder: holder.clone() }
-    }
-
-    /// The key of the marks.
-    pub(super) fn marks(&self) -> &str {
-        self.key.marks()
-    }
-
     /// Reads the marks, which are watched.
     pub(super) fn look(&self) -> Request {
         Request::command(&[b"HMGET", self.key.marks().as_bytes(), b"any", b"exclusive"])
@@ -33,7 +24,6 @@ impl Fence {
     /// # Errors
     /// `Lost` if a newer holder was there; `Unsupported` for permits.
     pub(super) fn pass(&self, marks: &Value) -> Result<Option<Request>> {
-        self.key.admit(&self.holder)?;
         let before = self.read(marks)?;
         let mut after = before;
         after
@@ -48,8 +38,8 @@ impl Fence {
 
     /// A write that changes nothing, and of which no other transaction takes notice. A server that
     /// is a replica by now refuses it: its marks may be old.
-    pub(super) fn touch(&self) -> Result<Request> {
-        changes::request(&["HDEL", self.key.marks(), ""])
+    pub(super) fn touch(&self) -> Request {
+        Request::command(&[b"HDEL", self.key.marks().as_bytes(), b""])
     }
 
     /// # Errors
@@ -59,34 +49,28 @@ impl Fence {
     }
 
     fn read(&self, marks: &Value) -> Result<Marks> {
-        let Value::Array(fields) = marks else {
-            return Err(Error::new(ErrorKind::Internal, "the server's answer to HMGET is no list"));
-        };
-        let foreign = || {
-            Error::invalid(format!("{:?} does not hold the marks of a fence", self.key.marks()))
-                .with_remedy("another key for what is kept there")
-        };
-        let token = |field: Option<&Value>| match field {
-            Some(Value::BulkString(token)) => {
-                String::from_utf8_lossy(token).parse().map(Some).map_err(|_| foreign())
-            }
-            _ => Ok(None),
-        };
-        Ok(Marks::new(token(fields.first())?, token(fields.get(1))?))
+        let fields: [Option<Vec<u8>>; 2] = redis::from_redis_value_ref(marks).map_err(|_| {
+            Error::new(ErrorKind::Internal, "the server's answer to HMGET is no list of two")
+        })?;
+        let [any, exclusive] = fields.map(|field| {
+            field.map(|token| String::from_utf8_lossy(&token).parse()).transpose().map_err(|_| {
+                let problem = format!("{:?} does not hold the marks of a fence", self.key.marks());
+                Error::invalid(problem).with_remedy("another key for what is kept there")
+            })
+        });
+        Ok(Marks::new(any?, exclusive?))
     }
 
     fn refused(&self, reason: StaleReason) -> Error {
-        let seen = match &reason {
-            StaleReason::Older { seen } => seen.to_string(),
-            other => other.to_string(),
+        let StaleReason::Older { seen } = &reason else {
+            return Error::new(ErrorKind::Unsupported, format!("{} {reason}", self.holder));
         };
-        Error::new(
-            ErrorKind::Lost,
-            format!("{} is stale: {:?} has seen token {seen}", self.holder, self.key.key()),
-        )
-        .with_remedy("stop working on what the lock protects, and acquire it again")
-        .with_source(reason)
-        .about(self.holder.name().clone())
+        let problem =
+            format!("{} is stale: {:?} has seen token {seen}", self.holder, self.key.key());
+        Error::new(ErrorKind::Lost, problem)
+            .with_remedy("stop working on what the lock protects, and acquire it again")
+            .with_source(reason)
+            .about(self.holder.name().clone())
     }
 }
 
@@ -95,7 +79,7 @@ mod tests {
     use super::*;
 
     fn fence(holder: &str) -> Fence {
-        Fence::new(&FencedKey::new("k").unwrap(), &holder.parse().unwrap())
+        Fence { key: FencedKey::new("k").unwrap(), holder: holder.parse().unwrap() }
     }
 
     fn marks(any: &str, exclusive: &str) -> Value {

@@ -19,30 +19,25 @@ impl Idle {
         let run = |link: &Link| link.run().and_then(|run| run.id);
         let is_there = |link: &Link| link.endpoint() == main.endpoint();
         let present = run(main);
-        loop {
-            let idle =
-                self.change(|idle| idle.iter().position(is_there).map(|at| idle.swap_remove(at)));
-            match idle {
-                None => return main.alone().await,
-                Some(link) if present.is_some() && run(&link) == present => return Ok(link),
-                // The address leads to another server by now, or to the same one after a restart.
-                Some(_former) => {}
-            }
+        let kept = {
+            let mut idle = lock(&self.0);
+            // Others lead to a former server of this address, or to this one before a restart.
+            idle.retain(|link| !is_there(link) || (present.is_some() && run(link) == present));
+            idle.iter().position(is_there).map(|at| idle.swap_remove(at))
+        };
+        match kept {
+            Some(link) => Ok(link),
+            None => main.alone().await,
         }
     }
 
     /// Keeps a connection that watches nothing any more.
     pub(super) fn put_back(&self, link: Link) {
-        let _oldest = self.change(|idle| {
-            idle.push(link);
-            (idle.len() > MOST).then(|| idle.remove(0))
-        });
-    }
-
-    /// Connections are closed outside of the lock.
-    fn change(&self, change: impl FnOnce(&mut Vec<Link>) -> Option<Link>) -> Option<Link> {
         let mut idle = lock(&self.0);
         idle.retain(Link::is_connected);
-        change(&mut idle)
+        idle.push(link);
+        if idle.len() > MOST {
+            idle.remove(0);
+        }
     }
 }

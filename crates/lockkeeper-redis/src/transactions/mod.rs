@@ -13,8 +13,8 @@ mod refusal;
 mod reply;
 mod watched;
 
-use std::collections::BTreeSet;
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use self::attempt::Attempt;
 pub use self::changes::Changes;
@@ -33,7 +33,7 @@ const SHOWN: usize = 3;
 /// Begins transactions. Each transaction that runs has a connection of its own. The store keeps up
 /// to eight idle connections for the next transactions, and closes them when it is dropped. Cheap
 /// to make and to clone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Transactions(RedisStore);
 
 impl RedisStore {
@@ -58,23 +58,26 @@ impl Transactions {
 
     fn begin(&self) -> Transaction {
         let store = self.0.clone();
-        Transaction { store, keys: BTreeSet::new(), fences: Vec::new(), policy: Policy::default() }
-    }
-}
-
-impl fmt::Debug for Transactions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Transactions({})", self.0)
+        Transaction {
+            store,
+            keys: BTreeSet::new(),
+            fences: BTreeMap::new(),
+            fenced_twice: false,
+            policy: Policy::default(),
+        }
     }
 }
 
 /// A transaction that has not begun yet.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[must_use = "a transaction does nothing before run()"]
 pub struct Transaction {
     store: RedisStore,
     keys: BTreeSet<Vec<u8>>,
-    fences: Vec<Fence>,
+    /// By the keys of their marks.
+    fences: BTreeMap<String, Fence>,
+    /// By one key: the older holder would lower the marks that the newer one has raised.
+    fenced_twice: bool,
     policy: Policy,
 }
 
@@ -91,7 +94,8 @@ impl Transaction {
     /// read, and change nothing.
     pub fn fenced(mut self, key: &FencedKey, holder: &Sequencer) -> Self {
         self.keys.extend([key.marks().into(), key.key().into()]);
-        self.fences.push(Fence::new(key, holder));
+        let fence = Fence { key: key.clone(), holder: holder.clone() };
+        self.fenced_twice |= self.fences.insert(key.marks().to_owned(), fence).is_some();
         self
     }
 
@@ -138,14 +142,13 @@ impl Transaction {
         Deciding: Future<Output = Result<Changes, E>>,
     {
         self.store.check_process()?;
-        let slot =
-            self.check_fences().and_then(|()| self.slot()).map_err(|error| self.about(error))?;
+        let slot = self.slot().map_err(|error| self.about(error))?;
         let mut tries = self.policy.start()?;
         loop {
             let attempt = Attempt { of: &self, slot, tries: &tries };
             let tried = async {
                 let (stage, marks) = attempt.watch().await?;
-                let decided = decide(Watched::of(&stage)).await;
+                let decided = decide(Watched(Arc::downgrade(&stage))).await;
                 attempt.finish(stage, marks, decided).await
             };
             let trouble = match tried.await {
@@ -162,28 +165,18 @@ impl Transaction {
         }
     }
 
-    /// Refuses two fences of one key: the older holder would lower the marks that the newer one has
-    /// raised.
-    fn check_fences(&self) -> Result<()> {
-        let marks: BTreeSet<_> = self.fences.iter().map(Fence::marks).collect();
-        if marks.len() == self.fences.len() {
-            return Ok(());
-        }
-        Err(Error::invalid("a transaction that is fenced twice by the same key")
-            .with_remedy("one fenced() for each key"))
-    }
-
-    /// The slot of all keys. Outside a Cluster any slot will do.
+    /// The slot of the keys. Outside a Cluster any slot will do. A node of a Cluster refuses keys
+    /// of several slots itself, at `WATCH`, before anything is changed.
     fn slot(&self) -> Result<u16> {
-        let mut slots = self.keys.iter().map(|key| layout::slot(tag(key)));
-        let Some(first) = slots.next() else {
-            return Err(Error::invalid("a transaction that watches nothing")
-                .with_remedy("watch() the keys that matter"));
-        };
-        if self.store.0.servers.is_cluster() && slots.any(|slot| slot != first) {
-            return Err(refusal::several_slots("the keys lie in several slots of the Cluster"));
+        if self.fenced_twice {
+            return Err(Error::invalid("a transaction that is fenced twice by the same key")
+                .with_remedy("one fenced() for each key"));
         }
-        Ok(first)
+        let first = self.keys.first().ok_or_else(|| {
+            Error::invalid("a transaction that watches nothing")
+                .with_remedy("watch() the keys that matter")
+        })?;
+        Ok(layout::slot(tag(first)))
     }
 
     /// Adds the store and the keys to an error.
@@ -192,15 +185,6 @@ impl Transaction {
             self.keys.iter().take(SHOWN).map(|key| String::from_utf8_lossy(key)).collect();
         let more = if self.keys.len() > SHOWN { ", …" } else { "" };
         error.at(&self.store.to_string()).at(&format!("transaction on {:?}{more}", keys.join(", ")))
-    }
-}
-
-impl fmt::Debug for Transaction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transaction")
-            .field("keys", &self.keys.len())
-            .field("policy", &self.policy)
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,21 +1,22 @@
 //! Why a transaction was not done, in our words.
 
 use super::super::fault;
-use super::super::wire::{Link, WireError};
-use crate::{Error, ErrorKind, RedisStore};
+use super::super::wire::WireError;
+use super::watched::Stage;
+use crate::{Error, ErrorKind};
 
-/// An error of this connection, before anything was changed.
-pub(super) fn of(store: &RedisStore, slot: u16, link: &Link, error: WireError) -> Error {
-    if !store.0.servers.note_redirect(slot, link, &error) {
-        return several_slots(&format!(
-            "a command is about a key of another slot of the Cluster ({error})"
-        ));
+impl Stage {
+    /// An error of this connection, before anything was changed.
+    pub(super) fn refused(&self, error: WireError) -> Error {
+        if self.store.0.servers.note_redirect(self.slot, &self.link, &error) {
+            return refused(error).without_effect();
+        }
+        several_slots(format!("a command is about a key of another slot of the Cluster ({error})"))
     }
-    refused(error).without_effect()
 }
 
 /// The error about keys or commands of several slots.
-pub(super) fn several_slots(problem: &str) -> Error {
+fn several_slots(problem: String) -> Error {
     Error::invalid(problem)
         .with_remedy("keys with the same hash tag in braces, as {stock}:42 and {stock}:43")
 }
@@ -24,7 +25,7 @@ pub(super) fn several_slots(problem: &str) -> Error {
 fn refused(error: WireError) -> Error {
     let said = format!("the server says {error}");
     if error.is("CROSSSLOT") {
-        return several_slots(&said);
+        return several_slots(said);
     }
     if error.is("NOPERM") {
         return Error::new(ErrorKind::Denied, said)

@@ -55,22 +55,18 @@ impl From<Value> for Reply {
             Value::Nil => Self::Nil,
             Value::Int(number) => Self::Int(number),
             Value::Boolean(is_true) => Self::Int(is_true.into()),
-            Value::BulkString(bytes) => Self::Bytes(bytes),
-            Value::SimpleString(text) | Value::VerbatimString { text, .. } => {
-                Self::Bytes(text.into_bytes())
-            }
-            Value::Okay => Self::Bytes(b"OK".to_vec()),
-            Value::Double(number) => Self::Bytes(number.to_string().into_bytes()),
-            Value::BigNumber(digits) => Self::Bytes(digits),
-            Value::Array(parts) | Value::Set(parts) | Value::Push { data: parts, .. } => {
-                list(parts)
-            }
+            Value::BulkString(bytes) | Value::BigNumber(bytes) => Self::Bytes(bytes),
+            Value::Array(parts) | Value::Set(parts) => list(parts),
             Value::Map(pairs) => {
                 list(pairs.into_iter().flat_map(|(key, value)| [key, value]).collect())
             }
             Value::Attribute { data, .. } => Self::from(*data),
             Value::ServerError(error) => Self::Error(WireError::from(error).to_string()),
-            other => Self::Error(format!("an answer of an unknown kind: {other:?}")),
+            // A status, a number with a fraction, or text with its format.
+            other => match redis::from_redis_value::<String>(other) {
+                Ok(text) => Self::Bytes(text.into_bytes()),
+                Err(error) => Self::Error(format!("an answer of an unknown kind: {error}")),
+            },
         }
     }
 }

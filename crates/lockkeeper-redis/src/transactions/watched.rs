@@ -3,15 +3,15 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::super::fault;
-use super::super::wire::{Link, WireError};
+use super::super::wire::Link;
+use super::changes;
 use super::reply::Reply;
-use super::{changes, refusal};
 use crate::{Error, ErrorKind, RedisStore, Result};
 
 /// Reads data while the keys of the transaction are watched. Clones use the same connection. A
 /// handle that outlives its transaction keeps no connection open.
 #[derive(Clone, Debug)]
-pub struct Watched(Weak<Stage>);
+pub struct Watched(pub(super) Weak<Stage>);
 
 /// The connection that watches. Its drop closes the connection, and so ends the watches.
 #[derive(Debug)]
@@ -24,10 +24,6 @@ pub(super) struct Stage {
 }
 
 impl Watched {
-    pub(super) fn of(stage: &Arc<Stage>) -> Self {
-        Self(Arc::downgrade(stage))
-    }
-
     /// The answer of a command that only reads: its name, and its arguments (`["GET", "key"]`,
     /// `["HGET", "key", "field"]`). The command may read other keys too, but these may have changed
     /// when the transaction is done. A command that writes is done at once, and its effect stays
@@ -51,33 +47,27 @@ impl Watched {
             Error::invalid("the transaction is over")
                 .with_remedy("read() only while it is being decided")
         })?;
-        answer.await.map(Reply::from).map_err(|error| match self.0.upgrade() {
-            Some(stage) => stage.failed(error),
-            None => fault::of(error).without_effect(),
+        answer.await.map(Reply::from).map_err(|error| {
+            let Some(stage) = self.0.upgrade() else { return fault::of(error).without_effect() };
+            let error = stage.refused(error);
+            if error.kind() == ErrorKind::Unavailable {
+                stage.trouble.get_or_init(|| error.clone());
+            }
+            error
         })
     }
 }
 
 impl Stage {
-    fn failed(&self, error: WireError) -> Error {
-        let error = refusal::of(&self.store, self.slot, &self.link, error);
-        if error.kind() == ErrorKind::Unavailable {
-            self.trouble.get_or_init(|| error.clone());
-        }
-        error
-    }
-
     /// Ends the reads.
     ///
     /// # Errors
     /// `Unavailable` if a read got no answer, or if another task reads right now.
-    pub(super) fn over(self: Arc<Self>) -> Result<Link> {
-        let Some(Self { link, trouble, .. }) = Arc::into_inner(self) else {
+    pub(super) fn over(self: Arc<Self>) -> Result<Self> {
+        let mut stage = Arc::into_inner(self).ok_or_else(|| {
             let problem = "another task read from the transaction when its decision ended";
-            return Err(
-                Error::new(ErrorKind::Unavailable, problem).with_remedy("await each read() before")
-            );
-        };
-        trouble.into_inner().map_or(Ok(link), Err)
+            Error::new(ErrorKind::Unavailable, problem).with_remedy("await each read() before")
+        })?;
+        stage.trouble.take().map_or(Ok(stage), Err)
     }
 }
