@@ -1,6 +1,7 @@
 //! The files of a store: how they are made and named, and how another file in their place is
 //! noticed.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -141,7 +142,7 @@ pub(super) fn create(path: &Path) -> io::Result<()> {
     }
     // Inside the gate no living process makes one.
     sweep(path, ".new-", Duration::ZERO);
-    let fresh = suffixed(path, &format!(".new-{}", HEXLOWER.encode(&random::bits128())));
+    let fresh = scratch(path, ".new-");
     private().write(true).create_new(true).open(&fresh)?;
     let placed = publish(&fresh, path);
     if placed.is_err() {
@@ -150,19 +151,31 @@ pub(super) fn create(path: &Path) -> io::Result<()> {
     placed.or_else(|e| if e.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(e) })
 }
 
-/// Removes the files of this kind and age that killed processes have left beside the database.
+/// The path of a new file of this kind beside the database, for a moment.
+pub(super) fn scratch(path: &Path, kind: &str) -> PathBuf {
+    suffixed(path, &format!("{kind}{}", HEXLOWER.encode(&random::bits128())))
+}
+
+/// Removes the files of this kind and age that killed processes have left beside the database. A
+/// name that only begins like a [`scratch`] name may be a file of the user, or of another store.
 pub(super) fn sweep(path: &Path, kind: &str, age: Duration) {
     let pattern = suffixed(path, kind);
-    let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name()) else { return };
+    let (Some(folder), Some(prefix)) = (pattern.parent(), pattern.file_name()) else { return };
     let before = i64::try_from(time::wall_micros() / 1_000_000).unwrap_or(0)
         - i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let is_left = entry.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes());
-        if is_left && entry.metadata().is_ok_and(|meta| meta.mtime() <= before) {
+        let is_left = is_scratch(&entry.file_name(), prefix);
+        if is_left && entry.metadata().is_ok_and(|meta| meta.is_file() && meta.mtime() <= before) {
             // A file that cannot be removed disturbs nobody.
             let _ = fs::remove_file(entry.path());
         }
     }
+}
+
+/// Whether a name is this prefix with 128 bits in hexadecimal digits.
+fn is_scratch(name: &OsStr, prefix: &OsStr) -> bool {
+    let bits = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
+    bits.is_some_and(|bits| bits.len() == 32 && HEXLOWER.decode(bits).is_ok())
 }
 
 /// Gives a file its name, if the name is free. In one step: with two names for a moment, a process

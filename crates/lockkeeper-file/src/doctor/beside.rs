@@ -6,18 +6,17 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use data_encoding::HEXLOWER;
 use lockkeeper_core::kit::{Row, fail, judged, ok, warn, warn_if};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
+use crate::Error;
 use crate::builder::Beside;
 use crate::checks::{self, Check};
-use crate::files::{private, suffixed, sweep};
+use crate::files::{private, scratch, suffixed, sweep};
 use crate::filesystem::{self, OVERLAY, RAMFS, TMPFS};
 use crate::liveness::Clients;
 use crate::store::{Finding, median};
 use crate::time::{self, Clock};
-use crate::{Error, random};
 
 const WRITES: usize = 15;
 /// So old is the file of another check only if its process was killed.
@@ -187,7 +186,7 @@ fn owner(path: &Path) -> String {
 /// Writes to a file of its own in the way in which the store writes to its log.
 fn disk(path: &Path) -> Finding {
     sweep(path, ".doctor-", ABANDONED);
-    let scratch = suffixed(path, &format!(".doctor-{}", HEXLOWER.encode(&random::bits128())));
+    let scratch = scratch(path, ".doctor-");
     let took = durable_writes(&scratch);
     // The file has no meaning, and is found by its name.
     let _ = fs::remove_file(&scratch);
@@ -268,6 +267,8 @@ fn is_stopped(pid: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
     use crate::store::Level;
 
@@ -318,6 +319,23 @@ mod tests {
             (Level::Ok, Level::Ok, Level::Warn)
         );
         assert_eq!(file_system(Path::new("/nowhere"), &[]).level, Level::Fail);
+    }
+
+    #[test]
+    fn a_check_of_the_disk_removes_only_old_files_of_other_checks() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("locks.db");
+        let made = |name: &Path, age: u64| {
+            let file = File::create(name).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        };
+        let (old, new) = (scratch(&path, ".doctor-"), scratch(&path, ".doctor-"));
+        let other = suffixed(&path, ".doctor-notes");
+        made(&old, 2 * ABANDONED.as_secs());
+        made(&new, 0);
+        made(&other, 2 * ABANDONED.as_secs());
+        disk(&path);
+        assert_eq!((old.exists(), new.exists(), other.exists()), (false, true, true));
     }
 
     #[test]

@@ -289,10 +289,30 @@ async fn a_session_that_is_not_detached_is_opened_by_no_other_client() {
 #[tokio::test]
 async fn what_a_killed_opening_has_left_is_removed_by_the_next() {
     let machine = Machine::new();
-    let left = files::suffixed(&machine.path(), ".new-0123");
-    let other = machine.0.path().join("other.db.new-0123");
+    let left = files::scratch(&machine.path(), ".new-");
+    let other = files::scratch(&machine.0.path().join("other.db"), ".new-");
     fs::write(&left, "").unwrap();
     fs::write(&other, "").unwrap();
     drop(machine.open().await);
     assert!(!left.exists() && other.exists());
+}
+
+/// The names only begin like a name that a killed opening has left.
+#[tokio::test]
+async fn an_opening_removes_no_file_of_a_user_and_of_another_store() {
+    let machine = Machine::new();
+    let notes = files::suffixed(&machine.path(), ".new-schema.sql");
+    fs::write(&notes, "mine").unwrap();
+    let beside = files::suffixed(&machine.path(), ".new-1");
+    let open = || async { FileStore::new(&beside).open().await.unwrap() };
+    let holder = Client::on(open().await, SessionSpec::new(TTL, Duration::ZERO)).await;
+    let claim = holder.mutex("n");
+    let token = holder.granted(&claim).await;
+    drop(machine.open().await);
+    assert!(notes.exists());
+    let renewed = holder.renew(&[(&claim, LiveState::Granted)]).await;
+    assert_eq!(renewed, Ok(vec![Renewal::Held { token, ttl: claim.ttl }]));
+    let other = Client::on(open().await, SessionSpec::new(TTL, Duration::ZERO)).await;
+    let second = other.store.claim(&other.r#try("n")).await.unwrap();
+    assert!(matches!(second, Verdict::Busy { .. }), "{second:?}");
 }
