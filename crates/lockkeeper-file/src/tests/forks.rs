@@ -10,11 +10,19 @@ const ROLE: &str = "LOCKKEEPER_TEST_FORK_ROLE";
 const PATH: &str = "LOCKKEEPER_TEST_PATH";
 
 /// Preloaded, this library turns a question for the parent's process into a fork, and the parent
-/// waits for the child.
-const FORK: &str = "#include <sys/wait.h>
+/// waits for the child. A child that hangs is ended.
+const FORK: &str = "#define _GNU_SOURCE
+                    #include <sched.h>
+                    #include <signal.h>
+                    #include <stdlib.h>
+                    #include <sys/syscall.h>
+                    #include <sys/wait.h>
                     #include <unistd.h>
                     pid_t getppid(void) {
-                        pid_t child = fork();
+                        pid_t child = getenv(\"LOCKKEEPER_TEST_NEWPID\")
+                            ? (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0)
+                            : fork();
+                        if (child == 0) alarm(20);
                         if (child > 0) waitpid(child, 0, 0);
                         return child;
                     }";
@@ -27,22 +35,30 @@ fn forking() {
     let (path, mine) = (PathBuf::from(path), runtime());
     let store = mine.block_on(FileStore::new(&path).open()).unwrap();
     assert_eq!(OpenConnection::count(&path), 2, "one connection to write, and one to read");
-    if role == "close" {
-        drop(store);
-        while OpenConnection::count(&path) > 0 {
-            std::thread::yield_now();
+    let (mut opens, mut kept, mut locked) = (path.clone(), None, None);
+    match &*role {
+        "close" => {
+            drop(store);
+            while OpenConnection::count(&path) > 0 {
+                std::thread::yield_now();
+            }
         }
-    } else {
-        std::mem::forget(store);
+        "opening" => {
+            opens.set_file_name("other.db");
+            locked = Some(OpenConnection::lock_all());
+            kept = Some(store);
+        }
+        _ => kept = Some(store),
     }
     if std::os::unix::process::parent_id() == 0 {
-        let opened = runtime().block_on(FileStore::new(&path).open());
-        match opened {
+        let checked = kept.as_ref().map(|store| store.check_process().map_err(|e| e.kind()));
+        match runtime().block_on(FileStore::new(&opens).open()) {
             Ok(_) => println!("\nchild: opened"),
-            Err(error) => println!("\nchild: {:?}, {error}", error.kind()),
+            Err(error) => println!("\nchild: {checked:?}, {:?}, {error}", error.kind()),
         }
         std::process::exit(0);
     }
+    drop(locked);
 }
 
 /// The report of the child.
@@ -52,11 +68,16 @@ fn said(machine: &Machine, role: &str) -> String {
     let compiled =
         Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
     assert!(compiled.unwrap().success());
-    let mut parent = Command::new(std::env::current_exe().unwrap())
+    let mut parent = Command::new(if role == "namespace" { "unshare" } else { "env" });
+    if role == "namespace" {
+        parent.args(["--pid", "--fork", "env", "LOCKKEEPER_TEST_NEWPID=1"]);
+    }
+    let mut parent = parent
+        .arg(format!("LD_PRELOAD={}", library.display()))
+        .arg(std::env::current_exe().unwrap())
         .args(["--exact", "tests::forks::forking", "--nocapture"])
         .env(ROLE, role)
         .env(PATH, machine.path())
-        .env("LD_PRELOAD", &library)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -80,6 +101,13 @@ fn a_child_does_not_open_what_its_parent_has_open() {
 fn a_child_opens_what_its_parent_has_closed() {
     let machine = Machine::new();
     assert_eq!(said(&machine, "close"), "child: opened");
+}
+
+/// The child inherits the locked list, and not the thread that would unlock it.
+#[test]
+fn a_child_forked_while_a_thread_opens_a_file_does_not_hang() {
+    let said = said(&Machine::new(), "opening");
+    assert!(said.contains("Forked"), "{said}");
 }
 
 /// A process that closes the file does not decide whether it is the last one: the log stays, and
