@@ -9,6 +9,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
+use lockkeeper_core::kit::Process;
+
 use super::fault;
 use super::files::{Inode, inode};
 use crate::{Error, ErrorKind, Result, time};
@@ -20,11 +22,11 @@ pub(super) const AFTER_A_FORK: &str =
 const LOOKS: u32 = 1000;
 
 /// The open connections to databases, each with the process that has opened it.
-static OPENED: Mutex<Vec<(Inode, u32)>> = Mutex::new(Vec::new());
+static OPENED: Mutex<Vec<(Inode, Process)>> = Mutex::new(Vec::new());
 
 /// The list, or `None` if it stays locked: by a thread of the parent at the moment of the fork,
 /// which does not exist in this child.
-fn opened() -> Option<MutexGuard<'static, Vec<(Inode, u32)>>> {
+fn opened() -> Option<MutexGuard<'static, Vec<(Inode, Process)>>> {
     for _ in 0..LOOKS {
         match OPENED.try_lock() {
             Ok(opened) => return Some(opened),
@@ -37,7 +39,7 @@ fn opened() -> Option<MutexGuard<'static, Vec<(Inode, u32)>>> {
 
 /// A connection of this process that is open until this is dropped.
 #[derive(Debug)]
-pub(super) struct OpenConnection(Inode, u32);
+pub(super) struct OpenConnection(Inode, Process);
 
 impl OpenConnection {
     /// Must be called before SQLite opens the file.
@@ -47,9 +49,9 @@ impl OpenConnection {
     /// or closing a file.
     pub(super) fn note(path: &Path) -> Result<Self> {
         let file = inode(path).map_err(|e| fault::io(path, "look at it", e))?;
-        let this = std::process::id();
+        let this = Process::this();
         let mut opened = opened().ok_or_else(|| forked(path))?;
-        if opened.iter().any(|(known, process)| *known == file && *process != this) {
+        if opened.iter().any(|(known, process)| *known == file && !process.is(this)) {
             return Err(forked(path));
         }
         opened.push((file, this));

@@ -110,6 +110,17 @@ fn a_child_forked_while_a_thread_opens_a_file_does_not_hang() {
     assert!(said.contains("Forked"), "{said}");
 }
 
+/// The first process of a container forks a sandbox with process ids of its own: both have id 1.
+#[test]
+fn a_child_with_the_id_of_its_parent_does_not_open_what_its_parent_has_open() {
+    let is_allowed = Command::new("unshare").args(["--pid", "--fork", "true"]).status();
+    if !is_allowed.is_ok_and(|status| status.success()) {
+        return left_out("only root makes a namespace of processes, with unshare");
+    }
+    let said = said(&Machine::new(), "namespace");
+    assert!(said.starts_with("child: Some(Err(Forked)), Forked,"), "{said}");
+}
+
 /// A process that closes the file does not decide whether it is the last one: the log stays, and
 /// goes on at its beginning when it has 1000 pages.
 #[tokio::test]

@@ -9,11 +9,13 @@ use std::task::Poll;
 use tokio::sync::Notify;
 
 use crate::{Error, ErrorKind, Result};
-use lockkeeper_core::kit::watchful;
+use lockkeeper_core::kit::{Process, watchful};
 
 #[derive(Debug)]
 pub(crate) struct Lifetime {
     /// The process that has started the engine.
+    process: Process,
+    /// The id of that process, or another one for a test.
     pid: AtomicU32,
     /// A task of the runtime has the other end, which is dropped with the runtime.
     runtime: Weak<()>,
@@ -27,6 +29,7 @@ impl Lifetime {
     pub(super) fn begin() -> (Self, Arc<()>) {
         let runtime = Arc::new(());
         let lifetime = Self {
+            process: Process::this(),
             pid: std::process::id().into(),
             runtime: Arc::downgrade(&runtime),
             closed: AtomicBool::new(false),
@@ -38,7 +41,7 @@ impl Lifetime {
     /// # Errors
     /// `Forked` in a forked child, `Closed` after a shutdown, or when the runtime has ended.
     pub(super) fn usable(&self) -> Result<()> {
-        if !self.is_here() {
+        if !(self.is_here() && self.process.is_this_in_its_namespace()) {
             return Err(Error::new(
                 ErrorKind::Forked,
                 "this process was forked after the keeper had connected",
