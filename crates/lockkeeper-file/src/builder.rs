@@ -14,6 +14,7 @@ use super::checks::{self, Check};
 use super::files::{self, Identity, Rights};
 use super::gate::{Gate, Waiting};
 use super::layout::{Commit, Memory};
+use super::limit::Limits;
 use super::liveness::Clients;
 use super::notify::{Notifier, NotifyFolder};
 use super::reader::Reader;
@@ -173,8 +174,9 @@ impl FileStoreBuilder {
         let waiting = Arc::new(Waiting::default());
         let mut writer = Writer { gate, waiting: Arc::clone(&waiting), state };
         clear_away(&mut writer)?;
-        let process = Process::this();
-        let store = FileStore::from(Shared { path, own, liveness, jobs, waiting, reader, process });
+        let (limits, process) = (Limits::start()?, Process::this());
+        let store =
+            FileStore::from(Shared { path, own, liveness, jobs, waiting, reader, limits, process });
         Ok((store, writer, receiver))
     }
 

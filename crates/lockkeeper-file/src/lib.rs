@@ -30,6 +30,7 @@ mod files;
 mod filesystem;
 mod gate;
 mod layout;
+mod limit;
 mod liveness;
 mod notify;
 mod opened;
@@ -62,6 +63,7 @@ use self::fault::Outcome;
 use self::gate::Waiting;
 use self::layout::times::now;
 use self::layout::{Commit, Txn, read};
+use self::limit::Limits;
 use self::liveness::ClientId;
 use self::reader::Reader;
 pub use self::register::FileRegister;
@@ -74,15 +76,10 @@ use lockkeeper_core::store::{
 use lockkeeper_core::{
     Error, ErrorKind, LockName, Open, Result, duration, registers, store, time, url,
 };
-use time::Clock;
 
 /// The capabilities of this store.
 const CAPABILITIES: Capabilities =
     Capabilities { expiry: Expiry::Session { proof_lag: 0 }, ..Capabilities::full() };
-
-/// The longest time of a request. A program other than lockkeeper may keep the file locked for less
-/// time, and gets an answer of its own.
-const ANSWER_LIMIT: Duration = Duration::from_secs(8);
 
 /// A store in a file of this host. Clones are the same client; each further opening of the file is
 /// another client.
@@ -97,6 +94,7 @@ struct Shared {
     jobs: Sender<Job>,
     waiting: Arc<Waiting>,
     reader: Reader,
+    limits: Limits,
     process: Process,
 }
 
@@ -142,7 +140,7 @@ impl FileStore {
         self.0.waiting.check(&self.0.path, now())?;
         // If the thread has ended, the job is dropped with its reply, and the caller gets an error.
         let _ = self.0.jobs.send(job);
-        match Clock::boot().timeout(ANSWER_LIMIT, answer).await {
+        match self.0.limits.within(answer).await {
             Some(answer) => answer.unwrap_or_else(|_| Err(fault::ended().with_unknown_effect())),
             None => Err(gate::shut(&self.0.path).with_unknown_effect()),
         }

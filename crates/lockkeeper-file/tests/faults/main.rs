@@ -4,6 +4,7 @@
 
 mod processes;
 mod registers;
+mod runtimes;
 mod store;
 mod worker;
 
