@@ -20,12 +20,11 @@ impl Admin for FileStore {
         after: Option<&LockName>,
         limit: usize,
     ) -> Result<Vec<(LockName, Result<Line>)>> {
-        self.check_process()?;
         let (prefix, after) = (prefix.to_owned(), after.cloned());
         let look = move |db: &Connection, dead_clients: &mut DeadClientCheck<'_>| {
             read::lines(db, &prefix, after.as_ref(), limit, now(), dead_clients)
         };
-        let lines = self.0.reader.look(look).await?;
+        let lines = self.look(look).await?;
         Ok(lines.into_iter().map(|(name, line)| (name, Ok(line))).collect())
     }
 

@@ -108,6 +108,14 @@ pub(super) fn ended() -> Error {
         .with_remedy("report this")
 }
 
+/// The reader's thread does not answer. It does not wait for other processes, so the disk does not
+/// answer the thread, or the thread has very much to read.
+pub(super) fn unread(file: &Path) -> Error {
+    let problem = format!("file:{}: a look at the file has taken seconds", file.display());
+    Error::new(ErrorKind::Unavailable, problem)
+        .with_remedy("look whether its disk answers (lockkeeper doctor), and into the kernel's log")
+}
+
 fn is_short_of_files(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }

@@ -54,6 +54,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rusqlite::Connection;
 use tokio::sync::oneshot::Receiver;
 
 pub use self::builder::FileStoreBuilder;
@@ -64,7 +65,7 @@ use self::gate::Waiting;
 use self::layout::times::now;
 use self::layout::{Commit, Txn, read};
 use self::limit::Limits;
-use self::liveness::ClientId;
+use self::liveness::{ClientId, DeadClientCheck};
 use self::reader::Reader;
 pub use self::register::FileRegister;
 use self::writer::Job;
@@ -146,6 +147,16 @@ impl FileStore {
         }
     }
 
+    /// Looks at the file in the reader's thread.
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Connection, &mut DeadClientCheck<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.check_process()?;
+        let looked = self.0.limits.within(self.0.reader.look(look)).await;
+        looked.unwrap_or_else(|| Err(fault::unread(&self.0.path)))
+    }
+
     /// Threads are not inherited, and SQLite's locks neither.
     fn check_process(&self) -> Result<()> {
         self.0.process.check(self, "store").map_err(|e| e.with_remedy(opened::AFTER_A_FORK))
@@ -220,14 +231,12 @@ impl Store for FileStore {
     }
 
     async fn line(&self, name: &LockName) -> Result<Line> {
-        self.check_process()?;
         let name = name.clone();
-        self.0.reader.look(move |db, dead_clients| read::line(db, &name, now(), dead_clients)).await
+        self.look(move |db, dead_clients| read::line(db, &name, now(), dead_clients)).await
     }
 
     async fn id(&self) -> Result<StoreId> {
-        self.check_process()?;
-        let id = self.0.reader.look(|db, _| read::id(db)).await?;
+        let id = self.look(|db, _| read::id(db)).await?;
         id.try_into().map(StoreId::from_bytes).map_err(|id: Vec<u8>| {
             let problem =
                 format!("{self}: the id in its table lk_meta has {} bytes instead of 16", id.len());

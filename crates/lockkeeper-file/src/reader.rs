@@ -87,8 +87,12 @@ impl Reader {
         ask: impl FnOnce(&Waiters) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
-        // The receiver is gone if the future was dropped.
-        self.send(Task::Look(Box::new(move |waiters| drop(reply.send(ask(waiters))))));
+        self.send(Task::Look(Box::new(move |waiters| {
+            // The receiver is gone if the future was dropped.
+            if !reply.is_closed() {
+                drop(reply.send(ask(waiters)));
+            }
+        })));
         answer.await.unwrap_or_else(|_| Err(fault::ended()))
     }
 

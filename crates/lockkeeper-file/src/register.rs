@@ -57,9 +57,8 @@ impl fmt::Debug for FileRegister {
 impl Register for FileRegister {
     async fn load(&self, key: &str) -> Result<Option<Versioned>> {
         check_key(key)?;
-        self.0.check_process()?;
         let key = key.to_owned();
-        self.0.0.reader.look(move |db, _| load(db, &key)).await
+        self.0.look(move |db, _| load(db, &key)).await
     }
 
     async fn compare_and_swap(&self, key: &str, write: &Write) -> Result<Swap> {

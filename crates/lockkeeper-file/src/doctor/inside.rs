@@ -33,7 +33,7 @@ pub(super) static CHECKS: [Check<Opened>; 4] = checks! {
         let finding = format!("{finding}: a token may be given out twice after a power cut");
         Some(fail(finding, "report this as a bug: lockkeeper sets wal and 2"))
     }),
-    ("clock", |opened| opened.store.0.reader.look(|db, _| times_in(db)), |times| {
+    ("clock", |opened| opened.store.look(|db, _| times_in(db)), |times| {
         Some(judge(&times, now(), time::wall_micros()))
     }),
     ("leftovers", |opened| opened.leftovers(), |(finding, log)| {
@@ -54,12 +54,12 @@ impl Opened {
         let synchronous =
             self.store.commit(Commit::OnDisk, |txn| txn.number("PRAGMA synchronous")).await?;
         let look = |db: &Connection| db.query_row("PRAGMA journal_mode", [], |row| row.get(0));
-        Ok((self.store.0.reader.look(move |db, _| look(db)).await?, synchronous))
+        Ok((self.store.look(move |db, _| look(db)).await?, synchronous))
     }
 
     /// What there is, and the size of the log.
     async fn leftovers(&self) -> Result<(String, u64)> {
-        let (sessions, names) = self.store.0.reader.look(|db, _| unused(db, now())).await?;
+        let (sessions, names) = self.store.look(|db, _| unused(db, now())).await?;
         let log = fs::metadata(suffixed(self.store.path(), "-wal")).map_or(0, |meta| meta.len());
         let finding = format!(
             "{} files of ended clients, {sessions} ended sessions, {names} names without claims, a log of {} KiB",

@@ -1,5 +1,7 @@
 //! Requests at a gate that another process keeps shut.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 use crate::opened::OpenConnection;
 
@@ -60,4 +62,39 @@ async fn a_store_that_is_dropped_before_its_turn_opens_no_session() {
     let other = machine.open().await;
     let count = "SELECT count(*) FROM lk_session";
     assert_eq!(other.write(|txn| txn.number(count)).await.unwrap(), 0);
+}
+
+/// The disk hangs (a frozen file system, a device that does not answer), and the reader's thread
+/// with it.
+#[tokio::test]
+async fn a_read_ends_though_the_disk_does_not_answer_and_is_not_done_later() {
+    use crate::registers::Register;
+
+    let machine = Machine::new();
+    let store = machine.open().await;
+    let (goes_on, hangs) = std::sync::mpsc::channel::<()>();
+    let hang = store.0.reader.ask(move |_| {
+        let _ = hangs.recv();
+        Ok(())
+    });
+    assert!(tokio::time::timeout(ms(50), hang).await.is_err());
+    let done = Arc::new(AtomicBool::new(false));
+    let (n, register, mark) = (name("n"), store.register(), Arc::clone(&done));
+    let look = store.look(move |_, _| {
+        mark.store(true, Ordering::Relaxed);
+        Ok(())
+    });
+    let looks = async {
+        tokio::join!(store.line(&n), store.id(), store.lines("", None, 1), register.load("k"), look,)
+    };
+    let (line, id, lines, load, look) =
+        tokio::time::timeout(Duration::from_secs(30), looks).await.unwrap();
+    let errors = [line.err(), id.err(), lines.err(), load.err(), look.err()];
+    for error in errors.map(Option::unwrap) {
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None));
+        assert!(error.to_string().contains("a look at the file has taken seconds"), "{error}");
+    }
+    drop(goes_on);
+    store.line(&n).await.unwrap();
+    assert!(!done.load(Ordering::Relaxed));
 }
