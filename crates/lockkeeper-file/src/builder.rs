@@ -4,13 +4,14 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 
 use super::boot::Boot;
 use super::checks::{self, Check};
+use super::closing::{Closing, Running};
 use super::files::{self, Identity, Rights};
 use super::gate::{Gate, Waiting};
 use super::layout::{Commit, Memory};
@@ -156,7 +157,8 @@ impl FileStoreBuilder {
             own.clone(),
             settling,
         );
-        let reader = start_reader(waiters)?;
+        let (closing, running) = Closing::new();
+        let reader = start_reader(waiters, running.clone())?;
         let memory = Memory::default();
         let notifier = Notifier::new(notify_folder);
         let commit = Commit::OnDisk;
@@ -172,11 +174,20 @@ impl FileStoreBuilder {
             owes_disk: false,
         };
         let waiting = Arc::new(Waiting::default());
-        let mut writer = Writer { gate, waiting: Arc::clone(&waiting), state };
+        let mut writer = Writer { gate, waiting: Arc::clone(&waiting), state, _running: running };
         clear_away(&mut writer)?;
         let (limits, process) = (Limits::start()?, Process::this());
-        let store =
-            FileStore::from(Shared { path, own, liveness, jobs, waiting, reader, limits, process });
+        let store = FileStore::from(Shared {
+            path,
+            own,
+            liveness,
+            jobs,
+            waiting,
+            reader,
+            limits,
+            process,
+            _closing: closing,
+        });
         Ok((store, writer, receiver))
     }
 
@@ -253,14 +264,17 @@ fn private_folder(path: &Path) -> Result<()> {
     made.map_err(|e| fault::io(path, "create the folder", e))
 }
 
-fn start_reader(waiters: Waiters) -> Result<Reader> {
+fn start_reader(waiters: Waiters, running: Sender<Running>) -> Result<Reader> {
     let started = Reader::new(waiters).map_err(|e| {
         Error::new(ErrorKind::Unavailable, format!("no event descriptor could be made: {e}"))
             .with_remedy("a higher limit of open files (ulimit -n)")
             .with_source(e)
     });
     let (reader, state) = started?;
-    writer::spawn_thread("lockkeeper-read", move || state.run())?;
+    writer::spawn_thread("lockkeeper-read", move || {
+        state.run();
+        drop(running);
+    })?;
     Ok(reader)
 }
 

@@ -22,6 +22,7 @@ mod boot;
 mod builder;
 mod checks;
 mod claim;
+mod closing;
 mod database;
 mod doctor;
 mod driver;
@@ -59,6 +60,7 @@ use tokio::sync::oneshot::Receiver;
 
 pub use self::builder::FileStoreBuilder;
 pub use self::checks::Check;
+use self::closing::Closing;
 pub use self::driver::DRIVER;
 use self::fault::Outcome;
 use self::gate::Waiting;
@@ -84,6 +86,10 @@ const CAPABILITIES: Capabilities =
 
 /// A store in a file of this host. Clones are the same client; each further opening of the file is
 /// another client.
+///
+/// The drop of the last clone waits for the threads that close the file: for about a millisecond,
+/// and for at most 500 ms while another process keeps the file from being written. A child that is
+/// forked then may open the file.
 #[derive(Clone)]
 pub struct FileStore(Arc<Shared>);
 
@@ -97,6 +103,8 @@ struct Shared {
     reader: Reader,
     limits: Limits,
     process: Process,
+    /// Dropped after all by which the threads notice the end.
+    _closing: Closing,
 }
 
 impl FileStore {

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 
 use tokio::sync::oneshot;
 
+use super::closing::Running;
 use super::database::Database;
 use super::fault::{self, Outcome};
 use super::files::Identity;
@@ -33,7 +34,8 @@ type Work = Box<dyn FnOnce(Result<&mut Txn<'_>>) -> Answer + Send>;
 pub(super) type Answer = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// Starts a thread; this store has no other kind of thread. The thread ends by itself and is never
-/// joined: a process that closes must not hang at a gate that another process keeps shut.
+/// joined: a process that closes must not hang at a gate that another process keeps shut. See
+/// [`Closing`](super::closing::Closing).
 pub(super) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(|e| {
         Error::new(ErrorKind::Unavailable, format!("no thread could be started: {e}"))
@@ -77,6 +79,8 @@ pub(super) struct Writer {
     pub(super) gate: Gate,
     pub(super) waiting: Arc<Waiting>,
     pub(super) state: WriterState,
+    /// After the state: its connection is closed then.
+    pub(super) _running: Sender<Running>,
 }
 
 /// The writer's tools inside the gate.

@@ -37,12 +37,7 @@ fn forking() {
     assert_eq!(OpenConnection::count(&path), 2, "one connection to write, and one to read");
     let (mut opens, mut kept, mut locked) = (path.clone(), None, None);
     match &*role {
-        "close" => {
-            drop(store);
-            while OpenConnection::count(&path) > 0 {
-                std::thread::yield_now();
-            }
-        }
+        "close" => drop(store),
         "opening" => {
             opens.set_file_name("other.db");
             locked = Some(OpenConnection::lock_all());
@@ -97,6 +92,7 @@ fn a_child_does_not_open_what_its_parent_has_open() {
     assert!(said.contains("Try: open it in the children alone"), "{said}");
 }
 
+/// As a server that does its start-up work under a lock, and forks its workers then.
 #[test]
 fn a_child_opens_what_its_parent_has_closed() {
     let machine = Machine::new();
@@ -119,6 +115,21 @@ fn a_child_with_the_id_of_its_parent_does_not_open_what_its_parent_has_open() {
     }
     let said = said(&Machine::new(), "namespace");
     assert!(said.starts_with("child: Some(Err(Forked)), Forked,"), "{said}");
+}
+
+/// The drop does not wait for the end of a process that is stopped inside the gate.
+#[tokio::test]
+async fn a_drop_at_a_shut_gate_ends_before_the_gate_is_open() {
+    let machine = Machine::new();
+    let store = machine.open().await;
+    let gate = File::open(files::suffixed(&machine.path(), ".gate")).unwrap();
+    gate.lock().unwrap();
+    drop(store);
+    assert!(OpenConnection::count(&machine.path()) > 0, "the connection of the writer");
+    gate.unlock().unwrap();
+    while OpenConnection::count(&machine.path()) > 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// A process that closes the file does not decide whether it is the last one: the log stays, and
