@@ -341,7 +341,8 @@ impl<L> WaitingState<L> {
 
     /// Removes each claim that has no waiter, and for which none has asked since the last sweep: it
     /// was given up without a withdrawal, and the push about its new client is lost. A waiter that
-    /// comes back asks the server. Returns the claims, to drop them when the mutex is free.
+    /// comes back asks the server. A claim that is being sent again has no waiter, and may have the
+    /// push that its waiter will ask for. Returns the claims, to drop them when the mutex is free.
     fn forget_the_idle(&mut self) -> Vec<WaitingClaim<L>> {
         if self.claims.len() < self.look_at {
             return Vec::new();
@@ -350,7 +351,9 @@ impl<L> WaitingState<L> {
         let is_idle = |claim: &mut WaitingClaim<L>| {
             !is_awaited(claim) && std::mem::replace(&mut claim.is_idle, true)
         };
-        let idle: Vec<_> = self.claims.extract_if(|_, claim| is_idle(claim)).collect();
+        let asked = &self.asked;
+        let is_unused = |id: &ClaimId, claim: &mut _| !asked.contains_key(id) && is_idle(claim);
+        let idle: Vec<_> = self.claims.extract_if(|id, claim| is_unused(id, claim)).collect();
         self.look_at = MIN_BEFORE_SWEEP.max(self.claims.len() * 2);
         idle.iter().for_each(|(id, claim)| self.unname(&claim.name, *id));
         idle.into_iter().map(|(_, claim)| claim).collect()

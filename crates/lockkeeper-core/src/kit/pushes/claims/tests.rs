@@ -252,3 +252,24 @@ fn the_cost_of_a_channel_does_not_grow_with_the_number_of_names() {
     let (few, many) = (events_among(100), events_among(10_000));
     assert!(many < 20 * few, "{many:?} among 10000 names, {few:?} among 100");
 }
+
+/// A claim has no waiter while it is sent again, as an unused one.
+#[test]
+fn a_grant_that_is_pushed_while_a_claim_is_sent_again_survives_a_sweep() {
+    let (claims, key) = (WaitingClaims::<()>::default(), key());
+    claims.queued(&key, claims.before(), None);
+    let others = |count: usize| {
+        for _ in 0..count {
+            claims.queued(&self::key(), claims.before(), None);
+        }
+    };
+    // The first sweep finds no waiter, and the second one would remove the claim.
+    others(MIN_BEFORE_SWEEP);
+    let asked = claims.asks(key.id);
+    claims.granted(key.id, 7);
+    claims.again(key.id);
+    others(2 * MIN_BEFORE_SWEEP);
+    asked.queued(&key, None);
+    let known = claims.known(key.id);
+    assert!(matches!(known, Some(Known::Granted(7))), "{known:?}");
+}
