@@ -47,7 +47,7 @@ impl Drop for Handle {
 pub(super) struct Inner {
     /// The runtime that opened the cluster. Every connection to a node lives in it, whichever
     /// request meets the node first.
-    runtime: Runtime,
+    runtime: Arc<Runtime>,
     seed: Endpoint,
     seeds: Vec<Endpoint>,
     settings: Arc<Settings>,
@@ -107,7 +107,7 @@ impl Cluster {
         let state = Mutex::new(State { map: vec![None; SLOTS], ..State::default() });
         let runtime = Runtime::here_or_own().map_err(|e| WireError::NotSent(e.to_string()))?;
         let inner = Arc::new_cyclic(|this| Inner {
-            runtime,
+            runtime: Arc::new(runtime),
             seed,
             seeds,
             settings: Arc::new(settings),

@@ -38,8 +38,9 @@ pub(crate) struct Run {
 #[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
-    /// The runtime of the driver. If it is a thread of the link, the thread ends with the link.
-    _runtime: Option<Runtime>,
+    /// The runtime of the driver, and of the links that are made beside this one. If it is a thread
+    /// of these links, the thread ends with the last of them. `None` if there is no driver.
+    runtime: Option<Arc<Runtime>>,
 }
 
 impl Drop for Handle {
@@ -60,19 +61,34 @@ impl Link {
 
     /// Connects in this runtime, whatever the caller's is. The link lives as long as the runtime.
     pub(crate) fn open_in(
-        runtime: &Runtime,
+        runtime: &Arc<Runtime>,
         endpoint: Endpoint,
         settings: Arc<Settings>,
         listener: Arc<dyn Listener>,
     ) -> Self {
         let shared = Arc::new(Shared::new(endpoint, settings, listener, Purpose::Requests));
         runtime.finish(driver::run(Arc::clone(&shared)));
-        Self(Arc::new(Handle { shared, _runtime: None }))
+        Self(Arc::new(Handle { shared, runtime: Some(Arc::clone(runtime)) }))
     }
 
     /// Another connection to the same server, with another listener.
     pub(crate) fn beside(&self, listener: Arc<dyn Listener>) -> Self {
-        Self::open(self.endpoint().clone(), Arc::clone(&self.0.shared.settings), listener)
+        let settings = Arc::clone(&self.0.shared.settings);
+        self.open_beside(self.endpoint().clone(), settings, listener)
+    }
+
+    /// Connects in the runtime of this link. The caller's runtime may stand still later, while
+    /// other callers use the connection.
+    fn open_beside(
+        &self,
+        endpoint: Endpoint,
+        settings: Arc<Settings>,
+        listener: Arc<dyn Listener>,
+    ) -> Self {
+        match &self.0.runtime {
+            Some(runtime) => Self::open_in(runtime, endpoint, settings, listener),
+            None => Self::open(endpoint, settings, listener),
+        }
     }
 
     /// One more connection to the same server, for requests that belong together. The connection is
@@ -95,11 +111,8 @@ impl Link {
     }
 
     async fn once(&self, endpoint: Endpoint, settings: Settings) -> Result<Self, WireError> {
-        let link = Self::open(
-            endpoint,
-            Arc::new(Settings { once: true, ..settings }),
-            Arc::new(NoListener),
-        );
+        let settings = Arc::new(Settings { once: true, ..settings });
+        let link = self.open_beside(endpoint, settings, Arc::new(NoListener));
         link.ready().await?;
         Ok(link)
     }
@@ -115,14 +128,14 @@ impl Link {
         let runtime = match Runtime::here_or_own() {
             Ok(runtime) => {
                 runtime.finish(driver::run(Arc::clone(&shared)));
-                Some(runtime)
+                Some(Arc::new(runtime))
             }
             Err(e) => {
                 shared.end(LinkEnd::WithoutDriver(&e.to_string()));
                 None
             }
         };
-        Self(Arc::new(Handle { shared, _runtime: runtime }))
+        Self(Arc::new(Handle { shared, runtime }))
     }
 
     /// Sends a request. The request has its place in the order of the bytes when this returns.

@@ -263,3 +263,27 @@ async fn a_transaction_that_is_dropped_at_any_await_leaves_nothing_watched() {
     drop(transactions);
     proxy.until(|seen| seen.open == 0).await.unwrap();
 }
+
+/// A transaction was done in a runtime that nobody drives afterwards. Its connection is of no use to
+/// the transactions of other runtimes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_runtime_that_stands_still_holds_up_no_transaction_of_another_runtime() {
+    let (server, key) = shared_with(7);
+    let transactions = store(server.address()).await.transactions();
+    let there = take_one(transactions.watch([&key]), &key);
+    let (ends, parked) = std::sync::mpsc::channel::<()>();
+    let (done, taken) = tokio::sync::oneshot::channel();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        done.send(runtime.block_on(there)).unwrap();
+        // The runtime is there still.
+        let _ = parked.recv();
+    });
+    within(TIME_LIMIT, taken).await.unwrap().unwrap();
+    let policy = lockkeeper::optimistic::Policy::default().within(Duration::from_secs(10));
+    let here = take_one(transactions.watch([&key]).policy(policy), &key).await;
+    drop(ends);
+    thread.join().unwrap();
+    here.unwrap();
+    assert_eq!(value(server, &key), Some(5));
+}
