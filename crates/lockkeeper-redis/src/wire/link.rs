@@ -138,6 +138,14 @@ impl Link {
         Self(Arc::new(Handle { shared, runtime }))
     }
 
+    /// Polls a task once in place, and then lets the runtime of this link finish it. Without a
+    /// runtime the task is dropped.
+    pub(crate) fn post(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.0.runtime {
+            runtime.post(task);
+        }
+    }
+
     /// Sends a request. The request has its place in the order of the bytes when this returns.
     /// Without a connection requests wait in their order, each for at most [`Settings::timeout`].
     pub(crate) fn send(&self, request: Request) -> Answer {

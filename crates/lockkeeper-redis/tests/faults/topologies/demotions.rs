@@ -97,3 +97,67 @@ async fn a_renewal_that_a_demotion_has_undone_is_confirmed_by_no_replica() {
     let is_held = matches!(renewed.as_deref(), Ok([Renewal::Held { .. }]));
     assert!(!is_held, "{renewed:?}");
 }
+
+/// The first caller that needs the replicas is in a runtime that nobody drives afterwards, as that
+/// of a `block_on` now and then. The callers in the runtime of the store get their locks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_runtime_that_stands_still_holds_up_no_grant_of_another_runtime() {
+    let master = Redis::start().unwrap();
+    let replica = Redis::builder().replica_of(&master).start().unwrap();
+    follows(&replica, &master).await;
+    let url = format!("{}?min-replicas=1&timeout=2s", master.url());
+    let store = RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap();
+    let there = Claimant::new(&store, "a-lock", LONG).await;
+    let (ends, parked) = std::sync::mpsc::channel::<()>();
+    let (done, claimed) = tokio::sync::oneshot::channel();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        done.send(runtime.block_on(there.granted())).unwrap();
+        // The runtime is there still.
+        let _ = parked.recv();
+    });
+    within(TIME_LIMIT, claimed).await.unwrap();
+    let here = Claimant::new(&store, "another", LONG).await;
+    let granted = tokio::time::timeout(TIME_LIMIT, here.send()).await;
+    drop(ends);
+    thread.join().unwrap();
+    granted.expect("the claim hangs").unwrap();
+}
+
+/// A claim waits for the replicas, and its caller polls it no more. It delays no renewal.
+#[tokio::test]
+async fn a_claim_that_is_no_longer_polled_holds_up_no_renewal() {
+    let pair = Pair::new().await;
+    let claimant = Claimant::new(&pair.careful, "a-lock", LONG).await;
+    let mut sent = pin!(claimant.send());
+    let mut poll = || sent.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(poll(), Poll::Pending));
+    // The same connection brings this answer behind that one.
+    pair.warm.line().await;
+    // It asks the replicas.
+    assert!(matches!(poll(), Poll::Pending));
+    let renewed = tokio::time::timeout(TIME_LIMIT, pair.warm.renew()).await;
+    assert!(matches!(renewed, Ok(Ok(Renewal::Held { .. }))), "{renewed:?}");
+}
+
+/// The same with a keeper: an attempt that is no longer polled costs no other lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_attempt_that_is_no_longer_polled_costs_no_held_lock() {
+    let master = Redis::start().unwrap();
+    let replica = Redis::builder().replica_of(&master).start().unwrap();
+    follows(&replica, &master).await;
+    let ttl = Duration::from_secs(6);
+    let keeper = super::keeper(&format!("{}?min-replicas=1", master.url()), ttl).await;
+    let guard = within(TIME_LIMIT, keeper.mutex("held").unwrap().lock()).await.unwrap();
+    let waits = || master.info("cmdstat_wait").unwrap();
+    let before = waits();
+    let mut left =
+        pin!(std::future::IntoFuture::into_future(keeper.mutex("another").unwrap().lock()));
+    while waits() == before {
+        let polled = left.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(ttl * 2).await;
+    guard.check().expect("each renewal has its replica");
+}
