@@ -12,6 +12,7 @@ mod claim;
 mod id;
 mod keys;
 mod line;
+mod mark;
 mod meta;
 mod register;
 mod renew;
@@ -34,6 +35,7 @@ pub(crate) use self::claim::{claim, claim_answer};
 pub(crate) use self::id::{ID_KEY, ID_MARK, id, id_answer};
 pub(crate) use self::keys::{Keys, slot};
 pub(crate) use self::line::{is_longer, line, line_answer, observe, observe_answer};
+pub(crate) use self::mark::mark_even_if_full;
 pub(crate) use self::register::{KeyLocation, load, load_answer, swap, swap_answer};
 pub(crate) use self::renew::{renew, renew_answer, withdraw, withdraw_answer};
 #[cfg(test)]

@@ -49,6 +49,10 @@ pub(super) static SESSION: LazyLock<Script> =
 pub(super) static ID: LazyLock<Script> =
     LazyLock::new(|| Script::new(inlined(include_str!("../lua/id.lua")).leak()));
 
+/// The script of the rounds with replicas on a full server.
+pub(super) static MARK: LazyLock<Script> =
+    LazyLock::new(|| Script::new(inlined(include_str!("../lua/mark.lua")).leak()));
+
 /// The scripts of the requests that follow each other without waiting. A release that is not
 /// awaited must not fall behind the next claim because the server lacks the script of the release
 /// alone. So the script of a claim is the last.
@@ -58,10 +62,10 @@ fn of_claims() -> Vec<&'static Script> {
 
 /// All scripts.
 #[cfg(test)]
-pub(crate) static SCRIPTS: LazyLock<[&Script; 13]> = LazyLock::new(|| {
+pub(crate) static SCRIPTS: LazyLock<[&Script; 14]> = LazyLock::new(|| {
     [
         &CLAIM, &WITHDRAW, &RENEW, &LOOK, &LINE, &OBSERVE, &AMEND, &EVICT, &REQUEST, &LINES, &SWAP,
-        &SESSION, &ID,
+        &SESSION, &ID, &MARK,
     ]
 });
 

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::super::checks::Info;
 use super::super::fault;
+use super::super::layout;
 use super::super::route::Data;
 use super::super::wire::{Answer, Link, Request, Value, WireError};
 use super::{HISTORY, lost};
@@ -189,9 +190,31 @@ impl Task {
         } else {
             link.send_all([set, wait, info])
         };
-        // A server that is no master any more says so here.
+        match written.await {
+            Ok(_) => Ok([found, info]),
+            Err(error) if error.is("OOM") => self.write_even_if_full(link, mark, asking).await,
+            // A server that is no master any more says so here.
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same on a full server: held locks live on there. The questions wait for the answer,
+    /// since the link calls the script again if the server lacks it.
+    async fn write_even_if_full(
+        &self,
+        link: &Link,
+        mark: &[u8],
+        asking: bool,
+    ) -> std::result::Result<[Answer; 2], WireError> {
+        let write = layout::mark_even_if_full(mark, MARK_MS);
+        let written = if asking {
+            let [_, written] = link.send_all([Request::command(&[b"ASKING"]), write]);
+            written
+        } else {
+            link.send(write)
+        };
         written.await?;
-        Ok([found, info])
+        Ok(link.send_all(self.questions(link)))
     }
 
     fn questions(&self, link: &Link) -> [Request; 2] {

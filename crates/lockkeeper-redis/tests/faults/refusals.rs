@@ -117,3 +117,22 @@ async fn until_waiting_again(keeper: &lockkeeper::Keeper, name: &str) {
     let _ = keeper.inspect(name).await;
     until_waiting(keeper, name, 1).await;
 }
+
+/// The same where locks count only with a replica: a full server costs no held lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn with_min_replicas_a_full_server_keeps_held_locks() {
+    let server = Redis::start().unwrap();
+    let replica = Redis::builder().replica_of(&server).start().unwrap();
+    crate::topologies::demotions::follows(&replica, &server).await;
+    let ttl = Duration::from_secs(4);
+    let url = format!("{}?min-replicas=1", server.url());
+    let keeper = crate::topologies::keeper(&url, ttl).await;
+    let guard = within(TIME_LIMIT, keeper.mutex("a-lock").unwrap().lock()).await.unwrap();
+    tokio::time::sleep(ttl * 2).await;
+    guard.check().expect("the replica has each renewal");
+    server.set("maxmemory", "1kb").unwrap();
+    tokio::time::sleep(ttl * 2).await;
+    let kept = guard.check();
+    server.set("maxmemory", "0").unwrap();
+    kept.expect("a full server renews held locks");
+}
