@@ -42,6 +42,7 @@ fn remedy_of(why: &str) -> &'static str {
         () if says(TOO_LITTLE_SUPPORT) && says("NOAUTH") => A_SENTINEL_PASSWORD,
         () if says("WRONGPASS") => RIGHT_PASSWORD,
         () if says("NOAUTH") => A_PASSWORD,
+        () if says("protected mode") => UNPROTECTED,
         () if says("NOPERM") || says(LACKS) => SHOWN_RIGHTS,
         () if says(IS_SENTINEL) => "redis+sentinel:// in the URL, and the name of the master",
         () if says(TOO_LITTLE_SUPPORT) => {
@@ -60,6 +61,8 @@ fn remedy_of(why: &str) -> &'static str {
 
 const A_PASSWORD: &str =
     "LOCKKEEPER_PASSWORD, or a password in the configuration; a user goes into the URL";
+/// A server without a password accepts no clients of other machines.
+const UNPROTECTED: &str = "a password at the server (requirepass, or an ACL), and in the URL";
 const RIGHT_PASSWORD: &str = "the right password, and the right user in the URL";
 const A_SENTINEL_PASSWORD: &str =
     "sentinel-password= in the URL, in LOCKKEEPER_STORE or the configuration";
@@ -91,6 +94,7 @@ fn refused(code: &str, message: &str, by: Option<&Who>, key: &str) -> Error {
         NO_SERVER => Error::invalid(format!("{who} is a Sentinel"))
             .with_remedy(format!("{message}://{who}/MASTER")),
         "NOPERM" => denied(SHOWN_RIGHTS),
+        "DENIED" => denied(UNPROTECTED),
         "READONLY" => not_now("the address of the master"),
         "ERR" if message.contains("DB index is out of range") => Error::invalid(said)
             .with_remedy("the number of a database that the server has; 0 has every one"),
@@ -122,7 +126,8 @@ fn refused(code: &str, message: &str, by: Option<&Who>, key: &str) -> Error {
             Some(node) => not_now(&format!("redis-cli --cluster check {node}")),
             None => not_now("redis+cluster:// in the URL, or redis-cli --cluster check"),
         },
-        HALF_WAY => not_now("again in a moment").with_unknown_effect(),
+        // A demotion ends each command that waits, and the connection.
+        HALF_WAY | "UNBLOCKED" => not_now("again in a moment").with_unknown_effect(),
         "MISCONF" => not_now("some room on the server's disk"),
         "OOM" => not_now("a higher maxmemory of the server"),
         "NOREPLICAS" => not_now("more replicas, or a lower min-replicas-to-write of the server"),
@@ -239,10 +244,11 @@ mod tests {
             assert_eq!(server(code).effect(), Effect::None, "{code}");
             assert_ne!(server(code).kind(), ErrorKind::Internal, "{code}");
         }
-        assert_eq!(
-            (server(HALF_WAY).kind(), server(HALF_WAY).effect()),
-            (ErrorKind::Unavailable, Effect::Unknown)
-        );
+        for code in [HALF_WAY, "UNBLOCKED"] {
+            let error = server(code);
+            let expected = (ErrorKind::Unavailable, Effect::Unknown);
+            assert_eq!((error.kind(), error.effect()), expected, "{code}");
+        }
         assert_eq!(
             (server("ERR").kind(), server("ERR").effect()),
             (ErrorKind::Internal, Effect::Unknown)
@@ -315,6 +321,16 @@ mod tests {
         }
         let command = "this user has no permissions to run the 'evalsha' command";
         assert_eq!(remedy(command).as_deref(), Some(SHOWN_RIGHTS));
+    }
+
+    /// A server without a password answers so to clients of other machines, to each in place of the
+    /// handshake.
+    #[test]
+    fn a_server_in_protected_mode_is_no_bug_of_lockkeeper() {
+        let said = "Redis is running in protected mode because protected mode is enabled and no \
+                    password is set for the default user.";
+        let error = of(WireError::server("DENIED", said));
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Denied, Effect::None), "{error}");
     }
 
     #[test]

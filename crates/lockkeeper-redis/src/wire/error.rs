@@ -91,7 +91,9 @@ impl WireError {
 
     /// Whether the server does not let this user in. That does not pass by itself.
     pub(crate) fn turns_away(&self) -> bool {
-        ["NOAUTH", "WRONGPASS", "NOPERM", LACKING, NO_SERVER].iter().any(|code| self.is(code))
+        ["NOAUTH", "WRONGPASS", "NOPERM", "DENIED", LACKING, NO_SERVER]
+            .iter()
+            .any(|code| self.is(code))
     }
 
     /// Whether the server, or what stands before it, has no such command.

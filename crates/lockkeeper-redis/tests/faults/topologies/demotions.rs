@@ -98,6 +98,31 @@ async fn a_renewal_that_a_demotion_has_undone_is_confirmed_by_no_replica() {
     assert!(!is_held, "{renewed:?}");
 }
 
+/// A demotion ends the `WAIT` of a round: the server says `UNBLOCKED`. The claim is of unknown
+/// effect, as after a lost connection, and the caller claims again at the new master.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_demotion_during_a_wait_for_replicas_is_an_outage_and_no_bug() {
+    let mut pair = Pair::new().await;
+    pair.warm.release().await;
+    let claimant = Claimant::new(&pair.careful, "a-lock", UNRENEWED).await;
+    pair.replica.pause().unwrap();
+    let sent = tokio::spawn({
+        let claimant = claimant.clone();
+        async move { claimant.send().await }
+    });
+    within(TIME_LIMIT, async {
+        while pair.master.info("blocked_clients").unwrap() != "1" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    pair.master.run(&["REPLICAOF", "127.0.0.1", &pair.replica.port().to_string()]).unwrap();
+    let error = within(TIME_LIMIT, sent).await.unwrap().expect_err("no replica has it");
+    pair.replica.resume().unwrap();
+    assert_eq!(error.effect(), lockkeeper::Effect::Unknown, "{error}");
+    assert_eq!(error.kind(), lockkeeper::ErrorKind::Unavailable, "{error}");
+}
+
 /// The first caller that needs the replicas is in a runtime that nobody drives afterwards, as that
 /// of a `block_on` now and then. The callers in the runtime of the store get their locks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
