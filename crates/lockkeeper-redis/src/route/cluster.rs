@@ -211,14 +211,14 @@ impl Inner {
             candidates.rotate_left(first);
             candidates.sort_by_key(|link| !link.is_connected());
         }
-        for seed in &self.seeds {
-            if !candidates.iter().any(|link| link.endpoint() == seed) {
-                candidates.push(self.node(&mut self.lock(), seed.clone()));
-            }
-        }
+        let is_other = |seed: &&Endpoint| !candidates.iter().any(|link| link.endpoint() == *seed);
+        let seeds: Vec<&Endpoint> = self.seeds.iter().filter(is_other).collect();
+        // The client connects to a seed only when no node before has answered: many a seed is a
+        // replica, to which the client keeps no connection.
+        let seeds = seeds.into_iter().map(|seed| self.node(&mut self.lock(), seed.clone()));
         let clock = Clock::boot();
         let mut problem = WireError::NotSent("no node of the cluster is known".to_owned());
-        for link in candidates {
+        for link in candidates.into_iter().chain(seeds) {
             let answer = link.send(Request::command(&[b"CLUSTER", b"SLOTS"]));
             let ready = async {
                 link.ready().await?;

@@ -162,3 +162,21 @@ async fn the_death_of_a_master_concerns_its_own_slots_only() {
     assert_eq!(within(TIME_LIMIT, short.release()).await.unwrap_err().kind(), ErrorKind::Lost);
     renewed(&again).await;
 }
+
+/// The URL names replicas too, as many do. While a master is gone, a client looks at the map several
+/// times a second. Each look asks a node that it is connected to, and makes no new connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_look_at_the_map_makes_no_connection_to_each_node_of_the_url() {
+    let mut cluster = Cluster::builder().node_timeout(LONG * 4).start().unwrap();
+    let _client = keeper(&cluster.url(), LONG).await;
+    cluster.node(0).kill().unwrap();
+    // The replica of a master that lives on.
+    let count = |cluster: &Cluster| {
+        cluster.nodes()[4].info("total_connections_received").unwrap().parse::<u64>().unwrap()
+    };
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = count(&cluster);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let made = count(&cluster) - before - 1;
+    assert!(made <= 2, "{made} connections to a replica within 4 s");
+}
