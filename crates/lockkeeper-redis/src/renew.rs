@@ -131,7 +131,7 @@ async fn counted(store: &RedisStore, keys: &Keys, of: &[Live], said: Said) -> Re
 }
 
 /// Waits for all futures. Those that are ready leave the list.
-async fn all<F: Future>(asked: &mut Vec<Pin<Box<F>>>, answers: &mut Vec<F::Output>) {
+pub(super) async fn all<F: Future>(asked: &mut Vec<Pin<Box<F>>>, answers: &mut Vec<F::Output>) {
     poll_fn(|cx| {
         asked.retain_mut(|one| match one.as_mut().poll(cx) {
             Poll::Ready(answer) => {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::{RedisStore, layout, session};
+use super::{RedisStore, layout, renew, session};
 use crate::store::{ClaimId, ClaimKey, Live, LiveState, SessionId, TOMBSTONE_MIN, Withdrawal};
 use crate::{Error, Result};
 
@@ -38,19 +38,15 @@ pub(super) async fn close(store: &RedisStore, id: &SessionId, live: &[Live]) -> 
     let mut sent = Vec::new();
     for (key, tombstone) in all.values() {
         store.0.pushed.waiting.left(key.id);
-        sent.push(store.ask(&key.name, layout::withdraw(key, *tombstone)));
+        let answer = store.ask(&key.name, layout::withdraw(key, *tombstone));
+        sent.push(Box::pin(async move { answer?.await?.read(layout::withdraw_answer) }));
     }
-    let mut closed = Ok(());
-    for answer in sent {
-        let withdrawn = match answer {
-            Ok(answer) => answer.await.and_then(|said| said.read(layout::withdraw_answer)),
-            Err(error) => Err(error),
-        };
-        closed = closed.and(withdrawn.map(drop));
-    }
-    closed?;
+    // All together: each request may follow redirections until its deadline.
+    let mut withdrawn = Vec::new();
+    let ((), ended) = tokio::join!(renew::all(&mut sent, &mut withdrawn), ended);
+    withdrawn.into_iter().collect::<Result<Vec<_>>>()?;
     // The claims are withdrawn, whatever the server says about the session.
-    ended.await.map_err(Error::with_unknown_effect)?;
+    ended.map_err(Error::with_unknown_effect)?;
     session::ended(store, id);
     Ok(())
 }

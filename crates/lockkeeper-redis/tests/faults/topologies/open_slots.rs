@@ -243,3 +243,24 @@ async fn with_min_replicas_a_lock_with_all_of_its_keys_at_the_new_node_lives_on_
     let next = handed_over(held, waiting).await;
     within(TIME_LIMIT, next.release()).await.unwrap();
 }
+
+/// The close of a session withdraws all claims at once. While their slot is open, it fails after
+/// about the `timeout`, however many claims there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_close_of_many_claims_in_an_open_slot_ends_after_one_timeout() {
+    let open = Open::start(0);
+    let url = format!("{}?timeout=1s", open.cluster.url());
+    let store = RedisStore::from_url(&url.parse().unwrap()).unwrap().connect().await.unwrap();
+    let first = Claimant::new(&store, NAMES[0], TTL).await;
+    first.granted().await;
+    for name in &NAMES[1..] {
+        let mut other = Claimant::new(&store, name, TTL).await;
+        other.claim.key.session = first.claim.key.session.clone();
+        other.granted().await;
+    }
+    open.begin();
+    let began = Instant::now();
+    let error = lockkeeper::store::Store::close(&store, &first.claim.key.session, &[]).await;
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+}
