@@ -26,6 +26,9 @@ use lockkeeper_core::kit::Backoff;
 /// Why the route drops a connection whose redirection is about another slot.
 const OUT_OF_STEP: &str = "answered about a slot that was not asked about";
 
+/// Why the route drops a connection that refuses writes.
+const NO_MASTER: &str = "it is a replica now";
+
 /// The pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_millis(200);
@@ -71,6 +74,8 @@ enum RetryAction {
 #[derive(Clone, Debug)]
 pub(crate) struct By {
     pub(crate) link: Link,
+    /// A refusal may be read late, when the link has a good connection again, so only this one is
+    /// dropped. `None` if the link had no connection: the next attempt shows which one is refused.
     before: Option<u64>,
     /// The request followed `ASKING`: the node has the keys before it has the slot.
     pub(crate) asking: bool,
@@ -151,7 +156,7 @@ impl Route {
         async move {
             match answer.await.and_then(whole) {
                 Ok(value) => Ok((value, by)),
-                Err(error) => route.follow(slot, request, link, error).await,
+                Err(error) => route.follow(slot, request, by, error).await,
             }
         }
     }
@@ -160,32 +165,31 @@ impl Route {
         &self,
         slot: u16,
         request: Request,
-        mut link: Link,
+        mut by: By,
         error: WireError,
     ) -> Result<(Value, By), WireError> {
         let clock = Clock::boot();
-        let until = clock.now() + link.timeout();
+        let until = clock.now() + by.link.timeout();
         let mut backoff = Backoff::new(FIRST_PAUSE, LAST_PAUSE);
         let mut error = error;
         for attempt in 0_u32.. {
-            let action = self.retry_action(slot, &link, &error);
+            let action = self.retry_action(slot, &by, &error);
             let waits = match &action {
-                RetryAction::None => return Err(self.named(&link, error)),
+                RetryAction::None => return Err(self.named(&by.link, error)),
                 RetryAction::Distrust => {
-                    link.reset(OUT_OF_STEP);
-                    return Err(WireError::Broken(format!("{} {OUT_OF_STEP}", link.endpoint())));
+                    by.link.reset(OUT_OF_STEP);
+                    return Err(WireError::Broken(format!("{} {OUT_OF_STEP}", by.link.endpoint())));
                 }
                 RetryAction::Later => true,
                 // Two servers may send us to each other, until they agree.
                 RetryAction::Again | RetryAction::Ask(_) => attempt > 1,
             };
             if clock.now() >= until {
-                return Err(self.named(&link, error));
+                return Err(self.named(&by.link, error));
             }
             if waits {
                 clock.sleep(backoff.pause()).await;
             }
-            let by;
             let answer = match action {
                 RetryAction::Ask(other) => {
                     // The request reports why the node cannot be reached.
@@ -193,13 +197,11 @@ impl Route {
                     by = By::now(&other, true);
                     let [_, answer] =
                         other.send_all([Request::command(&[b"ASKING"]), request.clone()]);
-                    link = other;
                     answer
                 }
                 _ => {
-                    link = self.link(slot);
-                    by = By::now(&link, false);
-                    link.send(request.clone())
+                    by = By::now(&self.link(slot), false);
+                    by.link.send(request.clone())
                 }
             };
             match answer.await.and_then(whole) {
@@ -220,8 +222,9 @@ impl Route {
         }
     }
 
-    /// What to do about `error`, which came by `link`.
-    fn retry_action(&self, slot: u16, link: &Link, error: &WireError) -> RetryAction {
+    /// What to do about `error`, the answer to a request by `by`.
+    fn retry_action(&self, slot: u16, by: &By, error: &WireError) -> RetryAction {
+        let link = &by.link;
         let code = match error {
             WireError::Broken(_) => return RetryAction::None,
             // The request was never written. Another server may have the slot by now.
@@ -236,12 +239,14 @@ impl Route {
             // The address may lead to another server by now. The next connection finds out whether
             // that is a master.
             (Self::Standalone(_), "READONLY" | "MASTERDOWN") if link.stays_master() => {
-                link.reset("it is a replica now");
+                if let Some(refused) = by.before {
+                    link.reset_connection(refused, NO_MASTER);
+                }
                 RetryAction::Later
             }
             (Self::Standalone(_), _) => RetryAction::None,
             (Self::Sentinel(sentinel), "READONLY" | "MASTERDOWN") => {
-                sentinel.suspect(link);
+                sentinel.suspect(link, by.before);
                 RetryAction::Later
             }
             (Self::Cluster(cluster), "MOVED" | "ASK") => {
@@ -278,7 +283,7 @@ impl Route {
             return false;
         }
         // The caller decides what to do about the error.
-        let _ = self.retry_action(slot, link, error);
+        let _ = self.retry_action(slot, &By::now(link, false), error);
         true
     }
 
@@ -286,7 +291,7 @@ impl Route {
     pub(crate) fn suspect(&self, link: &Link) {
         match self {
             Self::Standalone(_) => {}
-            Self::Sentinel(sentinel) => sentinel.suspect(link),
+            Self::Sentinel(sentinel) => sentinel.suspect(link, link.connection()),
             Self::Cluster(cluster) => cluster.refresh(),
         }
     }

@@ -13,6 +13,7 @@ use lockkeeper_core::sync::lock;
 use tokio::sync::Notify;
 
 use super::super::wire::{Endpoint, Link, Listener, Settings, Who, WireError};
+use super::NO_MASTER;
 use super::master::{self, Opinion};
 use super::opinions::{self, Opinions};
 use crate::random::jittered;
@@ -118,10 +119,12 @@ impl Sentinel {
         self.0.inner.lock().link.clone()
     }
 
-    /// The server of this link is no master any more.
-    pub(super) fn suspect(&self, link: &Link) {
+    /// The server of this connection of the link is no master any more.
+    pub(super) fn suspect(&self, link: &Link, connection: Option<u64>) {
         // The next connection shows the role of the server.
-        link.reset("it is a replica now");
+        if let Some(connection) = connection {
+            link.reset_connection(connection, NO_MASTER);
+        }
         self.0.inner.news.notify_one();
     }
 

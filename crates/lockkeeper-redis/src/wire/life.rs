@@ -137,9 +137,13 @@ impl Shared {
         fail(expired, &WireError::NotSent(why));
     }
 
-    /// Asks the driver to drop the connection, if there is one, and to make another one.
-    pub(super) fn reset(&self, why: &str) {
+    /// Asks the driver to drop the connection, if there is one, and to make another one. With a
+    /// number, only the connection of this number is dropped.
+    pub(super) fn reset(&self, number: Option<u64>, why: &str) {
         let mut state = self.lock();
+        if number.is_some_and(|number| number != state.connections) {
+            return;
+        }
         let Phase::Up(up) = &mut state.phase else { return };
         if !self.is_forked() {
             up.reset = Some(why.to_owned());

@@ -215,7 +215,12 @@ impl Link {
     /// Drops the connection, and makes another one. A request that was written and has no answer is
     /// [`Broken`](WireError::Broken).
     pub(crate) fn reset(&self, why: &str) {
-        self.0.shared.reset(why);
+        self.0.shared.reset(None, why);
+    }
+
+    /// The same for the connection of this number. A later connection stays.
+    pub(crate) fn reset_connection(&self, number: u64, why: &str) {
+        self.0.shared.reset(Some(number), why);
     }
 
     /// Ends the link with all its clones. A request that was not written is

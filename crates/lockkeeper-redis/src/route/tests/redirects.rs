@@ -415,3 +415,31 @@ async fn a_redirection_for_another_slot_ends_the_connection_with_unknown_outcome
         }
     }
 }
+
+/// Two requests were refused by a server that has become a replica. The second refusal is read only
+/// when the link has a connection to the new master, as in the close of a session with two claims.
+/// It says nothing about that connection.
+#[tokio::test]
+async fn a_refusal_of_an_earlier_connection_does_not_end_the_present_one() {
+    let peer = Peer::new().await;
+    let settings = Settings { stays_master: true, ..patient() };
+    let (link, mut replica, _received) = peer.link(settings).await;
+    let route = Route::Standalone(link);
+    let (first, second) = (route.send(0, echo("x")), route.send(0, echo("y")));
+    assert_eq!(replica.request().await[1], "x");
+    assert_eq!(replica.request().await[1], "y");
+    replica.say("-READONLY it is one\r\n-READONLY it is one\r\n").await;
+    let first = tokio::spawn(first);
+    let mut master = peer.connection().await;
+    assert_eq!(master.request().await, ["ECHO", "x"]);
+    master.say(":1\r\n").await;
+    assert_eq!(within(first).await.unwrap(), Ok(Value::Int(1)));
+    // A request of another task is on its way to the new master.
+    let other = tokio::spawn(route.send(0, echo("z")));
+    assert_eq!(master.request().await, ["ECHO", "z"]);
+    let second = tokio::spawn(second);
+    assert_eq!(master.next().await, ["ECHO", "y"], "the good connection was dropped");
+    master.say(":1\r\n:1\r\n").await;
+    assert_eq!(within(other).await.unwrap(), Ok(Value::Int(1)));
+    assert_eq!(within(second).await.unwrap(), Ok(Value::Int(1)));
+}
