@@ -1,8 +1,10 @@
 //! The operations of an administrator.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use lockkeeper_core::kit::Backoff;
 
 use super::layout::{self, Keys, Victim};
 use super::servers::Said;
@@ -17,8 +19,9 @@ const STEP: &[u8] = b"10000";
 const LINES: usize = 500;
 /// How many requests are under way at the same time in a Cluster, where each slot has its own.
 const TOGETHER: usize = 64;
-/// How often a request to release begins again because its holders have left meanwhile.
-const REQUESTS: u32 = 4;
+/// The pauses before a request to release begins again because its holders have left meanwhile.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LAST_PAUSE: Duration = Duration::from_millis(200);
 /// How often the scan of a server begins again.
 const SCANS: u32 = 4;
 
@@ -85,7 +88,10 @@ impl Admin for RedisStore {
     }
 
     async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
-        for _ in 0..REQUESTS {
+        let clock = &self.0.clock;
+        let until = clock.now() + self.0.servers.link(Keys::of(name).slot()).timeout();
+        let mut backoff = Backoff::new(FIRST_PAUSE, LAST_PAUSE);
+        loop {
             let said = self.ask(name, layout::holders(name))?.await?;
             let holders = said.read(layout::holders_answer)?;
             if holders.is_empty() {
@@ -96,9 +102,14 @@ impl Admin for RedisStore {
             if self.ask(name, request)?.await?.read(layout::request_answer)? {
                 return Ok(true);
             }
+            if clock.now() >= until {
+                let problem = "its holders have changed before each request to them";
+                return Err(
+                    Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment")
+                );
+            }
+            clock.sleep(backoff.pause()).await;
         }
-        // All of these holders have left before they could be asked.
-        Ok(true)
     }
 }
 

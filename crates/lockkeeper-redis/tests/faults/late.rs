@@ -56,3 +56,25 @@ async fn a_request_to_let_go_that_arrives_late_asks_nobody_else() {
     assert!(renewed.requests.is_empty(), "{:?}", renewed.requests);
     next.release().await;
 }
+
+/// The holders change between each look at them and the request to them. The administrator is not
+/// told that the present holder was asked.
+#[tokio::test]
+async fn a_request_that_has_asked_no_holder_does_not_say_that_it_has() {
+    let rig = Rig::new().await;
+    rig.b.granted().await;
+    let key = format!("lk:{{{}}}", rig.b.claim.key.name.as_str());
+    let server = lockkeeper_live::redis().unwrap();
+    let mut id = 0;
+    rig.proxy.on_request(move |request| {
+        if request.contains("a deploy") {
+            // Bytes 18 to 33 of a lock with one holder are the id of its claim: the next one holds.
+            id += 1;
+            server.run(&["SETRANGE", &key, "17", &format!("{id:016}")]).unwrap();
+        }
+        Act::Pass
+    });
+    let name = &rig.a.claim.key.name;
+    let asked = rig.a.store.admin().unwrap().request_release(name, "ops", "a deploy").await;
+    assert_ne!(asked.ok(), Some(true), "nobody was asked, and the lock is held");
+}
