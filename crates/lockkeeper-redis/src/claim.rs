@@ -2,8 +2,8 @@
 
 use super::RedisStore;
 use super::layout::{self, Keys};
-use crate::Result;
 use crate::store::{Amend, Amended, Claim, ClaimKey, Verdict};
+use crate::{Error, Result};
 use lockkeeper_core::Effect;
 
 pub(super) async fn claim(store: &RedisStore, claim: &Claim) -> Result<Verdict> {
@@ -13,12 +13,13 @@ pub(super) async fn claim(store: &RedisStore, claim: &Claim) -> Result<Verdict> 
     let sent = waiting.asks(claim.key.id);
     store.0.session_claims.claim(claim, store.0.clock.now());
     let request = layout::claim(claim, &store.0.client, &channel);
-    let said = store.ask(&claim.key.name, request)?.await.inspect_err(|error| {
+    let refused = |error: &Error| {
         if error.effect() == Effect::None {
-            store.0.session_claims.answered(&claim.key);
+            store.0.session_claims.refused(&claim.key);
         }
-    })?;
-    let verdict = said.read(|value| layout::claim_answer(claim, value))?;
+    };
+    let said = store.ask(&claim.key.name, request)?.await.inspect_err(refused)?;
+    let verdict = said.read(|value| layout::claim_answer(claim, value)).inspect_err(refused)?;
     store.0.session_claims.answered(&claim.key);
     match verdict {
         Verdict::Queued { .. } => {

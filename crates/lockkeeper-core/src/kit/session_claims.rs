@@ -52,6 +52,8 @@ struct LiveClaim {
     until: Instant,
     /// How many copies of the claim were sent and have no answer. They may still arrive.
     unanswered: usize,
+    /// Whether a copy of the claim was answered, so that the server may have the claim.
+    may_stand: bool,
 }
 
 impl SessionClaims {
@@ -78,17 +80,31 @@ impl SessionClaims {
             ttl,
             until,
             unanswered: 0,
+            may_stand: false,
         });
         (live.ttl, live.until) = (ttl, until);
         live.unanswered += 1;
     }
 
-    /// A copy of the claim was answered, or never sent.
+    /// A copy of the claim was answered.
     pub fn answered(&self, key: &ClaimKey) {
         let mut sessions = self.lock();
         let session = sessions.all.get_mut(&key.session);
         if let Some(live) = session.and_then(|session| session.claims.get_mut(&key.id)) {
             live.unanswered = live.unanswered.saturating_sub(1);
+            live.may_stand = true;
+        }
+    }
+
+    /// A copy of the claim was refused without an effect, or never sent. If that is so for each
+    /// copy, the server has nothing to withdraw.
+    pub fn refused(&self, key: &ClaimKey) {
+        let mut sessions = self.lock();
+        let Some(session) = sessions.all.get_mut(&key.session) else { return };
+        let Some(live) = session.claims.get_mut(&key.id) else { return };
+        live.unanswered = live.unanswered.saturating_sub(1);
+        if live.unanswered == 0 && !live.may_stand {
+            session.claims.remove(&key.id);
         }
     }
 
@@ -268,6 +284,30 @@ mod tests {
         assert_eq!(tombstones(), [None]);
         claims.left_no_trace(&claim.key);
         assert_eq!(tombstones(), []);
+    }
+
+    #[test]
+    fn a_claim_is_forgotten_when_each_copy_was_refused_and_not_otherwise() {
+        let (claims, id, now) = opened();
+        let (refused, queued, lost) = (claim(&id), claim(&id), claim(&id));
+        claims.claim(&refused, now);
+        claims.claim(&refused, now);
+        claims.refused(&refused.key);
+        assert_eq!(known(&claims, &id), std::slice::from_ref(&refused.key), "a copy has no answer");
+        claims.refused(&refused.key);
+        assert_eq!(known(&claims, &id), []);
+        claims.claim(&queued, now);
+        claims.answered(&queued.key);
+        // The next look of the waiter is not sent, and its place in line stays.
+        claims.claim(&queued, now);
+        claims.refused(&queued.key);
+        assert_eq!(known(&claims, &id), std::slice::from_ref(&queued.key));
+        claims.left(&queued.key);
+        // The answer to the first copy was lost.
+        claims.claim(&lost, now);
+        claims.claim(&lost, now);
+        claims.refused(&lost.key);
+        assert_eq!(known(&claims, &id), [lost.key]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockkeeper::store::{Live, LiveState, SessionId, SessionSpec, Store as _};
-use lockkeeper::{ErrorKind, RedisStore};
+use lockkeeper::{Effect, ErrorKind, RedisStore};
 use lockkeeper_live::Redis;
 
 use crate::support::{Claimant, LONG, store};
@@ -93,4 +93,30 @@ async fn a_session_that_is_closed_again_is_remembered_for_a_whole_minute_again()
     other.close(&session, &[]).await.unwrap();
     assert!(server.query::<u64>(&["PTTL", &keys[0]]).unwrap() > 50_000);
     assert_eq!(other.open(&session, &detached()).await.unwrap_err().kind(), ErrorKind::SessionLost);
+}
+
+/// The server refuses a claim, since another program has the key of the lock. That changes nothing,
+/// so the close of the session has nothing to withdraw there, and succeeds.
+#[tokio::test]
+async fn a_claim_that_was_refused_without_effect_does_not_fail_the_close() {
+    let server = Redis::start().unwrap();
+    let store = store(server.address()).await;
+    server.run(&["SET", "lk:{foreign}", "not a lock"]).unwrap();
+    let claimant = Claimant::new(&store, "foreign", LONG).await;
+    let error = claimant.send().await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unsupported, Effect::None), "{error}");
+    store.close(&claimant.claim.key.session, &[]).await.unwrap();
+}
+
+/// The same for the end of a keeper: it held nothing, so nothing is left to be released.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_keeper_that_was_refused_a_lock_shuts_down_at_once() {
+    let server = Redis::start().unwrap();
+    server.run(&["SET", "lk:{foreign}", "not a lock"]).unwrap();
+    let keeper = crate::support::keeper(server.address(), LONG).await;
+    let error = keeper.mutex("foreign").unwrap().try_lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    let began = std::time::Instant::now();
+    let ended = keeper.shutdown(Duration::from_secs(5)).await;
+    assert!(ended.is_ok(), "after {:?}: {}", began.elapsed(), ended.unwrap_err());
 }

@@ -108,7 +108,7 @@ impl Attempt {
     ) -> Result<Option<Granted>> {
         let outcome = self.pursue(&mut pending).await;
         progress.tries = pending.tries;
-        let hold = pending.hold;
+        let PendingClaim { hold, sent, .. } = pending;
         let died = match outcome {
             Outcome::Granted => match self.grant_to_caller(hold).await? {
                 Some(granted) => return Ok(Some(granted)),
@@ -121,6 +121,7 @@ impl Attempt {
             }
             Outcome::Busy(line) => return self.stay_outside(&hold, line).await.map(|()| None),
             Outcome::GivenUp => return Err(self.leave(progress.turn.take(), &hold)),
+            Outcome::Failed(error) if !sent => return Err(self.refused(&hold, error)),
             Outcome::Failed(error) => return Err(self.fail(&hold, error)),
         };
         self.go_on(progress, died).await?;

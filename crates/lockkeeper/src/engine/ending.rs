@@ -60,6 +60,17 @@ impl Attempt {
             hold.mark_unsettled();
             return self.engine.withdraw_later(hold);
         }
+        self.forget(hold);
+    }
+
+    /// The store cannot have seen the claim: no request for it has had an effect. So there is
+    /// nothing to withdraw, which the store may refuse for the same reason.
+    pub(super) fn refused(&self, hold: &Arc<Hold>, error: Error) -> Error {
+        self.forget(hold);
+        self.engine.describe(error, &self.request.name)
+    }
+
+    fn forget(&self, hold: &Arc<Hold>) {
         hold.session.claims.forget(hold, self.engine.now());
         if self.request.fixed {
             self.engine.close_session(&hold.session);
