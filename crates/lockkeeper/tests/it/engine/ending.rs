@@ -39,6 +39,30 @@ async fn a_failed_release_is_repeated_until_the_store_receives_it() {
     assert_eq!((world.line("one").await.len(), world.line("two").await.len()), (0, 0));
 }
 
+/// The store would refuse the withdrawal for the same reason, and a shutdown would wait for it.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_refused_without_effect_is_not_withdrawn() {
+    let world = World::new();
+    let test_client = world.test_client(secs(30)).await;
+    test_client.spy.once(Operation::Claim, Do::Fail(ErrorKind::Unsupported));
+    let refused = test_client.mutex("n").lock().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    sleep(secs(1)).await;
+    assert_eq!(test_client.spy.asked(Operation::Withdraw).len(), 0);
+    // The answer to an earlier copy of this claim is lost, so the store may have the claim.
+    test_client.spy.once(Operation::Claim, Do::LoseReply);
+    let asked = test_client.spy.asked(Operation::Claim).len();
+    test_client.spy.rule(move |request| {
+        (request.operation == Operation::Claim && request.resend)
+            .then(|| Do::Fail(ErrorKind::Unsupported))
+    });
+    test_client.mutex("n").lock().await.unwrap_err();
+    sleep(secs(1)).await;
+    assert_eq!(test_client.spy.asked(Operation::Claim).len(), asked + 2);
+    assert_eq!(test_client.spy.asked(Operation::Withdraw).len(), 1);
+    assert_eq!(world.line("n").await.len(), 0);
+}
+
 /// The drop itself sends the first request, so no later request of the same task can overtake it.
 #[tokio::test(start_paused = true)]
 async fn the_release_of_a_dropped_guard_is_sent_before_the_drop_returns() {
