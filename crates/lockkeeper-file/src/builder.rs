@@ -13,7 +13,7 @@ use super::boot::Boot;
 use super::checks::{self, Check};
 use super::closing::{Closing, Running};
 use super::files::{self, Identity, Rights};
-use super::gate::{Gate, Waiting};
+use super::gate::{self, Gate, Waiting};
 use super::layout::{Commit, Memory};
 use super::limit::Limits;
 use super::liveness::Clients;
@@ -105,28 +105,33 @@ impl FileStoreBuilder {
     /// - `Unavailable`: the disk is full or fails.
     ///
     /// # Cancel safety
-    /// The future may be dropped. The opening goes on in its thread, and may create the file.
+    /// The future may be dropped. The opening may go on in its thread, and create the file.
     pub async fn open(self) -> Result<FileStore> {
         let (reply, opened) = oneshot::channel();
-        writer::spawn_thread("lockkeeper-file", move || match self.set_up() {
-            Ok((store, writer, jobs)) => {
-                // If the caller has gone, the store is dropped here, and the writer ends at once.
-                drop(reply.send(Ok(store)));
-                writer.run(&jobs);
+        writer::spawn_thread("lockkeeper-file", move || {
+            match self.set_up(|| !reply.is_closed()) {
+                Ok((store, writer, jobs)) => {
+                    // If the caller has gone, the store is dropped here: the writer ends at once.
+                    drop(reply.send(Ok(store)));
+                    writer.run(&jobs);
+                }
+                Err(e) => drop(reply.send(Err(e))),
             }
-            Err(e) => drop(reply.send(Err(e))),
         })?;
         opened.await.unwrap_or_else(|_| Err(fault::ended()))
     }
 
-    fn set_up(self) -> Result<(FileStore, Writer, Receiver<Job>)> {
+    /// Ends early, with any error, when the result is not wanted any more.
+    fn set_up(self, is_wanted: impl Fn() -> bool) -> Result<(FileStore, Writer, Receiver<Job>)> {
         let path = self.locate()?;
         let beside = Beside::of(&path);
         beside.check(&path, &self.waived)?;
         Self::recognise(&path)?;
         beside.make()?;
         let gate = beside.gate()?;
-        let inside = gate.enter().map_err(|e| fault::io(&path, "lock its gate", e))?;
+        let entered = gate.enter_while(is_wanted);
+        let inside = entered.map_err(|e| fault::io(&path, "lock its gate", e))?;
+        let inside = inside.ok_or_else(|| gate::shut(&path))?;
         // The boot is read inside the gate: with an older reading, the times in the file would be
         // times of another boot.
         let boot = (self.boot)()?;

@@ -10,14 +10,15 @@
 //! child inherits, would prevent even that. But such a lock ends as soon as the process closes the
 //! file anywhere, and does not separate two stores of one process.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
 use super::files::private;
 use super::layout::times::Micros;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, time};
 
 /// The door of a database.
 #[derive(Debug)]
@@ -29,6 +30,12 @@ pub(super) struct Gate {
 
 /// A request is refused at once if the writer has been waiting at the gate for so long.
 const SHUT: Micros = 5_000_000;
+
+/// How soon an opening outside of the queue tries again.
+const TRY_AGAIN: Duration = Duration::from_millis(5);
+
+/// Whether an opening of this process is in the queue of a gate.
+static IN_QUEUE: AtomicBool = AtomicBool::new(false);
 
 /// Since when a writer has been waiting at the gate; 0: it is not waiting.
 #[derive(Debug, Default)]
@@ -78,14 +85,50 @@ impl Gate {
     /// Waits for as long as it takes: another process that is stopped inside excludes all others
     /// until it goes on.
     pub(super) fn enter(&self) -> io::Result<Inside<'_>> {
-        let opened = private().write(true).open(&self.path).ok();
-        let inside = Inside { kept: &self.kept, opened };
-        loop {
-            match inside.file().lock() {
-                Ok(()) => return Ok(inside),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
+        let inside = Inside { kept: &self.kept, opened: self.open() };
+        lock(inside.file()).map(|()| inside)
+    }
+}
+
+impl Gate {
+    /// As [`enter`](Self::enter), for an opening. `None` if the caller has gone.
+    ///
+    /// A thread in the queue of the gate cannot leave it. So one opening of this process is in the
+    /// queue, and the others try in turn: openings that were given up at a shut gate leave one
+    /// thread behind, however many they were. In a child that is forked while an opening is in the
+    /// queue, all openings try in turn.
+    pub(super) fn enter_while(
+        &self,
+        is_wanted: impl Fn() -> bool,
+    ) -> io::Result<Option<Inside<'_>>> {
+        let inside = Inside { kept: &self.kept, opened: self.open() };
+        while is_wanted() {
+            if !IN_QUEUE.swap(true, Ordering::AcqRel) {
+                let entered = lock(inside.file());
+                IN_QUEUE.store(false, Ordering::Release);
+                return entered.map(|()| Some(inside));
             }
+            match inside.file().try_lock() {
+                Ok(()) => return Ok(Some(inside)),
+                Err(TryLockError::WouldBlock) => time::pause(TRY_AGAIN),
+                Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(TryLockError::Error(e)) => return Err(e),
+            }
+        }
+        Ok(None)
+    }
+
+    fn open(&self) -> Option<File> {
+        private().write(true).open(&self.path).ok()
+    }
+}
+
+/// Waits for its turn.
+fn lock(file: &File) -> io::Result<()> {
+    loop {
+        match file.lock() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            locked => return locked,
         }
     }
 }

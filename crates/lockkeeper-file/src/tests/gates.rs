@@ -98,3 +98,30 @@ async fn a_read_ends_though_the_disk_does_not_answer_and_is_not_done_later() {
     store.line(&n).await.unwrap();
     assert!(!done.load(Ordering::Relaxed));
 }
+
+/// A program that opens the store with a time limit, and tries again.
+#[tokio::test]
+async fn openings_that_were_given_up_at_a_shut_gate_pile_up_no_threads() {
+    let machine = Machine::new();
+    drop(machine.open().await);
+    let path = files::suffixed(&machine.path(), ".gate");
+    let gate = shut(&machine);
+    let open = || {
+        let files = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        files.filter(|file| fs::read_link(file.path()).is_ok_and(|to| to == path)).count()
+    };
+    let until = async |count: usize| {
+        while open() > count {
+            tokio::time::sleep(ms(5)).await;
+        }
+    };
+    for _ in 0..20 {
+        let opening = FileStore::new(machine.path()).open();
+        assert!(tokio::time::timeout(ms(20), opening).await.is_err());
+    }
+    // One is of this test, and two are of the opening in the queue.
+    until(3).await;
+    gate.unlock().unwrap();
+    until(1).await;
+    drop(machine.open().await);
+}
