@@ -61,11 +61,13 @@ impl Waiting {
 /// The store does not answer.
 pub(super) fn shut(path: &Path) -> Error {
     let problem = format!(
-        "file:{}: another process has been in the middle of a write for seconds",
+        "file:{}: no turn to write for seconds: a process is in the middle of a write, or many are in turn",
         path.display()
     );
-    Error::new(ErrorKind::Unavailable, problem)
-        .with_remedy("lockkeeper doctor, which names the process; if it is stopped, let it go on")
+    Error::new(ErrorKind::Unavailable, problem).with_remedy(
+        "lockkeeper doctor, which names a process that does not leave: if it is stopped, let it \
+             go on; if there is none, fewer processes at a time, or a faster disk",
+    )
 }
 
 /// A turn inside the gate. Dropping it lets the next process in.
