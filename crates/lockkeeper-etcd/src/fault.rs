@@ -175,8 +175,8 @@ mod tests {
     /// A connection that has worked has shown that the URL is right about TLS.
     #[test]
     fn only_a_first_contact_is_a_reason_to_doubt_the_url() {
-        let (not_sent, broken): (fn(String) -> WireError, fn(String) -> WireError) =
-            (WireError::not_sent, WireError::broken);
+        type Make = fn(String) -> WireError;
+        let (not_sent, broken): (Make, Make) = (WireError::not_sent, WireError::broken);
         for (make, why, doubt) in [
             (
                 not_sent,

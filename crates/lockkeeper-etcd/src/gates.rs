@@ -14,8 +14,8 @@
 //! ```
 //!
 //! While etcd is silent, the calls at a gate would fail one after the other, each after its whole
-//! time-out. So the calls that waited at a [`SharingGate`] for an attempt without an answer fail with
-//! it. Only the turns of a name are no such gate, since each claim sends a request of its own.
+//! time-out. So the calls that waited at a [`SharingGate`] for an attempt without an answer fail
+//! with it. Only the turns of a name are no such gate, since each claim sends a request of its own.
 //!
 //! A claim that has its turn makes leases, so a call that withdraws claims must not hold the gate
 //! of the leases. Therefore no call gets hold of a [`LeaseGate`]: the gate takes the work instead,

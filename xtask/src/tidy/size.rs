@@ -21,17 +21,17 @@ pub(super) struct LargeStore {
 pub(crate) const LARGE_STORES: &[LargeStore] = &[
     LargeStore {
         path: "crates/lockkeeper-etcd/",
-        lines: 11071,
+        lines: 11454,
         why: "it has two layouts and its own client: watches, leases and members",
     },
     LargeStore {
         path: "crates/lockkeeper-file/",
-        lines: 5566,
+        lines: 5884,
         why: "it is a server too: it keeps the lines, finds dead clients and wakes waiters",
     },
     LargeStore {
         path: "crates/lockkeeper-redis/",
-        lines: 10416,
+        lines: 9312,
         why: "it has its own client, for one server, Sentinels and a Cluster",
     },
 ];

@@ -161,8 +161,8 @@ impl LeaveGuard<'_> {
     }
 
     /// Whether the key was deleted: by the request of the withdrawal `itself`, or else by a claim,
-    /// as the answers to the claims that delete it too show. No other claim deletes the key from now
-    /// on.
+    /// as the answers to the claims that delete it too show. No other claim deletes the key from
+    /// now on.
     ///
     /// # Errors
     /// `Unavailable` with an unknown effect if the answer to such a claim was lost.

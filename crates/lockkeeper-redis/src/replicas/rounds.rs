@@ -45,7 +45,7 @@ struct Caller {
 }
 
 impl Caller {
-    fn tell(self, found: Result<u32>) {
+    fn report(self, found: Result<u32>) {
         // The caller may have gone.
         let _ = self.found.send(found);
     }
@@ -98,7 +98,7 @@ impl Drop for Task {
             state.has_task = false;
             let callers = std::mem::take(&mut state.waiting);
             drop(state);
-            callers.into_iter().for_each(|caller| caller.tell(Err(unknown(ended()))));
+            callers.into_iter().for_each(|caller| caller.report(Err(unknown(ended()))));
         }
     }
 }
@@ -110,7 +110,7 @@ impl Task {
                 Ok(link) => self.round(&link).await,
                 // The callers that have come meanwhile would have no connection either.
                 Err(error) => {
-                    self.callers().into_iter().for_each(|caller| caller.tell(Err(error.clone())));
+                    self.callers().into_iter().for_each(|caller| caller.report(Err(error.clone())));
                 }
             }
         }
@@ -158,16 +158,16 @@ impl Task {
         let error = match self.write(link, &first.mark, first.asking).await {
             Ok(asked) => {
                 let found = self.read(&first.master, asked).await;
-                return callers.into_iter().for_each(|caller| caller.tell(found.clone()));
+                return callers.into_iter().for_each(|caller| caller.report(found.clone()));
             }
             Err(error) => error,
         };
         if !ABOUT_THE_MARK.iter().any(|code| error.is(code)) {
             let error = unknown(error);
-            return callers.into_iter().for_each(|caller| caller.tell(Err(error.clone())));
+            return callers.into_iter().for_each(|caller| caller.report(Err(error.clone())));
         }
         // The keys of the other callers may have other slots.
-        callers.remove(0).tell(Err(unknown(error)));
+        callers.remove(0).report(Err(unknown(error)));
         lock(&self.rounds.0).waiting.splice(0..0, callers);
     }
 

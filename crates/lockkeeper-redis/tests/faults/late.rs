@@ -57,8 +57,8 @@ async fn a_request_to_let_go_that_arrives_late_asks_nobody_else() {
     next.release().await;
 }
 
-/// The holders change between each look at them and the request to them. The administrator is not
-/// told that the present holder was asked.
+/// The holders change between each look at them and the request to them. The administrator gets no
+/// answer that the present holder was asked.
 #[tokio::test]
 async fn a_request_that_has_asked_no_holder_does_not_say_that_it_has() {
     let rig = Rig::new().await;

@@ -163,8 +163,9 @@ async fn the_death_of_a_master_concerns_its_own_slots_only() {
     renewed(&again).await;
 }
 
-/// The URL names replicas too, as many do. While a master is gone, a client looks at the map several
-/// times a second. Each look asks a node that it is connected to, and makes no new connection.
+/// The URL names replicas too, as many do. While a master is gone, a client looks at the map
+/// several times a second. Each look asks a node that it is connected to, and makes no new
+/// connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_look_at_the_map_makes_no_connection_to_each_node_of_the_url() {
     let mut cluster = Cluster::builder().node_timeout(LONG * 4).start().unwrap();

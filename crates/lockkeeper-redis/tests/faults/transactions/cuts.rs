@@ -264,8 +264,8 @@ async fn a_transaction_that_is_dropped_at_any_await_leaves_nothing_watched() {
     proxy.until(|seen| seen.open == 0).await.unwrap();
 }
 
-/// A transaction was done in a runtime that nobody drives afterwards. Its connection is of no use to
-/// the transactions of other runtimes.
+/// A transaction was done in a runtime that nobody drives afterwards. Its connection is of no use
+/// to the transactions of other runtimes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_runtime_that_stands_still_holds_up_no_transaction_of_another_runtime() {
     let (server, key) = shared_with(7);
