@@ -1,6 +1,7 @@
 //! Requests that arrive late, when the line is another one.
 
 use lockkeeper::store::{Live, LiveState, Store as _};
+use lockkeeper::{Effect, ErrorKind};
 use lockkeeper_live::Act;
 
 use crate::replies::{Rig, is_unknown};
@@ -63,7 +64,7 @@ async fn a_request_to_let_go_that_arrives_late_asks_nobody_else() {
 async fn a_request_that_has_asked_no_holder_does_not_say_that_it_has() {
     let rig = Rig::new().await;
     rig.b.granted().await;
-    let key = format!("lk:{{{}}}", rig.b.claim.key.name.as_str());
+    let key = format!("lk:{{{}}}", rig.b.claim.key.name.as_str().replace('/', "%2F"));
     let server = lockkeeper_live::redis().unwrap();
     let mut id = 0;
     rig.proxy.on_request(move |request| {
@@ -76,5 +77,6 @@ async fn a_request_that_has_asked_no_holder_does_not_say_that_it_has() {
     });
     let name = &rig.a.claim.key.name;
     let asked = rig.a.store.admin().unwrap().request_release(name, "ops", "a deploy").await;
-    assert_ne!(asked.ok(), Some(true), "nobody was asked, and the lock is held");
+    let error = asked.expect_err("nobody was asked, and the lock is held");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::None), "{error}");
 }
