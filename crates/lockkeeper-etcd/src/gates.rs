@@ -15,7 +15,9 @@
 //!
 //! While etcd is silent, the calls at a gate would fail one after the other, each after its whole
 //! time-out. So the calls that waited at a [`SharingGate`] for an attempt without an answer fail
-//! with it. Only the turns of a name are no such gate, since each claim sends a request of its own.
+//! with it. An attempt that fails at once, as on a connection that was cut, says nothing about the
+//! next one. Only the turns of a name are no such gate, since each claim sends a request of its
+//! own.
 //!
 //! A claim that has its turn makes leases, so a call that withdraws claims must not hold the gate
 //! of the leases. Therefore no call gets hold of a [`LeaseGate`]: the gate takes the work instead,
@@ -23,12 +25,17 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use lockkeeper_core::sync::lock;
 use tokio::sync::{Mutex as Gate, MutexGuard};
 
+use crate::time::Clock;
 use crate::wire::WireError;
 use crate::{Error, ErrorKind, Result, sessions};
+
+/// An attempt that fails sooner was not silence: the next one may succeed on a new connection.
+const SILENCE: Duration = Duration::from_millis(250);
 
 /// The error of an attempt behind a gate.
 pub(crate) trait Failure: Clone {
@@ -53,6 +60,7 @@ impl Failure for WireError {
 pub(crate) struct SharingGate<E = Error> {
     gate: Gate<()>,
     failures: Mutex<Failures<E>>,
+    silence: Duration,
 }
 
 /// How many attempts etcd has not answered, and the error of the last one.
@@ -64,7 +72,8 @@ struct Failures<E> {
 
 impl<E> Default for SharingGate<E> {
     fn default() -> Self {
-        Self { gate: Gate::default(), failures: Mutex::new(Failures { count: 0, last: None }) }
+        let failures = Mutex::new(Failures { count: 0, last: None });
+        Self { gate: Gate::default(), failures, silence: SILENCE }
     }
 }
 
@@ -73,6 +82,7 @@ impl<E> Default for SharingGate<E> {
 pub(crate) struct Passed<'a, E> {
     _turn: MutexGuard<'a, ()>,
     failures: &'a Mutex<Failures<E>>,
+    silence: Duration,
 }
 
 impl<E: Failure> SharingGate<E> {
@@ -89,7 +99,7 @@ impl<E: Failure> SharingGate<E> {
                 return Err(error.clone());
             }
         }
-        Ok(Passed { _turn: turn, failures: &self.failures })
+        Ok(Passed { _turn: turn, failures: &self.failures, silence: self.silence })
     }
 
     /// Makes an attempt when no other call makes one.
@@ -110,8 +120,10 @@ impl<E: Failure> Passed<'_, E> {
         &self,
         attempt: impl Future<Output = std::result::Result<T, E>>,
     ) -> std::result::Result<T, E> {
+        let begun = Clock::boot().now();
         let made = attempt.await;
-        if let Some(error) = made.as_ref().err().filter(|error| error.is_silence()) {
+        let was_silent = Clock::boot().now().saturating_since(begun) >= self.silence;
+        if let Some(error) = made.as_ref().err().filter(|error| was_silent && error.is_silence()) {
             let mut failures = lock(self.failures);
             failures.count += 1;
             failures.last = Some(error.clone());
@@ -171,11 +183,16 @@ mod tests {
         let Poll::Ready(Err(error)) = late.as_mut().poll(&mut cx) else { panic!("it is made") };
         assert_eq!(error.kind(), ErrorKind::SessionLost);
     }
+
     #[test]
     fn only_the_calls_that_waited_for_an_unanswered_attempt_share_its_failure() {
         let mut cx = Context::from_waker(Waker::noop());
-        for (kind, is_shared) in [(ErrorKind::Unavailable, true), (ErrorKind::Denied, false)] {
-            let gate = SharingGate::default();
+        for (kind, silence, is_shared) in [
+            (ErrorKind::Unavailable, Duration::ZERO, true),
+            (ErrorKind::Unavailable, SILENCE, false),
+            (ErrorKind::Denied, Duration::ZERO, false),
+        ] {
+            let gate = SharingGate { silence, ..SharingGate::default() };
             let (fail, fails) = tokio::sync::oneshot::channel();
             let failing = async { Err::<(), _>(fails.await.unwrap()) };
             let mut first = pin!(gate.pass(failing));

@@ -21,7 +21,7 @@ pub(super) struct LargeStore {
 pub(crate) const LARGE_STORES: &[LargeStore] = &[
     LargeStore {
         path: "crates/lockkeeper-etcd/",
-        lines: 11454,
+        lines: 11466,
         why: "it has two layouts and its own client: watches, leases and members",
     },
     LargeStore {
