@@ -12,13 +12,13 @@ pub(super) async fn claim(store: &RedisStore, claim: &Claim) -> Result<Verdict> 
     let channel = servers.channel(&keys);
     let sent = waiting.asks(claim.key.id);
     store.0.session_claims.claim(claim, store.0.clock.now());
-    let request = layout::claim(claim, &store.0.client, &channel);
+    let asked = store.ask(&claim.key.name, layout::claim(claim, &store.0.client, &channel));
     let refused = |error: &Error| {
         if error.effect() == Effect::None {
             store.0.session_claims.refused(&claim.key);
         }
     };
-    let said = store.ask(&claim.key.name, request)?.await.inspect_err(refused)?;
+    let said = asked.inspect_err(refused)?.await.inspect_err(refused)?;
     let verdict = said.read(|value| layout::claim_answer(claim, value)).inspect_err(refused)?;
     store.0.session_claims.answered(&claim.key);
     match verdict {
