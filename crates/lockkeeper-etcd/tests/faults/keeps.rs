@@ -231,7 +231,7 @@ async fn a_minimum_hold_whose_copy_was_faster_ends_no_claim() {
     assert_eq!(entry.lease, first);
     let leases = || etcd.control().leases().unwrap();
     let before = leases();
-    proxy.delay(Way::ToServer, Duration::from_millis(300));
+    proxy.delay(Way::ToServer, Duration::from_secs(1));
     let (amended, second) =
         tokio::join!(holder.store.amend(&holder.claim.key, number, &Amend::MinHold(LONG)), async {
             let second = loop {

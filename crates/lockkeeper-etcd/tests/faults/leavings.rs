@@ -234,7 +234,7 @@ async fn a_lease_made_during_the_close_of_its_session_ends_with_it() {
     let next = Bare::new(&etcd.url_through(&[&proxy]), &name, UNRENEWED).await;
     holder.granted().await;
     let leases = etcd.control().leases().unwrap();
-    proxy.delay(Way::ToClient, Duration::from_millis(300));
+    proxy.delay(Way::ToClient, Duration::from_secs(1));
     let claiming = next.store.claim(&next.claim);
     let closing = async {
         while etcd.control().leases().unwrap().len() == leases.len() {

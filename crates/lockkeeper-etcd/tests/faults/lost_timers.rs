@@ -19,7 +19,7 @@ async fn a_release_ends_a_timer_that_has_begun_with_a_lost_answer() {
     holder.granted().await;
     let leases = || etcd.control().leases().unwrap().len();
     let before = leases();
-    proxy.delay(Way::ToClient, Duration::from_millis(200));
+    proxy.delay(Way::ToClient, Duration::from_secs(1));
     let (store, key) = (holder.store.clone(), holder.claim.key.clone());
     let amending = tokio::spawn(async move { store.amend(&key, 1, &Amend::MinHold(LONG)).await });
     while leases() == before {
