@@ -8,9 +8,9 @@ use lockkeeper_core::kit::Backoff;
 
 use super::layout::{self, Keys, Victim};
 use super::servers::Said;
-use super::wire::{Link, Request, Value, WireError};
 use super::{RedisStore, fault, long};
 use crate::store::{Admin, Evict, Evicted, Line, Store as _, Target};
+use crate::wire::{Link, Request, Value, WireError};
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// How many keys the server looks at in one step of `SCAN`.

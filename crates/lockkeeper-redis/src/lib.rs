@@ -14,8 +14,6 @@
 
 mod admin;
 mod builder;
-#[doc(hidden)]
-pub mod checks;
 mod claim;
 mod contract;
 mod doctor;
@@ -23,36 +21,32 @@ mod driver;
 mod fault;
 mod layout;
 mod long;
-mod opening;
 mod pushed;
 mod register;
 mod renew;
 mod replicas;
 mod rights;
-mod route;
 mod servers;
 mod session;
 mod setup;
 #[doc(hidden)]
 pub mod transactions;
 mod wait;
-mod wire;
 mod withdraw;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use self::builder::RedisStoreBuilder;
-pub use self::checks::Check;
 pub use self::driver::DRIVER;
 use self::layout::{ClientId, Keys};
 use self::pushed::{PushListener, PushState};
 pub use self::register::RedisRegister;
 use self::servers::{Said, Servers};
-use self::setup::{Setup, Topology};
+use self::setup::{Deployment, Setup};
 use self::transactions::idle::Idle;
 use self::wire::Request;
-use lockkeeper_core::kit::{Process, SessionClaims, net, random, runtime};
+use lockkeeper_core::kit::{Process, SessionClaims, random, runtime};
 use lockkeeper_core::store::{Capabilities, Fencing};
 use lockkeeper_core::time::Clock;
 use lockkeeper_core::url::StoreUrl;
@@ -60,6 +54,8 @@ use lockkeeper_core::{
     Error, ErrorKind, LockName, Open, Result, Secret, Sequencer, Tls, marks, name, registers,
     store, time, url,
 };
+pub use lockkeeper_redis_client::checks::Check;
+use lockkeeper_redis_client::{checks, route, wire};
 
 /// What the store can do.
 const CAPABILITIES: Capabilities =
@@ -96,7 +92,7 @@ struct Shared {
 impl RedisStore {
     /// The store on one server, `HOST` or `HOST:PORT`.
     pub fn standalone(host: impl AsRef<str>) -> RedisStoreBuilder {
-        RedisStoreBuilder { setup: Setup::new(Topology::Standalone, [host]) }
+        RedisStoreBuilder { setup: Setup::new(Deployment::Standalone, [host]) }
     }
 
     /// The store on the master that these Sentinels know by the name `master`.
@@ -104,13 +100,13 @@ impl RedisStore {
         sentinels: impl IntoIterator<Item = H>,
         master: impl Into<String>,
     ) -> RedisStoreBuilder {
-        RedisStoreBuilder { setup: Setup::new(Topology::Sentinel(master.into()), sentinels) }
+        RedisStoreBuilder { setup: Setup::new(Deployment::Sentinel(master.into()), sentinels) }
     }
 
     /// The store on a Cluster with these nodes; some of its nodes are enough. All keys of a name
     /// are in one slot.
     pub fn cluster<H: AsRef<str>>(nodes: impl IntoIterator<Item = H>) -> RedisStoreBuilder {
-        RedisStoreBuilder { setup: Setup::new(Topology::Cluster, nodes) }
+        RedisStoreBuilder { setup: Setup::new(Deployment::Cluster, nodes) }
     }
 
     /// A builder for the store that a URL names: `redis://`, `redis+sentinel://`,
@@ -120,7 +116,7 @@ impl RedisStore {
     /// [`Invalid`](ErrorKind::Invalid) for a URL of another scheme, or one whose parts do not fit
     /// together.
     pub fn from_url(url: &StoreUrl) -> Result<RedisStoreBuilder> {
-        Ok(RedisStoreBuilder { setup: Setup::from_url(url)? })
+        Ok(RedisStoreBuilder { setup: setup::from_url(url)? })
     }
 
     async fn open(setup: Setup) -> Result<Self> {
@@ -132,7 +128,7 @@ impl RedisStore {
         let client = ClientId::random();
         let pushed = Arc::<PushState>::default();
         let servers = Servers::open(setup, client, Arc::new(PushListener::new(&pushed))).await?;
-        opening::check(&servers, setup).await?;
+        servers.check(setup).await?;
         Ok(Self(Arc::new(Shared {
             servers,
             pushed,
@@ -142,7 +138,7 @@ impl RedisStore {
             address: address.to_owned(),
             clock: Clock::boot(),
             process: Process::this(),
-            one_clock: setup.topology != Topology::Cluster,
+            one_clock: setup.topology != Deployment::Cluster,
         })))
     }
 

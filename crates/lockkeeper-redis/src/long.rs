@@ -1,8 +1,8 @@
 //! Reads lines, long ones on a connection of their own.
 
 use super::layout::{self, Keys};
-use super::wire::Value;
 use super::{RedisStore, fault};
+use crate::wire::Value;
 use crate::{LockName, Result};
 
 /// At most so many bytes of a line come on the connection of all other requests. Renewals would

@@ -6,8 +6,8 @@ use lockkeeper_core::kit::{Listeners, WaitingClaims, WatchedNames};
 
 use super::layout::{self, Push};
 use super::servers::Listens;
-use super::wire::Listener;
 use crate::store::Losses;
+use crate::wire::Listener;
 
 /// The waiters of this store, and the listeners to its losses.
 #[derive(Debug, Default)]

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use super::layout::{self, KeyLocation};
 use super::servers::Said;
-use super::wire::Request;
 use super::{RedisStore, fault};
 use crate::registers::{Register, Swap, Versioned, Write, check_key, check_write};
+use crate::wire::Request;
 use crate::{Error, Result};
 
 /// Registers on a Redis server. A write is kept as long as the server keeps its data. Without

@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex};
 use lockkeeper_core::sync::lock;
 
 use self::rounds::Rounds;
-use super::checks::Info;
-use super::route::Data;
-use super::wire::{Endpoint, Link};
+use crate::checks::Info;
+use crate::route::Data;
+use crate::wire::{Endpoint, Link};
 use crate::{Error, ErrorKind, Result};
 
 /// The field of `INFO` that names the history of a server's data.

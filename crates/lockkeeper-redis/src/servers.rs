@@ -5,22 +5,19 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use lockkeeper_core::sync::lock;
+use lockkeeper_redis_client::opening;
+use lockkeeper_redis_client::rights::trials;
 
-use super::checks::Check;
 use super::fault;
 use super::layout::{self, Channel, ClientId, Keys};
 use super::replicas::{self, Replicas};
 use super::rights;
-use super::route::{By, Data, Route, Topology};
-use super::setup::{self, Setup};
-use super::wire::{Link, Listener, Request, Settings, Value, WireError};
-use crate::net::{Endpoint, TlsSettings};
+use super::setup::Setup;
+use crate::route::{By, Data, Route};
 use crate::runtime::Runtime;
 use crate::time::Clock;
-use crate::{Error, ErrorKind, Result};
-
-/// The time in which a connection has to be made, if the timeout of an answer is not longer.
-const CONNECT_MIN: Duration = Duration::from_secs(3);
+use crate::wire::{Endpoint, Link, Listener, Request, Value, WireError};
+use crate::{ErrorKind, Result};
 
 /// The subscription of a watcher stays for so long after its end: most watchers soon watch again.
 const LEAVE_AFTER: Duration = Duration::from_secs(1);
@@ -112,9 +109,10 @@ impl Servers {
         client: ClientId,
         listener: Arc<dyn Listener>,
     ) -> Result<Arc<Self>> {
-        let (settings, runtime) = (settings(setup)?, Runtime::here_or_own()?);
+        let trials = trials(setup, &rights::INSIDE, rights::TRIED);
+        let (settings, runtime) = (setup.settings(trials)?, Runtime::here_or_own()?);
         let replicas = Replicas::needed(setup.min_replicas);
-        let route = Route::open(topology(setup)?, settings, listener).await.map_err(fault::of)?;
+        let route = Route::open(setup.servers()?, settings, listener).await.map_err(fault::of)?;
         let channel = client.channel().into_bytes();
         if !route.shards() {
             route.subscribe(0, channel.clone());
@@ -127,6 +125,11 @@ impl Servers {
             replicas,
             runtime,
         }))
+    }
+
+    /// Refuses servers on which locks cannot be relied on.
+    pub(super) async fn check(&self, setup: &Setup) -> Result<()> {
+        opening::check(&self.route, setup, |info| replicas::check(info, setup.min_replicas)).await
     }
 
     /// Sends a request to the server of this slot. The request has its place in the order when this
@@ -159,11 +162,6 @@ impl Servers {
     /// The connection to the server of this slot.
     pub(super) fn link(&self, slot: u16) -> Link {
         self.route.link(slot)
-    }
-
-    /// See [`Route::suspect`].
-    pub(super) fn suspect(&self, link: &Link) {
-        self.route.suspect(link);
     }
 
     /// See [`Route::note_redirect`].
@@ -277,56 +275,12 @@ async fn leave_later(servers: Weak<Servers>, channel: Vec<u8>) {
     servers.leave(&mut listening, &channel);
 }
 
-fn topology(setup: &Setup) -> Result<Topology> {
-    let mut endpoints: Vec<_> =
-        setup.addresses().map(|(host, port)| Endpoint { host: host.to_owned(), port }).collect();
-    Ok(match &setup.topology {
-        setup::Topology::Standalone => match endpoints.pop() {
-            Some(endpoint) => Topology::Standalone(endpoint),
-            None => {
-                return Err(
-                    Error::invalid("a Redis store without a host").with_remedy("HOST or HOST:PORT")
-                );
-            }
-        },
-        setup::Topology::Sentinel(master) => Topology::Sentinel {
-            sentinels: endpoints,
-            master: master.clone(),
-            user: setup.sentinel_user.clone(),
-            password: setup.sentinel_password.clone().or_else(|| setup.hosts.password.clone()),
-        },
-        setup::Topology::Cluster => Topology::Cluster(endpoints),
-    })
-}
-
-fn settings(setup: &Setup) -> Result<Settings> {
-    Ok(Settings {
-        user: setup.hosts.user.clone(),
-        password: setup.hosts.password.clone(),
-        db: setup.db,
-        tls: setup.hosts.tls.as_ref().map(TlsSettings::load).transpose()?,
-        resp2: setup.resp2,
-        stays_master: setup.topology == setup::Topology::Standalone
-            && !setup.waived.contains(&Check::Replica),
-        asks_history: setup.min_replicas > 0,
-        never_forgets: !setup.waived.contains(&Check::Eviction),
-        trials: if setup.waived.contains(&Check::Rights) {
-            Vec::new()
-        } else {
-            rights::trials(setup)
-        },
-        timeout: setup.hosts.timeout,
-        connect_timeout: setup.hosts.timeout.max(CONNECT_MIN),
-        ..Settings::default()
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::wire::tests::peer::{Peer, echo, patient, within};
     use super::*;
     use crate::store::{ClaimId, ClaimKey, SessionId};
     use lockkeeper_core::Effect;
+    use lockkeeper_redis_client::peer::{Peer, echo, patient, within};
 
     /// None of these functions takes the answer of another request for its own.
     #[tokio::test]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::layout::SessionKey;
 use super::servers::Said;
-use super::wire::Request;
 use super::{CAPABILITIES, Error, RedisStore, Result, fault};
 use crate::store::{Opened, SessionId, SessionSpec, TOMBSTONE_MIN, refusal};
+use crate::wire::Request;
 
 pub(super) async fn open(store: &RedisStore, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
     CAPABILITIES.check(spec)?;

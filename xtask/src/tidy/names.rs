@@ -32,10 +32,6 @@ pub(crate) const DOUBLE: &[(&str, &[&str])] = &[
     ("crates/lockkeeper-core", &["Admission", "Alarm", "WallAlarm"]),
     ("crates/lockkeeper-etcd", &["Member"]),
     ("crates/lockkeeper-file", &["Kind"]),
-    (
-        "crates/lockkeeper-redis",
-        &["Channel", "Handle", "Inner", "Said", "Shared", "State", "Topology"],
-    ),
     ("crates/lockkeeper-testing", &["Entry", "Held"]),
 ];
 

@@ -18,7 +18,7 @@ const VERSIONS: [Repeated; 4] = [
         copies: &["README.md", "docs/getting-started.md", "docs/stores.md"],
     },
     Repeated {
-        file: "crates/lockkeeper-redis/src/checks.rs",
+        file: "crates/lockkeeper-redis-client/src/checks.rs",
         before: "\npub const OLDEST: [u32; 2] = ",
         copies: &["crates/lockkeeper/src/lib.rs", "docs/stores.md", "docs/stores/redis.md"],
     },

@@ -10,12 +10,12 @@ use std::time::Duration;
 use lockkeeper_core::kit::{Check as Row, Examination, checks, ok};
 
 use self::server::ServerReport;
-use super::setup::{Setup, Topology};
-use super::wire::{Link, Request};
+use super::setup::{Deployment, Setup};
 use super::{Check, RedisStore};
 use crate::Result;
 use crate::store::{Finding, said_once};
 use crate::url::StoreUrl;
+use crate::wire::{Link, Request};
 
 /// The ttl of a keeper that sets no other.
 const TTL: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ static CHECKS: [Row<OpenStore>; 3] = checks! {
     }),
     ("sentinels", |seen| ready(Ok(())), |()| {
         let fine = "the Sentinels name the master; a user of theirs needs these rights only";
-        let are_there = matches!(seen.setup.topology, Topology::Sentinel(_));
+        let are_there = matches!(seen.setup.topology, Deployment::Sentinel(_));
         are_there.then(|| ok(fine).with_remedy(rights::SENTINEL_RULE))
     }),
 };

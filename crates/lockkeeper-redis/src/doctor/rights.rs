@@ -6,18 +6,21 @@ use std::time::Duration;
 use lockkeeper_core::kit::{fail, warn};
 use tokio::sync::watch;
 
-use super::super::rights::{CHANNEL, Needed, is_refusal, needed, request};
-use super::super::setup::{Setup, Topology};
-use super::super::wire::{Link, Listener, Request, WireError, listed};
+use lockkeeper_redis_client::rights::{CHANNEL, Needed, is_refusal, needed, request};
+
+use super::super::rights::INSIDE;
+use super::super::setup::{Deployment, Setup};
 use super::super::{RedisStore, fault};
 use crate::store::Finding;
 use crate::time::Clock;
+use crate::wire::{Link, Listener, Request, WireError, listed};
 use crate::{Error, ErrorKind, LockName, Result};
 
 /// The access rule with the rights that a user needs, and no others. `shards`: messages go to the
 /// shards of a cluster.
 pub(super) fn rule(setup: &Setup, shards: bool) -> String {
-    let words: Vec<_> = needed(setup, shards).iter().map(|(word, _)| format!("+{word}")).collect();
+    let words: Vec<_> =
+        needed(setup, &INSIDE, shards).iter().map(|(word, _)| format!("+{word}")).collect();
     format!("ACL SETUSER NAME reset resetchannels on >PASSWORD ~lk:* &lk:* {}", words.join(" "))
 }
 
@@ -30,7 +33,7 @@ pub(super) fn show(refused: &mut Finding, setup: &Setup) {
     if refused.finding.contains("NOPERM") {
         let rule = match refused.finding.contains("'sentinel") {
             true => SENTINEL_RULE.to_owned(),
-            false => rule(setup, setup.topology == Topology::Cluster),
+            false => rule(setup, setup.topology == Deployment::Cluster),
         };
         *refused = Finding::fail("rights", refused.finding.as_str(), rule);
     }
@@ -44,7 +47,7 @@ pub(super) async fn refused(
     within: Duration,
 ) -> Result<Option<Finding>> {
     let (masters, shards) = (store.0.servers.masters(), store.0.servers.shards());
-    let needed = needed(setup, shards);
+    let needed = needed(setup, &INSIDE, shards);
     for link in &masters {
         if let Some(refused) = refused_by(link, &needed, prefix, within).await? {
             return Ok(Some(fail(refused, rule(setup, shards))));

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use lockkeeper_core::kit::{Row, fail, judged, ok, warn, warn_if};
 
-use super::super::checks::{self, Check, Info};
 use super::super::fault;
 use super::super::setup::Setup;
-use super::super::wire::{Endpoint, Link, Request, Value};
 use crate::Result;
+use crate::checks::{self, Check, Info};
 use crate::store::{Finding, Level};
+use crate::wire::{Endpoint, Link, Request, Value};
 
 /// Clocks may differ by this part of the ttl in use, and by at most so many seconds. If another
 /// server takes over, a lock ends earlier by the difference, while its holder still relies on it.

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use lockkeeper_core::sync::lock;
 use tokio::sync::oneshot;
 
-use super::super::checks::Info;
 use super::super::fault;
 use super::super::layout;
-use super::super::route::Data;
-use super::super::wire::{Answer, Link, Request, Value, WireError};
 use super::{HISTORY, lost};
+use crate::checks::Info;
+use crate::route::Data;
+use crate::wire::{Answer, Link, Request, Value, WireError};
 use crate::{Error, ErrorKind, Result};
 
 /// How long the write of a round stays.

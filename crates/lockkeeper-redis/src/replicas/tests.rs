@@ -2,11 +2,11 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::super::wire::Settings;
-use super::super::wire::tests::peer::{self, Peer, PeerConnection, RUN, echo, patient, within};
 use super::*;
 use crate::layout::Keys;
+use crate::wire::Settings;
 use lockkeeper_core::Effect;
+use lockkeeper_redis_client::peer::{self, Peer, PeerConnection, RUN, echo, patient, within};
 
 fn data() -> Data {
     Data { run: RUN.to_owned(), history: peer::HISTORY.to_owned() }

@@ -3,11 +3,11 @@
 use std::sync::{Arc, OnceLock};
 
 use super::super::fault;
-use super::super::wire::{Answer, Request, Value, WireError};
 use super::fence::Fence;
 use super::watched::Stage;
 use super::{Changes, Reply, Transaction};
 use crate::registers::{Outcome, Tries};
+use crate::wire::{Answer, Request, Value, WireError};
 use crate::{Error, ErrorKind, Result};
 
 /// One attempt of a transaction. If its future is dropped, its connection is closed.

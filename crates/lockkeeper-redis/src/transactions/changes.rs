@@ -1,6 +1,6 @@
 //! The commands of a transaction.
 
-use super::super::wire::Request;
+use crate::wire::Request;
 use crate::{Error, Result};
 
 /// Commands that are about the connection or its transaction, and not about data.

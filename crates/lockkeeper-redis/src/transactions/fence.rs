@@ -1,9 +1,9 @@
 //! The token of a lock, compared in a transaction.
 
-use super::super::wire::{Request, Value};
 use super::changes;
 use crate::marks::redis::FencedKey;
 use crate::marks::{Marks, StaleReason};
+use crate::wire::{Request, Value};
 use crate::{Error, ErrorKind, Result, Sequencer};
 
 /// A key whose data a lock protects, and the holder of that lock.

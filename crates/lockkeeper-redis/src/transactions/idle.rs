@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use lockkeeper_core::sync::lock;
 
-use super::super::wire::{Link, WireError};
+use crate::wire::{Link, WireError};
 
 /// At most this many connections are kept.
 const MOST: usize = 8;

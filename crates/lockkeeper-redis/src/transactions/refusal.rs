@@ -1,8 +1,8 @@
 //! Why a transaction was not done, in our words.
 
 use super::super::fault;
-use super::super::wire::WireError;
 use super::watched::Stage;
+use crate::wire::WireError;
 use crate::{Error, ErrorKind};
 
 impl Stage {

@@ -1,6 +1,6 @@
 //! The answers of commands.
 
-use super::super::wire::{Value, WireError};
+use crate::wire::{Value, WireError};
 
 /// The answer of a command. Maps are lists of their keys and values in turn, as `HGETALL` has
 /// always answered; numbers with a fraction are text; true is 1. Pairs of other commands are lists

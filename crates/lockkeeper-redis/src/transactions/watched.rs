@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::super::fault;
-use super::super::wire::Link;
 use super::changes;
 use super::reply::Reply;
+use crate::wire::Link;
 use crate::{Error, ErrorKind, RedisStore, Result};
 
 /// Reads data while the keys of the transaction are watched. Clones use the same connection. A

@@ -1,0 +1,24 @@
+//! Connections to Redis and Valkey, for the stores of lockkeeper: one server, a master behind
+//! Sentinels, or a Cluster.
+//!
+//! [`wire`] has one connection to one server. [`route`] finds the server of a request, and follows
+//! it. [`setup`] is what a URL or a builder says. [`checks`], [`rights`] and [`opening`] refuse
+//! servers on which locks cannot be relied on, and [`fault`] says in the words of users what went
+//! wrong.
+//!
+//! This crate is a part of lockkeeper, and no client of Redis for other programs: its API changes
+//! without notice.
+#![forbid(unsafe_code)]
+
+pub mod checks;
+pub mod fault;
+pub mod opening;
+#[cfg(any(test, feature = "peer"))]
+pub mod peer;
+pub mod rights;
+pub mod route;
+pub mod setup;
+pub mod wire;
+
+use lockkeeper_core::kit::{net, random, runtime};
+use lockkeeper_core::{Error, ErrorKind, Result, Secret, time, url};
