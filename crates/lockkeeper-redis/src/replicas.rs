@@ -17,14 +17,19 @@ mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use lockkeeper_core::sync::lock;
 
 use self::rounds::Rounds;
 use crate::checks::Info;
 use crate::route::Data;
+use crate::time::{Clock, Instant};
 use crate::wire::{Endpoint, Link};
 use crate::{Error, ErrorKind, Result};
+
+/// See [`Replicas::kept`]. Longer than a request may take.
+const KEPT: Duration = Duration::from_secs(120);
 
 /// The field of `INFO` that names the history of a server's data.
 const HISTORY: &str = "master_replid";
@@ -34,12 +39,14 @@ const HISTORY: &str = "master_replid";
 pub(super) struct Replicas {
     needed: u32,
     /// The rounds of each server, and its data: they do not confirm the grants of other data.
-    masters: Mutex<HashMap<Endpoint, (Data, Arc<Rounds>)>>,
+    masters: Mutex<HashMap<Endpoint, (Data, Arc<Rounds>, Instant)>>,
+    /// How long the rounds of a server stay without a caller. The next caller connects again.
+    kept: Duration,
 }
 
 impl Replicas {
     pub(super) fn needed(needed: u32) -> Option<Self> {
-        (needed > 0).then(|| Self { needed, masters: Mutex::default() })
+        (needed > 0).then(|| Self { needed, masters: Mutex::default(), kept: KEPT })
     }
 
     /// Waits until enough replicas of this master have all that it has answered so far from these
@@ -70,14 +77,16 @@ impl Replicas {
     }
 
     fn rounds(&self, master: &Endpoint, data: &Data) -> Arc<Rounds> {
-        let mut masters = lock(&self.masters);
-        let known =
-            masters.get(master).filter(|(of, _)| of == data).map(|(_, rounds)| Arc::clone(rounds));
-        known.unwrap_or_else(|| {
-            let rounds = Arc::<Rounds>::default();
-            masters.insert(master.clone(), (data.clone(), Arc::clone(&rounds)));
-            rounds
-        })
+        let (mut masters, now) = (lock(&self.masters), Clock::boot().now());
+        if let Some((_, rounds, used)) = masters.get_mut(master).filter(|(of, ..)| of == data) {
+            *used = now;
+            return Arc::clone(rounds);
+        }
+        // A server that has gone for good would keep its connection otherwise.
+        masters.retain(|_, (_, _, used)| now.saturating_since(*used) < self.kept);
+        let rounds = Arc::<Rounds>::default();
+        masters.insert(master.clone(), (data.clone(), Arc::clone(&rounds), now));
+        rounds
     }
 }
 

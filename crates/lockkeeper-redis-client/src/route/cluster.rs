@@ -28,7 +28,7 @@ const OFTEN: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
 /// How long one node may take to answer before the client asks the next node.
-const TURN: Duration = Duration::from_secs(1);
+pub(super) const TURN: Duration = Duration::from_secs(1);
 
 /// A route through a cluster.
 #[derive(Clone, Debug)]
@@ -214,7 +214,11 @@ impl ClusterInner {
         let is_other = |seed: &&Endpoint| !candidates.iter().any(|link| link.endpoint() == *seed);
         let seeds: Vec<&Endpoint> = self.seeds.iter().filter(is_other).collect();
         // The client connects to a seed only when no node before has answered: many a seed is a
-        // replica, to which the client keeps no connection.
+        // replica, to which the client keeps no connection. Without a node before, the seeds
+        // connect side by side, since a connection may take longer than a turn.
+        if candidates.is_empty() {
+            seeds.iter().for_each(|seed| drop(self.node(&mut self.lock(), (*seed).clone())));
+        }
         let seeds = seeds.into_iter().map(|seed| self.node(&mut self.lock(), seed.clone()));
         let clock = Clock::boot();
         let mut problem = WireError::NotSent("no node of the cluster is known".to_owned());

@@ -43,6 +43,8 @@ pub(super) struct Up {
     pub(super) resp3: bool,
     /// The link is to drop this connection; the reason.
     pub(super) reset: Option<String>,
+    /// The answers of this connection may belong to other requests.
+    pub(super) is_distrusted: bool,
 }
 
 /// How a connection ends.
@@ -74,7 +76,8 @@ impl Shared {
         if state.has_ended() {
             return;
         }
-        state.phase = Phase::Up(Up { writer, resp3: server.resp3, reset: None });
+        state.phase =
+            Phase::Up(Up { writer, resp3: server.resp3, reset: None, is_distrusted: false });
         let is_again = state.connections > 0 && self.purpose == Purpose::Requests;
         state.connections += 1;
         state.loading.clear();
@@ -138,7 +141,8 @@ impl Shared {
     }
 
     /// Asks the driver to drop the connection, if there is one, and to make another one. With a
-    /// number, only the connection of this number is dropped.
+    /// number, only the connection of this number is dropped, and its answers are good. Otherwise
+    /// no further answer of the connection counts.
     pub(super) fn reset(&self, number: Option<u64>, why: &str) {
         let mut state = self.lock();
         if number.is_some_and(|number| number != state.connections) {
@@ -147,6 +151,7 @@ impl Shared {
         let Phase::Up(up) = &mut state.phase else { return };
         if !self.is_forked() {
             up.reset = Some(why.to_owned());
+            up.is_distrusted |= number.is_none();
             wake_driver(state);
         }
     }

@@ -6,6 +6,7 @@ use super::answer::Reply;
 use super::channels::{Change, Channels, Said};
 use super::decoder::Incoming;
 use super::error::WireError;
+use super::life::{Phase, Up};
 use super::queue::{Call, Whose};
 use super::request::{Request, Script};
 use super::state::{Shared, State};
@@ -32,6 +33,9 @@ impl Shared {
     pub(super) fn receive(&self, said: Vec<Incoming>) -> Result<(), String> {
         let mut events = Vec::with_capacity(said.len());
         let mut state = self.lock();
+        if let Phase::Up(Up { reset: Some(why), is_distrusted: true, .. }) = &state.phase {
+            return Err(why.clone());
+        }
         let mut outcome = Ok(());
         for incoming in said {
             outcome = match incoming {

@@ -229,7 +229,10 @@ impl State {
 
     /// Writes all requests that wait, if the socket takes them at once. Returns whether it did.
     pub(super) fn write_in_place(&mut self, now: Instant) -> bool {
-        let Phase::Up(Up { writer: Some(writer), .. }) = &self.phase else { return false };
+        // What is written to a connection that is to be dropped would be of unknown effect.
+        let Phase::Up(Up { writer: Some(writer), reset: None, .. }) = &self.phase else {
+            return false;
+        };
         loop {
             let bytes = self.queue.gather(now);
             if bytes.is_empty() {

@@ -183,3 +183,15 @@ async fn the_callers_behind_a_failed_round_do_not_wait_for_a_round_each() {
     }
     assert!(began.elapsed() < limit * 3, "{:?} for {CALLERS} callers", began.elapsed());
 }
+
+/// In a Cluster the nodes may get other addresses again and again.
+#[tokio::test]
+async fn the_rounds_of_former_masters_are_forgotten() {
+    let mut replicas = Replicas::needed(1).unwrap();
+    replicas.kept = Duration::ZERO;
+    for port in 1..=20 {
+        let master = Endpoint { host: "h".to_owned(), port };
+        drop(replicas.rounds(&master, &data()));
+    }
+    assert_eq!(lock(&replicas.masters).len(), 1);
+}

@@ -56,7 +56,8 @@ impl Attempt<'_> {
             Err(decided) => Ok(Err(decided)),
         };
         // If the server refuses or is silent, the connection is closed.
-        if stage.link.send(Request::command(&[b"UNWATCH"])).await.is_ok() {
+        let unwatched = stage.link.send(Request::command(&[b"UNWATCH"]));
+        if self.early(&stage, unwatched).await.is_ok() {
             self.of.store.0.idle.put_back(stage.link);
         }
         refused

@@ -441,3 +441,50 @@ async fn a_refusal_of_an_earlier_connection_does_not_end_the_present_one() {
     assert_eq!(within(other).await.unwrap(), Ok(Value::Int(1)));
     assert_eq!(within(second).await.unwrap(), Ok(Value::Int(1)));
 }
+
+/// The same, and the link has not dropped the refused connection yet: a request that comes now
+/// waits for the next one.
+#[tokio::test]
+async fn nothing_is_written_to_a_connection_that_is_about_to_be_dropped() {
+    let peer = Peer::new().await;
+    let (link, mut replica, _received) = peer.link(patient()).await;
+    let number = link.connection().unwrap();
+    // No await is between the two, so the task of the link has not run.
+    link.reset_connection(number, "it is a replica now");
+    let answer = link.send(echo("z"));
+    assert_eq!(replica.next().await, [""; 0], "it was written there");
+    let mut master = peer.connection().await;
+    assert_eq!(master.request().await, ["ECHO", "z"]);
+    master.say(":1\r\n").await;
+    assert_eq!(within(answer).await, Ok(Value::Int(1)));
+}
+
+/// A connection takes longer than the turn of a seed, so the seeds connect side by side.
+#[tokio::test]
+async fn a_cluster_behind_a_slow_network_opens() {
+    let (one, two) = (Peer::new().await, Peer::new().await);
+    let (listener, _received) = listener();
+    let topology = Topology::Cluster(vec![one.endpoint.clone(), two.endpoint.clone()]);
+    let opening = tokio::spawn(Route::open(topology, patient(), listener));
+    let late = super::super::cluster::TURN + Duration::from_millis(200);
+    let slow = async |peer: &Peer| {
+        let mut remote = peer.accept().await;
+        assert_eq!(remote.request().await[0], "HELLO");
+        tokio::time::sleep(late).await;
+        remote.say(HELLO).await;
+        remote.prepare().await;
+        remote
+    };
+    let (mut first, mut second) = tokio::join!(slow(&one), slow(&two));
+    let plays = async |remote: &mut PeerConnection| loop {
+        match remote.next().await.first().map(String::as_str) {
+            Some("CLUSTER") => remote.say(&map(&one, &two)).await,
+            Some(_) => remote.say(":0\r\n").await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        opened = opening => drop(opened.unwrap().unwrap()),
+        () = async { tokio::join!(plays(&mut first), plays(&mut second)); } => {}
+    }
+}

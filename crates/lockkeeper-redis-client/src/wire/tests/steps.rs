@@ -312,6 +312,22 @@ impl Dialogue {
     }
 }
 
+/// The caller of one request has found an answer that cannot be its own, and the next answer has
+/// arrived before the link has dropped the connection.
+#[test]
+fn a_distrusted_connection_gives_no_answer_any_more() {
+    let mut dialogue = Dialogue::new();
+    for step in [Step::Ask { fails: false }, Step::Write, Step::Serve] {
+        dialogue.step(&step);
+    }
+    dialogue.shared.reset(None, "it gave an answer that is not one of the request");
+    dialogue.is_unclear = true;
+    dialogue.step(&Step::Read(usize::MAX));
+    let (_, answer) = dialogue.asked.remove(0);
+    let answer = pin!(answer).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(answer, Poll::Ready(Err(WireError::Broken(_)))), "{answer:?}");
+}
+
 fn channel(sharded: bool) -> &'static str {
     if sharded { "shard" } else { "mine" }
 }

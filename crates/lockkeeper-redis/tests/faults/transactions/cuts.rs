@@ -287,3 +287,36 @@ async fn a_runtime_that_stands_still_holds_up_no_transaction_of_another_runtime(
     here.unwrap();
     assert_eq!(value(server, &key), Some(5));
 }
+
+/// The runtime of the store stands still from the decision on. The decision changes nothing, so its
+/// caller gets it in the time of the policy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_decision_ends_although_the_runtime_of_the_store_stands_still() {
+    let (server, key) = shared_with(7);
+    let (opened, open) = tokio::sync::oneshot::channel();
+    let (park, parks) = tokio::sync::oneshot::channel::<()>();
+    let (stands, standing) = std::sync::mpsc::channel::<()>();
+    let (ends, parked) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            drop(opened.send(store(server.address()).await.transactions()));
+            drop(parks.await);
+            stands.send(()).unwrap();
+            // The end of the test ends it.
+            let _ = parked.recv();
+        });
+    });
+    let transactions = within(TIME_LIMIT, open).await.unwrap();
+    let policy = lockkeeper::optimistic::Policy::default().within(Duration::from_secs(1));
+    let mut park = Some(park);
+    let decided = transactions.watch([&key]).policy(policy).run(move |_| {
+        park.take().unwrap().send(()).unwrap();
+        standing.recv().unwrap();
+        std::future::ready(Err(lockkeeper::Error::invalid("nothing is to be changed")))
+    });
+    let error = within(TIME_LIMIT, decided).await.unwrap_err();
+    assert_eq!(error.kind(), lockkeeper::ErrorKind::Invalid, "{error}");
+    drop(ends);
+    thread.join().unwrap();
+}
