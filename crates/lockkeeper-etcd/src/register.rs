@@ -11,7 +11,7 @@ use crate::layout::transaction::{changed, get, only, put, ranges, transaction};
 use crate::registers::{
     Register, Swap, Version, Versioned, Write, WriterId, check_key, check_write,
 };
-use crate::wire::messages::{KeyValue, RangeRequest, TxnResponse};
+use crate::wire::messages::{KeyValue, TxnResponse};
 use crate::{Error, ErrorKind, EtcdStore, Result, fault};
 
 /// Registers on etcd. A write is kept as long as a majority of the members keeps its data.
@@ -81,8 +81,7 @@ impl Kept {
 impl EtcdRegister {
     async fn read(&self, at: &Bytes) -> Result<(i64, Option<Versioned>)> {
         self.0.check_process()?;
-        let request = RangeRequest { key: at.clone(), ..RangeRequest::default() };
-        read(only(Some(self.0.range(request).await?)))
+        read(self.0.read(at).await?)
     }
 }
 

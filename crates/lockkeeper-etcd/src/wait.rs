@@ -10,7 +10,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::layout::transaction::{all, only};
+use crate::layout::transaction::all;
 use crate::layout::{Contender, Record, Span, is_as_it_was};
 use crate::look::Question;
 use crate::look::{ClaimStatus, Found};
@@ -39,8 +39,7 @@ pub(super) async fn claim(store: &EtcdStore, key: &ClaimKey, within: Duration) -
     let mut seen_as = state.as_ref().map(SeenAs::of);
     if state.is_none() {
         // Another client of the session has made the claim.
-        let own = RangeRequest { key: question.own.key.clone(), ..RangeRequest::default() };
-        let own = only(Some(store.range(own).await?)).map(Contender::read);
+        let own = store.read(&question.own.key).await?.map(Contender::read);
         let Some(own) = own.filter(|own| session.may_have_made(own.created)) else {
             return Ok(Wake::Changed);
         };

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::checks::{Check, refused};
 use crate::layout::transaction::{absent, get, only, put, ranges, transaction};
 use crate::layout::{Layout, Record};
-use crate::wire::messages::{KeyValue, RangeRequest, TxnResponse};
+use crate::wire::messages::{KeyValue, TxnResponse};
 use crate::{EtcdStore, Result, fault};
 
 /// The layout in which no key but claims can be in a line, and a claim has the number of its last
@@ -21,8 +21,7 @@ impl EtcdStore {
         if self.0.lines.layout != Layout::Native || self.0.waived.contains(&Check::Layout) {
             return Ok(());
         }
-        let marker = RangeRequest { key: self.0.lines.marker(), ..RangeRequest::default() };
-        match only(Some(self.range(marker).await?)) {
+        match self.read(&self.0.lines.marker()).await? {
             Some(marker) => self.is_ours(&marker),
             None => match self.old_claim().await? {
                 Some(key) => Err(refused(
@@ -73,11 +72,8 @@ impl EtcdStore {
         let mut keys = self.keys(&self.0.lines.everything()).await?;
         keys.retain(|kv| kv.lease != 0 && self.0.lines.is_old_claim(&kv.key));
         for KeyValue { key, .. } in keys {
-            let whole = RangeRequest { key: key.clone(), ..RangeRequest::default() };
             // Another program may have a key that looks like a claim.
-            if only(Some(self.range(whole).await?))
-                .is_some_and(|kv| Record::read(&kv.value).is_some())
-            {
+            if self.read(&key).await?.is_some_and(|kv| Record::read(&kv.value).is_some()) {
                 return Ok(Some(key));
             }
         }

@@ -11,8 +11,7 @@ use tokio::sync::Notify;
 use super::checks;
 use crate::client::Shared;
 use crate::runtime::Runtime;
-use crate::sessions::Sessions;
-use crate::sessions::Tombstones;
+use crate::sessions::{Sessions, Tombstones};
 use crate::time::Clock;
 use crate::wire::messages::{RangeRequest, RangeResponse, StatusRequest, StatusResponse};
 use crate::wire::{Calls, WireError};
@@ -85,12 +84,9 @@ impl EtcdStore {
 
     /// Checks each member that answers.
     async fn check_members(&self) -> Result<()> {
-        let asked = self
-            .0
-            .calls
-            .ask_each("/etcdserverpb.Maintenance/Status", StatusRequest {}, A_LOOK)
-            .await;
-        let asked: Vec<(String, Result<StatusResponse, WireError>)> = asked;
+        let calls = &self.0.calls;
+        let asked: Vec<(String, Result<StatusResponse, WireError>)> =
+            calls.ask_each("/etcdserverpb.Maintenance/Status", StatusRequest {}, A_LOOK).await;
         let answers: Vec<_> = asked
             .iter()
             .filter_map(|(at, status)| Some((at.as_str(), status.as_ref().ok()?)))

@@ -10,7 +10,7 @@ use crate::layout::transaction::{
     changed, delete, get, leased, only, put, ranges, rewrite, transaction,
 };
 use crate::layout::{Contender, Notice, Record};
-use crate::wire::messages::{Compare, RangeRequest, RequestOp};
+use crate::wire::messages::{Compare, RequestOp};
 use crate::{Error, Result, fault, sessions};
 
 /// How often a claim is read again because another client changes it too.
@@ -88,8 +88,7 @@ impl Claiming {
     async fn hand_over(&self, record: &Record, fresh: bool) -> Result<(Compare, Vec<RequestOp>)> {
         let (store, lines) = (&self.store, &self.store.0.lines);
         let request = lines.request(&record.client, record.hex());
-        let reading = RangeRequest { key: request.clone(), ..RangeRequest::default() };
-        let asked = only(Some(store.range(reading).await?));
+        let asked = store.read(&request).await?;
         let is_unasked = changed(&request, asked.as_ref().map_or(0, |kv| kv.mod_revision));
         let lasts = Duration::from_secs(NOTICE_TTL.unsigned_abs());
         let lease = store.tombstone_lease(lasts, fresh).await.map_err(fault::of)?;

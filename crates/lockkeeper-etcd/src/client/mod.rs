@@ -9,16 +9,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 pub(crate) use self::order::{Order, OrderGuard};
 use crate::builder::checks::Check;
+use crate::layout::transaction::only;
 use crate::layout::{Layout, Lines};
 use crate::runtime::Runtime;
 use crate::sessions::{Sessions, Tombstones};
 use crate::store::{Admission, Capabilities, Expiry};
 use crate::time::Clock;
-use crate::wire::messages::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use crate::wire::messages::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use crate::wire::{Calls, WireError};
 use crate::{Result, fault};
 use lockkeeper_core::kit::{Listeners, Process};
@@ -87,6 +89,12 @@ impl EtcdStore {
     pub(crate) async fn range(&self, request: RangeRequest) -> Result<RangeResponse> {
         let asked = self.0.calls.ask("/etcdserverpb.KV/Range", request).await;
         asked.map_err(|error| fault::of(error).without_effect())
+    }
+
+    /// Reads one key.
+    pub(crate) async fn read(&self, key: &Bytes) -> Result<Option<KeyValue>> {
+        let request = RangeRequest { key: key.clone(), ..RangeRequest::default() };
+        Ok(only(Some(self.range(request).await?)))
     }
 
     /// Processes a transaction. etcd compares, and then does one of the two branches as a whole:

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crate::layout::transaction::{changed, created, delete, get, only, put, ranges, transaction};
 use crate::layout::{Contender, Keep, Missed};
 use crate::sessions::Leftover;
-use crate::wire::messages::{RangeRequest, RequestOp, TxnResponse};
+use crate::wire::messages::{RequestOp, TxnResponse};
 use crate::{EtcdStore, Result, fault};
 
 /// How often a claim is let go because something else changes it meanwhile.
@@ -21,7 +21,9 @@ impl EtcdStore {
         let Missed { key, created: said, claim } = &leftover.missed;
         let mut when = vec![created(key, *said)];
         let own = match leftover.lease {
-            Some(lease) => self.read_claim(claim).await?.filter(|own| own.lease == lease),
+            Some(lease) => {
+                self.read(claim).await?.map(Contender::read).filter(|own| own.lease == lease)
+            }
             None => None,
         };
         let Some(own) = own else {
@@ -72,9 +74,8 @@ impl EtcdStore {
     /// Ends the claim with this key if a break has marked it.
     pub(crate) async fn end_if_marked(&self, key: Bytes) -> Result<()> {
         for _ in 0..TRIES {
-            let Some(own) = self.read_claim(&key).await?.filter(Contender::is_broken) else {
-                return Ok(());
-            };
+            let own = self.read(&key).await?.map(Contender::read);
+            let Some(own) = own.filter(Contender::is_broken) else { return Ok(()) };
             let when = vec![changed(&key, own.changed)];
             let answer = self.txn(transaction(when, vec![delete(&key)], Vec::new())).await;
             if answer.map_err(fault::of)?.succeeded {
@@ -82,12 +83,6 @@ impl EtcdStore {
             }
         }
         Err(fault::always_changes())
-    }
-
-    async fn read_claim(&self, key: &Bytes) -> Result<Option<Contender>> {
-        let asked =
-            self.range(RangeRequest { key: key.clone(), ..RangeRequest::default() }).await?;
-        Ok(only(Some(asked)).map(Contender::read))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::layout::{millis, unix_ms};
 use crate::sessions::KeySlot;
 use crate::sessions::{self, Session};
 use crate::store::{Amended, ClaimId, ClaimKey};
-use crate::wire::messages::{RangeRequest, TxnResponse};
+use crate::wire::messages::TxnResponse;
 use crate::{Effect, Error, ErrorKind, EtcdStore, Result, fault};
 
 /// How often a change is tried because something else changes the claim meanwhile.
@@ -278,8 +278,7 @@ impl EtcdStore {
         slot: &KeySlot,
         id: ClaimId,
     ) -> Result<Option<Contender>> {
-        let own = RangeRequest { key: slot.at.clone(), ..RangeRequest::default() };
-        let own = only(Some(self.range(own).await?)).map(Contender::read);
+        let own = self.read(&slot.at).await?.map(Contender::read);
         Ok(own.filter(|own| own.id == Some(id) && session.may_have_made(own.created)))
     }
 

@@ -13,7 +13,7 @@ use crate::sessions::Session;
 use crate::sessions::Verdicts;
 use crate::store::Live;
 use crate::time::Instant;
-use crate::wire::messages::{RangeRequest, TxnResponse};
+use crate::wire::messages::TxnResponse;
 use crate::{Error, EtcdStore, Result, fault};
 
 /// What a sweep removes.
@@ -90,11 +90,8 @@ impl EtcdStore {
     /// claim has got its slot since. The deletion names the create revision, so it does not delete
     /// a claim that gets the slot after this check.
     async fn remove(&self, session: &Session, over: &Bytes, sent: Instant) -> Result<()> {
-        let there = self
-            .range(RangeRequest { key: over.clone(), keys_only: true, ..RangeRequest::default() })
-            .await?;
-        let Some(there) = there.kvs.first().filter(|_| !session.claims.may_be_unlisted(over, sent))
-        else {
+        let there = self.read(over).await?;
+        let Some(there) = there.filter(|_| !session.claims.may_be_unlisted(over, sent)) else {
             return Ok(());
         };
         let request =

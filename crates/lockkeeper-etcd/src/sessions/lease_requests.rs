@@ -161,11 +161,8 @@ impl EtcdStore {
     /// Ends a lease. etcd deletes all keys on the lease at one revision. A lease that has ended
     /// before is no error.
     pub(crate) async fn revoke(&self, lease: i64) -> Result<()> {
-        let asked = self
-            .0
-            .calls
-            .ask("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id: lease })
-            .await;
+        let request = LeaseRevokeRequest { id: lease };
+        let asked = self.0.calls.ask("/etcdserverpb.Lease/LeaseRevoke", request).await;
         match asked.map(|_: LeaseRevokeResponse| ()) {
             Err(error) if error.is_no_lease() => Ok(()),
             revoked => revoked.map_err(fault::of),

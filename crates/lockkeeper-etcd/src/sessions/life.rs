@@ -14,7 +14,7 @@ use crate::store::{Live, Opened, SessionId, SessionSpec, Store as _, refusal};
 use crate::time::Instant;
 use crate::wire::all;
 use crate::wire::messages::{
-    KeyValue, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, RangeRequest, TxnResponse,
+    KeyValue, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, TxnResponse,
 };
 use crate::{Error, ErrorKind, EtcdStore, Result, fault};
 
@@ -160,8 +160,7 @@ impl EtcdStore {
         if self.0.sessions.was_closed(id, now) {
             return Err(lost());
         }
-        let record = RangeRequest { key: self.0.lines.session(id), ..Default::default() };
-        let found = only(Some(self.range(record).await?));
+        let found = self.read(&self.0.lines.session(id)).await?;
         let said = |kv: KeyValue| {
             recorded(&kv, self.0.lines.lease_of(id)).map(|spec| (spec, kv.create_revision))
         };

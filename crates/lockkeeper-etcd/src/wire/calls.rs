@@ -136,29 +136,21 @@ impl Calls {
     }
 
     /// Asks one member. The request is on its way with the first poll.
-    pub(crate) async fn ask<Q, A>(
+    pub(crate) async fn ask<Q: Message + Clone + 'static, A: Message + Default + 'static>(
         self: &Arc<Self>,
         method: &'static str,
         request: Q,
-    ) -> Result<A, WireError>
-    where
-        Q: Message + Clone + 'static,
-        A: Message + Default + 'static,
-    {
+    ) -> Result<A, WireError> {
         self.ask_within(method, request, self.timeout).await
     }
 
     /// Asks one member with a limit of its own, if that is shorter.
-    pub(crate) async fn ask_within<Q, A>(
+    pub(crate) async fn ask_within<Q: Message + Clone + 'static, A: Message + Default + 'static>(
         self: &Arc<Self>,
         method: &'static str,
         request: Q,
         within: Duration,
-    ) -> Result<A, WireError>
-    where
-        Q: Message + Clone + 'static,
-        A: Message + Default + 'static,
-    {
+    ) -> Result<A, WireError> {
         let within = within.min(self.timeout);
         let again = self.login.as_ref().map(|_| request.clone());
         let (left, token) = (self.left.load(Ordering::Acquire), self.token());
@@ -175,16 +167,12 @@ impl Calls {
     }
 
     /// Asks each member by itself, all at the same time, and whether it has a leader or not.
-    pub(crate) async fn ask_each<Q, A>(
+    pub(crate) async fn ask_each<Q: Message + Clone + 'static, A: Message + Default + 'static>(
         &self,
         method: &'static str,
         request: Q,
         within: Duration,
-    ) -> Vec<(String, Result<A, WireError>)>
-    where
-        Q: Message + Clone + 'static,
-        A: Message + Default + 'static,
-    {
+    ) -> Vec<(String, Result<A, WireError>)> {
         let within = within.min(self.timeout);
         let ask = |(at, member): (usize, &Member)| {
             let mut request = self.signed(request.clone(), self.token());
@@ -254,32 +242,24 @@ impl Calls {
         self.members.iter().map(|member| member.address.to_string())
     }
 
-    async fn once<Q, A>(
+    async fn once<Q: Message + 'static, A: Message + Default + 'static>(
         &self,
         left: usize,
         method: &'static str,
         request: Q,
         token: Option<MetadataValue<Ascii>>,
         within: Duration,
-    ) -> Result<A, WireError>
-    where
-        Q: Message + 'static,
-        A: Message + Default + 'static,
-    {
+    ) -> Result<A, WireError> {
         self.send(left, method, self.signed(request, token), within).await
     }
 
-    async fn send<Q, A>(
+    async fn send<Q: Message + 'static, A: Message + Default + 'static>(
         &self,
         left: usize,
         method: &'static str,
         request: Request<Q>,
         within: Duration,
-    ) -> Result<A, WireError>
-    where
-        Q: Message + 'static,
-        A: Message + Default + 'static,
-    {
+    ) -> Result<A, WireError> {
         let mut grpc = self.grpc(left);
         let asking = async {
             grpc.ready().await.map_err(|e| Status::from_error(e.into()))?;
