@@ -65,11 +65,9 @@ pub(super) fn database(path: &Path) -> Result<()> {
         return Err(no_file(path));
     }
     if meta.nlink() > 1 {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            format!("file:{} has other names (hard links)", path.display()),
-        )
-        .with_remedy("a file with one name, or a symbolic link to it"));
+        let problem = format!("file:{} has other names (hard links)", path.display());
+        return Err(Error::new(ErrorKind::Unsupported, problem)
+            .with_remedy("a file with one name, or a symbolic link to it"));
     }
     if is_mounted(path) {
         let problem = format!(
@@ -107,11 +105,8 @@ pub(super) fn owners(files: &[&Path], waived: &[Check]) -> Result<()> {
         // The owner of the folder can do everything in it anyway.
         let folder = fs::metadata(file.parent().unwrap_or(file)).map_err(look)?;
         if ![rustix::process::geteuid().as_raw(), folder.uid(), 0].contains(&found.uid()) {
-            return Err(Error::new(
-                ErrorKind::Denied,
-                format!("file:{} belongs to another user", file.display()),
-            )
-            .with_remedy(
+            let problem = format!("file:{} belongs to another user", file.display());
+            return Err(Error::new(ErrorKind::Denied, problem).with_remedy(
                 "a path in a folder of your own, or ?unsafe=permissions at the end of the URL",
             ));
         }
@@ -141,22 +136,16 @@ pub(super) fn clock() -> Result<()> {
     if boot.split_whitespace().all(|offset| offset == "0") {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::Unsupported,
-        "this process has a clock of its own (a time namespace)",
-    )
-    .with_remedy("the machine's time namespace, or another store"))
+    let problem = "this process has a clock of its own (a time namespace)";
+    Err(Error::new(ErrorKind::Unsupported, problem)
+        .with_remedy("the machine's time namespace, or another store"))
 }
 
 fn writable(path: &Path) -> Error {
-    Error::new(
-        ErrorKind::Denied,
-        format!("file:{}: others can write there, and could take any lock", path.display()),
-    )
-    .with_remedy(format!(
-        "chmod go-w {}, or ?unsafe=permissions at the end of the URL",
-        path.display()
-    ))
+    let path = path.display();
+    let problem = format!("file:{path}: others can write there, and could take any lock");
+    let remedy = format!("chmod go-w {path}, or ?unsafe=permissions at the end of the URL");
+    Error::new(ErrorKind::Denied, problem).with_remedy(remedy)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::claim_row::{ClaimRow, claim_rows, name_of};
 use super::times::{Micros, until};
@@ -17,7 +17,7 @@ pub(crate) fn line(
     name: &LockName,
     now: Micros,
     dead_clients: &mut DeadClientCheck<'_>,
-) -> rusqlite::Result<Line> {
+) -> Result<Line> {
     let snapshot = db.unchecked_transaction()?;
     line_in(&snapshot, name, now, dead_clients)
 }
@@ -27,7 +27,7 @@ fn line_in(
     name: &LockName,
     now: Micros,
     dead_clients: &mut DeadClientCheck<'_>,
-) -> rusqlite::Result<Line> {
+) -> Result<Line> {
     let Some((last_token, revision)) = lock(snapshot, name)? else { return Ok(Line::default()) };
     let mut query = snapshot.prepare_cached(claim_rows!("WHERE c.name = ?1 ORDER BY c.ord"))?;
     let claims = query.query_map([name.as_str().as_bytes()], ClaimRow::read)?;
@@ -51,7 +51,7 @@ pub(crate) fn lines(
     limit: usize,
     now: Micros,
     dead_clients: &mut DeadClientCheck<'_>,
-) -> rusqlite::Result<Vec<(LockName, Line)>> {
+) -> Result<Vec<(LockName, Line)>> {
     let snapshot = db.unchecked_transaction()?;
     let names = names(&snapshot, (prefix, after), limit, now, dead_clients)?;
     names
@@ -66,7 +66,7 @@ fn names(
     limit: usize,
     now: Micros,
     dead_clients: &mut DeadClientCheck<'_>,
-) -> rusqlite::Result<Vec<LockName>> {
+) -> Result<Vec<LockName>> {
     // The next name after a name is the same with the lowest byte behind it.
     let after = after.map(|after| [after.as_str().as_bytes(), &[0]].concat()).unwrap_or_default();
     let begin = prefix.as_bytes().to_vec().max(after);
@@ -92,13 +92,13 @@ fn names(
 }
 
 /// The id of the file.
-pub(crate) fn id(db: &Connection) -> rusqlite::Result<Vec<u8>> {
+pub(crate) fn id(db: &Connection) -> Result<Vec<u8>> {
     db.query_row("SELECT id FROM lk_meta", [], |row| row.get(0))
 }
 
 /// The newest time in the file: an opening, a close of a session, a claim's arrival, or a session's
 /// renewal.
-pub(crate) fn newest(db: &Connection) -> rusqlite::Result<Micros> {
+pub(crate) fn newest(db: &Connection) -> Result<Micros> {
     let sql = "SELECT max((SELECT up_us FROM lk_meta),
                           coalesce((SELECT max(since_us) FROM lk_claim), 0),
                           coalesce((SELECT max(hold_until_us - ttl_us) FROM lk_session), 0))";
@@ -106,7 +106,7 @@ pub(crate) fn newest(db: &Connection) -> rusqlite::Result<Micros> {
 }
 
 /// The revision of a line.
-pub(crate) fn revision(db: &Connection, name: &LockName) -> rusqlite::Result<Revision> {
+pub(crate) fn revision(db: &Connection, name: &LockName) -> Result<Revision> {
     Ok(lock(db, name)?.map_or_else(Revision::default, |(_, revision)| revision))
 }
 
@@ -147,11 +147,7 @@ impl Predecessors {
     }
 }
 
-pub(crate) fn status(
-    db: &Connection,
-    key: &ClaimKey,
-    now: Micros,
-) -> rusqlite::Result<ClaimStatus> {
+pub(crate) fn status(db: &Connection, key: &ClaimKey, now: Micros) -> Result<ClaimStatus> {
     let snapshot = db.unchecked_transaction()?;
     let name = key.name.as_str().as_bytes();
     let mut find = snapshot
@@ -169,12 +165,7 @@ pub(crate) fn status(
     }
 }
 
-fn predecessors(
-    db: &Connection,
-    name: &[u8],
-    ord: i64,
-    now: Micros,
-) -> rusqlite::Result<Predecessors> {
+fn predecessors(db: &Connection, name: &[u8], ord: i64, now: Micros) -> Result<Predecessors> {
     let mut query =
         db.prepare_cached(claim_rows!("WHERE c.name = ?1 AND c.ord < ?2 ORDER BY c.ord DESC"))?;
     let mut rows = query.query(params![name, ord])?;
@@ -190,11 +181,7 @@ fn predecessors(
 }
 
 /// The holders of a line, which come before all waiters.
-pub(crate) fn holders(
-    db: &Connection,
-    name: &LockName,
-    now: Micros,
-) -> rusqlite::Result<Predecessors> {
+pub(crate) fn holders(db: &Connection, name: &LockName, now: Micros) -> Result<Predecessors> {
     let mut query = db.prepare_cached(claim_rows!("WHERE c.name = ?1 ORDER BY c.ord"))?;
     let mut rows = query.query([name.as_str().as_bytes()])?;
     let mut holders = Predecessors::default();
@@ -209,10 +196,7 @@ pub(crate) fn holders(
 }
 
 /// The claims of a session that were granted and whose client does not know it.
-pub(crate) fn pushed(
-    db: &Connection,
-    session: &SessionId,
-) -> rusqlite::Result<Vec<(ClaimId, u64)>> {
+pub(crate) fn pushed(db: &Connection, session: &SessionId) -> Result<Vec<(ClaimId, u64)>> {
     let mut query = db.prepare_cached(
         "SELECT id, ord FROM lk_claim WHERE session = ?1 AND state = 1 AND state < 2",
     )?;
@@ -223,20 +207,20 @@ pub(crate) fn pushed(
 }
 
 /// All claims of a session.
-pub(crate) fn ids(db: &Connection, session: &SessionId) -> rusqlite::Result<HashSet<ClaimId>> {
+pub(crate) fn ids(db: &Connection, session: &SessionId) -> Result<HashSet<ClaimId>> {
     let mut query = db.prepare_cached("SELECT id FROM lk_claim WHERE session = ?1")?;
     query.query_map([session.as_str()], |row| Ok(ClaimId::from_bytes(row.get(0)?)))?.collect()
 }
 
 /// Changes when a waiting claim of the session was removed; `None` when the session is gone.
-pub(crate) fn wake_count(db: &Connection, session: &SessionId) -> rusqlite::Result<Option<i64>> {
+pub(crate) fn wake_count(db: &Connection, session: &SessionId) -> Result<Option<i64>> {
     let mut query = db.prepare_cached("SELECT wakes FROM lk_session WHERE id = ?1")?;
     query.query_row([session.as_str()], |row| row.get(0)).optional()
 }
 
 /// The last token and the revision of a name. Both only rise: a claim raises the token, all else
 /// the count of changes.
-pub(crate) fn lock(db: &Connection, name: &LockName) -> rusqlite::Result<Option<(i64, Revision)>> {
+pub(crate) fn lock(db: &Connection, name: &LockName) -> Result<Option<(i64, Revision)>> {
     let mut query = db.prepare_cached(
         "SELECT max(fence, coalesce((SELECT max(ord) FROM lk_claim WHERE name = ?1), 0)), revision
          FROM lk_lock WHERE name = ?1",
