@@ -90,10 +90,7 @@ async fn withdraw_own(
     drop(turn.take());
     let removal = (left == Left::Nothing).then(|| delete_made(&slot.at, made));
     let answer = remove_and_mark_gone(store, removal, key.id, tombstone).await;
-    let answer = answer.map_err(|error| match leaves.may_be_deleted() {
-        true => error.with_unknown_effect(),
-        false => error,
-    })?;
+    let (leaves, answer) = leaves.answered(answer)?;
     // After this another claim may get the slot, and no claim of this client deletes its key.
     let is_deleted = leaves.was_deleted(deleted(&answer.responses) > 0).await?;
     if is_deleted {
@@ -139,10 +136,7 @@ async fn withdraw_as_read(
         drop(turn.take());
         let removal = (left == Left::Nothing).then(|| delete_unchanged(&slot.at, state));
         let answer = remove_and_mark_gone(store, removal, key.id, tombstone).await;
-        let answer = answer.map_err(|error| match leaves.may_be_deleted() {
-            true => error.with_unknown_effect(),
-            false => error,
-        })?;
+        let (leaves, answer) = leaves.answered(answer)?;
         let is_deleted = deleted(&answer.responses) > 0;
         let is_claim =
             |found: Contender| found.id == Some(key.id) && session.may_have_made(found.created);

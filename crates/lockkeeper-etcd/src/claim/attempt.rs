@@ -3,8 +3,8 @@
 use super::transactions::{deletions, held, staying};
 use super::{Claiming, Joined, Outcome};
 use crate::Result;
-use crate::layout::ahead_of;
 use crate::layout::transaction::{empty_but_for, nobody_since, none_was_changed, transaction};
+use crate::layout::{Contender, ahead_of};
 use crate::look::is_admitted;
 use crate::sessions::Purpose;
 
@@ -16,15 +16,24 @@ impl Claiming {
     /// Takes the lock if that is possible now.
     pub(super) async fn attempt(&self) -> Result<Outcome> {
         let lease = self.store.lease(&self.session, Purpose::Hold).await?;
-        let leaving = self.leaving();
-        let mut is_free = empty_but_for(&self.line, &leaving);
+        let is_admitted_to = |stay: &[Contender]| is_admitted(&self.own(lease, i64::MAX), stay);
+        let mut seen: Option<(Vec<Contender>, i64)> = None;
         for _ in 0..TRIES {
+            let (leaving, carrying) = self.leaving(None);
             let mut when = self.is_new();
-            when.extend(is_free.iter().cloned());
+            match seen.take().filter(|(line, _)| is_admitted_to(&staying(line, &leaving))) {
+                // If no claim has joined since this look, the lock is free: a claim that leaves
+                // does not block this one.
+                Some((_, revision)) => {
+                    when.push(nobody_since(&self.line, revision));
+                    when.extend(none_was_changed(&leaving));
+                }
+                None => when.extend(empty_but_for(&self.line, &leaving)),
+            }
             let mut then = deletions(&leaving);
             then.extend(self.put(lease, true));
             let request = transaction(when, then, self.known_and_line());
-            let answer = self.txn_carrying(request, &leaving).await;
+            let answer = self.txn_carrying(request, carrying).await;
             self.end_turn();
             let answer = answer?;
             if answer.succeeded {
@@ -36,11 +45,8 @@ impl Claiming {
             };
             let stay = staying(&line, &leaving);
             self.check(&stay)?;
-            if is_admitted(&self.own(lease, i64::MAX), &stay) {
-                // If no claim joins after this read, the lock is free: a claim that leaves does not
-                // block this one.
-                is_free = vec![nobody_since(&self.line, revision)];
-                is_free.extend(none_was_changed(&leaving));
+            if is_admitted_to(&stay) {
+                seen = Some((line, revision));
             } else if !self.store.ends_overdue(&stay).await {
                 return Ok(Outcome::Outside { line, revision });
             }

@@ -37,8 +37,8 @@ impl Claiming {
     /// Joins the line on this lease, wherever that is.
     pub(super) async fn join_behind(&self, lease: i64) -> Result<Outcome> {
         // After a refusal its turn goes on: there may be another lease.
-        let leaving = self.leaving();
-        let answer = self.txn_carrying(self.behind(lease, &leaving), &leaving).await?;
+        let (leaving, carrying) = self.leaving(None);
+        let answer = self.txn_carrying(self.behind(lease, &leaving), carrying).await?;
         self.end_turn();
         Ok(self.joined_behind(answer, lease))
     }
@@ -47,9 +47,9 @@ impl Claiming {
     async fn join_first_or_behind(&self, hold: i64) -> Result<Outcome> {
         let mut wait = self.store.fresh(&self.session, Purpose::Wait);
         loop {
-            let leaving = self.leaving();
+            let (leaving, carrying) = self.leaving(None);
             let request = self.first_or_behind(hold, wait, &leaving);
-            let answer = match (self.txn_carrying(request, &leaving).await, wait) {
+            let answer = match (self.txn_carrying(request, carrying).await, wait) {
                 // The wait lease may be the one that has ended, and etcd has done nothing.
                 (Err(error), Some(ended)) if error.kind() == ErrorKind::SessionLost => {
                     self.session.leases.ended(ended);

@@ -82,11 +82,11 @@ impl Claiming {
             Some(timer) => self.store.last_to_end(&self.session, 0, timer).await?,
             None => self.store.lease(&self.session, Purpose::Hold).await?,
         };
-        let (mut leaving, old) = (self.leaving(), replaced.leaver().map(|old| old.key));
-        leaving.retain(|leaver| Some(&leaver.key) != old.as_ref());
+        let old = replaced.leaver().map(|old| old.key);
         for _ in 0..TRIES {
+            let (leaving, carrying) = self.leaving(old.as_ref());
             let request = self.replacing(&replaced, &leaving, lease);
-            let answer = self.txn_carrying(request, &leaving).await;
+            let answer = self.txn_carrying(request, carrying).await;
             self.end_turn();
             let answer = match answer {
                 // The timer of the minimum hold has ended, and etcd has done nothing.

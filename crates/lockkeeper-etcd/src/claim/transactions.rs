@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::{Claiming, Earlier, Outcome};
+use crate::client::Carrying;
 use crate::layout::transaction::{
     absent, all, changed, created, delete, delete_leaver, get, inners, last, nested, only, put,
     range, ranges, transaction,
@@ -69,10 +70,11 @@ impl Claiming {
         }
     }
 
-    /// The keys that are leaving: this transaction deletes them, in case it overtakes their
-    /// releases.
-    pub(super) fn leaving(&self) -> Vec<Leaver> {
-        self.store.0.order.piggyback_deletes(&self.claim.key.name, &self.key)
+    /// The keys that are leaving: the next transaction deletes them, in case it overtakes their
+    /// releases. `replaced` is a key that the transaction deletes in any case.
+    pub(super) fn leaving(&self, replaced: Option<&Bytes>) -> (Vec<Leaver>, Carrying) {
+        let but = [&*self.key, replaced.map_or(&[][..], |key| key)];
+        self.store.0.order.carry(&self.claim.key.name, &but)
     }
 
     /// The claims that a range of the line shows.
@@ -140,9 +142,8 @@ impl Claiming {
     pub(super) async fn txn_carrying(
         &self,
         request: TxnRequest,
-        leaving: &[Leaver],
+        carrying: Carrying,
     ) -> Result<TxnResponse> {
-        let carrying = self.store.0.order.carries(&self.claim.key.name, leaving);
         let answer = self.txn_in_session(request).await;
         carrying.answered(&answer);
         answer

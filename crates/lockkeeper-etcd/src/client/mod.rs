@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-pub(crate) use self::order::{Order, OrderGuard};
+pub(crate) use self::order::{Carrying, Order, OrderGuard};
 use crate::builder::checks::Check;
 use crate::layout::transaction::only;
 use crate::layout::{Layout, Lines};

@@ -49,9 +49,9 @@ struct Carried {
     may_be_deleted: bool,
 }
 
-/// A request of a claim that deletes keys which are leaving, until its answer.
+/// A request of a claim whose first operations delete keys which are leaving, until its answer.
 #[derive(Debug)]
-pub(crate) struct Carrying(Vec<(usize, Arc<Leaving>)>);
+pub(crate) struct Carrying(Vec<Arc<Leaving>>);
 
 /// The place of a claim among the claims of this client on its name, until this is dropped.
 #[derive(Debug)]
@@ -96,26 +96,18 @@ impl Order {
         LeaveGuard { order: self, name: name.clone(), one }
     }
 
-    /// The keys of this name that a claim deletes in its own transaction. It cannot be the key that
-    /// the claim puts: etcd refuses to delete and to put one key in one transaction.
-    pub(crate) fn piggyback_deletes(&self, name: &LockName, own: &[u8]) -> Vec<Leaver> {
-        let lines = self.lock();
-        let Some(line) = lines.get(name) else { return Vec::new() };
-        let carried = line.leaving.iter().filter(|one| one.leaver.key != own).take(MOST);
-        carried.map(|one| one.leaver.clone()).collect()
-    }
-
-    /// Notes that a request is sent whose first operations delete these keys. A key that is not
-    /// leaving any more has no withdrawal that asks for the answer.
-    pub(crate) fn carries(&self, name: &LockName, leaving: &[Leaver]) -> Carrying {
+    /// The keys of this name that one request of a claim deletes in its own transaction, and the
+    /// note that the request is on its way. These are not the keys that the claim puts or deletes
+    /// itself: etcd refuses to change one key twice in one transaction.
+    pub(crate) fn carry(&self, name: &LockName, but: &[&[u8]]) -> (Vec<Leaver>, Carrying) {
         let lines = self.lock();
         let all = lines.get(name).map_or(&[][..], |line| &line.leaving);
-        let place = |one: &Arc<Leaving>| {
-            let at = leaving.iter().position(|leaver| *leaver == one.leaver)?;
+        let carried = all.iter().filter(|one| !but.contains(&&*one.leaver.key)).take(MOST);
+        let carried: Vec<_> = carried.map(Arc::clone).collect();
+        for one in &carried {
             one.carried.send_modify(|carried| carried.under_way += 1);
-            Some((at, Arc::clone(one)))
-        };
-        Carrying(all.iter().filter_map(place).collect())
+        }
+        (carried.iter().map(|one| one.leaver.clone()).collect(), Carrying(carried))
     }
 
     fn remove(&self, name: &LockName, one: Option<&Arc<Leaving>>) {
@@ -143,7 +135,7 @@ impl Carrying {
             Err(error) if error.effect() == Effect::Unknown => return,
             Err(_) => Vec::new(),
         };
-        for (at, one) in self.0.drain(..) {
+        for (at, one) in self.0.drain(..).enumerate() {
             let is_deleted = deletions.get(at).is_some_and(|deleted| *deleted > 0);
             one.carried.send_modify(|carried| {
                 carried.under_way -= 1;
@@ -154,10 +146,20 @@ impl Carrying {
 }
 
 impl LeaveGuard<'_> {
-    /// Whether a claim has deleted the key, or may have done so or do so.
-    pub(crate) fn may_be_deleted(&self) -> bool {
-        let carried = *self.one.carried.borrow();
-        carried.deleted || carried.may_be_deleted || carried.under_way > 0
+    /// The answer to the request of the withdrawal. The error has an unknown effect if a claim has
+    /// deleted the key, or may have done so or do so. After an error no other claim deletes it.
+    pub(crate) fn answered<T>(self, answer: Result<T>) -> Result<(Self, T)> {
+        let error = match answer {
+            Ok(answer) => return Ok((self, answer)),
+            Err(error) => error,
+        };
+        let one = Arc::clone(&self.one);
+        drop(self);
+        let carried = *one.carried.borrow();
+        match carried.deleted || carried.may_be_deleted || carried.under_way > 0 {
+            true => Err(error.with_unknown_effect()),
+            false => Err(error),
+        }
     }
 
     /// Whether the key was deleted: by the request of the withdrawal `itself`, or else by a claim,
@@ -185,7 +187,7 @@ impl LeaveGuard<'_> {
 impl Drop for Carrying {
     /// The answer was lost.
     fn drop(&mut self) {
-        for (_, one) in self.0.drain(..) {
+        for one in self.0.drain(..) {
             one.carried.send_modify(|carried| {
                 carried.under_way -= 1;
                 carried.may_be_deleted = true;
@@ -244,10 +246,11 @@ mod tests {
             (vec![lost(), Ok(answer(&[0, 0]))], None),
             (vec![lost(), Ok(answer(&[0, 1]))], Some(true)),
         ] {
-            let leaving = [leaver("j", 6), leaver("k", 7)];
-            let leaves = order.leave(&name, leaving[1].clone());
-            let requests: Vec<_> = answers.iter().map(|_| order.carries(&name, &leaving)).collect();
-            assert_eq!(leaves.may_be_deleted(), !requests.is_empty());
+            let other = order.leave(&name, leaver("j", 6));
+            let leaves = order.leave(&name, leaver("k", 7));
+            let requests: Vec<_> =
+                answers.iter().map(|_| order.carry(&name, &[b"own"]).1).collect();
+            drop(other);
             let mut asking = pin!(leaves.was_deleted(false));
             for (request, answer) in requests.into_iter().zip(&answers) {
                 let is_known = asking.as_mut().poll(&mut cx).is_ready();
@@ -263,20 +266,47 @@ mod tests {
         }
     }
 
+    /// A withdrawal that is repeated finds nothing if a claim has deleted the key meanwhile.
+    #[test]
+    fn a_failed_withdrawal_is_without_effect_only_if_no_claim_deletes_its_key() {
+        let (order, name) = (Order::default(), "a".parse().unwrap());
+        let error = || Error::new(ErrorKind::Unavailable, "refused");
+        let lost = error().with_unknown_effect();
+        for (answers, effect) in [
+            (vec![], Effect::None),
+            (vec![None], Effect::Unknown),
+            (vec![Some(Err(error()))], Effect::None),
+            (vec![Some(Ok(answer(&[0])))], Effect::None),
+            (vec![Some(Ok(answer(&[1])))], Effect::Unknown),
+            (vec![Some(Err(lost))], Effect::Unknown),
+        ] {
+            let leaves = order.leave(&name, leaver("k", 7));
+            let mut under_way = Vec::new();
+            for answer in &answers {
+                let (leaving, request) = order.carry(&name, &[b"own"]);
+                assert_eq!(leaving, [leaver("k", 7)]);
+                match answer {
+                    Some(answer) => request.answered(answer),
+                    None => under_way.push(request),
+                }
+            }
+            let failed = leaves.answered(Err::<(), _>(error())).unwrap_err();
+            assert_eq!(failed.effect(), effect, "{answers:?}");
+            assert!(order.carry(&name, &[b"own"]).0.is_empty(), "no claim deletes it any more");
+        }
+    }
+
     #[test]
     fn a_claim_carries_the_withdrawals_of_its_line_and_none_is_remembered() {
         let (order, name, other) = (Order::default(), "a".parse().unwrap(), "b".parse().unwrap());
         let leaves = order.leave(&name, leaver("k", 7));
         let stays = order.leave(&other, leaver("l", 8));
         let of_whom_little_is_known = order.leave(&name, leaver("m", 0));
-        assert_eq!(order.piggyback_deletes(&name, b"own"), [leaver("k", 7)]);
-        assert_eq!(
-            order.piggyback_deletes(&name, b"k"),
-            [],
-            "etcd refuses to delete and to put the same"
-        );
+        let carried = |but| order.carry(&name, &[but]).0;
+        assert_eq!(carried(b"own"), [leaver("k", 7)]);
+        assert_eq!(carried(b"k"), [], "etcd refuses to delete and to put the same");
         drop((leaves, stays, of_whom_little_is_known));
-        assert!(order.piggyback_deletes(&name, b"own").is_empty() && order.lock().is_empty());
+        assert!(carried(b"own").is_empty() && order.lock().is_empty());
     }
 
     #[test]
