@@ -8,7 +8,7 @@ use data_encoding::HEXLOWER;
 use percent_encoding::percent_decode_str;
 
 use crate::layout::transaction::{
-    all, changed, delete, get, move_to, nested, only, present, put, ranges, touch, transaction,
+    changed, delete, get, move_to, nested, only, present, put, ranges, touch, transaction,
 };
 use crate::layout::{Contender, Layout, Notice, Record, Span, admissions};
 use crate::look::to_line;
@@ -117,12 +117,8 @@ impl Admin for EtcdStore {
                 (Err(error), _) => return Err(error),
                 (Ok(answer), lease) if answer.succeeded => {
                     if let Some(lease) = lease {
-                        self.shorten(
-                            &victim,
-                            answer.header.map_or(0, |header| header.revision),
-                            lease,
-                        )
-                        .await;
+                        let marked = answer.header.map_or(0, |header| header.revision);
+                        self.shorten(&victim, marked, lease).await;
                     }
                     return done(timer);
                 }
@@ -133,40 +129,40 @@ impl Admin for EtcdStore {
                 }
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "this claim changes all the time")
-            .with_remedy("again in a moment"))
+        Err(fault::always_changes())
     }
 
     async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
         self.check_process()?;
-        let line = self.0.lines.of(name);
-        let found = Contender::all(&self.0.lines, &line, self.range(all(&line)).await?.kvs);
-        let holders =
-            admissions(&found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder);
-        let mut is_asked = false;
-        for holder in holders.filter(|holder| !holder.is_over()) {
-            // A kept claim has no holder to ask.
-            if !self.is_kept(holder).await? {
-                self.ask_for(holder, by, reason).await?;
-                is_asked = true;
+        for _ in 0..TRIES {
+            let (found, _) = self.contenders(name).await?;
+            let Some(first) = found.first() else { return Ok(false) };
+            let holders =
+                admissions(&found).take_while(|(_, granted)| *granted).map(|(holder, _)| holder);
+            let (mut is_held, mut is_asked) = (false, false);
+            for holder in holders.filter(|holder| !holder.is_over()) {
+                // A kept claim has no holder to ask.
+                if !self.is_kept(holder).await? {
+                    is_held = true;
+                    is_asked |= self.ask_for(holder, by, reason).await?;
+                }
             }
+            if is_held && !is_asked {
+                // All of these holders have left before they could be asked.
+                continue;
+            }
+            let when = vec![changed(&first.key, first.changed)];
+            let answer = self.txn(transaction(when, vec![touch(&first.key)], Vec::new())).await;
+            // If the comparison fails, the key has changed meanwhile, which wakes its watches too.
+            return answer.map(|_: TxnResponse| is_asked).map_err(fault::of);
         }
-        let Some(first) = found.first() else { return Ok(false) };
-        let request = transaction(
-            vec![changed(&first.key, first.changed)],
-            vec![touch(&first.key)],
-            Vec::new(),
-        );
-        let answer = self.txn(request).await;
-        // If the comparison fails, the key has changed meanwhile, which wakes its watches too.
-        answer.map(|_: TxnResponse| is_asked).map_err(fault::of)
+        Err(fault::always_changes())
     }
 }
 
 impl EtcdStore {
     async fn find(&self, name: &LockName, target: &Target) -> Result<Option<Contender>> {
-        let line = self.0.lines.of(name);
-        let found = Contender::all(&self.0.lines, &line, self.range(all(&line)).await?.kvs);
+        let (found, _) = self.contenders(name).await?;
         let is_meant = |(contender, granted): &(&Contender, bool)| match target {
             Target::Token(token) => *granted && contender.token() == *token,
             Target::Id(hash) => contender.hash() == *hash,
@@ -239,14 +235,15 @@ impl EtcdStore {
         Ok(Some(put(&self.0.lines.notice(&record.client), notice.written(), lease)))
     }
 
-    /// Asks a holder to let go, if it is a client of lockkeeper and its claim is still there. The
-    /// key of the request stays as long as the claim may live without a renewal, so a client that
-    /// has no watch at present finds it later.
+    /// Asks a holder to let go; `false` if its claim is not there any more. A holder that is no
+    /// client of lockkeeper has nowhere to find a request, and counts as asked. The key of the
+    /// request stays as long as the claim may live without a renewal, so a client that has no watch
+    /// at present finds it later.
     ///
     /// The request goes to the client that the claim names. Another client may take the claim over
     /// meanwhile, so the claim must be as it was read.
-    async fn ask_for(&self, holder: &Contender, by: &str, reason: &str) -> Result<()> {
-        let (Some(record), Some(id)) = (&holder.record, holder.id) else { return Ok(()) };
+    async fn ask_for(&self, holder: &Contender, by: &str, reason: &str) -> Result<bool> {
+        let (Some(record), Some(id)) = (&holder.record, holder.id) else { return Ok(true) };
         let id = HEXLOWER.encode(id.as_bytes());
         let lease = self.grant(sessions::seconds(record.lease_time()).max(NOTICE_TTL)).await?.id;
         let asking = Notice::asking(id.clone(), by, reason).written();
@@ -258,13 +255,13 @@ impl EtcdStore {
             let request = transaction(when, then, vec![get(&holder.key)]);
             let answer: TxnResponse = self.txn(request).await.map_err(fault::of)?;
             if answer.succeeded {
-                return Ok(());
+                return Ok(true);
             }
             let found = only(ranges(answer.responses).next()).map(Contender::read);
             let found = found.filter(|found| found.created == holder.created && !found.is_over());
             let Some(Contender { record: Some(now), changed, .. }) = found else {
                 self.revoke_unneeded(lease);
-                return Ok(());
+                return Ok(false);
             };
             (record, read) = (now, changed);
         }

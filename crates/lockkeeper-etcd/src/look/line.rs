@@ -17,12 +17,17 @@ const ASKED_TOGETHER: usize = 64;
 impl EtcdStore {
     /// The line of a lock at one revision.
     pub(crate) async fn read_line(&self, name: &LockName) -> Result<Line> {
+        let (found, revision) = self.contenders(name).await?;
+        let ttls = self.lease_ttls(std::iter::once(&*found), LEASES).await;
+        Ok(to_line(&found, revision, &ttls))
+    }
+
+    /// The claims of a lock, as they are at this revision.
+    pub(crate) async fn contenders(&self, name: &LockName) -> Result<(Vec<Contender>, i64)> {
         let line = self.0.lines.of(name);
         let answer = self.range(all(&line)).await?;
         let revision = answer.header.as_ref().map_or(0, |header| header.revision);
-        let found = Contender::all(&self.0.lines, &line, answer.kvs);
-        let ttls = self.lease_ttls(std::iter::once(&*found), LEASES).await;
-        Ok(to_line(&found, revision, &ttls))
+        Ok((Contender::all(&self.0.lines, &line, answer.kvs), revision))
     }
 
     /// How long the leases last on which the holders of these lines depend: at most `most` of the

@@ -84,6 +84,32 @@ async fn a_request_to_let_go_reaches_the_client_that_takes_the_claim_over_meanwh
     assert!(is_asked_where_it_is(&etcd, &name));
 }
 
+/// The holder releases after an operator has read who holds, and the next claim holds then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_to_let_go_reaches_the_claim_that_holds_after_a_release() {
+    let (etcd, name) = (Etcd::start().unwrap(), name());
+    let holder = Bare::new(&etcd.url(), &name, UNRENEWED).await;
+    holder.granted().await;
+    let next = holder.another();
+    next.queued().await;
+    let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
+    let operator = store(&etcd.url_through(&[&proxy])).await;
+    operator.line(&holder.claim.key.name).await.unwrap();
+    let leases = etcd.control().leases().unwrap().len();
+    proxy.delay(Way::ToServer, Duration::from_secs(1));
+    let admin = operator.admin().unwrap();
+    let (asked, ()) =
+        tokio::join!(admin.request_release(&holder.claim.key.name, "op", "upgrade"), async {
+            // The lease of the request is there, and the request follows a second later.
+            while etcd.control().leases().unwrap().len() == leases {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            holder.store.withdraw(&holder.claim.key, None).await.unwrap();
+        });
+    assert!(asked.unwrap());
+    assert!(is_asked_where_it_is(&etcd, &name));
+}
+
 /// The new client has read that nobody has asked, and an operator asks before the take-over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_take_over_leaves_behind_no_request_to_let_go_that_meets_it() {
