@@ -34,8 +34,18 @@ use crate::time::Clock;
 use crate::wire::WireError;
 use crate::{Error, ErrorKind, Result, sessions};
 
-/// An attempt that fails sooner was not silence: the next one may succeed on a new connection.
-const SILENCE: Duration = Duration::from_millis(250);
+/// What the gates count as an outage of etcd.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outage {
+    /// An attempt that fails sooner was not silence: the next one may succeed on a new connection.
+    silence: Duration,
+}
+
+impl Outage {
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self { silence: Duration::from_millis(250).min(timeout / 4) }
+    }
+}
 
 /// The error of an attempt behind a gate.
 pub(crate) trait Failure: Clone {
@@ -60,7 +70,6 @@ impl Failure for WireError {
 pub(crate) struct SharingGate<E = Error> {
     gate: Gate<()>,
     failures: Mutex<Failures<E>>,
-    silence: Duration,
 }
 
 /// How many attempts etcd has not answered, and the error of the last one.
@@ -73,7 +82,7 @@ struct Failures<E> {
 impl<E> Default for SharingGate<E> {
     fn default() -> Self {
         let failures = Mutex::new(Failures { count: 0, last: None });
-        Self { gate: Gate::default(), failures, silence: SILENCE }
+        Self { gate: Gate::default(), failures }
     }
 }
 
@@ -82,7 +91,7 @@ impl<E> Default for SharingGate<E> {
 pub(crate) struct Passed<'a, E> {
     _turn: MutexGuard<'a, ()>,
     failures: &'a Mutex<Failures<E>>,
-    silence: Duration,
+    outage: Outage,
 }
 
 impl<E: Failure> SharingGate<E> {
@@ -90,7 +99,7 @@ impl<E: Failure> SharingGate<E> {
     ///
     /// # Errors
     /// The error of an attempt that etcd has not answered and that ended during this wait.
-    pub(crate) async fn enter(&self) -> std::result::Result<Passed<'_, E>, E> {
+    pub(crate) async fn enter(&self, outage: Outage) -> std::result::Result<Passed<'_, E>, E> {
         let before = lock(&self.failures).count;
         let turn = self.gate.lock().await;
         {
@@ -99,7 +108,7 @@ impl<E: Failure> SharingGate<E> {
                 return Err(error.clone());
             }
         }
-        Ok(Passed { _turn: turn, failures: &self.failures, silence: self.silence })
+        Ok(Passed { _turn: turn, failures: &self.failures, outage })
     }
 
     /// Makes an attempt when no other call makes one.
@@ -108,9 +117,10 @@ impl<E: Failure> SharingGate<E> {
     /// As [`enter`](Self::enter), and the error of the attempt.
     pub(crate) async fn pass<T>(
         &self,
+        outage: Outage,
         attempt: impl Future<Output = std::result::Result<T, E>>,
     ) -> std::result::Result<T, E> {
-        self.enter().await?.attempt(attempt).await
+        self.enter(outage).await?.attempt(attempt).await
     }
 }
 
@@ -122,7 +132,7 @@ impl<E: Failure> Passed<'_, E> {
     ) -> std::result::Result<T, E> {
         let begun = Clock::boot().now();
         let made = attempt.await;
-        let was_silent = Clock::boot().now().saturating_since(begun) >= self.silence;
+        let was_silent = Clock::boot().now().saturating_since(begun) >= self.outage.silence;
         if let Some(error) = made.as_ref().err().filter(|error| was_silent && error.is_silence()) {
             let mut failures = lock(self.failures);
             failures.count += 1;
@@ -144,8 +154,12 @@ impl LeaseGate {
     ///
     /// # Errors
     /// `SessionLost` once the session is closed.
-    pub(crate) async fn pass<T>(&self, making: impl Future<Output = Result<T>>) -> Result<T> {
-        let passed = self.gate.enter().await?;
+    pub(crate) async fn pass<T>(
+        &self,
+        outage: Outage,
+        making: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let passed = self.gate.enter(outage).await?;
         match self.is_closed.load(Ordering::Acquire) {
             true => Err(sessions::lost()),
             false => passed.attempt(making).await,
@@ -167,15 +181,20 @@ mod tests {
     use super::*;
     use crate::ErrorKind;
 
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
     #[test]
     fn a_close_waits_for_the_lease_that_is_being_made_and_no_other_is_made_after_it() {
         let (gate, mut cx) = (LeaseGate::default(), Context::from_waker(Waker::noop()));
+        let outage = Outage::new(ms(3000));
         let (made, is_made) = tokio::sync::oneshot::channel();
-        let mut making = pin!(gate.pass(async { Ok(is_made.await) }));
+        let mut making = pin!(gate.pass(outage, async { Ok(is_made.await) }));
         assert!(making.as_mut().poll(&mut cx).is_pending());
         let mut closing = pin!(gate.close());
         assert!(closing.as_mut().poll(&mut cx).is_pending());
-        let mut late = pin!(gate.pass(async { Ok(()) }));
+        let mut late = pin!(gate.pass(outage, async { Ok(()) }));
         assert!(late.as_mut().poll(&mut cx).is_pending());
         made.send(7).unwrap();
         assert!(matches!(making.as_mut().poll(&mut cx), Poll::Ready(Ok(Ok(7)))));
@@ -187,21 +206,22 @@ mod tests {
     #[test]
     fn only_the_calls_that_waited_for_an_unanswered_attempt_share_its_failure() {
         let mut cx = Context::from_waker(Waker::noop());
+        let [silent, cut] = [Duration::ZERO, ms(250)];
         for (kind, silence, is_shared) in [
-            (ErrorKind::Unavailable, Duration::ZERO, true),
-            (ErrorKind::Unavailable, SILENCE, false),
-            (ErrorKind::Denied, Duration::ZERO, false),
+            (ErrorKind::Unavailable, silent, true),
+            (ErrorKind::Unavailable, cut, false),
+            (ErrorKind::Denied, silent, false),
         ] {
-            let gate = SharingGate { silence, ..SharingGate::default() };
+            let (gate, outage) = (SharingGate::default(), Outage { silence });
             let (fail, fails) = tokio::sync::oneshot::channel();
             let failing = async { Err::<(), _>(fails.await.unwrap()) };
-            let mut first = pin!(gate.pass(failing));
+            let mut first = pin!(gate.pass(outage, failing));
             assert!(first.as_mut().poll(&mut cx).is_pending());
-            let mut second = pin!(gate.pass(async { Ok(()) }));
+            let mut second = pin!(gate.pass(outage, async { Ok(()) }));
             assert!(second.as_mut().poll(&mut cx).is_pending());
             fail.send(Error::new(kind, "no answer")).unwrap();
             assert!(matches!(first.as_mut().poll(&mut cx), Poll::Ready(Err(_))));
-            let mut late = pin!(gate.pass(async { Ok(()) }));
+            let mut late = pin!(gate.pass(outage, async { Ok(()) }));
             let _ = late.as_mut().poll(&mut cx);
             let Poll::Ready(shared) = second.as_mut().poll(&mut cx) else { panic!("{kind:?}") };
             assert_eq!(
@@ -209,6 +229,13 @@ mod tests {
                 if is_shared { Err(kind) } else { Ok(()) }
             );
             assert!(matches!(late.as_mut().poll(&mut cx), Poll::Ready(Ok(()))), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn silence_is_shorter_than_a_short_timeout() {
+        for (timeout, silence) in [(50, Duration::from_micros(12_500)), (3000, ms(250))] {
+            assert_eq!(Outage::new(ms(timeout)).silence, silence);
         }
     }
 }

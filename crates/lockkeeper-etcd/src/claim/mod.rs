@@ -193,7 +193,7 @@ impl Claiming {
         let runtime = Arc::clone(&store.0);
         let asking = runtime.runtime.carry_on(async move {
             let lookup = store.0.sessions.lookup(&claim.key.session);
-            let turn = lookup.gate.enter().await?;
+            let turn = lookup.gate.enter(store.0.calls.outage()).await?;
             let preparing = async {
                 let session = store.find_session(&claim.key.session).await?;
                 Self::prepare(&store, &claim, session).await

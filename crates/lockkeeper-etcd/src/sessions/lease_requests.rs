@@ -23,10 +23,10 @@ impl EtcdStore {
         }
         // Other claims wait for this lease, even when the caller has gone.
         let (store, session) = (self.clone(), Arc::clone(session));
-        let making = self
-            .0
-            .runtime
-            .carry_on(async move { session.gate.pass(store.make_lease(&session, purpose)).await });
+        let making = self.0.runtime.carry_on(async move {
+            let making = store.make_lease(&session, purpose);
+            session.gate.pass(store.0.calls.outage(), making).await
+        });
         making.await.unwrap_or_else(|| Err(fault::ended()))
     }
 

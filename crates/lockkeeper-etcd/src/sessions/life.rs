@@ -146,7 +146,7 @@ impl EtcdStore {
         let (store, id) = (self.clone(), id.clone());
         let finding = self.0.runtime.carry_on(async move {
             let lookup = store.0.sessions.lookup(&id);
-            lookup.gate.pass(store.find_session(&id)).await
+            lookup.gate.pass(store.0.calls.outage(), store.find_session(&id)).await
         });
         finding.await.unwrap_or_else(|| Err(fault::ended()))
     }

@@ -66,7 +66,7 @@ impl EtcdStore {
         let store = self.clone();
         let making = self.0.runtime.carry_on(async move {
             let making = store.make_tombstone_lease(sent, lasts, fresh);
-            store.0.tombstones.making.pass(making).await
+            store.0.tombstones.making.pass(store.0.calls.outage(), making).await
         });
         let has_ended = || WireError::broken("the runtime of the store has ended");
         making.await.unwrap_or_else(|| Err(has_ended()))

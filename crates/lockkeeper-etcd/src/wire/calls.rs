@@ -23,7 +23,7 @@ use super::messages::{
     AuthenticateRequest, AuthenticateResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
 };
 use super::watches::{Watch, Watches, What};
-use crate::gates::SharingGate;
+use crate::gates::{Outage, SharingGate};
 use crate::net::{Endpoint, TlsSettings};
 use crate::time::Clock;
 use crate::{Result, Secret};
@@ -93,6 +93,11 @@ impl Calls {
         }))
     }
 
+    /// What the gates count as an outage.
+    pub(crate) fn outage(&self) -> Outage {
+        Outage::new(self.timeout)
+    }
+
     /// Logs in, where there is a user.
     pub(crate) async fn log_in(&self) -> Result<(), WireError> {
         let Some(login) = &self.login else { return Ok(()) };
@@ -129,7 +134,7 @@ impl Calls {
                 }
                 calls.log_in().await
             };
-            calls.gate.pass(log_in).await
+            calls.gate.pass(calls.outage(), log_in).await
         };
         let ended = || WireError::broken("the runtime in which the store was connected has ended");
         self.watches.runtime().carry_on(logging_in).await.unwrap_or_else(|| Err(ended()))

@@ -74,17 +74,16 @@ async fn many_detached_sessions_are_found_side_by_side() {
     );
 }
 
-/// etcd is silent. The releases that wait for the lookup of one of them fail with it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_in_one_session_at_a_silent_etcd_do_not_wait_one_after_the_other() {
-    const MANY: usize = 12;
+/// etcd is silent. So many calls in a session look for it. Returns how long each call took until it
+/// failed, and the effect that its error names.
+async fn calls_at_a_silent_etcd(many: usize, timeout: &str) -> Vec<(Duration, Effect)> {
     let etcd = Etcd::start().unwrap();
     let proxy = Proxy::raw(etcd.addresses()[0]).unwrap();
     let [first, _] = clients(&etcd, &name(), TTL).await;
-    let other = store(&format!("{}?timeout=500ms", etcd.url_through(&[&proxy]))).await;
+    let other = store(&format!("{}?timeout={timeout}", etcd.url_through(&[&proxy]))).await;
     proxy.black_hole(Way::ToClient);
     let begun = Instant::now();
-    let releases = (0..MANY).map(|_| {
+    let releases = (0..many).map(|_| {
         let (other, mut key) = (other.clone(), first.claim.key.clone());
         (key.name, key.id) = (name().parse().unwrap(), ClaimId::random());
         tokio::spawn(async move {
@@ -96,10 +95,25 @@ async fn calls_in_one_session_at_a_silent_etcd_do_not_wait_one_after_the_other()
     for release in releases.collect::<Vec<_>>() {
         took.push(release.await.unwrap());
     }
-    let is_short = |(took, effect): &(Duration, Effect)| {
-        *took < Duration::from_secs(3) && *effect == Effect::None
-    };
-    assert!(took.iter().all(is_short), "{took:?}");
+    took
+}
+
+fn are_short(took: &[(Duration, Effect)]) -> bool {
+    took.iter().all(|(took, effect)| *took < Duration::from_secs(3) && *effect == Effect::None)
+}
+
+/// The releases that wait for the lookup of one of them fail with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_in_one_session_at_a_silent_etcd_do_not_wait_one_after_the_other() {
+    let took = calls_at_a_silent_etcd(12, "500ms").await;
+    assert!(are_short(&took), "{took:?}");
+}
+
+/// A lookup ends with the time-out, which is not long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_in_one_session_with_a_short_timeout_do_not_wait_one_after_the_other() {
+    let took = calls_at_a_silent_etcd(40, "200ms").await;
+    assert!(are_short(&took), "{took:?}");
 }
 
 /// A claim waits for its turn among the calls that look for its session, and its withdrawal, which
