@@ -15,9 +15,9 @@
 //!
 //! While etcd is silent, the calls at a gate would fail one after the other, each after its whole
 //! time-out. So the calls that waited at a [`SharingGate`] for an attempt without an answer fail
-//! with it. An attempt that fails at once, as on a connection that was cut, says nothing about the
-//! next one. Only the turns of a name are no such gate, since each claim sends a request of its
-//! own.
+//! with it, once each member had an attempt: the attempt after a failure asks the next member. An
+//! attempt that fails at once, as on a connection that was cut, says nothing about the next one.
+//! Only the turns of a name are no such gate, since each claim sends a request of its own.
 //!
 //! A claim that has its turn makes leases, so a call that withdraws claims must not hold the gate
 //! of the leases. Therefore no call gets hold of a [`LeaseGate`]: the gate takes the work instead,
@@ -39,11 +39,13 @@ use crate::{Error, ErrorKind, Result, sessions};
 pub(crate) struct Outage {
     /// An attempt that fails sooner was not silence: the next one may succeed on a new connection.
     silence: Duration,
+    /// So many attempts ask another member each.
+    members: usize,
 }
 
 impl Outage {
-    pub(crate) fn new(timeout: Duration) -> Self {
-        Self { silence: Duration::from_millis(250).min(timeout / 4) }
+    pub(crate) fn new(timeout: Duration, members: usize) -> Self {
+        Self { silence: Duration::from_millis(250).min(timeout / 4), members }
     }
 }
 
@@ -72,16 +74,18 @@ pub(crate) struct SharingGate<E = Error> {
     failures: Mutex<Failures<E>>,
 }
 
-/// How many attempts etcd has not answered, and the error of the last one.
+/// The attempts that etcd has not answered.
 #[derive(Debug)]
 struct Failures<E> {
-    count: u64,
+    in_a_row: usize,
+    /// How many failures the waiters share, and the last one.
+    shared: u64,
     last: Option<E>,
 }
 
 impl<E> Default for SharingGate<E> {
     fn default() -> Self {
-        let failures = Mutex::new(Failures { count: 0, last: None });
+        let failures = Mutex::new(Failures { in_a_row: 0, shared: 0, last: None });
         Self { gate: Gate::default(), failures }
     }
 }
@@ -98,13 +102,13 @@ impl<E: Failure> SharingGate<E> {
     /// Waits until no other call is behind the gate.
     ///
     /// # Errors
-    /// The error of an attempt that etcd has not answered and that ended during this wait.
+    /// The error of an attempt that no member has answered and that ended during this wait.
     pub(crate) async fn enter(&self, outage: Outage) -> std::result::Result<Passed<'_, E>, E> {
-        let before = lock(&self.failures).count;
+        let before = lock(&self.failures).shared;
         let turn = self.gate.lock().await;
         {
             let failures = lock(&self.failures);
-            if let Some(error) = failures.last.as_ref().filter(|_| failures.count > before) {
+            if let Some(error) = failures.last.as_ref().filter(|_| failures.shared > before) {
                 return Err(error.clone());
             }
         }
@@ -125,7 +129,7 @@ impl<E: Failure> SharingGate<E> {
 }
 
 impl<E: Failure> Passed<'_, E> {
-    /// Makes an attempt, whose failure the waiting calls share if etcd does not answer.
+    /// Makes an attempt, whose failure the waiting calls share if no member answers.
     pub(crate) async fn attempt<T>(
         &self,
         attempt: impl Future<Output = std::result::Result<T, E>>,
@@ -133,11 +137,18 @@ impl<E: Failure> Passed<'_, E> {
         let begun = Clock::boot().now();
         let made = attempt.await;
         let was_silent = Clock::boot().now().saturating_since(begun) >= self.outage.silence;
-        if let Some(error) = made.as_ref().err().filter(|error| was_silent && error.is_silence()) {
-            let mut failures = lock(self.failures);
-            failures.count += 1;
-            failures.last = Some(error.clone());
+        let mut failures = lock(self.failures);
+        match made.as_ref().err().filter(|error| was_silent && error.is_silence()) {
+            None => failures.in_a_row = 0,
+            Some(error) => {
+                failures.in_a_row += 1;
+                if failures.in_a_row >= self.outage.members {
+                    failures.shared += 1;
+                    failures.last = Some(error.clone());
+                }
+            }
         }
+        drop(failures);
         made
     }
 }
@@ -188,7 +199,7 @@ mod tests {
     #[test]
     fn a_close_waits_for_the_lease_that_is_being_made_and_no_other_is_made_after_it() {
         let (gate, mut cx) = (LeaseGate::default(), Context::from_waker(Waker::noop()));
-        let outage = Outage::new(ms(3000));
+        let outage = Outage::new(ms(3000), 1);
         let (made, is_made) = tokio::sync::oneshot::channel();
         let mut making = pin!(gate.pass(outage, async { Ok(is_made.await) }));
         assert!(making.as_mut().poll(&mut cx).is_pending());
@@ -207,12 +218,13 @@ mod tests {
     fn only_the_calls_that_waited_for_an_unanswered_attempt_share_its_failure() {
         let mut cx = Context::from_waker(Waker::noop());
         let [silent, cut] = [Duration::ZERO, ms(250)];
-        for (kind, silence, is_shared) in [
-            (ErrorKind::Unavailable, silent, true),
-            (ErrorKind::Unavailable, cut, false),
-            (ErrorKind::Denied, silent, false),
+        for (kind, silence, members, is_shared) in [
+            (ErrorKind::Unavailable, silent, 1, true),
+            (ErrorKind::Unavailable, silent, 2, false),
+            (ErrorKind::Unavailable, cut, 1, false),
+            (ErrorKind::Denied, silent, 1, false),
         ] {
-            let (gate, outage) = (SharingGate::default(), Outage { silence });
+            let (gate, outage) = (SharingGate::default(), Outage { silence, members });
             let (fail, fails) = tokio::sync::oneshot::channel();
             let failing = async { Err::<(), _>(fails.await.unwrap()) };
             let mut first = pin!(gate.pass(outage, failing));
@@ -232,10 +244,37 @@ mod tests {
         }
     }
 
+    /// Each attempt asks the next of three members.
+    #[test]
+    fn a_failure_is_shared_once_as_many_attempts_in_a_row_as_members_had_no_answer() {
+        let outage = Outage { silence: Duration::ZERO, members: 3 };
+        let silent = || Err(Error::new(ErrorKind::Unavailable, "no answer"));
+        let mut cx = Context::from_waker(Waker::noop());
+        let gate = SharingGate::default();
+        let is_shared: Vec<bool> = [silent(), silent(), Ok(()), silent(), silent(), silent()]
+            .into_iter()
+            .map(|answer| {
+                let (ends, end) = tokio::sync::oneshot::channel();
+                let mut first = pin!(gate.pass(outage, async {
+                    end.await.unwrap();
+                    answer
+                }));
+                assert!(first.as_mut().poll(&mut cx).is_pending());
+                let mut second = pin!(gate.enter(outage));
+                assert!(second.as_mut().poll(&mut cx).is_pending());
+                ends.send(()).unwrap();
+                assert!(first.as_mut().poll(&mut cx).is_ready());
+                let Poll::Ready(entered) = second.as_mut().poll(&mut cx) else { panic!() };
+                entered.is_err()
+            })
+            .collect();
+        assert_eq!(is_shared, [false, false, false, false, false, true]);
+    }
+
     #[test]
     fn silence_is_shorter_than_a_short_timeout() {
         for (timeout, silence) in [(50, Duration::from_micros(12_500)), (3000, ms(250))] {
-            assert_eq!(Outage::new(ms(timeout)).silence, silence);
+            assert_eq!(Outage::new(ms(timeout), 1).silence, silence);
         }
     }
 }

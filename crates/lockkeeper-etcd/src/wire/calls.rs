@@ -95,7 +95,7 @@ impl Calls {
 
     /// What the gates count as an outage.
     pub(crate) fn outage(&self) -> Outage {
-        Outage::new(self.timeout)
+        Outage::new(self.timeout, self.members.len())
     }
 
     /// Logs in, where there is a user.

@@ -84,3 +84,25 @@ async fn releases_with_a_short_timeout_do_not_wait_one_after_the_other() {
     let took = released_at_a_silent_etcd(40, "200ms").await;
     assert!(took[39] < Duration::from_secs(3), "{took:?}");
 }
+
+/// One of three members is silent. The release that asks this member fails, and the releases that
+/// wait for its lease ask another member.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn releases_behind_one_that_asks_a_silent_member_ask_another_member() {
+    let etcd = Etcd::builder().members(3).start().unwrap();
+    let addresses = etcd.addresses();
+    let proxy = Proxy::raw(addresses[0]).unwrap();
+    let url = format!("etcd://{},{},{}?timeout=2s", proxy.address(), addresses[1], addresses[2]);
+    let holders = holders(12, &url).await;
+    proxy.black_hole(Way::ToClient);
+    let releases = holders.into_iter().map(|holder| {
+        tokio::spawn(
+            async move { holder.store.withdraw(&holder.claim.key, Some(TOMBSTONE_MIN)).await },
+        )
+    });
+    let mut failed = Vec::new();
+    for release in releases.collect::<Vec<_>>() {
+        failed.extend(release.await.unwrap().err());
+    }
+    assert!(failed.len() <= 1, "{} releases have failed: {failed:?}", failed.len());
+}
