@@ -12,6 +12,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -24,6 +25,8 @@ use crate::{Error, ErrorKind, Result, time};
 #[derive(Debug)]
 pub(super) struct Gate {
     path: PathBuf,
+    /// The index of the gate in what this process remembers of gates.
+    slot: usize,
     /// For turns in which no file can be opened, as when there are too many.
     kept: File,
 }
@@ -34,8 +37,12 @@ const SHUT: Micros = 5_000_000;
 /// How soon an opening outside of the queue tries again.
 const TRY_AGAIN: Duration = Duration::from_millis(5);
 
+/// Gates share a slot if their inodes are equal modulo this. A map of gates would need a lock,
+/// which a thread may hold at the moment of a fork.
+const SLOTS: usize = 64;
+
 /// Whether an opening of this process is in the queue of a gate.
-static IN_QUEUE: AtomicBool = AtomicBool::new(false);
+static IN_QUEUE: [AtomicBool; SLOTS] = [const { AtomicBool::new(false) }; SLOTS];
 
 /// Since when a writer has been waiting at the gate; 0: it is not waiting.
 #[derive(Debug, Default)]
@@ -81,7 +88,8 @@ impl Gate {
     /// Makes the file if the file is missing.
     pub(super) fn new(path: PathBuf) -> io::Result<Self> {
         let kept = private().write(true).create(true).truncate(false).open(&path)?;
-        Ok(Self { path, kept })
+        let slot = kept.metadata()?.ino() as usize % SLOTS;
+        Ok(Self { path, slot, kept })
     }
 
     /// Waits for as long as it takes: another process that is stopped inside excludes all others
@@ -90,12 +98,10 @@ impl Gate {
         let inside = Inside { kept: &self.kept, opened: self.open() };
         lock(inside.file()).map(|()| inside)
     }
-}
 
-impl Gate {
     /// As [`enter`](Self::enter), for an opening. `None` if the caller has gone.
     ///
-    /// A thread in the queue of the gate cannot leave it. So one opening of this process is in the
+    /// A thread in the queue of a gate cannot leave it. So one opening of this process is in the
     /// queue, and the others try in turn: openings that were given up at a shut gate leave one
     /// thread behind, however many they were. In a child that is forked while an opening is in the
     /// queue, all openings try in turn.
@@ -105,9 +111,9 @@ impl Gate {
     ) -> io::Result<Option<Inside<'_>>> {
         let inside = Inside { kept: &self.kept, opened: self.open() };
         while is_wanted() {
-            if !IN_QUEUE.swap(true, Ordering::AcqRel) {
+            if !IN_QUEUE[self.slot].swap(true, Ordering::AcqRel) {
                 let entered = lock(inside.file());
-                IN_QUEUE.store(false, Ordering::Release);
+                IN_QUEUE[self.slot].store(false, Ordering::Release);
                 return entered.map(|()| Some(inside));
             }
             match inside.file().try_lock() {

@@ -1,7 +1,9 @@
 //! Requests at a gate that another process keeps shut.
 
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::rights::at_the_gate;
 use super::*;
 use crate::opened::OpenConnection;
 
@@ -127,4 +129,29 @@ async fn openings_that_were_given_up_at_a_shut_gate_pile_up_no_threads() {
     gate.unlock().unwrap();
     until(1).await;
     drop(machine.open().await);
+}
+
+/// An opening that tries in turn gets no turn while others are in the queue.
+#[tokio::test]
+async fn an_opening_at_a_shut_gate_takes_the_queue_from_no_opening_of_another_file() {
+    let opening = async |machine: &Machine| {
+        let waits = at_the_gate(machine, FileStore::new(machine.path()));
+        tokio::time::timeout(Duration::from_secs(20), waits).await.expect("it is in the queue")
+    };
+    let first = Machine::new();
+    let (gate, first_opens) = opening(&first).await;
+    let number = |gate: &Path| fs::metadata(gate).unwrap().ino() % 64;
+    let second = loop {
+        let machine = Machine::new();
+        drop(machine.open().await);
+        let [one, other] =
+            [&first, &machine].map(|machine| number(&files::suffixed(&machine.path(), ".gate")));
+        if one != other {
+            break machine;
+        }
+    };
+    let (other_gate, second_opens) = opening(&second).await;
+    drop((gate, other_gate));
+    first_opens.await.unwrap().unwrap();
+    second_opens.await.unwrap().unwrap();
 }
