@@ -162,7 +162,7 @@ impl FileStoreBuilder {
             own.clone(),
             settling,
         );
-        let (closing, running) = Closing::new();
+        let (closing, running) = Closing::new(gate.drops());
         let reader = start_reader(waiters, running.clone())?;
         let memory = Memory::default();
         let notifier = Notifier::new(notify_folder);

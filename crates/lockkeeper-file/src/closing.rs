@@ -1,15 +1,17 @@
 //! The end of a store: its drop waits a moment for the threads that close the connections.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
 
 use lockkeeper_core::kit::Process;
 
-/// How long a drop waits. The threads take about a millisecond, unless another process keeps the
-/// gate shut.
-const LIMIT: Duration = Duration::from_millis(500);
+use super::gate::Waiting;
+use super::layout::times::{Micros, now, until};
+
+/// How long drops wait, in µs. The threads take about a millisecond, unless another process keeps
+/// the gate shut. All drops at a shut gate together wait for so long.
+const LIMIT: Micros = 500_000;
 
 /// Waits for the end of the threads when this is dropped, so that a child that is forked then may
 /// open the file.
@@ -19,6 +21,7 @@ pub(super) struct Closing {
     process: Process,
     /// The writer's thread may drop the store, and cannot wait for itself.
     writer: ThreadId,
+    drops: &'static Waiting,
 }
 
 /// A part of a thread that is dropped after its connection.
@@ -26,10 +29,10 @@ pub(super) enum Running {}
 
 impl Closing {
     /// Must be called by the writer's thread.
-    pub(super) fn new() -> (Self, Sender<Running>) {
+    pub(super) fn new(drops: &'static Waiting) -> (Self, Sender<Running>) {
         let (running, threads) = channel();
         let (threads, process) = (Mutex::new(threads), Process::this());
-        (Self { threads, process, writer: thread::current().id() }, running)
+        (Self { threads, process, writer: thread::current().id(), drops }, running)
     }
 }
 
@@ -39,8 +42,11 @@ impl Drop for Closing {
         // A fork has no such threads.
         if !is_writer && self.process.is_this_in_its_namespace() {
             let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
-            // The only result is the end of the threads, or of the time.
-            let _ = threads.recv_timeout(LIMIT);
+            let now = now();
+            let left = until(self.drops.begin(now) + LIMIT, now);
+            if !matches!(threads.recv_timeout(left), Err(RecvTimeoutError::Timeout)) {
+                self.drops.end();
+            }
         }
     }
 }

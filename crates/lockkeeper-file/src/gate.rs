@@ -44,13 +44,18 @@ const SLOTS: usize = 64;
 /// Whether an opening of this process is in the queue of a gate.
 static IN_QUEUE: [AtomicBool; SLOTS] = [const { AtomicBool::new(false) }; SLOTS];
 
-/// Since when a writer has been waiting at the gate; 0: it is not waiting.
+/// Since when the drop of a store waits for a turn at a gate that no store has passed since.
+static DROPS: [Waiting; SLOTS] = [const { Waiting(AtomicI64::new(0)) }; SLOTS];
+
+/// Since when somebody has been waiting at a gate; 0: nobody is waiting.
 #[derive(Debug, Default)]
 pub(super) struct Waiting(AtomicI64);
 
 impl Waiting {
-    pub(super) fn begin(&self, now: Micros) {
-        self.0.store(now, Ordering::Relaxed);
+    /// Returns since when somebody has been waiting.
+    pub(super) fn begin(&self, now: Micros) -> Micros {
+        let begun = self.0.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        begun.map_or_else(|since| since, |_| now)
     }
 
     pub(super) fn end(&self) {
@@ -96,7 +101,14 @@ impl Gate {
     /// until it goes on.
     pub(super) fn enter(&self) -> io::Result<Inside<'_>> {
         let inside = Inside { kept: &self.kept, opened: self.open() };
-        lock(inside.file()).map(|()| inside)
+        lock(inside.file())?;
+        self.drops().end();
+        Ok(inside)
+    }
+
+    /// The wait of the drops of this process's stores.
+    pub(super) fn drops(&self) -> &'static Waiting {
+        &DROPS[self.slot]
     }
 
     /// As [`enter`](Self::enter), for an opening. `None` if the caller has gone.

@@ -87,9 +87,9 @@ const CAPABILITIES: Capabilities =
 /// A store in a file of this host. Clones are the same client; each further opening of the file is
 /// another client.
 ///
-/// The drop of the last clone waits for the threads that close the file: for about a millisecond,
-/// and for at most 500 ms while another process keeps the file from being written. A child that is
-/// forked then may open the file.
+/// The drop of the last clone waits for the threads that close the file: for about a millisecond.
+/// While another process keeps the file from being written, the drops of all its stores together
+/// wait for 500 ms. A child that is forked then may open the file.
 #[derive(Clone)]
 pub struct FileStore(Arc<Shared>);
 

@@ -155,3 +155,31 @@ async fn an_opening_at_a_shut_gate_takes_the_queue_from_no_opening_of_another_fi
     first_opens.await.unwrap().unwrap();
     second_opens.await.unwrap().unwrap();
 }
+
+/// A program with a store for each of its parts ends while another process is stopped.
+#[tokio::test]
+async fn the_drops_of_many_stores_at_a_shut_gate_wait_for_half_a_second_together() {
+    let machine = Machine::new();
+    let mut stores = Vec::new();
+    for _ in 0..4 {
+        stores.push(machine.open().await);
+    }
+    let gate = shut(&machine);
+    let begun = clock();
+    drop(stores);
+    let took = since(begun);
+    gate.unlock().unwrap();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    // A drop at the open gate waits for the threads again. Other tests may have shut another gate
+    // that this process takes for the same one.
+    for _ in 0..100 {
+        while OpenConnection::count(&machine.path()) > 0 {
+            tokio::task::yield_now().await;
+        }
+        drop(machine.open().await);
+        if OpenConnection::count(&machine.path()) == 0 {
+            return;
+        }
+    }
+    panic!("no drop waits any more");
+}
