@@ -66,6 +66,12 @@ pub(super) fn has_variable(pid: Pid, (name, value): &(&str, String)) -> bool {
     environment.split(|byte| *byte == 0).any(|it| it == variable)
 }
 
+/// The visible processes that were started with this variable and have not ended.
+pub(super) fn with_variable(variable: &(&str, String)) -> Vec<Pid> {
+    let all = all().unwrap_or_default().into_iter().filter(|process| !process.has_ended);
+    all.map(|process| process.pid).filter(|pid| has_variable(*pid, variable)).collect()
+}
+
 /// All visible processes; `None` if no process is visible.
 pub(super) fn all() -> Option<Vec<Process>> {
     if !can_be_seen() {

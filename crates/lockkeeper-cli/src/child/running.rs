@@ -14,6 +14,7 @@ use rustix::process::{
 use tokio::signal::unix;
 use tokio::time::Instant;
 
+use super::environment;
 use super::guard::Guardian;
 use super::kill_set::KillSet;
 use super::orphans;
@@ -257,6 +258,11 @@ impl Running {
         let groups =
             || self.processes.groups().map(|group| format!("group {}", group.as_raw_nonzero()));
         if left.is_empty() { groups().collect() } else { left }
+    }
+
+    /// The variable in the environment of the command's processes.
+    pub(super) fn mark(&self) -> (&'static str, String) {
+        environment::mark(self.guard.mark())
     }
 
     /// The command may live up to this time of the guard's clock even if `run` sends nothing more.

@@ -23,6 +23,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
 
 use super::lease::Lease;
 use super::policy::{Loss, Policy};
+use super::processes;
 use super::running::{Change, Running};
 use super::signals::{self, Signals};
 use super::stop;
@@ -120,10 +121,14 @@ pub(crate) async fn supervise(
     };
     let refusal = running.late_refusal();
     let had_terminal = running.holds_terminal();
+    let mark = running.mark();
     let is_by_guard = running.dismiss();
     if !lost && let Some(reason) = unheard_loss(lease, policy, status, is_by_guard) {
         reporter.lost(lease.weakest(), &reason, None);
         lost = true;
+    }
+    if lost && !policy.ignores_losses() {
+        report_daemons(&mark, reporter);
     }
     Ok(Ended { status, lost, in_order, had_terminal, refusal })
 }
@@ -134,6 +139,19 @@ fn report_loss(lease: &impl Lease, reason: &LostReason, signal: &str, reporter: 
             reporter.unrenewed(lease.weakest(), left, signal)
         }
         _ => reporter.lost(lease.weakest(), reason, Some(signal)),
+    }
+}
+
+/// The processes of the command that have become daemons go on without the lock. The look at all
+/// processes is no part of a normal end.
+fn report_daemons(mark: &(&'static str, String), reporter: &Reporter) {
+    let daemons: Vec<_> =
+        processes::with_variable(mark).iter().map(|pid| pid.as_raw_nonzero().to_string()).collect();
+    if !daemons.is_empty() {
+        reporter.warn(&format!(
+            "daemons that the command has started go on without the lock: {}. Try: end them by hand",
+            daemons.join(", ")
+        ));
     }
 }
 

@@ -116,6 +116,31 @@ fn r6_a_lock_that_is_gone_at_the_release_was_lost() {
     assert_eq!(run.events(), ["acquired", "started", "lost", "exited"]);
 }
 
+/// An operator has to end them.
+#[test]
+fn r7_a_loss_names_the_daemons_that_go_on() {
+    let store = Store::new();
+    // Only a process that a look has seen without its parent is a daemon.
+    let run = |daemon: &str| {
+        let script = format!("echo $(sh -c '{daemon} & echo $!'); sleep 1000");
+        store.start(&sh(&["run", "a", "-t", "9s", "--max-hold", "4s"], &script))
+    };
+    let mut with_daemon = run("setsid sleep 1000 >/dev/null 2>&1");
+    let daemon = with_daemon.line();
+    let code = with_daemon.finish();
+    let was_alive = is_alive(&daemon);
+    signal(daemon.parse().unwrap(), Signal::KILL);
+    let printed = with_daemon.rest();
+    assert_eq!((code, was_alive), (79, true), "{printed}");
+    let warning = format!("started go on without the lock: {daemon}. Try: end them by hand");
+    assert!(printed.contains(&warning), "{printed}");
+
+    let mut without = run("sleep 1000 >/dev/null 2>&1");
+    let job = without.line();
+    assert_eq!((without.finish(), is_alive(&job)), (79, false));
+    assert!(!without.rest().contains("daemons"), "{:?}", without.seen);
+}
+
 /// Nothing is left that could end the command. The resource refuses its token, which is lower.
 #[test]
 fn r8_a_kill_of_run_and_its_guard_leaves_the_command_beside_the_next_one() {
