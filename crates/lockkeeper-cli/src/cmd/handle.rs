@@ -10,7 +10,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::{Acquire, Error, ErrorKind, Guard, Handle, Keeper, LockName, Mode, Sequencer};
+use lockkeeper::duration::format_duration;
+use lockkeeper::{
+    Acquire, Error, ErrorKind, Guard, Handle, Keeper, LockName, LostReason, Mode, Sequencer,
+};
 use rustix::process::Signal;
 use serde::Serialize;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -250,7 +253,7 @@ pub(crate) async fn renew(args: &HandleArgs, settings: &Settings) -> Result<Exit
         })?;
     }
     Ok(lost.map_or(Exit::Ok, |error| {
-        complain(&error.to_string());
+        complain(&loss(&error, &name, handle.ttl()));
         Exit::No
     }))
 }
@@ -274,9 +277,26 @@ pub(crate) async fn release(args: &HandleArgs, settings: &Settings) -> Result<Ex
         json(&Released { lock: name.as_str(), released: lost.is_none() })?;
     }
     Ok(lost.map_or(Exit::Ok, |error| {
-        complain(&error.to_string());
+        complain(&loss(&error, &name, handle.ttl()));
         Exit::No
     }))
+}
+
+/// The message about a loss. A store keeps no trace of an expired claim, so the error cannot say
+/// whether the claim expired or was deleted. Nearly always it expired.
+fn loss(error: &Error, name: &LockName, ttl: Duration) -> String {
+    let is_gone =
+        matches!(error.lost_reason(), Some(LostReason::Forgotten | LostReason::SessionExpired));
+    if !is_gone {
+        return error.to_string();
+    }
+    format!(
+        "lock {:?}: the lock was lost: it was not renewed within its ttl of {}, or the store lost its data, or the \
+         lock was deleted. Try: stop working on what it protects, and acquire it again, with a longer --ttl or an \
+         earlier renew",
+        name.as_str(),
+        format_duration(ttl)
+    )
 }
 
 fn is_loss(error: &Error) -> bool {

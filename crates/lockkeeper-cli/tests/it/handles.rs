@@ -136,6 +136,21 @@ fn the_answers_are_json_where_wanted() {
 }
 
 #[test]
+fn a_lock_that_was_renewed_too_late_names_its_ttl_and_the_remedy() {
+    let store = Store::new();
+    acquired(&store, &["-t", "1s"]);
+    store.inspect_until("a", |lock| lock["state"] == "free");
+    for command in ["renew", "release"] {
+        let output = with_handle(&store, command);
+        let printed = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{printed}");
+        let problem = "lock \"a\": the lock was lost: it was not renewed within its ttl of 1s, or ";
+        assert!(printed.contains(problem), "{printed}");
+        assert!(printed.ends_with("with a longer --ttl or an earlier renew\n"), "{printed}");
+    }
+}
+
+#[test]
 fn acquire_of_a_busy_lock_is_75_and_leaves_no_file() {
     let store = Store::new();
     let _holder = store.start(&["run", "a", "--owner", "me@here", "--", "cat"]);

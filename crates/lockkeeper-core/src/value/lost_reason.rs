@@ -9,7 +9,8 @@ pub enum LostReason {
     /// The lease expired before the store acknowledged a renewal.
     Expired,
     /// The store no longer knew the lock although the lease had not expired: the store was
-    /// restarted without its data, or the lock was deleted there.
+    /// restarted without its data, or the lock was deleted there. A guard from a handle does not
+    /// know when its lock was last renewed; there, the lease may have expired.
     Forgotten,
     /// An operator broke the lock. No other holder gets it before the lease expires, unless an
     /// operator also removes the claim at once.
