@@ -8,7 +8,7 @@ use crate::output::has_password;
 
 /// Marks the processes of a command, with a number for each start, so that leftover processes are
 /// found.
-const RUN_ID: &str = "LOCKKEEPER_RUN_ID";
+pub(crate) const RUN_ID: &str = "LOCKKEEPER_RUN_ID";
 const STORE: &str = "LOCKKEEPER_STORE";
 const SEQUENCERS: &str = "LOCKKEEPER_SEQUENCERS";
 /// The sequencers of all runs around the innermost run.

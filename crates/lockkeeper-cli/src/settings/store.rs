@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lockkeeper::url::StoreUrl;
 
+use crate::child::environment::RUN_ID;
 use crate::config::{self, Config};
 use crate::exit::Failure;
 use crate::output::has_password;
@@ -97,6 +98,12 @@ impl Store {
     }
 
     fn default_file(config: &Config, environment: Environment<'_>) -> Result<Self, Failure> {
+        if was_kept_by_a_run(environment) {
+            return Err(Failure::config(
+                "no store configured: the lockkeeper run around this command keeps a URL with a password to itself. \
+                 Try: run --pass-credentials, or the store in the configuration",
+            ));
+        }
         if let Some(who) = required(config, environment)? {
             return Err(Failure::config(format!(
                 "no store configured, and {who} forbids the default. Try: --store URL, or {STORE}"
@@ -115,6 +122,12 @@ impl Store {
         let url = format!("file:{}", escaped(text)).parse().map_err(Failure::config)?;
         Ok(Self::new(url, Origin::Default))
     }
+}
+
+/// Returns whether a run around this process has taken the store out of the environment: then it
+/// has set the variable that requires a store.
+fn was_kept_by_a_run(environment: Environment<'_>) -> bool {
+    environment(RUN_ID).is_some() && environment(REQUIRE).is_some_and(|value| value == "1")
 }
 
 /// The option or variable that requires a store, if there is one.

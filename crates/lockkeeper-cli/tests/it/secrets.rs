@@ -267,6 +267,28 @@ fn pass_credentials_or_they_do_not_reach_the_command() {
     }
 }
 
+#[test]
+fn a_command_without_the_password_of_its_run_names_the_option() {
+    // What the command of a run gets whose LOCKKEEPER_STORE has a password.
+    let inner = |variables: &[(&str, &str)]| {
+        let mut command = program();
+        command.args(["inspect", "a"]).envs(variables.iter().copied());
+        let failed = output(&mut command);
+        assert_eq!(failed.status.code(), Some(78), "{failed:?}");
+        stderr(&failed)
+    };
+    let required = ("LOCKKEEPER_REQUIRE_STORE", "1");
+    let printed = inner(&[("LOCKKEEPER_RUN_ID", "0011223344556677"), required]);
+    assert!(
+        printed.contains("run around this command keeps a URL with a password to itself")
+            && printed
+                .ends_with("Try: run --pass-credentials, or the store in the configuration\n"),
+        "{printed}"
+    );
+    let printed = inner(&[required]);
+    assert!(printed.contains("LOCKKEEPER_REQUIRE_STORE forbids the default"), "{printed}");
+}
+
 /// No store asks for a token.
 #[test]
 fn a_token_of_another_program_is_no_secret_of_ours() {
