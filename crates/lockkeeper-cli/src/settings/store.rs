@@ -104,16 +104,16 @@ impl Store {
                  Try: run --pass-credentials, or the store in the configuration",
             ));
         }
-        if let Some(who) = required(config, environment)? {
-            return Err(Failure::config(format!(
-                "no store configured, and {who} forbids the default. Try: --store URL, or {STORE}"
-            )));
-        }
         if let (Some(name), Some(path)) = (config.first_store(), config.path()) {
             return Err(Failure::config(format!(
                 "no store chosen: {} names stores, and no default_store. Try: --store {name}, or default_store = \
                  {name:?} there",
                 path.display()
+            )));
+        }
+        if let Some(who) = required(config, environment)? {
+            return Err(Failure::config(format!(
+                "no store configured, and {who} forbids the default. Try: --store URL, or {STORE}"
             )));
         }
         let path = state_directory(rustix::process::geteuid().is_root(), environment)?

@@ -354,6 +354,20 @@ fn error_of_a_configuration_names_file_and_line() {
 }
 
 #[test]
+fn error_of_a_missing_choice_comes_before_a_required_store() {
+    let store = Store::new();
+    let config = store.path("c.toml");
+    let stores = "[stores]\na.url = \"file:/a\"\nb.url = \"file:/b\"\n";
+    for (first, required) in [("require_store = true\n", ""), ("", "1"), ("", "")] {
+        fs::write(&config, format!("{first}{stores}")).unwrap();
+        let mut command = program();
+        command.arg("--config").arg(&config).arg("list").env("LOCKKEEPER_REQUIRE_STORE", required);
+        let pieces = ["no store chosen: ", "c.toml names stores", "--store a, or default_store = "];
+        assert_refused(&command.output().unwrap(), 78, &pieces);
+    }
+}
+
+#[test]
 fn error_of_a_command_that_cannot_start_says_why() {
     let store = Store::new();
     script(&store.path("lost"), "#!/no/such/interpreter\n");
