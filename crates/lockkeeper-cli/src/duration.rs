@@ -25,6 +25,17 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
+/// The shortest time in which a store can be expected to answer.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
+
+/// A time after which a store that does not answer is given up.
+pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        limit if limit >= SHORTEST_TIMEOUT => Ok(limit),
+        _ => Err(format!("{text:?} is too short for an answer. Try: 10ms or more, like 5s")),
+    }
+}
+
 /// For people: two units at most, `1h30m`, `8.4s`, `120ms`.
 pub(crate) fn human(d: Duration) -> String {
     let millis = d.as_millis();

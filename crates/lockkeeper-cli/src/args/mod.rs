@@ -91,8 +91,8 @@ pub(crate) struct Global {
     pub(crate) owner: Option<String>,
 
     /// Give up with exit code 69 when the store cannot be reached for this long at the start
-    /// [default: 5s]
-    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse)]
+    /// [default: 5s; at least 10ms]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse_timeout)]
     pub(crate) connect_timeout: Option<Duration>,
 
     /// Make the missing folder of a file store; without this option, exit code 78

@@ -41,7 +41,7 @@ pub(super) fn understand(path: &Path, text: &str) -> Result<(Config, bool), Fail
             "require_store" => config.require_store = Some(file.boolean("require_store", value)?),
             "owner" => config.owner = Some(file.text("owner", value)?),
             "connect_timeout" => {
-                let limit = duration::parse(&file.scalar("connect_timeout", value)?);
+                let limit = duration::parse_timeout(&file.scalar("connect_timeout", value)?);
                 let wrong = |error| file.wrong(value.span(), format!("connect_timeout: {error}"));
                 config.connect_timeout = Some(limit.map_err(wrong)?);
             }

@@ -52,9 +52,9 @@ fn the_configuration_comes_after_the_url_and_before_the_default() {
     let settings = configured(CONFIG, Global::default(), &variables).unwrap();
     assert_eq!((settings.store.ttl, settings.owner.as_str()), (Duration::from_secs(8), "o"));
     assert_eq!(settings.store.url.password.as_ref().unwrap().expose(), "hunter2b");
-    let global = Global { connect_timeout: Some(Duration::ZERO), ..store("prod") };
+    let global = Global { connect_timeout: Some(Duration::from_secs(2)), ..store("prod") };
     let settings = configured(CONFIG, global, &variables).unwrap();
-    assert_eq!(settings.connect_timeout, Duration::ZERO);
+    assert_eq!(settings.connect_timeout, Duration::from_secs(2));
     assert_eq!(settings.store.url.password.as_ref().unwrap().expose(), "hunter2b");
     let settings = configured(CONFIG, store("file:x"), &[]).unwrap();
     assert_eq!(settings.store.url.to_string(), "file:x");

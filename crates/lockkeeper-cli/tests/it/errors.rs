@@ -45,6 +45,8 @@ fn error_of_a_value_names_the_help_of_its_command() {
         (&["run", "a", "--prefix", "\n", "--", "true"], &["--prefix \"\\n\""]),
         (&["list", "--prefix", &long], &["--prefix \"xxx", "at most 254 bytes"]),
         (&["run", "a", "--max-hold", "0", "--", "true"], &["--max-hold 0"]),
+        (&["list", "--connect-timeout", "0"], &["--connect-timeout", "Try: 10ms or more"]),
+        (&["list", "--connect-timeout", "9ms"], &["\"9ms\" is too short", "Try: 10ms or more"]),
     ] {
         assert_refused(&store.output(args), 64, pieces);
     }
@@ -339,6 +341,7 @@ fn error_of_a_configuration_names_file_and_line() {
         ("owner = 5", &[":1: owner is not a text"]),
         ("require_store = \"yes\"", &[":1: require_store is neither true nor false"]),
         ("connect_timeout = \"x\"", &[":1: connect_timeout: \"x\" is not a duration"]),
+        ("connect_timeout = 0", &[":1: connect_timeout: \"0\" is too short"]),
         ("stores = 5", &[":1: stores is not a table"]),
         ("[stores]\na = 5", &[":2: stores.a is not a table"]),
         ("[stores.a]", &[":1: stores.a has no url"]),
