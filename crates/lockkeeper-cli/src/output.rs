@@ -14,6 +14,9 @@ use lockkeeper::url::StoreUrl;
 use crate::exit::{Exit, Failure};
 use crate::remedy::completed;
 
+/// How many characters of a text an error shows.
+const SHOWN: usize = 40;
+
 /// How much is said on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
@@ -88,6 +91,14 @@ impl Tone {
             Self::Busy => AnsiColor::Yellow.on_default(),
             Self::Free => AnsiColor::Green.on_default(),
         }
+    }
+}
+
+/// The text in quotes, for an error: a text that is too long for a line ends with an ellipsis.
+pub(crate) fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{:?}", format!("{}…", &text[..end])),
+        None => format!("{text:?}"),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::args::Global;
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::hand_down;
-use crate::output::Verbosity;
+use crate::output::{Verbosity, shown};
 use crate::reach;
 use crate::variables::{Environment, text};
 
@@ -155,10 +155,10 @@ fn named_verbosity(value: &str) -> Verbosity {
 /// A bad flag is an error of usage; other errors of a prefix are found when the store is opened.
 fn prefix(flag: Option<&String>, environment: Environment<'_>) -> Result<Option<String>, Failure> {
     if let Some(prefix) = flag.filter(|prefix| LockName::new(&format!("{prefix}a")).is_err()) {
-        let shown: String = prefix.chars().take(40).collect();
+        let shown = shown(prefix);
         let most = LockName::MAX_LEN - 1;
         return Err(Failure::usage(format!(
-            "--prefix {shown:?} cannot stand before a NAME. Try: one of at most {most} bytes without control characters"
+            "--prefix {shown} cannot stand before a NAME. Try: one of at most {most} bytes without control characters"
         )));
     }
     or_variable(flag, environment, "LOCKKEEPER_PREFIX")

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::number;
 use crate::duration;
 
 /// Measures how fast the store gives locks to the tasks of this process
@@ -18,11 +19,11 @@ pub(crate) struct BenchArgs {
     pub(crate) seconds: Duration,
 
     /// How many tasks take a lock and release it, again and again
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = number::up_to_100_000)]
     pub(crate) tasks: u32,
 
     /// How many locks the tasks share; each task uses one of them
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::up_to_100_000)]
     pub(crate) names: u32,
 
     /// How long a task holds a lock

@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use super::number;
+
 /// Shows who holds a lock and who waits for it; exit code 1 when it is free
 #[derive(Args, Debug)]
 pub(crate) struct InspectArgs {
@@ -34,7 +36,7 @@ pub(crate) struct ListArgs {
     pub(crate) starting_with: String,
 
     /// List at most this many
-    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = number::above_0)]
     pub(crate) limit: u32,
 }
 

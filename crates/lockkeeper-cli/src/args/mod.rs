@@ -8,6 +8,7 @@ mod handle;
 mod help;
 mod look;
 mod mode;
+mod number;
 mod request;
 mod run;
 mod shell;

@@ -11,6 +11,7 @@ use crate::duration::{human, millis};
 use crate::exit::{Exit, Failure};
 use crate::lock::{self, Terms};
 use crate::output::{Verbosity, answer, complain, json_line, printable};
+use crate::remedy::quoted;
 use crate::settings::Settings;
 
 /// The claim that loses the lock, or its place in the queue.
@@ -96,10 +97,11 @@ fn what_else(name: &str, prefix: &str) -> String {
     match name.strip_prefix(prefix).filter(|rest| !prefix.is_empty() && !rest.is_empty()) {
         Some(rest) => format!(
             "; lockkeeper puts the prefix {prefix:?} before this name, and looked for {:?}. Try: the name {rest:?}, or \
-             lockkeeper inspect",
-            format!("{prefix}{name}")
+             lockkeeper inspect {}",
+            format!("{prefix}{name}"),
+            quoted(rest)
         ),
-        None => ". Try: lockkeeper inspect".to_owned(),
+        None => format!(". Try: lockkeeper inspect {}", quoted(name)),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::args::RequestArgs;
 use crate::exit::{Exit, Failure};
 use crate::lock::{self, Terms};
 use crate::output::{Verbosity, answer, complain, json_line};
+use crate::remedy::quoted;
 use crate::settings::Settings;
 
 #[derive(Serialize)]
@@ -26,7 +27,8 @@ pub(crate) async fn request(args: &RequestArgs, settings: &Settings) -> Result<E
         answer(&format!("asked: the holders of lock {:?} get the request\n", args.name))?;
     }
     if !asked && settings.verbosity >= Verbosity::Warnings {
-        complain(&format!("lock {:?}: nobody holds it. Try: lockkeeper inspect", args.name));
+        let (name, word) = (&args.name, quoted(&args.name));
+        complain(&format!("lock {name:?}: nobody holds it. Try: lockkeeper inspect {word}"));
     }
     Ok(if asked { Exit::Ok } else { Exit::No })
 }

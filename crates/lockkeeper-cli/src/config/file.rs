@@ -14,6 +14,7 @@ use super::entry::{self, Source};
 use super::{Address, Config, Entry};
 use crate::duration;
 use crate::exit::Failure;
+use crate::output::shown;
 
 const KEYS: [&str; 5] = ["default_store", "require_store", "owner", "connect_timeout", "stores"];
 /// The keys of a store, beside the parameters that every URL takes.
@@ -149,8 +150,10 @@ impl Fields {
                 Address::Nodes
             }
             (Some((_, mut url)), None) => {
-                for (at, name, value) in self.params {
-                    url = url.or_set(&name, &value).map_err(|error| file.wrong(at, error))?;
+                for (at, param, value) in self.params {
+                    let key = param.replace('-', "_");
+                    let wrong = |error| file.wrong(at, format!("stores.{name}.{key}: {error}"));
+                    url = url.or_set(&param, &value).map_err(wrong)?;
                 }
                 Address::Url(Box::new(url))
             }
@@ -185,8 +188,7 @@ impl Text<'_> {
             Some(meant) => meant.to_owned(),
             None => format!("one of {}", valid.join(", ")),
         };
-        let shown: String = key.chars().take(40).collect();
-        self.wrong(at, format!("unknown key {shown:?}. Try: {remedy}"))
+        self.wrong(at, format!("unknown key {}. Try: {remedy}", shown(key)))
     }
 
     fn text(&self, key: &str, value: &Value<'_>) -> Result<String, Failure> {

@@ -30,8 +30,19 @@ fn assert_refused(output: &Output, code: i32, pieces: &[&str]) {
 fn error_of_a_value_names_the_help_of_its_command() {
     let store = Store::new();
     let long = "x".repeat(300);
+    let cut = format!("\"{}…\"", "x".repeat(40));
     for (args, pieces) in [
-        (&["list", "--limit", "x"][..], &["--limit", "Try: lockkeeper list --help"][..]),
+        (
+            &["list", "--limit", "x"][..],
+            &["--limit", "\"x\" is no number. Try: a number above 0"][..],
+        ),
+        (&["list", "--limit", "4294967296"], &["--limit", "is no number below 2^32. Try: "]),
+        (
+            &["bench", "--tasks", "x"],
+            &["--tasks", "\"x\" is no number. Try: a number from 1 to 100000"],
+        ),
+        (&["bench", "--names", "0"], &["--names", "Try: a number from 1 to 100000"]),
+        (&["run", &long, "--", "true"], &[&cut, "it has 300 bytes"]),
         (&["run", "a", "--events", "", "--", "true"], &["--events", "Try: lockkeeper run --help"]),
         (&["run", "a", "-t"], &["--ttl", "Try: lockkeeper run --help"]),
         (
@@ -43,7 +54,7 @@ fn error_of_a_value_names_the_help_of_its_command() {
             &["the owner has 300 bytes. Try: at most 255"],
         ),
         (&["run", "a", "--prefix", "\n", "--", "true"], &["--prefix \"\\n\""]),
-        (&["list", "--prefix", &long], &["--prefix \"xxx", "at most 254 bytes"]),
+        (&["list", "--prefix", &long], &["--prefix", &cut, "at most 254 bytes"]),
         (&["run", "a", "--max-hold", "0", "--", "true"], &["--max-hold 0"]),
         (&["list", "--connect-timeout", "0"], &["--connect-timeout", "Try: 10ms or more"]),
         (&["list", "--connect-timeout", "9ms"], &["\"9ms\" is too short", "Try: 10ms or more"]),
@@ -61,12 +72,15 @@ fn error_of_an_impossible_ttl_has_readable_units() {
     for (ttl, shown) in [("0", "a ttl of 0s"), ("1ms", "a ttl of 1ms"), ("9000h", "a ttl of 9000h")]
     {
         let output = store.output(&["run", "a", "-t", ttl, "--", "true"]);
-        assert_refused(&output, 64, &[&store.url(), shown, "Try: 100ms to 8760h"]);
+        assert_refused(&output, 64, &["lock \"a\"", &store.url(), shown, "Try: 100ms to 8760h"]);
         let output = store.output(&["acquire", "a", "-t", ttl, "--handle-file", "h"]);
         assert_refused(&output, 64, &["lock \"a\"", &store.url(), shown, "Try: 100ms to 8760h"]);
     }
     let output = store.output(&["run", "a", "--lock-delay", "25h", "--", "true"]);
-    assert_refused(&output, 64, &["a lock-delay of 25h", "Try: 0s to 24h"]);
+    assert_refused(&output, 64, &["lock \"a\"", "a lock-delay of 25h", "Try: 0s to 24h"]);
+    let output = store.output(&["run", "a", "b", "-t", "1ms", "--", "true"]);
+    assert_refused(&output, 64, &["a ttl of 1ms"]);
+    assert!(!stderr(&output).contains("lock \""), "{}", stderr(&output));
     for option in ["--min-hold", "--once-per"] {
         let output = store.output(&["run", "a", option, "9000h", "--", "true"]);
         assert_refused(&output, 64, &["lock \"a\"", "a min_hold of 9000h", "Try: 0s to 8760h"]);
@@ -367,6 +381,30 @@ fn error_of_a_missing_choice_comes_before_a_required_store() {
         command.arg("--config").arg(&config).arg("list").env("LOCKKEEPER_REQUIRE_STORE", required);
         let pieces = ["no store chosen: ", "c.toml names stores", "--store a, or default_store = "];
         assert_refused(&command.output().unwrap(), 78, &pieces);
+    }
+}
+
+#[test]
+fn error_of_a_parameter_shows_its_value_and_one_that_fits() {
+    let store = Store::new();
+    let on = |url: &str| program().args(["-S", url, "list"]).output().unwrap();
+    for (parameter, pieces) in [
+        ("ttl=x", ["ttl= of the store's URL must be a duration", "and is \"x\". Try: ttl=30s"]),
+        ("epoch=600", ["a number from 0 to 511", "and is \"600\". Try: epoch=1"]),
+    ] {
+        assert_refused(&on(&format!("{}?{parameter}", store.url())), 78, &pieces);
+    }
+    assert_refused(&on("redis://h:99999"), 78, &["host 1", "the port 99999, and a port is"]);
+    // In a file, a value may be a secret in the wrong line.
+    let config = store.path("c.toml");
+    for (key, value, pieces) in [
+        ("ttl", "20 bananas", [":3: stores.a.ttl: ttl must be a duration", "Try: 30s"]),
+        ("max_waiters", "few", [":3: stores.a.max_waiters: ", "Try: 1000"]),
+    ] {
+        fs::write(&config, format!("[stores.a]\nurl = \"file:x\"\n{key} = \"{value}\"\n")).unwrap();
+        let output = program().arg("--config").arg(&config).arg("list").output().unwrap();
+        assert_refused(&output, 78, &pieces);
+        assert!(!stderr(&output).contains(value), "{}", stderr(&output));
     }
 }
 

@@ -126,13 +126,13 @@ fn break_of_a_name_with_the_prefix_explains_the_prefix() {
         let printed = broken("p/n", &token);
         let expected = format!(
             "lockkeeper: lock \"p/n\": nobody holds it with the token {token}; lockkeeper puts the prefix \"p/\" before \
-             this name, and looked for \"p/p/n\". Try: the name \"n\", or lockkeeper inspect\n"
+             this name, and looked for \"p/p/n\". Try: the name \"n\", or lockkeeper inspect n\n"
         );
         assert_eq!(printed, expected);
         for name in ["n", "p/"] {
             let printed = broken(name, "7");
             let expected = format!(
-                "lockkeeper: lock {name:?}: nobody holds it with the token 7. Try: lockkeeper inspect\n"
+                "lockkeeper: lock {name:?}: nobody holds it with the token 7. Try: lockkeeper inspect {name}\n"
             );
             assert_eq!(printed, expected);
         }

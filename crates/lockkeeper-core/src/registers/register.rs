@@ -75,8 +75,8 @@ pub enum Swap {
 /// [`Invalid`](crate::ErrorKind::Invalid) if the text cannot be a key.
 pub fn check_key(key: &str) -> Result<()> {
     let Some(problem) = name::problem(key) else { return Ok(()) };
-    let shown: String = key.chars().take(40).collect();
-    Err(Error::invalid(format!("{shown:?} cannot be the key of a register: {problem}"))
+    let shown = name::shown(key);
+    Err(Error::invalid(format!("{shown} cannot be the key of a register: {problem}"))
         .with_remedy("a key of 1 to 255 bytes without control characters"))
 }
 

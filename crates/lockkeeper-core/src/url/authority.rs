@@ -1,5 +1,5 @@
 //! The part that may have a password: `[user[:pw]@]host[:port][,host[:port]…]`. No error repeats
-//! any piece of this part.
+//! any piece of this part but a wrong port.
 
 use std::net::Ipv6Addr;
 
@@ -63,11 +63,18 @@ pub(super) fn host(text: &str, place: usize) -> Result<Host> {
     let port = match port {
         None => None,
         Some(digits) => Some(read_port(digits).ok_or_else(|| {
-            invalid("has a port that is not a number from 1 to 65535")
-                .with_remedy("HOST:PORT, or HOST for the usual port")
+            invalid(&wrong_port(digits)).with_remedy("HOST:PORT, or HOST for the usual port")
         })?),
     };
     Ok(Host { name: name.to_owned(), port })
+}
+
+/// Up to five digits are shown, as those of a valid port would be. Any other text may be a password.
+fn wrong_port(text: &str) -> String {
+    if (1..=5).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit()) {
+        return format!("has the port {text}, and a port is a number from 1 to 65535");
+    }
+    "has a port that is not a number from 1 to 65535".to_owned()
 }
 
 fn read_port(digits: &str) -> Option<u16> {

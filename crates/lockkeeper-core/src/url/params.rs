@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::parse::decode;
 use super::{CommonParams, StoreUrl, UrlSyntax, nearest};
 use crate::duration::parse_duration;
+use crate::name::shown;
 use crate::{Error, FencingToken, LockName, Result};
 
 const COMMON: [&str; 5] = CommonParams::NAMES;
@@ -25,7 +26,7 @@ pub(super) fn read(query: &str, url: &mut StoreUrl) -> Result<()> {
         let key = decode(key, "the name of a parameter")?;
         let value = decode(value, "the value of a parameter")?;
         if COMMON.contains(&&*key) {
-            common(&key, &value, &mut url.common)?;
+            common(&key, &value, &mut url.common).map_err(|wrong| wrong.in_a_url(&key, &value))?;
         } else {
             url.params.insert(key.to_string(), value.into_owned());
         }
@@ -45,7 +46,7 @@ pub(super) fn fill(key: &str, value: &str, url: &mut StoreUrl) -> Result<()> {
         return Err(error.with_remedy(suggestion(key, COMMON)));
     }
     let mut given = CommonParams::default();
-    common(key, value, &mut given)?;
+    common(key, value, &mut given).map_err(|wrong| wrong.elsewhere(key))?;
     let own = &mut url.common;
     own.prefix = own.prefix.take().or(given.prefix);
     own.epoch = own.epoch.or(given.epoch);
@@ -103,29 +104,44 @@ fn suggestion(key: &str, valid: impl IntoIterator<Item = &'static str> + Clone) 
     }
 }
 
-fn common(key: &str, value: &str, common: &mut CommonParams) -> Result<()> {
-    let invalid =
-        |range: &str| Error::invalid(format!("{key}= of the store's URL must be {range}"));
+/// What a value has to be, and an example.
+struct Wrong(&'static str, &'static str);
+
+impl Wrong {
+    fn in_a_url(&self, key: &str, value: &str) -> Error {
+        let Self(range, example) = self;
+        let value = shown(value);
+        Error::invalid(format!("{key}= of the store's URL must be {range}, and is {value}"))
+            .with_remedy(format!("{key}={example}"))
+    }
+
+    /// Without the value: in another place, it may be a secret that is in the wrong line.
+    fn elsewhere(&self, key: &str) -> Error {
+        let Self(range, example) = self;
+        Error::invalid(format!("{key} must be {range}")).with_remedy(*example)
+    }
+}
+
+fn common(key: &str, value: &str, common: &mut CommonParams) -> std::result::Result<(), Wrong> {
     match key {
         "prefix" if value.len() < LockName::MAX_LEN => common.prefix = Some(value.to_owned()),
-        "prefix" => return Err(invalid("shorter than 255 bytes")),
+        "prefix" => return Err(Wrong("shorter than 255 bytes", "billing/")),
         "epoch" => {
             let epoch = number(value).filter(|epoch| *epoch <= u32::from(FencingToken::MAX_EPOCH));
             let epoch = epoch.and_then(|epoch| u16::try_from(epoch).ok());
-            common.epoch = Some(epoch.ok_or_else(|| invalid("a number from 0 to 511"))?);
+            common.epoch = Some(epoch.ok_or(Wrong("a number from 0 to 511", "1"))?);
         }
         "ttl" => {
             let ttl = parse_duration(value).ok().filter(|ttl| !ttl.is_zero());
-            common.ttl = Some(
-                ttl.ok_or_else(|| invalid("a duration above 0, like 500ms, 30s, 5m or 1h30m"))?,
-            );
+            let wrong = Wrong("a duration above 0, like 500ms, 30s, 5m or 1h30m", "30s");
+            common.ttl = Some(ttl.ok_or(wrong)?);
         }
         "max-waiters" => {
-            common.max_waiters = Some(number(value).ok_or_else(|| invalid("a number below 2^32"))?)
+            common.max_waiters = Some(number(value).ok_or(Wrong("a number below 2^32", "1000"))?)
         }
         _ => {
-            common.unsafe_checks =
-                checks(value).ok_or_else(|| invalid("names of checks, separated by commas"))?
+            let wrong = Wrong("names of checks, separated by commas", "NAME,NAME");
+            common.unsafe_checks = checks(value).ok_or(wrong)?
         }
     }
     Ok(())
@@ -141,10 +157,4 @@ fn checks(list: &str) -> Option<Vec<String>> {
             && check.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
     list.split(',').map(|check| is_name(check).then(|| check.to_owned())).collect()
-}
-
-/// The name of a parameter, cut to a length that fits into a line.
-fn shown(key: &str) -> String {
-    let cut: String = key.chars().take(40).collect();
-    format!("{cut:?}")
 }

@@ -66,7 +66,8 @@ fn what_a_url_sets_is_not_replaced_by_a_default() {
     let refused =
         |name, value| parse("memory:").unwrap().or_set(name, value).unwrap_err().to_string();
     assert_eq!(refused("tll", "5s"), "\"tll\" is not a parameter of all stores. Try: ttl=");
-    assert!(refused("ttl", "0").starts_with("ttl= of the store's URL must be a duration above 0"));
+    assert!(refused("ttl", "0").starts_with("ttl must be a duration above 0"));
+    assert_eq!(refused("epoch", "x"), "epoch must be a number from 0 to 511. Try: 1");
 }
 
 #[test]
@@ -123,11 +124,17 @@ fn a_wrong_url_is_refused_with_the_remedy() {
         ("memory:x", "memory: has neither a host nor a path. Try: memory: alone"),
         ("memory:?ttl", "a parameter of the store's URL has no value. Try: NAME=VALUE"),
         ("memory:?ttl=5&ttl=5", "\"ttl\" is given twice in the store's URL. Try: one of them"),
-        ("memory:?epoch=512", "epoch= of the store's URL must be a number from 0 to 511"),
-        ("memory:?max-waiters=-1", "max-waiters= of the store's URL must be a number below 2^32"),
+        (
+            "memory:?epoch=512",
+            "epoch= of the store's URL must be a number from 0 to 511, and is \"512\". Try: epoch=1",
+        ),
+        (
+            "memory:?max-waiters=-1",
+            "max-waiters= of the store's URL must be a number below 2^32, and is \"-1\". Try: max-waiters=1000",
+        ),
         (
             "memory:?unsafe=a,,b",
-            "unsafe= of the store's URL must be names of checks, separated by commas",
+            "unsafe= of the store's URL must be names of checks, separated by commas, and is \"a,,b\". Try: unsafe=NAME,NAME",
         ),
         (
             "redis://",
@@ -139,6 +146,14 @@ fn a_wrong_url_is_refused_with_the_remedy() {
         ),
         (
             "redis://a:0",
+            "host 1 of the store's URL has the port 0, and a port is a number from 1 to 65535. Try: HOST:PORT, or HOST for the usual port",
+        ),
+        (
+            "redis://b,a:99999",
+            "host 2 of the store's URL has the port 99999, and a port is a number from 1 to 65535. Try: HOST:PORT, or HOST for the usual port",
+        ),
+        (
+            "redis://a:123456",
             "host 1 of the store's URL has a port that is not a number from 1 to 65535. Try: HOST:PORT, or HOST for the usual port",
         ),
         (

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::name::shown;
 use crate::{Error, Result};
 
 /// The units, longest first, in milliseconds.
@@ -31,8 +32,7 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
         seconds(text)
     };
     millis.map(Duration::from_millis).ok_or_else(|| {
-        let shown: String = text.chars().take(40).collect();
-        Error::invalid(format!("{shown:?} is not a duration"))
+        Error::invalid(format!("{} is not a duration", shown(text)))
             .with_remedy("500ms, 30s, 5m, 1h30m or seconds")
     })
 }

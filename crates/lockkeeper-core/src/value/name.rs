@@ -10,6 +10,9 @@ use sha2::{Digest, Sha256};
 
 use crate::Error;
 
+/// How many characters of a text an error shows.
+const SHOWN: usize = 40;
+
 /// The name of a lock: 1 to 255 bytes of UTF-8 without control characters, compared byte by byte.
 ///
 /// ```
@@ -32,8 +35,8 @@ impl LockName {
     /// with a control character.
     pub fn new(name: &str) -> Result<Self, Error> {
         let Some(problem) = problem(name) else { return Ok(Self(name.into())) };
-        let shown: String = name.chars().take(40).collect();
-        Err(Error::invalid(format!("{shown:?} cannot be the name of a lock: {problem}"))
+        let shown = shown(name);
+        Err(Error::invalid(format!("{shown} cannot be the name of a lock: {problem}"))
             .with_remedy("a name of 1 to 255 bytes without control characters"))
     }
 
@@ -86,6 +89,15 @@ impl LockName {
     }
 }
 
+/// The text in quotes, for an error: a text that is too long for a line ends with an ellipsis.
+#[doc(hidden)]
+pub fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{:?}", format!("{}…", &text[..end])),
+        None => format!("{text:?}"),
+    }
+}
+
 /// Why this text cannot be a name, if that is so.
 #[doc(hidden)]
 pub fn problem(name: &str) -> Option<String> {
@@ -114,8 +126,8 @@ pub fn check_prefix(prefix: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    let shown: String = prefix.chars().take(40).collect();
-    Err(Error::invalid(format!("{shown:?} cannot be the prefix of a name: {problem}"))
+    let shown = shown(prefix);
+    Err(Error::invalid(format!("{shown} cannot be the prefix of a name: {problem}"))
         .with_remedy(format!("a prefix of at most {most} bytes without control characters")))
 }
 
@@ -219,6 +231,21 @@ mod tests {
             );
         }
         assert!(LockName::new(&"x".repeat(255)).is_ok());
+    }
+
+    #[test]
+    fn a_text_that_is_cut_ends_with_an_ellipsis() {
+        assert_eq!(shown(&"é".repeat(40)), format!("{:?}", "é".repeat(40)));
+        assert_eq!(shown(&"é".repeat(41)), format!("\"{}…\"", "é".repeat(40)));
+        for error in [
+            LockName::new(&"x".repeat(300)).unwrap_err(),
+            check_prefix(&"x".repeat(300)).unwrap_err(),
+        ] {
+            assert!(
+                error.message().starts_with(&format!("\"{}…\" cannot be the ", "x".repeat(40))),
+                "{error}"
+            );
+        }
     }
 
     #[test]

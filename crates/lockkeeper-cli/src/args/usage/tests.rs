@@ -125,7 +125,7 @@ fn a_wrong_value_or_combination_is_refused_with_its_remedy() {
         ),
         (
             "lockkeeper list --limit 0",
-            "invalid value '0' for '--limit <N>': 0 is not in 1..=4294967295. Try: lockkeeper list --help",
+            "invalid value '0' for '--limit <N>': 0 is out of range. Try: a number above 0",
         ),
         (
             "lockkeeper run a --on-lost stop -- b",

@@ -219,13 +219,22 @@ impl<'a> Run<'a> {
         let connection = tokio::select! {
             biased;
             signal = self.signals.next_ending() => return Ok(Exit::Signal(signal.as_raw())),
-            connection = connecting => connection?,
+            connection = connecting => connection.map_err(|failure| self.about_the_lock(failure))?,
         };
         let ending = self.until_done(&connection).await;
         // The claim is withdrawn before the program ends; if that takes too long, the claim expires
         // by itself.
         drop(connection.keeper.shutdown(self.time_to_leave()).await);
         ending
+    }
+
+    /// An error of an option names the lock, as an error of the attempt does. With several locks
+    /// it would be an error of all.
+    fn about_the_lock(&self, mut failure: Failure) -> Failure {
+        if let (Exit::Usage, [name]) = (failure.exit, self.task.names) {
+            failure.message = format!("lock {name:?}: {}", failure.message);
+        }
+        failure
     }
 
     /// The remaining time for the withdrawal, for a release or for the steps after it.

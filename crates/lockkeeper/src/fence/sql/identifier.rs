@@ -2,6 +2,7 @@
 //! a text.
 
 use super::Dialect;
+use crate::name::shown;
 use crate::{Error, Result};
 
 /// The length that PostgreSQL keeps of a name. It cuts off the rest, so two longer names could
@@ -45,8 +46,8 @@ fn is_plain(name: &str) -> bool {
 }
 
 fn refused(name: &str, what: &str) -> Error {
-    let shown: String = name.chars().take(40).collect();
-    Error::invalid(format!("{shown:?} cannot be used as the name of a {what}")).with_remedy(
+    let shown = shown(name);
+    Error::invalid(format!("{shown} cannot be used as the name of a {what}")).with_remedy(
         "a name of ASCII letters, digits and _ that begins with no digit, of at most 63 bytes",
     )
 }
