@@ -26,11 +26,13 @@ mod this_process;
 mod variables;
 mod waiting;
 
+use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use args::{Cli, Command};
 use child::{guard, shim, signals};
@@ -195,9 +197,15 @@ fn with_log(
 
 fn write_log(filter: Option<&str>, log: &Sink) -> Result<(), Failure> {
     let Some(filter) = filter else { return Ok(()) };
-    let filter = EnvFilter::builder().parse(filter).map_err(|error| {
-        Failure::config(format!("LOCKKEEPER_LOG: {error}. Try: error, warn, info, debug or trace"))
-    })?;
+    let refused = |problem: &dyn Display| {
+        Failure::config(format!(
+            "LOCKKEEPER_LOG: {problem}. Try: error, warn, info, debug or trace"
+        ))
+    };
+    if let Some(word) = filter.split(',').find(|part| is_no_level(part)) {
+        return Err(refused(&format_args!("{} is no level", output::shown(word))));
+    }
+    let filter = EnvFilter::builder().parse(filter).map_err(|error| refused(&error))?;
     let colours = output::colours(&io::stderr());
     let log = log.clone();
     tracing_subscriber::fmt()
@@ -206,4 +214,13 @@ fn write_log(filter: Option<&str>, log: &Sink) -> Result<(), Failure> {
         .with_ansi(colours)
         .init();
     Ok(())
+}
+
+/// A word alone that is no level names a part of the program, and would enable its whole log. Only
+/// the parts of lockkeeper have a log that is of use, so another word is most likely a mistake.
+fn is_no_level(part: &str) -> bool {
+    let part = part.trim();
+    let is_word = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    let is_level = part.parse::<LevelFilter>().is_ok();
+    !part.is_empty() && is_word && !is_level && !part.starts_with("lockkeeper")
 }

@@ -173,9 +173,13 @@ fn owner(
     let Some(owner) = owner.or_else(|| config.owner.clone()) else {
         return Ok(default_owner(environment));
     };
-    let problem = format!("the owner has {} bytes. Try: at most {OWNER_MAX}", owner.len());
+    let problem = if owner.is_empty() {
+        "the owner is empty, as where a variable is missing. Try: a text, or no owner".to_owned()
+    } else {
+        format!("the owner has {} bytes. Try: at most {OWNER_MAX}", owner.len())
+    };
     match flag {
-        _ if owner.len() <= OWNER_MAX => Ok(owner),
+        _ if (1..=OWNER_MAX).contains(&owner.len()) => Ok(owner),
         Some(_) => Err(Failure::usage(problem)),
         None => Err(Failure::config(problem)),
     }

@@ -7,7 +7,8 @@ use lockkeeper::{FencingToken, IdHash};
 ///
 /// From now on the store refuses the holder's renewals. The lock is free when the holder's ttl and
 /// lock-delay have run out, so the holder learns of the loss before another holder gets the lock. A
-/// waiter (--id) loses its place in the queue.
+/// waiter (--id) goes to the end of the queue, and its command still runs when its turn comes; end
+/// the waiting process to remove the waiter.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("target").required(true))]
 pub(crate) struct BreakArgs {

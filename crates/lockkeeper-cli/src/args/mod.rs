@@ -36,7 +36,7 @@ pub(crate) use shell::CompletionsArgs;
 pub(crate) use usage::one_line;
 
 pub(crate) const MANUAL: &str = "\
-Durations: 500ms, 30s, 5m, 1h30m; a bare number is seconds; `forever` where a wait may last for ever.
+Durations: 500ms, 30s, 5m, 1h30m, 7d; a bare number is seconds; `forever` where a wait may last for ever.
 
 Exit codes:
     0    ok

@@ -131,6 +131,16 @@ fn a_flag_replaces_the_environment() {
 }
 
 #[test]
+fn an_empty_owner_is_refused_and_an_empty_variable_counts_as_unset() {
+    let global = Global { owner: Some(String::new()), ..store("file:x") };
+    assert_eq!(resolve(&global, &[]).unwrap_err().exit, Exit::Usage);
+    let failure = configured("owner = \"\"", store("file:x"), &[]).unwrap_err();
+    assert!(failure.exit == Exit::Config && failure.message.starts_with("the owner is empty"));
+    let settings = resolve(&store("file:x"), &[("LOCKKEEPER_OWNER", ""), ("USER", "me")]).unwrap();
+    assert!(settings.owner.starts_with("me@"), "{}", settings.owner);
+}
+
+#[test]
 fn a_password_may_be_only_in_the_environment() {
     let failure = resolve(&store("redis://:hunter2@h"), &[]).unwrap_err();
     assert_eq!(failure.exit, Exit::Usage);

@@ -167,8 +167,8 @@ fn break_now_kills_a_command_that_a_mark_left_its_time() {
 #[test]
 fn a_waiter_can_be_sent_to_the_end_of_the_line() {
     let store = Store::new();
-    let (_holder, _) = hold(&store, "a", "12s", &[]);
-    let _one = store.queue(&["--owner", "one", "run", "a", "--", "true"], "a", 0);
+    let (mut holder, _) = hold(&store, "a", "12s", &[]);
+    let mut one = store.queue(&["--owner", "one", "run", "a", "--", "echo", "ran"], "a", 0);
     let _two = store.queue(&["--owner", "two", "run", "a", "--", "true"], "a", 1);
     let id = store.inspect("a")["waiters"][0]["id"].as_str().unwrap().to_owned();
     let output = store.output(&["break", "a", "--id", &id, "--reason", "r", "--yes", "--now"]);
@@ -179,6 +179,9 @@ fn a_waiter_can_be_sent_to_the_end_of_the_line() {
             lock["waiters"].as_array().unwrap().iter().map(|waiter| &waiter["owner"]).collect();
         owners == ["two", "one"]
     });
+    // The waiter gets the lock at its next turn.
+    holder.finish();
+    assert_eq!((one.line().as_str(), one.finish()), ("ran", 0));
 }
 
 #[test]

@@ -254,8 +254,13 @@ fn log_is_a_level_or_a_filter() {
         assert!(code == 0 && log.contains("lockkeeper"), "{loud}: {log}");
         assert!(!log.contains('\u{1b}'), "colours go to terminals only: {log:?}");
     }
-    let (code, log) = printed("lockkeeper=loud");
-    assert!(code == 78 && log.contains("Try: error, warn, info, debug or trace"), "{log}");
+    for wrong in ["lockkeeper=loud", "garbage", "warn,garbage"] {
+        let (code, log) = printed(wrong);
+        assert!(code == 78 && log.contains("Try: error, warn, info, debug or trace"), "{log}");
+    }
+    for right in ["lockkeeper", "DEBUG", "0", "off", "warn,lockkeeper=info", "tokio=warn"] {
+        assert_eq!(printed(right).0, 0, "{right}");
+    }
 }
 
 #[test]

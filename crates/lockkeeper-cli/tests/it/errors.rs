@@ -53,6 +53,7 @@ fn error_of_a_value_names_the_help_of_its_command() {
             &["run", "a", "--owner", &long, "--", "true"],
             &["the owner has 300 bytes. Try: at most 255"],
         ),
+        (&["run", "a", "--owner", "", "--", "true"], &["the owner is empty, as where a variable"]),
         (&["run", "a", "--prefix", "\n", "--", "true"], &["--prefix \"\\n\""]),
         (&["list", "--prefix", &long], &["--prefix", &cut, "at most 254 bytes"]),
         (&["run", "a", "--max-hold", "0", "--", "true"], &["--max-hold 0"]),
@@ -82,7 +83,7 @@ fn error_of_an_impossible_ttl_has_readable_units() {
     assert_refused(&output, 64, &["a ttl of 1ms"]);
     assert!(!stderr(&output).contains("lock \""), "{}", stderr(&output));
     for option in ["--min-hold", "--once-per"] {
-        let output = store.output(&["run", "a", option, "9000h", "--", "true"]);
+        let output = store.output(&["run", "a", option, "375d", "--", "true"]);
         assert_refused(&output, 64, &["lock \"a\"", "a min_hold of 9000h", "Try: 0s to 8760h"]);
     }
 }

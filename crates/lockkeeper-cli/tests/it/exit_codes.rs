@@ -99,7 +99,11 @@ fn exit_64_names_what_was_meant() {
 #[test]
 fn exit_64_names_what_is_allowed() {
     let output = Store::new().output(&["run", "a", "-w", "1x", "--", "true"]);
-    assert!(stderr(&output).contains("500ms, 30s, 5m, 1h30m"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("500ms, 30s, 5m, 1h30m, 7d or seconds"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn common(key: &str, value: &str, common: &mut CommonParams) -> std::result::Res
         }
         "ttl" => {
             let ttl = parse_duration(value).ok().filter(|ttl| !ttl.is_zero());
-            let wrong = Wrong("a duration above 0, like 500ms, 30s, 5m or 1h30m", "30s");
+            let wrong = Wrong("a duration above 0, like 500ms, 30s, 5m, 1h30m or 7d", "30s");
             common.ttl = Some(ttl.ok_or(wrong)?);
         }
         "max-waiters" => {

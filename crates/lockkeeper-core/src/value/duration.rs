@@ -1,4 +1,4 @@
-//! Durations as people write them: `500ms`, `30s`, `5m`, `1h30m`. A bare number, such as `30` or
+//! Durations as people write them: `500ms`, `30s`, `5m`, `1h30m`, `7d`. A bare number, such as `30` or
 //! `0.5`, is in seconds.
 
 use std::time::Duration;
@@ -7,10 +7,11 @@ use crate::name::shown;
 use crate::{Error, Result};
 
 /// The units, longest first, in milliseconds.
-const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+const UNITS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
-/// Reads a duration: whole numbers with the units `h`, `m`, `s` and `ms`, longest unit first, each
-/// at most once. A bare number is in seconds, as in flock(1), with up to three decimals.
+/// Reads a duration: whole numbers with the units `d`, `h`, `m`, `s` and `ms`, longest unit first,
+/// each at most once. A day has 24 hours. A bare number is in seconds, as in flock(1), with up to three decimals.
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,7 +34,7 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
     };
     millis.map(Duration::from_millis).ok_or_else(|| {
         Error::invalid(format!("{} is not a duration", shown(text)))
-            .with_remedy("500ms, 30s, 5m, 1h30m or seconds")
+            .with_remedy("500ms, 30s, 5m, 1h30m, 7d or seconds")
     })
 }
 
@@ -65,7 +66,8 @@ fn with_units(text: &str) -> Option<u64> {
     }
 }
 
-/// Writes a duration so that [`parse_duration`] reads it back, rounded down to milliseconds.
+/// Writes a duration so that [`parse_duration`] reads it back, rounded down to milliseconds. The
+/// longest unit is the hour, which versions of lockkeeper without days read too.
 ///
 /// ```
 /// use std::time::Duration;
@@ -77,8 +79,8 @@ fn with_units(text: &str) -> Option<u64> {
 pub fn format_duration(d: Duration) -> String {
     let mut left = u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
     let mut text = String::new();
-    for (unit, millis) in UNITS {
-        if left >= millis {
+    for (unit, millis) in &UNITS[1..] {
+        if left >= *millis {
             text.push_str(&format!("{}{unit}", left / millis));
             left %= millis;
         }
@@ -106,6 +108,8 @@ mod tests {
             ("1h30m", 5_400_000),
             ("1h2m3s4ms", 3_723_004),
             ("90m", 5_400_000),
+            ("7d", 604_800_000),
+            ("1d12h", 129_600_000),
         ] {
             assert_eq!(parse_duration(text).unwrap(), Duration::from_millis(millis), "{text}");
         }
@@ -114,18 +118,18 @@ mod tests {
     #[test]
     fn everything_else_is_refused_with_the_forms_that_are_read() {
         let refused = [
-            "", " ", "forever", "-1s", "1.5s", "s", "1 s", "30m1h", "1h1h", "1h30", "1d", "1S",
-            "1ms1s", ".5", "1.", "1.0001", "1..2", ".",
+            "", " ", "forever", "-1s", "1.5s", "s", "1 s", "30m1h", "1h1h", "1h30", "1w", "1D",
+            "1h1d", "1S", "1ms1s", ".5", "1.", "1.0001", "1..2", ".",
         ];
         for text in refused.into_iter().chain([
             "18446744073709551616",
             "18446744073709551615",
-            "99999999999999999h",
+            "99999999999999999d",
         ]) {
             let error = parse_duration(text).unwrap_err();
             assert_eq!(error.kind(), crate::ErrorKind::Invalid, "{text:?}");
             assert!(
-                error.to_string().ends_with("Try: 500ms, 30s, 5m, 1h30m or seconds"),
+                error.to_string().ends_with("Try: 500ms, 30s, 5m, 1h30m, 7d or seconds"),
                 "{error}"
             );
         }
@@ -139,7 +143,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in "\\PC*|[0-9hms]{0,30}") {
+        fn no_text_panics(text in "\\PC*|[0-9dhms]{0,30}") {
             let _ = parse_duration(&text);
         }
     }

@@ -71,15 +71,15 @@ fn a_value_with_a_dash_is_refused_as_a_value() {
     assert_printed(&[
         (
             "lockkeeper run a --ttl -5s -- b",
-            "invalid value '-5s' for '--ttl <DURATION>': \"-5s\" is not a duration. Try: 500ms, 30s, 5m, 1h30m or seconds",
+            "invalid value '-5s' for '--ttl <DURATION>': \"-5s\" is not a duration. Try: 500ms, 30s, 5m, 1h30m, 7d or seconds",
         ),
         (
             "lockkeeper run a -t -5s -- b",
-            "invalid value '-5s' for '--ttl <DURATION>': \"-5s\" is not a duration. Try: 500ms, 30s, 5m, 1h30m or seconds",
+            "invalid value '-5s' for '--ttl <DURATION>': \"-5s\" is not a duration. Try: 500ms, 30s, 5m, 1h30m, 7d or seconds",
         ),
         (
             "lockkeeper acquire a -w -1 --handle-file h",
-            "invalid value '-1' for '--wait <DURATION>': \"-1\" is not a duration. Try: 500ms, 30s, 5m, 1h30m or seconds, \
+            "invalid value '-1' for '--wait <DURATION>': \"-1\" is not a duration. Try: 500ms, 30s, 5m, 1h30m, 7d or seconds, \
              or forever",
         ),
         (
