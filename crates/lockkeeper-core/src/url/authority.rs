@@ -69,7 +69,8 @@ pub(super) fn host(text: &str, place: usize) -> Result<Host> {
     Ok(Host { name: name.to_owned(), port })
 }
 
-/// Up to five digits are shown, as those of a valid port would be. Any other text may be a password.
+/// Up to five digits are shown, as those of a valid port would be. Any other text may be a
+/// password.
 fn wrong_port(text: &str) -> String {
     if (1..=5).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit()) {
         return format!("has the port {text}, and a port is a number from 1 to 65535");

@@ -1,5 +1,5 @@
-//! Durations as people write them: `500ms`, `30s`, `5m`, `1h30m`, `7d`. A bare number, such as `30` or
-//! `0.5`, is in seconds.
+//! Durations as people write them: `500ms`, `30s`, `5m`, `1h30m`, `7d`. A bare number, such as `30`
+//! or `0.5`, is in seconds.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
 /// Reads a duration: whole numbers with the units `d`, `h`, `m`, `s` and `ms`, longest unit first,
-/// each at most once. A day has 24 hours. A bare number is in seconds, as in flock(1), with up to three decimals.
+/// each at most once. A day has 24 hours. A bare number is in seconds, as in flock(1), with up to
+/// three decimals.
 ///
 /// ```
 /// use std::time::Duration;
