@@ -39,10 +39,13 @@ const HISTORY: &str = "master_replid";
 pub(super) struct Replicas {
     needed: u32,
     /// The rounds of each server, and its data: they do not confirm the grants of other data.
-    masters: Mutex<HashMap<Endpoint, (Data, Arc<Rounds>, Instant)>>,
+    masters: Mutex<HashMap<Endpoint, Known>>,
     /// How long the rounds of a server stay without a caller. The next caller connects again.
     kept: Duration,
 }
+
+/// The data of a server, its rounds, and when a caller had them last.
+type Known = (Data, Arc<Rounds>, Instant);
 
 impl Replicas {
     pub(super) fn needed(needed: u32) -> Option<Self> {
