@@ -28,6 +28,7 @@ mod process;
 mod program;
 mod proxy;
 mod redis;
+mod redlock;
 mod server;
 mod shared;
 
@@ -42,7 +43,11 @@ pub use self::proxy::{Act, Message, Proxy, Seen, Way};
 pub use self::redis::{
     Cluster, ClusterBuilder, Redis, RedisBuilder, Sentinel, SentinelBuilder, StandingClock,
 };
-pub use self::server::{EtcdServer, KilledProcesses, LiveStore, Need, RedisServer, Server};
+pub use self::redlock::Redlock;
+pub use self::server::{
+    EtcdServer, KilledProcesses, LiveStore, Need, RedisServer, RedlockServer, Server, with,
+};
 pub use self::shared::{
-    cluster, etcd, etcd_debian, etcd_oldest, etcd_three, etcd_tls, redis, redis_tls, sentinel,
+    cluster, etcd, etcd_debian, etcd_oldest, etcd_three, etcd_tls, redis, redis_tls, redlock,
+    redlock_of_five, sentinel,
 };

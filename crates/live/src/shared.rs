@@ -8,6 +8,7 @@ use anyhow::{Result, anyhow};
 use crate::certificates::Certificates;
 use crate::etcd::Etcd;
 use crate::redis::{Cluster, Redis, Sentinel};
+use crate::redlock::Redlock;
 
 /// A time for which no server is silent, not even on a busy machine.
 const A_LONG_TIME: Duration = Duration::from_secs(30);
@@ -52,6 +53,24 @@ pub fn sentinel() -> Result<&'static Sentinel> {
 pub fn cluster() -> Result<&'static Cluster> {
     static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
     shared(&SHARED, || Cluster::builder().node_timeout(A_LONG_TIME).start())
+}
+
+/// Three independent servers of a Redlock.
+///
+/// # Errors
+/// As for [`redis()`].
+pub fn redlock() -> Result<&'static Redlock> {
+    static SHARED: OnceLock<Result<Redlock, String>> = OnceLock::new();
+    shared(&SHARED, Redlock::start)
+}
+
+/// Five independent servers of a Redlock.
+///
+/// # Errors
+/// As for [`redis()`].
+pub fn redlock_of_five() -> Result<&'static Redlock> {
+    static SHARED: OnceLock<Result<Redlock, String>> = OnceLock::new();
+    shared(&SHARED, || Redlock::of(5, &Redis::builder()))
 }
 
 /// An etcd of one member, of the current version.

@@ -119,7 +119,9 @@ fn start(cli: &Cli) -> Exit {
         Command::Bench(args) => {
             with_settings(cli, async |settings| cmd::bench::bench(args, settings).await)
         }
-        Command::Doctor => with_settings(cli, async |settings| cmd::doctor::doctor(settings).await),
+        Command::Doctor(args) => {
+            with_settings(cli, async |settings| cmd::doctor::doctor(settings, args.init).await)
+        }
         // These commands need only the program, so no setting can prevent them.
         Command::Completions(args) => cmd::completions::completions(args),
         Command::Man => cmd::man::man(),

@@ -16,6 +16,8 @@ static OWN: &[&Driver] = &[
     &backend::file::DRIVER,
     #[cfg(feature = "redis")]
     &backend::redis::DRIVER,
+    #[cfg(feature = "redlock")]
+    &backend::redlock::DRIVER,
     #[cfg(feature = "etcd")]
     &backend::etcd::DRIVER,
 ];
@@ -72,6 +74,11 @@ pub(crate) async fn examine(url: &StoreUrl, within: Duration) -> Examined {
     }
 }
 
+/// Initializes the store that a URL names.
+pub(crate) async fn initialize(url: &StoreUrl) -> Result<Finding> {
+    driver(url).map_err(|error| error.at(&url.to_string()))?.initialize(url).await
+}
+
 fn driver(url: &StoreUrl) -> Result<&'static Driver> {
     let has_it = |driver: &&Driver| driver.has_scheme(url.scheme);
     drivers().into_iter().find(has_it).ok_or_else(|| url.lacking())
@@ -90,7 +97,7 @@ mod tests {
     fn later_stores_and_stores_whose_feature_is_off_say_so() {
         assert!(available("memory:").is_ok());
         assert_eq!(available("file:x").is_ok(), cfg!(feature = "file"));
-        for scheme in ["redlock", "zks", "mysql", "postgresql", "https"] {
+        for scheme in ["zk", "zks", "mysql", "postgresql", "https"] {
             let error = available(&format!("{scheme}://h")).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             let expected =

@@ -63,6 +63,7 @@
 //! | [`MemoryStore`] | `memory:` | always | one process: tests |
 //! | `FileStore` | `file:PATH` | `file` | the processes of one host; Linux |
 //! | `EtcdStore` | `etcd://`, `etcds://` | `etcd` | many hosts; etcd 3.5.14 or newer |
+//! | `RedlockStore` | `redlock://`, `redlocks://` | `redlock` | many hosts; three or more independent Redis or Valkey |
 //! | `RedisStore` | `redis://`, `redis+sentinel://`, `redis+cluster://`; `rediss` for TLS | `redis` | many hosts; Redis 6.2 or newer, Valkey |
 //!
 //! No store is a default feature, so a program compiles only the stores that it uses. The file
@@ -124,6 +125,8 @@ pub use backend::file::FileStore;
 pub use backend::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use backend::redis::RedisStore;
+#[cfg(feature = "redlock")]
+pub use backend::redlock::RedlockStore;
 pub use drivers::drivers;
 pub use engine::{Lost, SessionState};
 pub use events::event::{Event, Missed};
@@ -132,7 +135,7 @@ pub use kinds::{
     Election, Lead, Leader, Leadership, MultiBuilder, MultiGuard, MultiLock, Mutex, Observer,
     ReentrantMutex, RwLock, Semaphore,
 };
-#[cfg(any(feature = "redis", feature = "etcd"))]
+#[cfg(any(feature = "redis", feature = "redlock", feature = "etcd"))]
 #[doc(inline)]
 pub use lockkeeper_core::Tls;
 #[cfg(feature = "testing")]

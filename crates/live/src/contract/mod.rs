@@ -7,6 +7,7 @@
 
 mod etcd;
 mod redis;
+mod redlock;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub use self::redis::{
     ByResp2, BySentinels, Clustered, Moved, Protocol, RedisBehindTls, Resp2, Resp3, Standalone,
     WithAReplica,
 };
+pub use self::redlock::{FiveNodes, ThreeNodes};
 use crate::locks::connected;
 
 /// The longest name of a case: its prefix is a part of the name of the lock.

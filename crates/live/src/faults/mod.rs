@@ -37,7 +37,7 @@ use crate::locks::patiently;
 use crate::server::LiveStore;
 
 /// Clients of a server that is away give a request up after a second, and ask again.
-const HASTY: &str = "?timeout=1s";
+const HASTY: &str = "timeout=1s";
 
 /// Runs a case. A process that obeys orders does nothing between them, not even renewals.
 pub fn run(case: impl Future<Output = ()>) {

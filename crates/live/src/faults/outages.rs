@@ -8,14 +8,14 @@ use lockkeeper::{ErrorKind, Event, Keeper, LockName, LostReason};
 
 use super::{HASTY, lock};
 use crate::locks::{LONG, TIME_LIMIT, is_free, name, patiently, renewed, waiter, within};
-use crate::server::Server;
+use crate::server::{Server, with};
 
 /// On servers of three members a busy machine makes everything slow.
 const SLOW_LIMIT: Duration = Duration::from_secs(40);
 
 /// A client that gives a request up soon, and asks again.
 async fn keeper(server: &impl Server, ttl: Duration) -> Keeper {
-    super::keeper(&(server.url() + HASTY), ttl).await
+    super::keeper(&with(&server.url(), HASTY), ttl).await
 }
 
 /// Killed and started again with everything that it had acknowledged: the holder still holds the

@@ -7,7 +7,7 @@ use lockkeeper::{ErrorKind, LostReason};
 use super::{HASTY, keeper, lock};
 use crate::locks::{LONG, TIME_LIMIT, is_free, name, renewed, within};
 use crate::proxy::Way;
-use crate::server::Server;
+use crate::server::{Server, with};
 
 const TTL: Duration = Duration::from_secs(2);
 /// How long a try may take.
@@ -18,7 +18,7 @@ const TRY: Duration = Duration::from_secs(5);
 /// when all held messages arrive in the end, they bring nothing back.
 async fn falls_silent<S: Server>(way: Way) {
     let (server, name, ttl) = (S::start().unwrap(), name(), TTL.max(S::LEAST_TTL));
-    let cut_off = keeper(&(server.url_through_proxies() + HASTY), ttl).await;
+    let cut_off = keeper(&with(&server.url_through_proxies(), HASTY), ttl).await;
     let other = keeper(&server.url(), LONG).await;
     let guard = lock(&cut_off, &name).await;
     server.isolate(way);

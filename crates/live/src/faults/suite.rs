@@ -29,39 +29,39 @@ macro_rules! __fault_cases {
             clients {
                 a_stopped_holder_has_lost_at_its_first_look []
                 a_holder_that_was_stopped_for_less_than_its_ttl_still_holds []
-                a_stopped_waiter_is_passed_by []
-                a_killed_holder_costs_its_ttl_at_most []
+                a_stopped_waiter_is_passed_by [Queue]
+                a_killed_holder_costs_its_ttl_at_most [Queue]
                 a_killed_holders_delay_runs_out_first []
-                a_dead_waiter_at_the_head_costs_a_waiters_ttl []
+                a_dead_waiter_at_the_head_costs_a_waiters_ttl [Queue]
                 tokens_rise_over_processes_that_end_in_any_way []
             }
             handles {
-                a_detached_lock_is_handed_from_process_to_process []
-                a_detached_lock_without_renewals_ends_with_its_ttl []
+                a_detached_lock_is_handed_from_process_to_process [Detached]
+                a_detached_lock_without_renewals_ends_with_its_ttl [Detached Queue]
             }
             kills {
-                histories_of_killed_processes_pass_and_leave_no_lock []
+                histories_of_killed_processes_pass_and_leave_no_lock [Weighted]
             }
             registers {
-                several_processes_lose_no_increment []
-                a_killed_process_leaves_whole_writes []
-                locks_and_registers_share_a_store []
-                a_write_that_a_stopped_server_did_not_answer_is_settled_later [Server]
+                several_processes_lose_no_increment [Registers]
+                a_killed_process_leaves_whole_writes [Registers]
+                locks_and_registers_share_a_store [Registers]
+                a_write_that_a_stopped_server_did_not_answer_is_settled_later [Server Registers]
             }
             sharing {
-                a_session_is_opened_again_after_a_claim_was_taken_over []
-                a_request_to_let_go_stays_with_a_claim_that_is_taken_over []
-                a_claim_comes_after_the_release_that_the_same_client_has_begun_before []
-                durations_with_nanoseconds_are_the_same_for_another_client []
+                a_session_is_opened_again_after_a_claim_was_taken_over [Detached]
+                a_request_to_let_go_stays_with_a_claim_that_is_taken_over [Detached]
+                a_claim_comes_after_the_release_that_the_same_client_has_begun_before [Detached]
+                durations_with_nanoseconds_are_the_same_for_another_client [Detached]
             }
             identity {
                 clients_that_ask_first_get_one_id_and_another_id_after_a_wipe [Server]
             }
             outages {
-                a_restart_on_all_data_keeps_the_lock_and_the_line [Server]
-                a_restart_beside_foreign_data_keeps_the_lock_and_the_line [Server]
+                a_restart_on_all_data_keeps_the_lock_and_the_line [Server Queue]
+                a_restart_beside_foreign_data_keeps_the_lock_and_the_line [Server Queue]
                 tokens_rise_over_restarts_on_all_data [Server]
-                a_server_stopped_for_less_than_the_ttl_loses_no_lock [Server]
+                a_server_stopped_for_less_than_the_ttl_loses_no_lock [Server Queue]
                 after_a_server_stop_longer_than_the_ttl_the_lock_stays_lost [Server]
             }
             silence {
@@ -75,7 +75,7 @@ macro_rules! __fault_cases {
                 a_request_that_the_network_swallows_is_received_after_the_reconnection [Server]
             }
             cuts {
-                an_acquire_that_is_cut_at_any_step_succeeds_and_leaves_nothing_behind [Server]
+                an_acquire_that_is_cut_at_any_step_succeeds_and_leaves_nothing_behind [Server Queue]
             }
             lists {
                 a_list_of_many_locks_takes_few_requests [Server]
@@ -84,7 +84,7 @@ macro_rules! __fault_cases {
                 k3_a_clock_jump_loses_the_lock_and_the_fence_refuses_the_old_holder [Server Clock]
                 a_clock_jump_shorter_than_the_ttl_loses_no_lock [Server Clock]
                 a_clock_that_goes_back_loses_no_lock_and_tokens_still_rise [Server Clock]
-                a_clock_that_goes_back_does_not_prolong_dead_claims [Server Clock]
+                a_clock_that_goes_back_does_not_prolong_dead_claims [Server Clock Queue]
                 tokens_rise_while_the_clock_goes_to_and_fro [Server Clock]
                 a_token_ahead_of_the_clock_is_remembered_until_the_clock_catches_up [Server Clock]
             }

@@ -3,3 +3,4 @@
 
 mod etcd;
 mod redis;
+mod redlock;

@@ -37,7 +37,8 @@ impl EtcdServer {
 }
 
 impl LiveStore for EtcdServer {
-    const CAN: &'static [Need] = &[Need::Server];
+    const CAN: &'static [Need] =
+        &[Need::Server, Need::Queue, Need::Detached, Need::Weighted, Need::Registers];
     const LEAST_TTL: Duration = Duration::from_secs(2);
     const ON_CRASH: Crash = Crash::Silent;
     /// The lock of a killed process costs its waiters seconds, so fewer processes are killed.

@@ -2,6 +2,7 @@
 
 mod etcd;
 mod redis;
+mod redlock;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,14 @@ use lockkeeper_testing::Crash;
 
 pub use self::etcd::EtcdServer;
 pub use self::redis::RedisServer;
+pub use self::redlock::RedlockServer;
 use crate::proxy::{Proxy, Way};
+
+/// The URL with one more parameter, `NAME=VALUE`.
+pub fn with(url: &str, parameter: &str) -> String {
+    let before = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{before}{parameter}")
+}
 
 /// What a case of the fault suite needs of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +30,14 @@ pub enum Need {
     Server,
     /// [`Server::shift_clock`] moves the clock by which the store ends leases.
     Clock,
+    /// The store keeps a queue, in which waiters are seen.
+    Queue,
+    /// Locks may outlive the client that acquired them.
+    Detached,
+    /// The store has semaphores.
+    Weighted,
+    /// The store has [registers](LiveStore::register).
+    Registers,
 }
 
 /// How the histories of killed processes are played on a store.
@@ -66,7 +82,7 @@ pub trait LiveStore: Sized + Send + Sync + 'static {
     /// its output.
     fn start() -> Result<Self>;
 
-    /// The URL for clients, without a query.
+    /// The URL for clients. [`with`] adds a parameter.
     fn url(&self) -> String;
 
     /// The registers of the store at this URL.
@@ -114,7 +130,7 @@ pub trait Server: LiveStore {
     /// The proxies before the servers.
     fn proxies(&self) -> &[Proxy];
 
-    /// The URL for clients behind the [`proxies`](Self::proxies), without a query.
+    /// The URL for clients behind the [`proxies`](Self::proxies).
     fn url_through_proxies(&self) -> String;
 
     /// Stops the traffic in this direction between the server and the clients behind the proxies,

@@ -138,12 +138,24 @@ pub(crate) enum Command {
     /// `doctor` prints for each check: ok, warn or FAIL, the finding, and below it the remedy, in
     /// lines as wide as the terminal. It makes no store, and takes no lock except its own,
     /// lockkeeper-doctor.
-    Doctor,
+    Doctor(DoctorArgs),
     Completions(CompletionsArgs),
     /// Prints the manual page
     ///
     /// To read it: lockkeeper man | man -l -
     Man,
+}
+
+/// The options of `doctor`.
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArgs {
+    /// First lets the servers of a new Redlock count at once
+    ///
+    /// A server of a Redlock may have forgotten locks when it was started, so it does not count for
+    /// `max-keep` after it is seen for the first time. With --init you state that no lock was ever
+    /// held there. A lock that is held may be given away again.
+    #[arg(long)]
+    pub(crate) init: bool,
 }
 
 #[cfg(test)]

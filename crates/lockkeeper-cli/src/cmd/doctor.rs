@@ -4,7 +4,7 @@ use std::io;
 use std::iter::repeat;
 use std::path::Path;
 
-use lockkeeper::doctor::{Finding, Level, examine};
+use lockkeeper::doctor::{Finding, Level, examine, initialize};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
@@ -15,10 +15,14 @@ use crate::settings::{Origin, Settings};
 /// The width of the output where no terminal has one.
 const WIDTH: usize = 100;
 
-/// Prints what each check has found; one that failed is a "no".
-pub(crate) async fn doctor(settings: &Settings) -> Result<Exit, Failure> {
+/// Prints what each check has found; one that failed is a "no". With `init`, the store is
+/// initialized first.
+pub(crate) async fn doctor(settings: &Settings, init: bool) -> Result<Exit, Failure> {
     settings.refuse_missing_folder()?;
     let mut findings = vec![configuration(settings), store(settings)];
+    if init {
+        findings.push(initialize(&settings.store.url).await?);
+    }
     findings.extend(examine(&settings.store.url, settings.connect_timeout).await);
     answer(&if settings.json {
         json(&findings)?

@@ -16,6 +16,9 @@ pub type Opening = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>>> + Send>>;
 /// The future that examines a store.
 pub type Examining = Pin<Box<dyn Future<Output = Examined> + Send>>;
 
+/// The future that initializes a store: what it has done.
+pub type Initializing = Pin<Box<dyn Future<Output = Result<Finding>> + Send>>;
+
 /// How a store is reached by a URL, and what it can do. `lockkeeper::drivers` lists the drivers of
 /// this build, and `Keeper::register` adds one.
 ///
@@ -47,6 +50,7 @@ pub struct Driver {
     pub layouts: &'static [DriverLayout],
     open: fn(StoreUrl) -> Opening,
     examine: Option<fn(StoreUrl, Duration) -> Examining>,
+    initialize: Option<fn(StoreUrl) -> Initializing>,
 }
 
 /// A layout of a store's data.
@@ -92,7 +96,7 @@ impl Driver {
         urls: &'static UrlSyntax,
         open: fn(StoreUrl) -> Opening,
     ) -> Self {
-        Self { name, urls, layouts: &[], open, examine: None }
+        Self { name, urls, layouts: &[], open, examine: None, initialize: None }
     }
 
     /// The same, with an examination of its own: it gets the URL, and how long each of its steps
@@ -100,6 +104,14 @@ impl Driver {
     #[must_use]
     pub const fn examining(mut self, examine: fn(StoreUrl, Duration) -> Examining) -> Self {
         self.examine = Some(examine);
+        self
+    }
+
+    /// The same, for a store that an operator initializes: `initialize` gets the URL, and states
+    /// that no lock was ever held there. `lockkeeper doctor --init` calls it.
+    #[must_use]
+    pub const fn initializing(mut self, initialize: fn(StoreUrl) -> Initializing) -> Self {
+        self.initialize = Some(initialize);
         self
     }
 
@@ -126,6 +138,24 @@ impl Driver {
     pub async fn open(&self, url: &StoreUrl) -> Result<Arc<dyn Store>> {
         self.urls.check(url)?;
         (self.open)(url.clone()).await
+    }
+
+    /// Initializes the store at `url`, and returns what was done.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) for a store that needs no initialization. The reason
+    /// why the store cannot be initialized.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped.
+    pub async fn initialize(&self, url: &StoreUrl) -> Result<Finding> {
+        self.urls.check(url)?;
+        let Some(initialize) = self.initialize else {
+            let problem = format!("{} needs no initialization", self.name);
+            return Err(Error::new(ErrorKind::Unsupported, problem)
+                .with_remedy("lockkeeper doctor without --init"));
+        };
+        initialize(url.clone()).await
     }
 
     /// Examines the store at `url`. Each step may take `within`.

@@ -37,7 +37,7 @@ pub use self::claim::{
     Renewed, Revision, SessionSpec, Verdict, Wake, Withdrawal,
 };
 pub use self::claim_key::{ClaimId, ClaimKey, IdHash, SessionId};
-pub use self::driver::{Driver, DriverLayout, Examined, Examining, Opening};
+pub use self::driver::{Driver, DriverLayout, Examined, Examining, Initializing, Opening};
 #[doc(hidden)]
 pub use self::finding::median;
 #[doc(hidden)]

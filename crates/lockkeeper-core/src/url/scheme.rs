@@ -18,10 +18,15 @@ struct Own {
 }
 
 /// A line for each of lockkeeper's own stores.
-static OWN: [Own; 4] = [
+static OWN: [Own; 5] = [
     Own { names: &["memory"], form: UrlForm::Alone, needs: "nothing" },
     Own { names: &["file"], form: UrlForm::Path, needs: "the cargo feature `file`, on Linux" },
     Own { names: &REDIS, form: UrlForm::Hosts, needs: "the cargo feature `redis`" },
+    Own {
+        names: &["redlock", "redlocks"],
+        form: UrlForm::Hosts,
+        needs: "the cargo feature `redlock`",
+    },
     Own { names: &["etcd", "etcds"], form: UrlForm::Hosts, needs: "the cargo feature `etcd`" },
 ];
 
@@ -29,18 +34,8 @@ const REDIS: [&str; 6] =
     ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"];
 
 /// Schemes of stores that a later version will have.
-const LATER: [&str; 10] = [
-    "redlock",
-    "redlocks",
-    "zk",
-    "zks",
-    "mysql",
-    "mariadb",
-    "postgres",
-    "postgresql",
-    "http",
-    "https",
-];
+const LATER: [&str; 8] =
+    ["zk", "zks", "mysql", "mariadb", "postgres", "postgresql", "http", "https"];
 
 /// The schemes of a store, with the form of their URLs.
 type Schemes = Vec<(&'static str, UrlForm)>;

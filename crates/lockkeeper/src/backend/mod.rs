@@ -7,4 +7,6 @@ pub use lockkeeper_etcd as etcd;
 pub use lockkeeper_file as file;
 #[cfg(feature = "redis")]
 pub use lockkeeper_redis as redis;
+#[cfg(feature = "redlock")]
+pub use lockkeeper_redlock as redlock;
 pub mod memory;

@@ -17,6 +17,7 @@ mod through;
 
 use std::time::Duration;
 
+use crate::Result;
 use crate::drivers;
 use crate::store::Examined;
 pub use crate::store::{Finding, Level};
@@ -44,6 +45,20 @@ pub async fn examine(url: &StoreUrl, within: Duration) -> Vec<Finding> {
     findings
 }
 
+/// Initializes the store at `url`, where no lock was ever held: the servers of a Redlock count at
+/// once, and not only when they have run for as long as a lock may last. A lock that is held there
+/// may be given away again.
+///
+/// # Errors
+/// [`Unsupported`](crate::ErrorKind::Unsupported) for a store that needs no initialization. The
+/// reason why the store cannot be initialized.
+///
+/// # Cancel safety
+/// The future may be dropped.
+pub async fn initialize(url: &StoreUrl) -> Result<Finding> {
+    drivers::initialize(url).await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +80,13 @@ mod tests {
                 ("capabilities", Level::Ok)
             ]
         );
+    }
+
+    #[tokio::test]
+    async fn a_store_that_needs_no_initialization_says_so() {
+        let error = initialize(&"memory:".parse().unwrap()).await.unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Unsupported);
+        assert_eq!(error.message(), "Memory needs no initialization");
     }
 
     #[tokio::test]

@@ -1,0 +1,81 @@
+//! Independent Redis servers, for a Redlock.
+
+use anyhow::Result;
+
+use crate::proxy::Proxy;
+use crate::redis::{Redis, RedisBuilder};
+
+/// The usual number of servers.
+const NODES: usize = 3;
+
+/// Servers that know nothing of each other. Their locks count at once, as after
+/// `lockkeeper doctor --init`.
+#[derive(Debug)]
+pub struct Redlock {
+    nodes: Vec<Redis>,
+}
+
+impl Redlock {
+    /// Three servers without persistence.
+    ///
+    /// # Errors
+    /// If Redis is not installed, with the command that installs it; if Redis does not start, with
+    /// its output.
+    pub fn start() -> Result<Self> {
+        Self::of(NODES, &Redis::builder())
+    }
+
+    /// So many servers with these settings.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn of(nodes: usize, settings: &RedisBuilder) -> Result<Self> {
+        let nodes = (0..nodes).map(|_| settings.clone().start()).collect::<Result<_>>()?;
+        let redlock = Self { nodes };
+        redlock.initialize()?;
+        Ok(redlock)
+    }
+
+    /// The servers.
+    pub fn nodes(&self) -> &[Redis] {
+        &self.nodes
+    }
+
+    /// One of the servers, to stop, kill or configure it.
+    pub fn node(&mut self, node: usize) -> &mut Redis {
+        &mut self.nodes[node]
+    }
+
+    /// Each of the servers.
+    pub fn nodes_mut(&mut self) -> impl Iterator<Item = &mut Redis> {
+        self.nodes.iter_mut()
+    }
+
+    /// The URL for clients, without a query.
+    pub fn url(&self) -> String {
+        url(self.nodes.iter().map(|node| node.address().to_string()))
+    }
+
+    /// The URL for clients behind a proxy before each server.
+    pub fn url_through(&self, proxies: &[Proxy]) -> String {
+        url(proxies.iter().map(|proxy| proxy.address().to_string()))
+    }
+
+    /// Lets the locks of each server count at once.
+    ///
+    /// # Errors
+    /// If a server does not answer.
+    pub fn initialize(&self) -> Result<()> {
+        self.nodes.iter().try_for_each(initialize)
+    }
+}
+
+/// Lets the locks of one server count at once.
+fn initialize(node: &Redis) -> Result<()> {
+    let run = node.info("run_id")?;
+    node.run(&["SET", "lk:born", &format!("{run} 0")])
+}
+
+fn url(addresses: impl Iterator<Item = String>) -> String {
+    format!("redlock://{}", addresses.collect::<Vec<_>>().join(","))
+}

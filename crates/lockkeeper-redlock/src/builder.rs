@@ -1,0 +1,145 @@
+//! Opening a Redlock store.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockkeeper_core::store::Store;
+use lockkeeper_core::{Open, Result, Secret, Tls};
+use lockkeeper_redis_client::checks::Check;
+
+use crate::RedlockStore;
+use crate::setup::Setup;
+
+/// The options for a [`RedlockStore`]. A keeper takes the builder unopened too: see [`Open`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is opened before connect()"]
+pub struct RedlockStoreBuilder {
+    pub(crate) setup: Setup,
+}
+
+impl RedlockStoreBuilder {
+    /// Logs in to each server as this user; the default user by default.
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.setup.hosts.user = Some(user.into());
+        self
+    }
+
+    /// Logs in to each server with this password.
+    pub fn password(mut self, password: Secret) -> Self {
+        self.setup.hosts.password = Some(password);
+        self
+    }
+
+    /// Sets the user and the password of each server, in the order of the servers, where they
+    /// differ. A server without a login here has that of [`user`](Self::user) and
+    /// [`password`](Self::password).
+    pub fn logins(
+        mut self,
+        logins: impl IntoIterator<Item = (Option<String>, Option<Secret>)>,
+    ) -> Self {
+        self.setup.logins = logins.into_iter().collect();
+        self
+    }
+
+    /// Encrypts all connections.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.setup.hosts.tls = Some(tls);
+        self
+    }
+
+    /// Sets the number of the database on each server; 0 by default.
+    pub fn db(mut self, db: u32) -> Self {
+        self.setup.db = db;
+        self
+    }
+
+    /// Sets the longest ttl and lock-delay together, which is also the time for which a server does
+    /// not count after it was started again; 60 s by default. All clients of the servers need the
+    /// same.
+    pub fn max_keep(mut self, max_keep: Duration) -> Self {
+        self.setup.max_keep = max_keep;
+        self
+    }
+
+    /// Sets how long an attempt waits for one server; by default 50 ms, or a 200th of a longer ttl.
+    /// A lock needs a ttl of four times as long.
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.setup.node_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets how long a request may stay without an answer before the connection counts as broken; 3
+    /// s by default.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.setup.hosts.timeout = timeout.max(Duration::from_millis(50));
+        self
+    }
+
+    /// States that no server has forgotten a lock: the servers count at once, and not only
+    /// [`max_keep`](Self::max_keep) after they are seen for the first time. For a fresh
+    /// installation, and for tests. While another client holds a lock, this may give the lock away
+    /// again.
+    pub fn assume_fresh(mut self) -> Self {
+        self.setup.assumes_fresh = true;
+        self
+    }
+
+    /// Waives this check: the store connects although the check fails.
+    pub fn allow(mut self, check: Check) -> Self {
+        self.setup.waived.push(check);
+        self
+    }
+
+    /// Connects to a majority of the servers at least, and checks whether locks can be relied on
+    /// there.
+    ///
+    /// # Errors
+    /// - `Unavailable`: too few servers answer.
+    /// - `Denied`: the wrong password, or too few rights.
+    /// - `Unsupported`: a [`Check`] fails.
+    /// - `Invalid`: fewer than three servers, one server twice, or an address or a file that cannot
+    ///   be used.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped. Its connections are closed then.
+    pub async fn connect(self) -> Result<RedlockStore> {
+        self.setup.check()?;
+        RedlockStore::open(self.setup).await
+    }
+}
+
+#[async_trait]
+impl Open<dyn Store> for RedlockStoreBuilder {
+    async fn opened(self: Box<Self>) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(self.connect().await?))
+    }
+}
+
+/// The address without secrets, as a URL has it.
+impl fmt::Display for RedlockStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.setup.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockkeeper_core::ErrorKind;
+
+    #[tokio::test]
+    async fn fewer_than_three_servers_are_refused_when_the_store_is_built() {
+        for hosts in [&["a"][..], &["a", "b"], &["a", "a", "b"], &[]] {
+            let error = RedlockStore::new(hosts).connect().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{hosts:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_builder_shows_its_addresses_with_the_ports() {
+        let builder = RedlockStore::new(["a", "[::1]:7", "c"]).db(2);
+        assert_eq!(builder.to_string(), "redlock://a:6379,[::1]:7,c:6379/2");
+    }
+}

@@ -1,0 +1,179 @@
+//! What is wrong with each node, and the error of a request that too few nodes have answered.
+
+use std::time::Duration;
+
+use lockkeeper_core::duration::format_duration;
+use lockkeeper_core::{Error, ErrorKind};
+use lockkeeper_redis_client::fault;
+use lockkeeper_redis_client::wire::WireError;
+
+use crate::layout::NodeAnswer;
+
+/// Why a node does not hold a claim, or gives no answer.
+#[derive(Clone, Debug)]
+pub(crate) enum NodeFault {
+    /// Other claims have the lock there.
+    Busy,
+    /// There is no connection, or the node has not answered. `sent`: the request may have an
+    /// effect.
+    Unreachable { why: String, sent: bool },
+    /// The node has not answered within the time of an attempt.
+    Silent(Duration),
+    /// The node may have forgotten claims, and counts again after this time.
+    Forgot(Duration),
+    /// The node does not let this client in, or refuses its requests.
+    Refused(Error),
+    /// Two of the addresses lead to one server.
+    Twin(String),
+    /// The value of another program.
+    Foreign { key: String, kind: String },
+}
+
+impl NodeFault {
+    pub(crate) fn of(error: WireError) -> Self {
+        let sent = matches!(error, WireError::Broken(_));
+        let error = fault::of(error);
+        match error.kind() {
+            ErrorKind::Unavailable => Self::Unreachable { why: error.message().to_owned(), sent },
+            _ => Self::Refused(error),
+        }
+    }
+
+    /// The fault that an answer stands for, if it is one.
+    pub(crate) fn of_answer(answer: &NodeAnswer) -> Option<Self> {
+        match answer {
+            NodeAnswer::Busy { .. } => Some(Self::Busy),
+            NodeAnswer::Forgot(left) => Some(Self::Forgot(*left)),
+            NodeAnswer::Foreign { key, kind } => {
+                Some(Self::Foreign { key: key.clone(), kind: kind.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// What is wrong with this node.
+    pub(crate) fn shown_at(&self, node: &str) -> String {
+        format!("{node}: {}", self.words())
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::Busy => "busy".to_owned(),
+            Self::Unreachable { why, .. } => format!("unreachable ({why})"),
+            Self::Silent(limit) => format!("no answer within {}", format_duration(*limit)),
+            Self::Forgot(left) => format!(
+                "it was started again and may have forgotten locks, and counts again in {}",
+                format_duration(Duration::from_secs(left.as_secs() + 1))
+            ),
+            Self::Refused(error) => error.message().to_owned(),
+            Self::Twin(other) => format!("the same server as {other}"),
+            Self::Foreign { key, kind } => {
+                format!("the key {key} holds a {kind} that lockkeeper has not written")
+            }
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Refused(error) => error.kind(),
+            Self::Twin(_) => ErrorKind::Invalid,
+            Self::Foreign { .. } => ErrorKind::Unsupported,
+            _ => ErrorKind::Unavailable,
+        }
+    }
+
+    fn remedy(&self) -> String {
+        match self {
+            Self::Forgot(_) => {
+                "again then; or lockkeeper doctor --init, if no lock was ever held there".to_owned()
+            }
+            Self::Refused(error) => error.remedy().unwrap_or("lockkeeper doctor").to_owned(),
+            Self::Twin(_) => "each server once: they have to fail one by one".to_owned(),
+            Self::Foreign { key, .. } => format!(
+                "redis-cli TYPE '{key}' there, and RENAME of it to another name; or another name \
+                 for the lock"
+            ),
+            _ => "lockkeeper doctor, or a look whether the servers run".to_owned(),
+        }
+    }
+}
+
+/// The error of a request that too few nodes have answered: what is wrong with each node. The kind
+/// is that of the nodes, if all that fail do so for one reason.
+pub(crate) fn too_few(faults: &[(String, NodeFault)], nodes: usize, quorum: usize) -> Error {
+    let words: Vec<_> =
+        faults.iter().map(|(node, fault)| format!("{node}: {}", fault.words())).collect();
+    let problem = match nodes {
+        1 => words.join("; "),
+        _ => format!("{quorum} of {nodes} servers are needed; {}", words.join("; ")),
+    };
+    let failing = || faults.iter().filter(|(_, fault)| !matches!(fault, NodeFault::Busy));
+    let lasting = failing().filter(|(_, fault)| fault.kind() != ErrorKind::Unavailable);
+    // Whether the lock could be acquired if the others answered.
+    let decides = lasting.clone().count() > nodes - quorum;
+    let deciding = if decides { lasting.clone().next() } else { failing().next() };
+    let kind = match deciding.filter(|_| decides) {
+        Some((_, fault)) => fault.kind(),
+        None => ErrorKind::Unavailable,
+    };
+    let remedy =
+        deciding.map_or_else(|| "again in a moment".to_owned(), |(_, fault)| fault.remedy());
+    let error = Error::new(kind, problem).with_remedy(remedy);
+    let may_have_effect = |fault: &NodeFault| {
+        matches!(fault, NodeFault::Silent(_) | NodeFault::Unreachable { sent: true, .. })
+    };
+    match faults.len() < nodes || faults.iter().any(|(_, fault)| may_have_effect(fault)) {
+        true => error.with_unknown_effect(),
+        false => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockkeeper_core::Effect;
+
+    fn at(node: &str, fault: NodeFault) -> (String, NodeFault) {
+        (node.to_owned(), fault)
+    }
+
+    fn denied() -> NodeFault {
+        NodeFault::of(WireError::server("WRONGPASS", "no"))
+    }
+
+    fn away() -> NodeFault {
+        NodeFault::of(WireError::NotSent("h:1: refused".to_owned()))
+    }
+
+    #[test]
+    fn one_message_says_of_each_node_what_is_wrong_with_it() {
+        let forgot = NodeFault::Forgot(Duration::from_millis(4500));
+        let faults =
+            [at("a", NodeFault::Busy), at("b", away()), at("c", forgot), at("d", denied())];
+        let error = too_few(&faults, 5, 3);
+        let text = error.to_string();
+        for part in [
+            "a: busy",
+            "b: unreachable (h:1: refused)",
+            "counts again in 5s",
+            "d: the server says WRONGPASS",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
+    }
+
+    #[test]
+    fn the_kind_is_a_lasting_one_only_if_the_others_could_not_help() {
+        assert_eq!(
+            too_few(&[at("a", denied()), at("b", denied())], 3, 2).kind(),
+            ErrorKind::Denied
+        );
+        assert_eq!(
+            too_few(&[at("a", denied()), at("b", away())], 3, 2).kind(),
+            ErrorKind::Unavailable
+        );
+        let none = [at("a", away()), at("b", away()), at("c", away())];
+        assert_eq!(too_few(&none, 3, 2).effect(), Effect::None);
+    }
+}

@@ -1,0 +1,98 @@
+//! The requests to the scripts of a node.
+
+use std::time::Duration;
+
+use lockkeeper_core::store::ClaimId;
+use lockkeeper_redis_client::wire::{Request, Script};
+
+use super::keys::{BORN_KEY, ID_KEY, Keys};
+use super::scripts;
+
+/// A claim, without what differs between the nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimRequest<'a> {
+    pub(crate) keys: &'a Keys,
+    pub(crate) id: &'a ClaimId,
+    pub(crate) max_keep: Duration,
+    /// The number that the claim is to have at least.
+    pub(crate) floor: u64,
+    /// How long the node keeps the claim: the ttl and the lock-delay.
+    pub(crate) keep: Duration,
+    pub(crate) exclusive: bool,
+    pub(crate) replaces: Option<&'a ClaimId>,
+    /// The place of the client among the waiters; empty if it did not wait.
+    pub(crate) waiter: &'a str,
+    pub(crate) texts: &'a [u8],
+    /// A claim that is not there is not made: a renewal.
+    pub(crate) only_here: bool,
+}
+
+/// CLAIM, to a server with this run.
+pub(crate) fn claim(of: &ClaimRequest<'_>, run: &str) -> Request {
+    let flag = |set: bool| if set { &b"1"[..] } else { &b"0"[..] };
+    let (max_keep, keep, floor) = (millis(of.max_keep), millis(of.keep), of.floor.to_string());
+    let args: [&[u8]; 10] = [
+        of.id.as_bytes(),
+        run.as_bytes(),
+        &max_keep,
+        floor.as_bytes(),
+        &keep,
+        flag(of.exclusive),
+        of.replaces.map_or(&[], |id| id.as_bytes()),
+        of.waiter.as_bytes(),
+        of.texts,
+        flag(of.only_here),
+    ];
+    call(&scripts::CLAIM, of.keys, of.id, &args)
+}
+
+/// WITHDRAW, with a tombstone for this time, if any.
+pub(crate) fn withdraw(keys: &Keys, id: &ClaimId, tombstone: Option<Duration>) -> Request {
+    let lasts = millis(tombstone.unwrap_or_default());
+    call(&scripts::WITHDRAW, keys, id, &[id.as_bytes(), &lasts])
+}
+
+/// WAIT, or the end of a wait without a ticket.
+pub(crate) fn wait(keys: &Keys, waiter: &str, ticket: Option<u64>) -> Request {
+    let ticket = ticket.map(|ticket| ticket.to_string()).unwrap_or_default();
+    let waiters = keys.waiters();
+    let all: [&[u8]; 4] =
+        [keys.line().as_bytes(), keys.line().as_bytes(), BORN_KEY.as_bytes(), waiters.as_bytes()];
+    Request::eval(&scripts::WAIT, &all, &[waiter.as_bytes(), ticket.as_bytes()])
+}
+
+/// READ, of these lines.
+pub(crate) fn read(all: &[Keys]) -> Request {
+    let keys: Vec<&[u8]> = all.iter().map(|keys| keys.line().as_bytes()).collect();
+    Request::eval(&scripts::READ, &keys, &[])
+}
+
+/// NOTE: a break or a request for this holder.
+pub(crate) fn note(keys: &Keys, id: &ClaimId, kind: &[u8], text: &[u8]) -> Request {
+    let args: [&[u8]; 3] = [id.as_bytes(), kind, text];
+    Request::eval(&scripts::NOTE, &[keys.line().as_bytes()], &args)
+}
+
+/// ID: asks for the id of the store. With a ballot, lower ballots are refused from now on; with an
+/// id, the node takes the id.
+pub(crate) fn vote(ballot: u64, id: &[u8]) -> Request {
+    let ballot = ballot.to_string();
+    Request::eval(&scripts::VOTE, &[ID_KEY.as_bytes()], &[ballot.as_bytes(), id])
+}
+
+/// INIT: the claims of this run count from the beginning.
+pub(crate) fn init(run: &str) -> Request {
+    Request::eval(&scripts::INIT, &[BORN_KEY.as_bytes()], &[run.as_bytes()])
+}
+
+fn call(script: &'static Script, keys: &Keys, id: &ClaimId, args: &[&[u8]]) -> Request {
+    let (tombstone, waiters) = (keys.tombstone(id), keys.waiters());
+    let all: [&[u8]; 4] =
+        [keys.line().as_bytes(), tombstone.as_bytes(), BORN_KEY.as_bytes(), waiters.as_bytes()];
+    Request::eval(script, &all, args)
+}
+
+/// In ms, rounded up: a node keeps nothing for less than it was asked to.
+fn millis(time: Duration) -> Vec<u8> {
+    time.as_micros().div_ceil(1000).to_string().into_bytes()
+}

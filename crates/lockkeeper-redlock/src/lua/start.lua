@@ -1,0 +1,75 @@
+-- The beginning of each script of one node of a Fenced Redlock.
+--
+-- `lk:r:{name}` is a hash:
+--   f         the last number that this node has assigned, to a claim of any client
+--   l         the id of the claim that has this number, until the claim is withdrawn
+--   h<id>     a holder on this node: <number><expires><granted><keep><exclusive> and its texts
+--   b<id>     the break of that holder, a<id> a request to that holder to release the lock
+--   n         the waiter that may claim next: <until><ticket><exclusive><waiter>
+-- `lk:r:{name}:w` has the waiters by their tickets, `lk:r:{name}:g:<id>` is the tombstone of a
+-- claim, and `lk:born` has the run of this server and since when its claims count.
+-- Times are in ms by the clock of this server.
+local call,byte,sub,floor_of=redis.call,string.byte,string.sub,math.floor
+local HEAD,RECORD,RESERVATION='<ddddB',34,'<ddB'
+-- So long a released lock waits for its next waiter.
+local RESERVED=100
+-- The counter stays for a day behind the last claim.
+local DAY=86400000
+local time=call('TIME')
+local now_us=time[1]*1000000+time[2]
+local now=floor_of(now_us/1000)
+
+-- A value that lockkeeper has not written: the answer to the client.
+local function foreign(key,what) return {'foreign',key,what} end
+
+-- Reads a line. The second result is the answer if the key is no line.
+local function read_line(key)
+  local fields=redis.pcall('HGETALL',key)
+  if fields.err then
+    if string.find(fields.err,'WRONGTYPE',1,true) then
+      return nil,foreign(key,call('TYPE',key).ok)
+    end
+    return nil,fields
+  end
+  local line={key=key,fence=0,holders={},notes={},dead={}}
+  for i=1,#fields,2 do
+    local field,value=fields[i],fields[i+1]
+    local kind,id=sub(field,1,1),sub(field,2)
+    if field=='f' then line.fence=tonumber(value)
+    elseif field=='l' then line.last=value
+    elseif field=='n' and #value>17 then
+      local expires,ticket,exclusive=struct.unpack(RESERVATION,value)
+      if expires>now and expires<=now+RESERVED then
+        line.next={expires=expires,ticket=ticket,exclusive=exclusive==1,waiter=sub(value,18)}
+      end
+    elseif kind=='h' and #id==16 and #value>=RECORD-1 then
+      local token,expires,granted,keep,exclusive=struct.unpack(HEAD,value)
+      -- The clock of the server may have gone back.
+      if expires>now+keep then expires,line.moved=now+keep,true end
+      local holder={token=token,expires=expires,granted=granted,keep=keep,exclusive=exclusive==1,
+        texts=sub(value,RECORD)}
+      if expires>now then line.holders[id]=holder else line.dead[#line.dead+1]=id end
+    elseif not ((kind=='b' or kind=='a') and #id==16) then
+      return nil,foreign(key,'hash')
+    else line.notes[field]=value end
+  end
+  if not line.fence then return nil,foreign(key,'hash') end
+  return line
+end
+
+local function packed(holder)
+  return struct.pack(HEAD,holder.token,holder.expires,holder.granted,holder.keep,
+    holder.exclusive and 1 or 0)..holder.texts
+end
+
+-- A holder that keeps a claim out, and the time at which all such holders have expired.
+local function conflict(line,exclusive,own,replaces)
+  local first,expires
+  for id,holder in pairs(line.holders) do
+    if id~=own and id~=replaces and (exclusive or holder.exclusive) then
+      first=first or holder
+      expires=math.max(expires or 0,holder.expires)
+    end
+  end
+  return first,expires
+end

@@ -1,0 +1,16 @@
+-- WITHDRAW: removes a claim from one node. The counter stays.
+-- KEYS: line, tombstone, lk:born, waiters. ARGV: id, how long late copies are refused, in ms.
+local id,lasts=ARGV[1],tonumber(ARGV[2])
+local mark=sub(id,1,8)
+local line,wrong=read_line(KEYS[1])
+-- A full server refuses SET, unless the script has written before.
+if line then call('HDEL',KEYS[1],'h'..id,'b'..id,'a'..id) end
+if lasts>0 and call('PTTL',KEYS[2])<lasts then call('SET',KEYS[2],'1','PX',lasts) end
+if wrong then return wrong end
+if line.last==id then call('HDEL',line.key,'l') end
+local held=line.holders[id]
+if held then
+  line.holders[id]=nil
+  hand_on(line,KEYS[4])
+end
+return {mark,held and 'released' or 'absent'}

@@ -1,0 +1,237 @@
+//! The connections to the nodes, and the requests to all of them in parallel.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use lockkeeper_core::kit::net::Endpoint;
+use lockkeeper_core::sync::lock;
+use lockkeeper_core::time::Clock;
+use lockkeeper_core::{Error, ErrorKind, Result};
+use lockkeeper_redis_client::wire::{Link, Listener, Request, Value, WireError};
+
+use crate::fault::NodeFault;
+use crate::protocol;
+use crate::pushed::Pushed;
+use crate::setup::Setup;
+
+/// The nodes of a store, in the order of its URL.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    all: Vec<Node>,
+    clock: Clock,
+}
+
+/// One independent server.
+#[derive(Debug)]
+struct Node {
+    link: Link,
+    shown: String,
+    /// The run of the server on the connection with this number.
+    run: Mutex<Option<(u64, Arc<str>)>>,
+}
+
+/// The answer of a node, or why there is none.
+pub(crate) type Reply = Result<Value, NodeFault>;
+
+/// The reply of a node to come. Dropping it forgets the reply, never the request.
+pub(crate) type Coming<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+impl Nodes {
+    pub(crate) fn open(setup: &Setup, pushed: &Arc<Pushed>) -> Result<Self> {
+        let settings = setup.settings()?;
+        let node = |(at, (endpoint, settings)): (usize, (Endpoint, _))| Node {
+            shown: endpoint.to_string(),
+            link: Link::open(
+                endpoint,
+                Arc::new(settings),
+                Arc::new(NodeListener { node: at, pushed: Arc::downgrade(pushed) }),
+            ),
+            run: Mutex::default(),
+        };
+        let all = setup.endpoints().zip(settings).enumerate().map(node).collect();
+        Ok(Self { all, clock: Clock::boot() })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn quorum(&self) -> usize {
+        protocol::quorum(self.all.len())
+    }
+
+    pub(crate) fn shown(&self, node: usize) -> &str {
+        &self.all[node].shown
+    }
+
+    pub(crate) fn link(&self, node: usize) -> &Link {
+        &self.all[node].link
+    }
+
+    pub(crate) fn subscribe(&self, channel: &[u8]) {
+        self.all.iter().for_each(|node| node.link.subscribe(channel.to_vec(), false));
+    }
+
+    /// Sends a request to a node that has a connection. `request` gets the run of its server: the
+    /// answer counts only if the same run has given it.
+    pub(crate) fn ask(&self, node: usize, request: impl FnOnce(&str) -> Request) -> Coming<Reply> {
+        let at = &self.all[node];
+        let sent = self.run(node).map(|(number, run)| (number, at.link.send(request(&run))));
+        let link = at.link.clone();
+        Box::pin(async move {
+            let (number, answer) = sent?;
+            let value = answer.await.map_err(NodeFault::of)?;
+            if link.connection() != Some(number) {
+                let why = "the connection was lost meanwhile".to_owned();
+                return Err(NodeFault::Unreachable { why, sent: true });
+            }
+            Ok(value)
+        })
+    }
+
+    /// The run of the server, on its present connection.
+    ///
+    /// # Errors
+    /// Why the node cannot be used.
+    pub(crate) fn run(&self, node: usize) -> Result<(u64, Arc<str>), NodeFault> {
+        let at = &self.all[node];
+        let Some(number) = at.link.connection() else { return Err(at.missing()) };
+        let known = lock(&at.run).clone().filter(|(known, _)| *known == number);
+        let (number, run) = match known {
+            Some(known) => known,
+            None => at.look()?,
+        };
+        *lock(&at.run) = Some((number, Arc::clone(&run)));
+        let is_same = |other: &&Node| {
+            other.shown != at.shown
+                && other.link.is_connected()
+                && lock(&other.run).as_ref().is_some_and(|(_, other)| *other == run)
+        };
+        match self.all[..node].iter().find(is_same) {
+            Some(other) => Err(NodeFault::Twin(other.shown.clone())),
+            None => Ok((number, run)),
+        }
+    }
+
+    /// Waits until each node has a connection or has failed, at most for this time.
+    pub(crate) async fn ready(&self, within: Duration) {
+        let mut all: Vec<Coming<()>> = Vec::new();
+        for node in &self.all {
+            let link = node.link.clone();
+            all.push(Box::pin(async move { drop(link.ready().await) }));
+        }
+        let mut round = Round { all: all.into_iter().enumerate().collect() };
+        let ready = async { while round.next().await.is_some() {} };
+        let _ = self.clock.timeout(within, ready).await;
+    }
+}
+
+/// An answer that its request cannot have: later answers on the connection may belong to other
+/// requests too.
+pub(crate) fn garbled(link: &Link) -> NodeFault {
+    let why = "it gave an answer that is not one of the request";
+    link.reset(why);
+    NodeFault::Unreachable { why: why.to_owned(), sent: true }
+}
+
+impl Node {
+    fn look(&self) -> Result<(u64, Arc<str>), NodeFault> {
+        let run = self.link.run().ok_or_else(|| self.missing())?;
+        let id = run.id.ok_or_else(|| {
+            let problem = format!("{} does not report its run_id", self.shown);
+            NodeFault::Refused(
+                Error::new(ErrorKind::Denied, problem).with_remedy("the right to INFO"),
+            )
+        })?;
+        Ok((run.connection, id.into()))
+    }
+
+    /// Why there is no connection.
+    fn missing(&self) -> NodeFault {
+        let failed = pin!(self.link.ready()).poll(&mut Context::from_waker(Waker::noop()));
+        match failed {
+            Poll::Ready(Err(error)) => NodeFault::of(match error {
+                WireError::Broken(why) => WireError::NotSent(why),
+                error => error,
+            }),
+            _ => NodeFault::Unreachable { why: "there is no connection yet".into(), sent: false },
+        }
+    }
+}
+
+/// Replies of several nodes, each as soon as it comes.
+pub(crate) struct Round<T> {
+    all: Vec<(usize, Coming<T>)>,
+}
+
+impl<T> Round<T> {
+    pub(crate) fn new() -> Self {
+        Self { all: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, node: usize, reply: impl Future<Output = T> + Send + 'static) {
+        self.all.push((node, Box::pin(reply)));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The next reply; `None` if all have come.
+    pub(crate) async fn next(&mut self) -> Option<(usize, T)> {
+        poll_fn(|cx| {
+            if self.all.is_empty() {
+                return Poll::Ready(None);
+            }
+            for at in 0..self.all.len() {
+                if let Poll::Ready(reply) = self.all[at].1.as_mut().poll(cx) {
+                    let (node, _) = self.all.swap_remove(at);
+                    return Poll::Ready(Some((node, reply)));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl<T> fmt::Debug for Round<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.all.iter().map(|(node, _)| node)).finish()
+    }
+}
+
+/// Receives the messages of one node. The connection keeps it, so it must not keep the store.
+#[derive(Debug)]
+struct NodeListener {
+    node: usize,
+    pushed: Weak<Pushed>,
+}
+
+impl Listener for NodeListener {
+    fn pushed(&self, _channel: &[u8], payload: &[u8]) {
+        if let Some(pushed) = self.pushed.upgrade() {
+            pushed.waiters.free(self.node, payload);
+        }
+    }
+
+    fn subscribed(&self, _channel: &[u8]) {
+        if let Some(pushed) = self.pushed.upgrade() {
+            pushed.waiters.look_again();
+        }
+    }
+
+    fn unsubscribed(&self, channel: &[u8]) {
+        self.subscribed(channel);
+    }
+
+    fn reconnected(&self) {
+        if let Some(pushed) = self.pushed.upgrade() {
+            pushed.losses.notify(lockkeeper_core::store::Losses::reconnected);
+        }
+    }
+}

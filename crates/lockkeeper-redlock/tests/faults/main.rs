@@ -1,0 +1,16 @@
+//! The servers of a Redlock, their clients, and the network between them fail, each test in one way
+//! with a name. These tests start servers and processes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
+
+mod bad_input;
+mod crowds;
+mod kleppmann;
+mod nodes;
+mod rule;
+mod support;
+
+lockkeeper_live::fault_suite! {
+    store = lockkeeper_live::RedlockServer;
+    lacks = [Queue, Detached, Weighted, Registers];
+    left_out = 19
+}

@@ -1,0 +1,221 @@
+//! Some of the servers are dead, slow, cut off, or have forgotten their locks.
+
+use std::time::{Duration, Instant};
+
+use lockkeeper::{ErrorKind, LostReason};
+use lockkeeper_live::{Redlock, Way};
+
+use crate::support::{
+    LONG, TIME_LIMIT, TTL, behind_proxies, holding, keeper, lock, name, renewed, tried,
+    until_holding, within,
+};
+
+#[tokio::test]
+async fn one_dead_server_of_three_costs_nothing() {
+    let (mut servers, name) = (Redlock::start().unwrap(), name());
+    servers.node(1).kill().unwrap();
+    let (one, two) = (keeper(&servers.url(), LONG).await, keeper(&servers.url(), LONG).await);
+    let mut last = None;
+    for keeper in [&one, &two, &one] {
+        let guard = lock(keeper, &name).await;
+        assert!(Some(guard.token()) > last);
+        last = Some(guard.token());
+        renewed(&guard).await;
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_dies_while_a_lock_is_held_loses_no_lock() {
+    let (mut servers, name) = (Redlock::start().unwrap(), name());
+    let (holder, other) = (keeper(&servers.url(), TTL).await, keeper(&servers.url(), TTL).await);
+    let guard = lock(&holder, &name).await;
+    until_holding(&servers, &name, 3).await;
+    servers.node(0).kill().unwrap();
+    tokio::time::sleep(TTL * 2).await;
+    guard.check().unwrap();
+    assert!(tried(&other, &name).await.unwrap().is_none());
+    let token = guard.token();
+    guard.release().await.unwrap();
+    let next = lock(&other, &name).await;
+    assert!(next.token() > token);
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn two_dead_servers_of_three_end_the_hold_in_time_and_are_named() {
+    let (mut servers, name) = (Redlock::start().unwrap(), name());
+    let holder = keeper(&servers.url(), TTL).await;
+    let guard = lock(&holder, &name).await;
+    let began = Instant::now();
+    servers.node(0).kill().unwrap();
+    servers.node(2).kill().unwrap();
+    assert_eq!(within(TIME_LIMIT, guard.lost()).await, LostReason::Expired);
+    assert!(began.elapsed() < TTL + Duration::from_secs(1), "{:?}", began.elapsed());
+    let error = within(TIME_LIMIT, tried(&holder, "another")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    for (at, node) in servers.nodes().iter().enumerate() {
+        let is_named = error.to_string().contains(&format!("{}: unreachable", node.address()));
+        assert_eq!(is_named, at != 1, "{error}");
+    }
+}
+
+/// No attempt waits for the slow server.
+#[tokio::test]
+async fn one_slow_server_slows_nothing_down() {
+    const DELAY: Duration = Duration::from_millis(100);
+    let ((servers, proxies), name) = (behind_proxies(3), name());
+    let keeper = keeper(&servers.url_through(&proxies), LONG).await;
+    proxies[2].delay(Way::ToClient, DELAY);
+    let mut fastest = Duration::MAX;
+    for _ in 0..10 {
+        let began = Instant::now();
+        let guard = lock(&keeper, &name).await;
+        renewed(&guard).await;
+        guard.release().await.unwrap();
+        fastest = fastest.min(began.elapsed());
+    }
+    assert!(fastest < DELAY, "{fastest:?} for an acquire, a renewal and a release");
+}
+
+/// A release reaches a server that was cut off, and so does the withdrawal of an attempt that has
+/// failed: nothing is left there.
+#[tokio::test]
+async fn what_a_server_missed_is_withdrawn_there_later() {
+    for way in [Way::ToServer, Way::ToClient, Way::Both] {
+        for cut in 0..3 {
+            let ((servers, proxies), name) = (behind_proxies(3), name());
+            let keeper = keeper(&servers.url_through(&proxies), LONG).await;
+            proxies[cut].hold(way);
+            let guard = lock(&keeper, &name).await;
+            renewed(&guard).await;
+            guard.release().await.unwrap();
+            proxies[cut].heal();
+            until_holding(&servers, &name, 0).await;
+            let guard = lock(&keeper, &name).await;
+            guard.release().await.unwrap();
+            until_holding(&servers, &name, 0).await;
+        }
+    }
+}
+
+/// Two servers are cut off while an attempt is under way: it fails, and leaves nothing on the
+/// third.
+#[tokio::test]
+async fn an_attempt_without_a_majority_leaves_nothing() {
+    let ((servers, proxies), name) = (behind_proxies(3), name());
+    let (cut_off, other) =
+        (keeper(&servers.url_through(&proxies), LONG).await, keeper(&servers.url(), LONG).await);
+    for proxy in &proxies[..2] {
+        proxy.hold(Way::ToServer);
+    }
+    let error = within(TIME_LIMIT, tried(&cut_off, &name)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let guard = lock(&other, &name).await;
+    proxies.iter().for_each(|proxy| proxy.heal());
+    renewed(&guard).await;
+    guard.release().await.unwrap();
+    until_holding(&servers, &name, 0).await;
+}
+
+/// The server was down when the lock was acquired. A renewal takes it, so that the lock outlasts
+/// the death of another server.
+#[tokio::test]
+async fn a_server_that_comes_back_is_taken_by_the_next_renewal() {
+    let ((mut servers, proxies), name) = (behind_proxies(3), name());
+    let holder = keeper(&servers.url_through(&proxies), TTL * 2).await;
+    proxies[0].refuse();
+    proxies[0].cut();
+    let guard = lock(&holder, &name).await;
+    assert_eq!(holding(&servers, &name), 2);
+    proxies[0].accept().unwrap();
+    until_holding(&servers, &name, 3).await;
+    servers.node(1).kill().unwrap();
+    tokio::time::sleep(TTL * 3).await;
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+}
+
+/// A server that was started again may have forgotten the lock. It does not count until a lock of
+/// before cannot be held any more, and is named with its reason.
+#[tokio::test]
+async fn a_server_that_forgets_is_kept_out_for_a_whole_life() {
+    const KEEP: Duration = Duration::from_secs(4);
+    let (mut servers, name) = (Redlock::start().unwrap(), name());
+    let url = servers.url() + "?max-keep=4s";
+    let (holder, other) = (keeper(&url, KEEP / 2).await, keeper(&url, KEEP / 2).await);
+    let guard = lock(&holder, &name).await;
+    until_holding(&servers, &name, 3).await;
+    servers.node(0).restart_empty().unwrap();
+    let restarted = Instant::now();
+    renewed(&guard).await;
+    // With the server that has forgotten the lock, there would be a majority.
+    servers.node(1).kill().unwrap();
+    let mut named = false;
+    while restarted.elapsed() < KEEP - Duration::from_millis(500) {
+        match tried(&other, &name).await {
+            Ok(None) => {}
+            Ok(Some(_)) => panic!("a lock was given away after {:?}", restarted.elapsed()),
+            Err(error) => named |= error.to_string().contains("may have forgotten locks"),
+        }
+    }
+    assert!(named, "no error has named the server");
+    let next = lock(&other, &name).await;
+    assert!(restarted.elapsed() >= KEEP - Duration::from_millis(100));
+    assert!(guard.check().is_err() && next.token() > guard.token());
+    next.release().await.unwrap();
+}
+
+/// All servers are new. They count when they have run for a life, or when an operator says so.
+#[tokio::test]
+async fn new_servers_count_when_an_operator_says_so() {
+    let (servers, name) = (Redlock::start().unwrap(), name());
+    for node in servers.nodes() {
+        node.run(&["DEL", "lk:born"]).unwrap();
+    }
+    let keeper = keeper(&servers.url(), TTL).await;
+    let error = tried(&keeper, &name).await.unwrap_err();
+    assert!(error.remedy().unwrap_or_default().contains("doctor --init"), "{error}");
+    let found = lockkeeper::doctor::initialize(&servers.url().parse().unwrap()).await.unwrap();
+    assert_eq!(found.finding, "all 3 servers count now");
+    tried(&keeper, &name).await.unwrap().expect("it is free").release().await.unwrap();
+}
+
+/// The client is stopped while it holds the lock, and finds it lost.
+#[tokio::test]
+async fn a_stopped_server_holds_up_no_other() {
+    let (mut servers, name) = (Redlock::start().unwrap(), name());
+    let keeper = keeper(&servers.url(), TTL).await;
+    let guard = lock(&keeper, &name).await;
+    servers.node(1).pause().unwrap();
+    renewed(&guard).await;
+    guard.release().await.unwrap();
+    let guard = lock(&keeper, &name).await;
+    let token = guard.token();
+    guard.release().await.unwrap();
+    servers.node(1).resume().unwrap();
+    until_holding(&servers, &name, 0).await;
+    let next = lock(&keeper, &name).await;
+    assert!(next.token() > token);
+    next.release().await.unwrap();
+}
+
+/// The servers have no log that is on the disk at once. All are killed and started again: nothing
+/// is given away while a lock of before may be held, and tokens rise.
+#[tokio::test]
+async fn a_restart_without_fsync_gives_no_lock_away() {
+    const KEEP: Duration = Duration::from_secs(3);
+    let settings = lockkeeper_live::Redis::builder().config("appendonly", "yes");
+    let settings = settings.config("appendfsync", "no");
+    let (mut servers, name) = (Redlock::of(3, &settings).unwrap(), name());
+    let url = servers.url() + "?max-keep=3s";
+    let (holder, other) = (keeper(&url, KEEP).await, keeper(&url, KEEP).await);
+    let guard = lock(&holder, &name).await;
+    for node in servers.nodes_mut() {
+        node.restart().unwrap();
+    }
+    let next = lock(&other, &name).await;
+    assert!(guard.check().is_err(), "two believe in it at the same time");
+    assert!(next.token() > guard.token());
+    next.release().await.unwrap();
+}
