@@ -40,6 +40,7 @@ const THAT_MATTER: [(&str, &[&str]); 7] = [
     ("crates/lockkeeper/src/backend/memory/", &["--lib", "--test", "it", "--", "memory"]),
     ("crates/lockkeeper-file/src/", &["--lib"]),
     ("crates/lockkeeper-redis/src/", &["--lib"]),
+    ("crates/lockkeeper-redlock/src/", &["--lib"]),
     ("crates/lockkeeper-etcd/src/", &["--lib"]),
     ("crates/lockkeeper/src/backend/", &["--lib", "--", "backend::"]),
 ];
@@ -182,7 +183,9 @@ mod tests {
         };
         assert!(words(false).contains("--file a.rs --file b.rs"), "{}", words(false));
         assert!(!words(false).contains("--test-package"), "{}", words(false));
-        for package in ["lockkeeper-etcd", "lockkeeper-live", "lockkeeper-redis"] {
+        for package in
+            ["lockkeeper-etcd", "lockkeeper-live", "lockkeeper-redis", "lockkeeper-redlock"]
+        {
             assert!(words(true).contains(&format!("--test-package {package}")), "{}", words(true));
         }
     }

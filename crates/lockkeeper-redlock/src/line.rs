@@ -14,7 +14,7 @@ use crate::nodes::{Round, garbled};
 use crate::protocol::agreed;
 
 /// When a majority has answered, the other nodes have this time.
-const REST: Duration = Duration::from_millis(50);
+const REST: Duration = Duration::from_millis(250);
 /// The bits of a revision that no line has: see `waiters.rs`.
 const LINES: u64 = (1 << 62) - 1;
 
@@ -63,7 +63,8 @@ fn foreign(answer: crate::layout::NodeAnswer) -> NodeFault {
 }
 
 /// One of the lines. A claim is a holder if a majority has it with one number, its token. Claims of
-/// attempts that are under way, or were cut off, are none.
+/// attempts that are under way, or were cut off, are none. A node that has not answered may have any
+/// claim, so without it a claim that may have a majority is shown.
 ///
 /// # Errors
 /// Fewer than a majority can be read.
@@ -87,21 +88,22 @@ pub(super) fn merged(store: &RedlockStore, on_nodes: &OnNodes, at: usize) -> Res
     if fences.len() < quorum {
         return Err(too_few(&faults, nodes.len(), quorum).without_effect());
     }
+    let enough = (fences.len() + quorum).saturating_sub(nodes.len()).max(1);
     let mut entries: Vec<Entry> =
-        holders.into_values().filter_map(|holders| entry(&holders, quorum)).collect();
+        holders.into_values().filter_map(|holders| entry(&holders, enough)).collect();
     entries.sort_by_key(|entry| entry.token);
     let last_token = agreed(fences.iter().copied(), quorum).filter(|fence| *fence > 0);
     let revision = revision(&entries, last_token);
     Ok(Line { revision, last_token, entries })
 }
 
-/// A holder, if a majority agrees on its token.
-fn entry(holders: &[&Holder], quorum: usize) -> Option<Entry> {
-    let token = agreed(holders.iter().map(|holder| holder.number), quorum)?;
+/// A holder, if so many nodes agree on its token.
+fn entry(holders: &[&Holder], enough: usize) -> Option<Entry> {
+    let token = agreed(holders.iter().map(|holder| holder.number), enough)?;
     let mut with_it: Vec<_> = holders.iter().filter(|holder| holder.number == token).collect();
-    // It lives until fewer than a majority keep it.
+    // It lives until fewer nodes keep it.
     with_it.sort_by_key(|holder| std::cmp::Reverse(holder.expires_in));
-    let last = with_it.get(quorum - 1)?;
+    let last = with_it.get(enough - 1)?;
     Some(Entry {
         id: last.id.hash(),
         weight: if last.exclusive { MAX } else { 1 },

@@ -19,6 +19,9 @@ use tokio::sync::Notify;
 /// A claim uses the place of a waiter that was woken no longer ago than this.
 const USED_WITHIN: Duration = Duration::from_secs(1);
 
+/// With so many names, those whose waiters have given up are forgotten.
+const NAMES: usize = 1024;
+
 /// The bit of a revision that is a ticket, and the bit of an exclusive claim.
 const TICKET: u64 = 1 << 63;
 const EXCLUSIVE: u64 = 1 << 62;
@@ -167,7 +170,13 @@ impl WaitingTask<'_> {
     /// The next claim of this client on this name has the place of this waiter.
     pub(crate) fn may_claim(&self, name: &LockName, now: Instant) {
         let place = (now, self.place.clone());
-        self.waiters.lock().may_claim.entry(name.clone()).or_default().push_back(place);
+        let may_claim = &mut self.waiters.lock().may_claim;
+        if may_claim.len() >= NAMES {
+            let is_used =
+                |(woken, _): &(Instant, Place)| now.saturating_since(*woken) < USED_WITHIN;
+            may_claim.retain(|_, places| places.iter().any(is_used));
+        }
+        may_claim.entry(name.clone()).or_default().push_back(place);
     }
 }
 

@@ -362,7 +362,8 @@ mod tests {
     #[test]
     fn every_kind_that_is_named_is_a_program_of_the_workspace() {
         let crates = crate::root().unwrap().join("crates");
-        let stores = ["lockkeeper-redis", "lockkeeper-etcd", "lockkeeper-file"];
+        let stores =
+            ["lockkeeper-redis", "lockkeeper-redlock", "lockkeeper-etcd", "lockkeeper-file"];
         for (package, name, _) in KINDS {
             for package in
                 package.as_slice().iter().chain(stores.iter().filter(|_| package.is_none()))

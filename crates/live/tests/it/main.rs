@@ -9,6 +9,7 @@ mod cli_fences;
 mod cli_kills;
 mod cli_messages;
 mod cli_outages;
+mod cli_redlock;
 mod cli_standalone;
 mod cli_strays;
 mod cli_tls;

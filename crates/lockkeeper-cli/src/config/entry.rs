@@ -47,7 +47,7 @@ impl Entry {
     pub(crate) fn url(&self, secrets: &mut Secrets) -> Result<StoreUrl, Failure> {
         let Address::Url(url) = &self.address else {
             return Err(Failure::config(format!(
-                "{}: this version of lockkeeper does not have Redlock, a lock on several nodes. Try: url with one store",
+                "{}: a Redlock has one URL, and not a list of nodes. Try: url = \"redlock://HOST,HOST,HOST\", with users= and passwords= if the logins differ",
                 self.location
             )));
         };

@@ -76,7 +76,7 @@ fn a_name_that_no_store_has_is_refused_with_the_nearest() {
     assert!(refused("/srv/l.db", "").ends_with("has no store \"/srv/l.db\". Try: file:/srv/l.db"));
     assert!(refused("l.db", CONFIG).ends_with("Try: file:l.db"));
     assert!(
-        refused("nodes", CONFIG).contains(":8: this version of lockkeeper does not have Redlock")
+        refused("nodes", CONFIG).contains(":8: a Redlock has one URL, and not a list of nodes")
     );
     let failure = configured("default_store = \"prod\"", Global::default(), &[]).unwrap_err();
     assert!(failure.message.starts_with("default_store of "), "{failure:?}");

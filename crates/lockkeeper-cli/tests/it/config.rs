@@ -237,7 +237,7 @@ fn a_redlock_of_nodes_is_refused_only_when_it_is_meant() {
     );
     let path = config(&store, "config.toml", &text);
     let printed = refused(&with(&path, &["-S", "quorum", "list"]).output().unwrap());
-    assert!(printed.contains(":2: this version of lockkeeper does not have Redlock"), "{printed}");
+    assert!(printed.contains(":2: a Redlock has one URL, and not a list of nodes"), "{printed}");
     assert_eq!(with(&path, &["-S", "here", "list"]).output().unwrap().status.code(), Some(0));
 }
 

@@ -33,6 +33,9 @@ static OWN: [Own; 5] = [
 const REDIS: [&str; 6] =
     ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"];
 
+/// Stores that no example names: a user without a store begins with one server.
+const NO_EXAMPLES: [&str; 1] = ["redlock"];
+
 /// Schemes of stores that a later version will have.
 const LATER: [&str; 8] =
     ["zk", "zks", "mysql", "mariadb", "postgres", "postgresql", "http", "https"];
@@ -101,6 +104,7 @@ pub(super) fn suggestion(scheme: &str) -> String {
 /// Examples for a user without a valid store: lockkeeper's own stores, the last one first.
 pub(super) fn examples() -> String {
     let example = |(name, form): &(&str, UrlForm)| match form {
+        _ if NO_EXAMPLES.contains(name) => None,
         UrlForm::Alone => None,
         UrlForm::Path => Some(format!("{name}:PATH")),
         UrlForm::Hosts => Some(format!("{name}://HOST")),

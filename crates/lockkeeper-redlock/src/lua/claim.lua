@@ -22,6 +22,7 @@ if since>0 and since+max_keep>now then return {mark,'forgot',since+max_keep-now}
 if call('EXISTS',KEYS[2])==1 then return {mark,'gone'} end
 local line,wrong=read_line(KEYS[1])
 if wrong then return wrong end
+keep_moved(line)
 local broken=line.notes['b'..id]
 if broken then return {mark,'broken',broken} end
 

@@ -44,11 +44,11 @@ local function read_line(key)
       end
     elseif kind=='h' and #id==16 and #value>=RECORD-1 then
       local token,expires,granted,keep,exclusive=struct.unpack(HEAD,value)
-      -- The clock of the server may have gone back.
-      if expires>now+keep then expires,line.moved=now+keep,true end
       local holder={token=token,expires=expires,granted=granted,keep=keep,exclusive=exclusive==1,
         texts=sub(value,RECORD)}
-      if expires>now then line.holders[id]=holder else line.dead[#line.dead+1]=id end
+      -- The clock of the server has gone back: the claim begins its life again, once.
+      if expires>now+keep then holder.expires,holder.moved=now+keep,true end
+      if holder.expires>now then line.holders[id]=holder else line.dead[#line.dead+1]=id end
     elseif not ((kind=='b' or kind=='a') and #id==16) then
       return nil,foreign(key,'hash')
     else line.notes[field]=value end
@@ -60,6 +60,13 @@ end
 local function packed(holder)
   return struct.pack(HEAD,holder.token,holder.expires,holder.granted,holder.keep,
     holder.exclusive and 1 or 0)..holder.texts
+end
+
+-- Keeps the new lives of holders after the clock has gone back.
+local function keep_moved(line)
+  for id,holder in pairs(line.holders) do
+    if holder.moved then call('HSET',line.key,'h'..id,packed(holder)) end
+  end
 end
 
 -- A holder that keeps a claim out, and the time at which all such holders have expired.

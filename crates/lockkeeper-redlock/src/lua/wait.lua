@@ -3,6 +3,7 @@
 local waiter,ticket=ARGV[1],ARGV[2]
 local line,wrong=read_line(KEYS[1])
 if wrong then return wrong end
+keep_moved(line)
 local next=line.next
 if ticket=='' then
   call('ZREM',KEYS[4],waiter)

@@ -9,8 +9,7 @@ if lasts>0 and call('PTTL',KEYS[2])<lasts then call('SET',KEYS[2],'1','PX',lasts
 if wrong then return wrong end
 if line.last==id then call('HDEL',line.key,'l') end
 local held=line.holders[id]
-if held then
-  line.holders[id]=nil
-  hand_on(line,KEYS[4])
-end
+line.holders[id]=nil
+keep_moved(line)
+if held then hand_on(line,KEYS[4]) end
 return {mark,held and 'released' or 'absent'}

@@ -219,3 +219,22 @@ async fn a_restart_without_fsync_gives_no_lock_away() {
     assert!(next.token() > guard.token());
     next.release().await.unwrap();
 }
+
+/// The holder is dead when the clocks go back by an hour. Its lock ends when its life is over,
+/// counted from the jump, and not an hour later.
+#[tokio::test]
+async fn clocks_that_go_back_do_not_prolong_a_dead_lock() {
+    let ((servers, proxies), name) = (behind_proxies(3), name());
+    let dead = keeper(&servers.url_through(&proxies), TTL).await;
+    let guard = lock(&dead, &name).await;
+    for proxy in &proxies {
+        proxy.refuse();
+        proxy.cut();
+    }
+    for node in servers.nodes() {
+        node.set_clock_offset(-3600).unwrap();
+    }
+    let next = lock(&keeper(&servers.url(), LONG).await, &name).await;
+    assert!(guard.check().is_err() && next.token() > guard.token());
+    next.release().await.unwrap();
+}
