@@ -21,4 +21,5 @@ mod proxy;
 mod redis;
 mod rights;
 mod sentinel;
+mod simple_lock;
 mod support;
