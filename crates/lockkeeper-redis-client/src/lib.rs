@@ -17,8 +17,10 @@ pub mod opening;
 pub mod peer;
 pub mod rights;
 pub mod route;
+mod scan;
 pub mod setup;
 pub mod wire;
 
+pub use self::scan::scan;
 use lockkeeper_core::kit::{net, random, runtime};
 use lockkeeper_core::{Error, ErrorKind, Result, Secret, time, url};

@@ -10,11 +10,10 @@ use super::layout::{self, Keys, Victim};
 use super::servers::Said;
 use super::{RedisStore, fault, long};
 use crate::store::{Admin, Evict, Evicted, Line, Store as _, Target};
-use crate::wire::{Link, Request, Value, WireError};
+use crate::wire::WireError;
 use crate::{Error, ErrorKind, LockName, Result};
+use lockkeeper_redis_client::scan;
 
-/// How many keys the server looks at in one step of `SCAN`.
-const STEP: &[u8] = b"10000";
 /// How many lines are asked about in one request.
 const LINES: usize = 500;
 /// How many requests are under way at the same time in a Cluster, where each slot has its own.
@@ -22,8 +21,6 @@ const TOGETHER: usize = 64;
 /// The pauses before a request to release begins again because its holders have left meanwhile.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_millis(200);
-/// How often the scan of a server begins again.
-const SCANS: u32 = 4;
 
 type Lines = Vec<(LockName, Result<Line>)>;
 
@@ -36,7 +33,8 @@ impl Admin for RedisStore {
         }
         let mut found = Vec::new();
         for link in self.0.servers.masters() {
-            found.extend(scan(self, &link, &layout::pattern(prefix)).await?);
+            let pattern = layout::pattern(prefix);
+            found.extend(scan(&link, pattern.as_bytes(), || self.check_process()).await?);
         }
         let is_wanted = |name: &LockName| {
             name.as_str().starts_with(prefix) && after.is_none_or(|after| name > after)
@@ -133,44 +131,6 @@ fn candidates(
     Ok((named.into_iter().rev().collect(), hashed.into_values().collect()))
 }
 
-/// The keys of one server that match.
-async fn scan(store: &RedisStore, link: &Link, pattern: &str) -> Result<Vec<Vec<u8>>> {
-    for _ in 0..SCANS {
-        if let Some(found) = scan_at_once(link, pattern).await? {
-            return Ok(found);
-        }
-        store.check_process()?;
-    }
-    let problem =
-        format!("the connection to {} was lost during each look at all keys", link.endpoint());
-    Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("again in a moment"))
-}
-
-/// The same on one connection; `None` if that was lost. The next connection may be to another
-/// server, to which the cursor of the first one means nothing: that server would leave out keys,
-/// and nobody would notice.
-async fn scan_at_once(link: &Link, pattern: &str) -> Result<Option<Vec<Vec<u8>>>> {
-    // The request reports why there is no connection.
-    drop(link.ready().await);
-    let (mut all, mut cursor, run) = (Vec::new(), b"0".to_vec(), link.run());
-    loop {
-        let step =
-            Request::command(&[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", STEP]);
-        let answer = link.send(step).await.map_err(fault::of)?;
-        // If the run is the same before and after, it has given the answer.
-        if run.is_none() || link.run() != run {
-            return Ok(None);
-        }
-        let (next, found) =
-            scanned(answer).inspect_err(|_| link.reset("it gave no answer of SCAN"))?;
-        all.extend(found);
-        if next == b"0" {
-            return Ok(Some(all));
-        }
-        cursor = next;
-    }
-}
-
 /// The lines of these keys that have live claims.
 async fn asked(store: &RedisStore, keys: Vec<Keys>) -> Result<Lines> {
     let (mut lines, mut left) = (Vec::new(), keys);
@@ -230,23 +190,4 @@ fn by_slot(store: &RedisStore, keys: Vec<Keys>) -> Vec<Vec<Keys>> {
         .into_values()
         .flat_map(|group| group.chunks(LINES).map(<[Keys]>::to_vec).collect::<Vec<_>>())
         .collect()
-}
-
-/// The next cursor, and what was found.
-fn scanned(answer: Value) -> Result<(Vec<u8>, Vec<Vec<u8>>)> {
-    let garbled = || {
-        Error::new(ErrorKind::Internal, "the server's answer to SCAN is none")
-            .with_remedy("lockkeeper doctor")
-    };
-    let bytes = |value| match value {
-        Value::BulkString(bytes) => Some(bytes),
-        Value::SimpleString(text) => Some(text.into_bytes()),
-        _ => None,
-    };
-    let Value::Array(answer) = answer else { return Err(garbled()) };
-    let Ok([cursor, Value::Array(found)]) = <[Value; 2]>::try_from(answer) else {
-        return Err(garbled());
-    };
-    let found = found.into_iter().map(bytes).collect::<Option<_>>();
-    bytes(cursor).zip(found).ok_or_else(garbled)
 }
