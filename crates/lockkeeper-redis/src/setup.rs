@@ -2,8 +2,10 @@
 
 pub(super) use lockkeeper_redis_client::setup::{Deployment, Setup, TIMEOUT};
 
-use crate::Result;
+use lockkeeper_redis_foreign::layout_of;
+
 use crate::url::{Param, Scheme, StoreUrl, UrlForm, UrlSyntax};
+use crate::{Error, ErrorKind, Result};
 use lockkeeper_core::kit::{Hosts, wrong_param};
 
 /// What the URLs of a Redis look like.
@@ -18,7 +20,15 @@ pub(super) static URLS: UrlSyntax = UrlSyntax::new(&[
     Param::new("sentinel-user", "the user of the Sentinels; none by default").only("+sentinel"),
     Param::new("sentinel-password", "the password of the Sentinels; none by default")
         .only("+sentinel"),
-    Param::new("layout", "the layout of the keys: `native`"),
+    Param::new(
+        "layout",
+        "the layout of the keys: `native`, the default, or that of another library: `plain`, \
+         `redisson`, `redisson-fenced`, `redisson-rw`, `redisson-semaphore`",
+    ),
+    Param::new(
+        "adopt-ttl",
+        "the ttl that a key of `layout=plain` gets if it has none; by default it stays as it is",
+    ),
     Param::new(
         "min-replicas",
         "how many replicas must have a grant before it counts; 0 by default",
@@ -35,10 +45,17 @@ pub(super) static URLS: UrlSyntax = UrlSyntax::new(&[
 ])
 .checks(&["eviction", "replica", "version", "rights"]);
 
+/// The names of the layouts of this store. Another layout is one of another library.
+pub(super) const OWN: [&str; 1] = ["native"];
+
 /// The setup in a URL.
 pub(super) fn from_url(url: &StoreUrl) -> Result<Setup> {
-    if url.params.get("layout").is_some_and(|layout| layout != "native") {
-        return Err(wrong_param(url, "layout", "layout=native"));
+    if let Some(layout) = layout_of(url, &OWN)? {
+        let problem = format!("{url}: the layout {} is one of ForeignRedisStore", layout.name());
+        return Err(Error::new(ErrorKind::Invalid, problem).with_remedy("lockkeeper::connect(URL)"));
+    }
+    if url.params.contains_key("adopt-ttl") {
+        return Err(wrong_param(url, "adopt-ttl", "adopt-ttl=30s, with layout=plain"));
     }
     Setup::from_url(url, &URLS)
 }
@@ -91,7 +108,10 @@ mod tests {
                 "redis://a?resp=4",
                 "resp=3, or resp=2 for what stands before the server and knows no other",
             ),
-            ("redis://a?layout=plain", "layout=native"),
+            ("redis://a?layout=plian", "layout=plain"),
+            ("redis://a?layout=nativ", "layout=native"),
+            ("redis://a?layout=redisson", "lockkeeper::connect(URL)"),
+            ("redis://a?adopt-ttl=30s", "adopt-ttl=30s, with layout=plain"),
             ("redis://a?unsafe=evicton", "unsafe=eviction"),
         ] {
             assert_eq!(read(url).unwrap_err().remedy(), Some(remedy), "{url}");

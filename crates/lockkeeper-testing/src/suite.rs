@@ -262,7 +262,7 @@ macro_rules! __timed_cases {
                 a_repeated_opening_starts_its_life_again [SessionExpiry]
                 an_expired_session_comes_back_without_its_claims [SessionExpiry]
                 a_tombstone_outlives_the_life_of_its_session [SessionExpiry]
-                a_claim_lives_on_another_clients_renewals [Queue Detached]
+                a_claim_lives_on_another_clients_renewals [Detached]
                 a_waiter_lives_on_another_clients_renewals [Queue Detached WaitersDieFirst]
                 two_lists_lose_nothing [Detached SessionExpiry]
                 what_no_client_lists_is_removed [Queue Detached SessionExpiry]

@@ -65,6 +65,7 @@
 //! | `EtcdStore` | `etcd://`, `etcds://` | `etcd` | many hosts; etcd 3.5.14 or newer |
 //! | `RedlockStore` | `redlock://`, `redlocks://` | `redlock` | many hosts; three or more independent Redis or Valkey |
 //! | `RedisStore` | `redis://`, `redis+sentinel://`, `redis+cluster://`; `rediss` for TLS | `redis` | many hosts; Redis 6.2 or newer, Valkey |
+//! | `ForeignRedisStore` | the same with `?layout=` | `redis` | locks that other libraries on Redis take too |
 //!
 //! No store is a default feature, so a program compiles only the stores that it uses. The file
 //! store is built on SQLite, which needs a C compiler and takes longer to compile than all the
@@ -125,6 +126,8 @@ pub use backend::file::FileStore;
 pub use backend::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use backend::redis::RedisStore;
+#[cfg(feature = "redis")]
+pub use backend::redis_foreign::ForeignRedisStore;
 #[cfg(feature = "redlock")]
 pub use backend::redlock::RedlockStore;
 pub use drivers::drivers;

@@ -22,8 +22,9 @@ pub use self::etcd::{
     DebianEtcd, EtcdBehindTls, OldestEtcd, OneMember, SharedWithGo, ThreeMembers,
 };
 pub use self::redis::{
-    ByResp2, BySentinels, Clustered, Moved, Protocol, RedisBehindTls, Resp2, Resp3, Standalone,
-    WithAReplica,
+    ByResp2, BySentinels, Clustered, FencedLayout, Moved, OnePermitLayout, PlainLayout,
+    PlainLayoutByResp2, Protocol, RedisBehindTls, RedissonLayout, Resp2, Resp3, RwLayout,
+    Standalone, WithAReplica,
 };
 pub use self::redlock::{FiveNodes, ThreeNodes};
 use crate::locks::connected;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockkeeper::LockName;
 use lockkeeper::layer::Faults;
-use lockkeeper::store::Store;
+use lockkeeper::store::{Admission, Capabilities, Claim, Line, MAX, Store, Verdict, forward_store};
 use lockkeeper::time::Clock;
+use lockkeeper::{LockName, Result};
 use lockkeeper_testing::{Crash, Harness, ServerClock, Time, Ttls, unique_prefix};
 
 use super::{NAME_MAX, servers};
@@ -73,6 +73,95 @@ fn put_foreign_data(url: &str, name: &LockName, round: usize) {
 pub trait Protocol: Send + Sync + 'static {
     /// The query of the URL.
     const QUERY: &'static str;
+
+    /// The store that the cases use, around the one of the URL.
+    fn around(store: Arc<dyn Store>) -> Arc<dyn Store> {
+        store
+    }
+
+    /// Puts data of others around the lock of this name: see [`Harness::crowd`].
+    fn crowd(server: &Redis, name: &LockName, round: usize) {
+        server.put_foreign_data(name, round).unwrap();
+    }
+}
+
+/// The layouts of other libraries, in which the name of a lock is its key.
+macro_rules! foreign_layouts {
+    ($($(#[$doc:meta])* $layout:ident = $query:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $layout;
+
+        impl Protocol for $layout {
+            const QUERY: &'static str = $query;
+
+            fn crowd(server: &Redis, name: &LockName, round: usize) {
+                server.put_foreign_data_beside_others(name, round).unwrap();
+            }
+        }
+    )*};
+}
+
+foreign_layouts! {
+    /// The simple lock.
+    PlainLayout = "?layout=plain";
+    /// The simple lock, in the protocol of middlemen that know nothing newer.
+    PlainLayoutByResp2 = "?layout=plain&resp=2";
+    /// `RLock`.
+    RedissonLayout = "?layout=redisson";
+    /// `RFencedLock`.
+    FencedLayout = "?layout=redisson-fenced";
+    /// `RReadWriteLock`.
+    RwLayout = "?layout=redisson-rw";
+}
+
+/// `RPermitExpirableSemaphore` of one permit, which is a mutex.
+#[derive(Debug)]
+pub struct OnePermitLayout;
+
+impl Protocol for OnePermitLayout {
+    const QUERY: &'static str = "?layout=redisson-semaphore";
+
+    fn around(store: Arc<dyn Store>) -> Arc<dyn Store> {
+        Arc::new(OnePermit(store))
+    }
+
+    fn crowd(server: &Redis, name: &LockName, round: usize) {
+        server.put_foreign_data_beside_others(name, round).unwrap();
+    }
+}
+
+/// A store of semaphores, in which a mutex is a semaphore of one permit.
+#[derive(Debug)]
+struct OnePermit(Arc<dyn Store>);
+
+impl std::fmt::Display for OnePermit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[async_trait]
+impl Store for OnePermit {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { admission: Admission::Exclusive, amend: false, ..self.0.capabilities() }
+    }
+
+    async fn line(&self, name: &LockName) -> Result<Line> {
+        let mut line = self.0.line(name).await?;
+        for entry in &mut line.entries {
+            (entry.weight, entry.capacity) = (MAX, MAX);
+        }
+        Ok(line)
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Verdict> {
+        self.0.claim(&Claim { weight: 1, capacity: 1, ..claim.clone() }).await
+    }
+
+    forward_store! { self => self.0;
+        admin open renew close amend withdraw wait id fence_key on_loss
+    }
 }
 
 /// The usual protocol.
@@ -110,7 +199,7 @@ impl<P: Protocol> Harness for Moved<P> {
     }
 
     async fn client(&self) -> Arc<dyn Store> {
-        connected(&(self.server.url() + P::QUERY)).await
+        P::around(connected(&(self.server.url() + P::QUERY)).await)
     }
 
     async fn crash(&self, client: Arc<dyn Store>) {
@@ -119,7 +208,7 @@ impl<P: Protocol> Harness for Moved<P> {
     }
 
     async fn crowd(&self, name: &LockName, round: usize) {
-        self.server.put_foreign_data(name, round).unwrap();
+        P::crowd(&self.server, name, round);
     }
 
     fn clock(&self) -> Clock {

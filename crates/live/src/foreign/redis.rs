@@ -18,6 +18,15 @@ impl Redis {
     pub fn put_foreign_data(&self, name: &LockName, round: usize) -> Result<()> {
         put(&[self], false, name, round)
     }
+
+    /// The same around a lock in the layout of another library, where the name of the lock is its
+    /// key.
+    ///
+    /// # Errors
+    /// If the server refuses a command.
+    pub fn put_foreign_data_beside_others(&self, name: &LockName, round: usize) -> Result<()> {
+        put_all(&[self], &beside_others(name.as_str(), round))
+    }
 }
 
 impl Cluster {
@@ -36,6 +45,10 @@ fn put(nodes: &[&Redis], sharded: bool, name: &LockName, round: usize) -> Result
         0 => permanent(name, sharded),
         _ => changing(name, round, sharded),
     };
+    put_all(nodes, &commands)
+}
+
+fn put_all(nodes: &[&Redis], commands: &[Cmd]) -> Result<()> {
     let packed: Vec<u8> = commands.iter().flat_map(Cmd::get_packed_command).collect();
     let mut done = vec![false; commands.len()];
     for node in nodes {
@@ -126,6 +139,42 @@ fn changing_of(plain: &str, name: &str, round: usize, sharded: bool) -> Vec<Cmd>
         [&b""[..], b"g", b"g7777777777777777", b"l", b"\xff\xfe", b"c", b"c~", round.as_bytes()]
     {
         all.push(command(&[publish, &channel, message]));
+    }
+    all
+}
+
+/// Keys similar to those of the layouts of other libraries, their locks of other names, and
+/// messages of others on their channels.
+fn beside_others(name: &str, round: usize) -> Vec<Cmd> {
+    let round = round.to_string();
+    let last = name.char_indices().last().map_or(0, |(at, _)| at);
+    let mut all = vec![
+        command(&[b"SET", &key(["lk:{", name, "}"]), round.as_bytes()]),
+        command(&[b"SET", &key(["lock:", name, ""]), round.as_bytes()]),
+        command(&[b"HINCRBY", &key([name, "~many", ""]), b"mode", b"1"]),
+        command(&[b"HINCRBY", &key([name, "~many", ""]), round.as_bytes(), b"1"]),
+        command(&[b"SET", &key(["redisson_lock_tokens:{", name, "}"]), b"none"]),
+        command(&[b"SET", &key(["{", name, "}:timeouts"]), b"none"]),
+        command(&[b"RPUSH", &key(["redisson_lock_queue:{", name, "~}"]), b"none"]),
+    ];
+    for near in [format!("{name}~"), format!("{name}/~"), format!("{}~", &name[..last])] {
+        all.push(command(&[b"SET", near.as_bytes(), round.as_bytes()]));
+        all.push(command(&[
+            b"HSET",
+            &key(["lkf:{", &near, "~}"]),
+            b"t",
+            b"none",
+            b"f9a1:1",
+            b"\xff",
+        ]));
+        all.push(command(&[b"SET", &key(["lkf:{", &near, "}:gone:00"]), b"1"]));
+    }
+    let channels = ["redisson_lock__channel:{", "redisson_rwlock:{", "redisson_sc:{"];
+    let channels = channels.map(|channel| key([channel, name, "}"]));
+    for channel in channels.iter().chain([&key(["lkf:{", name, "}:channel"])]) {
+        for message in [&b""[..], b"0", b"1", b"-1", b"\xff\xfe", round.as_bytes()] {
+            all.push(command(&[b"PUBLISH", channel, message]));
+        }
     }
     all
 }

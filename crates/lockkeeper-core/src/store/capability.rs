@@ -9,6 +9,8 @@ use crate::Result;
 /// Which claims may share a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Admission {
+    /// Semaphores only: claims of one permit or more.
+    Permits,
     /// One holder.
     Exclusive,
     /// Readers together, writers alone.
@@ -109,6 +111,7 @@ impl Capabilities {
         let needed = match (weight, capacity) {
             (MAX, MAX) => Admission::Exclusive,
             (1, MAX) => Admission::ReadWrite,
+            _ if self.admission == Admission::Permits => return Ok(()),
             _ => Admission::Weighted,
         };
         if needed > self.admission { Err(refusal::kind(needed, self.admission)) } else { Ok(()) }

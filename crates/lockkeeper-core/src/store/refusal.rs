@@ -33,10 +33,14 @@ pub fn kind(needed: Admission, has: Admission) -> Error {
     let say = |admission| match admission {
         Admission::Exclusive => "mutexes",
         Admission::ReadWrite => "read-write locks",
-        Admission::Weighted => "semaphores",
+        Admission::Weighted | Admission::Permits => "semaphores",
     };
     let message = format!("this store keeps {} only, no {}", say(has), say(needed));
-    Error::new(ErrorKind::Unsupported, message).with_remedy("an exclusive lock, or another store")
+    let remedy = match has {
+        Admission::Permits => "a semaphore, or another store",
+        _ => "an exclusive lock, or another store",
+    };
+    Error::new(ErrorKind::Unsupported, message).with_remedy(remedy)
 }
 
 /// A minimum hold on a store that has none.

@@ -7,6 +7,8 @@ pub use lockkeeper_etcd as etcd;
 pub use lockkeeper_file as file;
 #[cfg(feature = "redis")]
 pub use lockkeeper_redis as redis;
+#[cfg(feature = "redis")]
+pub use lockkeeper_redis_foreign as redis_foreign;
 #[cfg(feature = "redlock")]
 pub use lockkeeper_redlock as redlock;
 pub mod memory;

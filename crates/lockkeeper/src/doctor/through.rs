@@ -156,6 +156,7 @@ fn capabilities(can: &Capabilities) -> Finding {
     let kinds = match can.admission {
         Admission::Weighted => "all kinds of locks",
         Admission::ReadWrite => "all kinds of locks but semaphores",
+        Admission::Permits => "semaphores, but no mutexes, no read-write locks and no elections",
         Admission::Exclusive => "mutexes and elections, but no read-write locks and no semaphores",
     };
     let tokens = match can.fencing {

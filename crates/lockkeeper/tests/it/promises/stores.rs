@@ -81,7 +81,7 @@ fn of_all(pages: &[Page]) -> String {
         let but = if without.is_empty() {
             String::new()
         } else {
-            format!(" Not on {}.", without.join(", "))
+            format!(" The suite has no case of it for {}.", without.join("; "))
         };
         let cases: Vec<_> = cases.iter().map(|case| format!("suite `{case}`")).collect();
         vec![format!("{says}{but}"), cases.join(", ")]

@@ -50,7 +50,7 @@ fn is_met(need: &str, can: &Capabilities) -> bool {
 fn a_case_is_found_with_its_needs() {
     assert_eq!(needs("weights::permits_are_counted"), "Queue Weighted");
     assert_eq!(needs("token::they_are_in_range"), "");
-    assert_eq!(needs("loss::a_lock_is_kept_for_many_ttls"), "Queue NoFaults");
+    assert_eq!(needs("loss::a_fixed_lease_begins_at_the_grant"), "Queue NoFaults");
     for unknown in ["token::permits_are_counted", "weights::no_such_case", "weights"] {
         assert!(LISTS.iter().all(|list| listed(list, unknown).is_none()), "{unknown}");
     }

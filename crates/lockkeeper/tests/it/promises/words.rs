@@ -20,6 +20,10 @@ fn locks(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
             "Mutex, reentrant mutex, read-write lock, several at once, election; no semaphore",
             vec!["suite `weights::a_writer_is_alone`", "suite `weights::readers_share`"],
         ),
+        Admission::Permits => (
+            "Semaphore; no mutex, no read-write lock and no election",
+            vec!["`permits_are_shared_and_no_more_than_there_are`"],
+        ),
         Admission::Exclusive => (
             "Mutex, reentrant mutex, several at once, election; no read-write lock and no semaphore",
             vec![
@@ -120,6 +124,7 @@ pub(super) fn kinds(can: &Capabilities) -> &'static str {
     match can.admission {
         Admission::Weighted => "all",
         Admission::ReadWrite => "no semaphore",
+        Admission::Permits => "semaphore",
         Admission::Exclusive => "mutex, election",
     }
 }

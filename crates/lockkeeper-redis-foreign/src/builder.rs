@@ -1,0 +1,138 @@
+//! Opening a store on the locks of another library.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockkeeper_redis_client::setup::TIMEOUT;
+
+use super::{Check, ForeignRedisStore, Layout, Setup};
+use crate::store::Store;
+use crate::{Open, Result, Secret, Tls};
+
+/// The options for a [`ForeignRedisStore`]. A keeper takes the builder unopened too: see [`Open`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is opened before connect()"]
+pub struct ForeignRedisStoreBuilder {
+    pub(super) setup: Setup,
+    pub(super) layout: Layout,
+    adopt_ttl: Duration,
+}
+
+impl ForeignRedisStoreBuilder {
+    pub(super) fn of(setup: Setup, layout: Layout) -> Self {
+        Self { setup, layout, adopt_ttl: Duration::ZERO }
+    }
+
+    /// Gives this ttl to a key of the simple lock that has none, when lockkeeper finds it in its
+    /// way: its program may have died between `SETNX` and `EXPIRE`. By default such a key stays,
+    /// and lockkeeper only reports it. Other layouts have no such keys.
+    pub fn adopt_ttl(mut self, ttl: Duration) -> Self {
+        self.adopt_ttl = ttl;
+        self
+    }
+
+    /// Logs in as this user of the server's access list; the default user by default.
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.setup.hosts.user = Some(user.into());
+        self
+    }
+
+    /// Logs in with this password, at Sentinels too, unless
+    /// [`sentinel_login`](Self::sentinel_login) sets another login.
+    pub fn password(mut self, password: Secret) -> Self {
+        self.setup.hosts.password = Some(password);
+        self
+    }
+
+    /// Logs in to the Sentinels as this user, with this password.
+    pub fn sentinel_login(mut self, user: Option<&str>, password: Option<Secret>) -> Self {
+        self.setup.sentinel_user = user.map(str::to_owned);
+        self.setup.sentinel_password = password;
+        self
+    }
+
+    /// Encrypts all connections.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.setup.hosts.tls = Some(tls);
+        self
+    }
+
+    /// Sets the number of the database; 0 by default. A Cluster has only database 0.
+    pub fn db(mut self, db: u32) -> Self {
+        self.setup.db = db;
+        self
+    }
+
+    /// Sets how long a request may stay without an answer before the connection counts as broken; 3
+    /// s by default, at least 50 ms and at most 24 h.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.setup.hosts.timeout = TIMEOUT.nearest(timeout);
+        self
+    }
+
+    /// Speaks RESP2, with a second connection for the messages that the server pushes. By default
+    /// RESP3 is tried first.
+    pub fn resp2(mut self) -> Self {
+        self.setup.resp2 = true;
+        self
+    }
+
+    /// Waives this check: the store connects although the check fails.
+    pub fn allow(mut self, check: Check) -> Self {
+        self.setup.waived.push(check);
+        self
+    }
+
+    /// Connects, and checks whether locks can be relied on there.
+    ///
+    /// # Errors
+    /// - `Unavailable`: no server answers, or no Sentinel knows the master.
+    /// - `Denied`: the wrong password, or too few rights.
+    /// - `Unsupported`: a [`Check`] fails.
+    /// - `Invalid`: an address or a file that cannot be used.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped. Its connection is closed then.
+    pub async fn connect(self) -> Result<ForeignRedisStore> {
+        self.setup.hosts.check()?;
+        ForeignRedisStore::open(&self.setup, self.layout, self.adopt_ttl).await
+    }
+}
+
+#[async_trait]
+impl Open<dyn Store> for ForeignRedisStoreBuilder {
+    async fn opened(self: Box<Self>) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(self.connect().await?))
+    }
+}
+
+/// The address without secrets, as a URL has it.
+impl fmt::Display for ForeignRedisStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}?layout={}", self.setup, self.layout.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_builder_shows_its_address_with_the_layout() {
+        let shown = |builder: ForeignRedisStoreBuilder| builder.to_string();
+        assert_eq!(
+            shown(ForeignRedisStore::standalone("h", Layout::Plain)),
+            "redis://h:6379?layout=plain"
+        );
+        assert_eq!(
+            shown(ForeignRedisStore::sentinel(["h"], "m", Layout::RedissonRw)),
+            "redis+sentinel://h:26379/m?layout=redisson-rw"
+        );
+        assert_eq!(
+            shown(ForeignRedisStore::cluster(["h"], Layout::Redisson)),
+            "redis+cluster://h:6379?layout=redisson"
+        );
+    }
+}

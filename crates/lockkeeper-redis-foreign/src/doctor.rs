@@ -1,0 +1,148 @@
+//! Examines the servers, and the locks that no client can get: keys without a ttl.
+
+use lockkeeper_core::kit::{Check as Row, Examination, checks, fail, ok, warn};
+use lockkeeper_redis_client::checks::{self as needed_of, Info};
+use lockkeeper_redis_client::rights::{is_refusal, needed, request};
+
+use super::layout::Layout;
+use super::{Check, Deployment, ForeignRedisStore, ForeignRedisStoreBuilder, Setup, fault, rights};
+use crate::Result;
+use crate::store::{Admin as _, Finding, said_once};
+use crate::url::StoreUrl;
+use crate::wire::{Link, Request, WireError};
+
+/// How many locks are looked at for keys without a ttl.
+const LOCKS: usize = 1000;
+
+static CHECKS: [Row<OpenStore>; 3] = checks! {
+    ("layout", |seen| seen.layout(), |finding: Finding| Some(finding)),
+    ("rights", |seen| seen.refused(), |refused: Option<String>| {
+        let rule = seen.rule();
+        let fine = "this user may do all that locks need; a user with these rights is enough";
+        Some(match refused {
+            Some(refused) => fail(refused, rule),
+            None => ok(fine).with_remedy(rule),
+        })
+    }),
+    ("ttl", |seen| seen.endless(), |names: Vec<String>| {
+        let is_plain = seen.store.0.layout == Layout::Plain;
+        is_plain.then(|| match names.is_empty() {
+            true => ok("no lock that lockkeeper has used is without a ttl"),
+            false => warn(
+                format!("the keys of these locks have no ttl: {}", names.join(", ")),
+                "adopt-ttl=30s in the URL, or redis-cli PEXPIRE, once their program is known to be gone",
+            ),
+        })
+    }),
+};
+
+/// An open store.
+struct OpenStore {
+    store: ForeignRedisStore,
+    setup: Setup,
+    prefix: String,
+}
+
+/// Examines every master. Returns the store if it could be opened, and locks can be relied on
+/// there.
+pub(super) async fn examine(
+    url: &StoreUrl,
+    builder: Result<ForeignRedisStoreBuilder>,
+    examination: &mut Examination,
+) -> Option<ForeignRedisStore> {
+    let builder = examination.known("store", builder)?;
+    // The examination reports what these checks would refuse.
+    let lenient =
+        Check::ALL.into_iter().fold(builder.clone(), |builder, check| builder.allow(check));
+    let silence = "check that the server runs and can be reached from here";
+    let store = examination.ask("open", silence, lenient.connect()).await?;
+    let prefix = url.common.prefix.clone().unwrap_or_default();
+    let seen = OpenStore { store, setup: builder.setup, prefix };
+    let usable = seen.servers(examination).await;
+    examination.run(&CHECKS, &seen).await;
+    usable.then_some(seen.store)
+}
+
+impl OpenStore {
+    /// Examines all servers. Returns whether all can be used.
+    async fn servers(&self, examination: &mut Examination) -> bool {
+        let (mut all, mut usable) = (Vec::new(), true);
+        let masters = self.store.0.route.masters();
+        for link in &masters {
+            let judged = match info(link).await {
+                Ok(info) => needed_of::refuse(&info, &self.setup.waived).map(|()| {
+                    let name =
+                        if info.get("valkey_version").is_some() { "Valkey" } else { "Redis" };
+                    let version = info.get("valkey_version").or(info.get("redis_version"));
+                    format!("{name} {}, a master that forgets no key", version.unwrap_or("?"))
+                }),
+                Err(error) => Err(error),
+            };
+            let found = match judged {
+                Ok(fine) => Finding::ok("server", fine),
+                Err(error) => {
+                    usable = false;
+                    Finding::failed("server", &error)
+                }
+            };
+            all.push((link.endpoint().to_string(), found));
+        }
+        examination.findings.extend(said_once(all, masters.len()));
+        usable
+    }
+
+    /// The lock of the other library that each lock is.
+    async fn layout(&self) -> Result<Finding> {
+        let layout = self.store.0.layout;
+        Ok(ok(format!("layout {}: each lock is {} of the same name", layout.name(), layout.lock())))
+    }
+
+    /// Which commands a server refuses, and in which words.
+    async fn refused(&self) -> Result<Option<String>> {
+        let shards = self.store.0.route.shards();
+        for link in self.store.0.route.masters() {
+            for (word, words) in needed(&self.setup, &rights::INSIDE, shards) {
+                if words.is_empty() {
+                    continue;
+                }
+                match link.send(request(words, rights::TRIED)).await {
+                    Err(WireError::Server { code, message, .. }) if is_refusal(&code, &message) => {
+                        let word = word.replace('|', " ").to_uppercase();
+                        return Ok(Some(format!("{} refuses {word}: {message}", link.endpoint())));
+                    }
+                    // Any other error comes after the check of the rights.
+                    Ok(_) | Err(WireError::Server { .. }) => {}
+                    Err(broken) => return Err(fault::of(broken)),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The access rule with the rights that a user needs, and no others. The keys are the names of
+    /// the locks.
+    fn rule(&self) -> String {
+        let shards = self.store.0.route.shards() && self.setup.topology == Deployment::Cluster;
+        let words: Vec<_> = needed(&self.setup, &rights::INSIDE, shards)
+            .iter()
+            .map(|(word, _)| format!("+{word}"))
+            .collect();
+        format!("ACL SETUSER NAME reset resetchannels on >PASSWORD ~* &* {}", words.join(" "))
+    }
+
+    /// The locks whose key has no ttl.
+    async fn endless(&self) -> Result<Vec<String>> {
+        if self.store.0.layout != Layout::Plain {
+            return Ok(Vec::new());
+        }
+        let lines = self.store.lines(&self.prefix, None, LOCKS).await?;
+        let is_endless =
+            |line: &crate::store::Line| line.entries.iter().any(|entry| entry.expires_in.is_none());
+        let endless = lines.into_iter().filter(|(_, line)| line.as_ref().is_ok_and(is_endless));
+        Ok(endless.map(|(name, _)| name.to_string()).collect())
+    }
+}
+
+async fn info(link: &Link) -> Result<Info> {
+    Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)
+}

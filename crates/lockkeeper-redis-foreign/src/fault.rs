@@ -1,0 +1,58 @@
+//! The errors of these layouts: about keys that hold something else.
+
+use lockkeeper_redis_client::fault::{explained, short};
+
+use super::layout::{ID_KEY, Keys};
+use crate::wire::WireError;
+use crate::{Error, ErrorKind};
+
+/// How a script says that it cannot make sense of what it has read.
+const STRANGE: &str = "LKF";
+
+/// The error of a request, with what is known about its effect.
+pub(super) fn of(error: WireError) -> Error {
+    explained(error, |_, _| None)
+}
+
+/// The same for a request about these keys.
+pub(super) fn about(error: WireError, keys: &Keys) -> Error {
+    explained(error, |code, message| match code {
+        STRANGE => Some(foreign(keys, keys.main(), message)),
+        "WRONGTYPE" => Some(foreign(keys, keys.main(), "a value of another type")),
+        // The script has read a record that another program has written.
+        "ERR" if is_at_a_loss(message) => {
+            Some(foreign(keys, keys.side(), short(message)).with_unknown_effect())
+        }
+        _ => None,
+    })
+}
+
+/// Whether a script could not make sense of the data that it has read.
+fn is_at_a_loss(message: &str) -> bool {
+    let about_data = ["attempt to ", "bad argument", "is not an integer", "Bad data format"];
+    message.contains("user_script") && about_data.iter().any(|words| message.contains(words))
+}
+
+/// The error about a key that holds something else than the layout has there.
+pub(super) fn foreign(keys: &Keys, key: &[u8], what: &str) -> Error {
+    let key = String::from_utf8_lossy(key);
+    let lock = keys.layout().lock();
+    let problem = format!("the key {key} holds {what}, which is not of {lock}");
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(
+        "the layout= of the program that holds the lock, or another name; redis-cli TYPE '{key}' shows what is there"
+    ))
+}
+
+/// The error about a value of another program in the place of the store's id.
+pub(super) fn foreign_id() -> Error {
+    let problem = format!("the key {ID_KEY} holds something that lockkeeper has not written");
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(
+        "redis-cli RENAME '{ID_KEY}' to another name, or another database for lockkeeper"
+    ))
+}
+
+/// The error about an administrator who wants more from another program than it does.
+pub(super) fn no_client(by: &str, remedy: &str) -> Error {
+    let problem = format!("{by} holds the lock without lockkeeper, so nothing can be asked of it");
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(remedy)
+}

@@ -1,0 +1,136 @@
+//! The layouts of other libraries: the keys, channels and scripts of each, and what each can do.
+//! Nothing here does I/O.
+
+mod answer;
+mod keys;
+mod owner;
+mod request;
+mod scripts;
+
+use lockkeeper_core::url::nearest;
+
+pub(crate) use self::answer::{
+    Holders, Released, amend_answer, claim_answer, evict_answer, id_answer, is_closed, line_answer,
+    line_answers, renew_answer, swept_answer, withdraw_answer,
+};
+pub(crate) use self::keys::{Keys, names_of, pattern, slot};
+pub(crate) use self::owner::{claim_id, owner, shown};
+pub(crate) use self::request::{
+    Breaking, ID_KEY, Messages, amend, claim, close_session, evict, id, line, line_of_readers,
+    lines, renew, session_key, sweep, withdraw,
+};
+#[cfg(test)]
+pub(crate) use self::scripts::commands;
+use crate::store::{Admission, Capabilities, Fencing, Wakes};
+
+/// How the keys of a lock look: as another library writes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layout {
+    /// The simple lock: `SET name owner NX PX ttl`, released by a script that compares the owner.
+    /// redis-py, redsync, bsm/redislock, rslock and node-redlock with one server, and many programs
+    /// write it.
+    Plain,
+    /// `RLock` of Redisson.
+    Redisson,
+    /// `RFencedLock` of Redisson, whose clients share the counter of tokens.
+    RedissonFenced,
+    /// `RReadWriteLock` of Redisson.
+    RedissonRw,
+    /// `RPermitExpirableSemaphore` of Redisson.
+    RedissonSemaphore,
+}
+
+/// What a lock can do that one holder has at a time.
+const EXCLUSIVE: Capabilities = Capabilities {
+    admission: Admission::Exclusive,
+    fencing: Fencing::None,
+    queue: false,
+    wake: Wakes::Push,
+    min_hold_max: std::time::Duration::ZERO,
+    max_waiters: 0,
+    ..Capabilities::full()
+};
+/// The clients of other libraries publish nothing.
+const PLAIN: Capabilities = Capabilities { wake: Wakes::Poll, ..EXCLUSIVE };
+const FENCED: Capabilities = Capabilities { fencing: Fencing::UntilFailover, ..EXCLUSIVE };
+const RW: Capabilities = Capabilities { admission: Admission::ReadWrite, ..EXCLUSIVE };
+const SEMAPHORE: Capabilities = Capabilities { admission: Admission::Permits, ..EXCLUSIVE };
+
+impl Layout {
+    /// All layouts.
+    pub const ALL: [Self; 5] = [
+        Self::Plain,
+        Self::Redisson,
+        Self::RedissonFenced,
+        Self::RedissonRw,
+        Self::RedissonSemaphore,
+    ];
+
+    /// The name in a URL: `layout=NAME`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Redisson => "redisson",
+            Self::RedissonFenced => "redisson-fenced",
+            Self::RedissonRw => "redisson-rw",
+            Self::RedissonSemaphore => "redisson-semaphore",
+        }
+    }
+
+    /// The layout of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|layout| layout.name() == name)
+    }
+
+    /// The name that a mistyped name most likely means. `own` are names of other layouts.
+    #[doc(hidden)]
+    pub fn nearest(name: &str, own: &[&'static str]) -> Option<&'static str> {
+        let all = Self::ALL.into_iter().map(Self::name);
+        nearest(name, own.iter().copied().chain(all))
+    }
+
+    /// What the store can do in this layout.
+    pub const fn capabilities(self) -> &'static Capabilities {
+        match self {
+            Self::Plain => &PLAIN,
+            Self::Redisson => &EXCLUSIVE,
+            Self::RedissonFenced => &FENCED,
+            Self::RedissonRw => &RW,
+            Self::RedissonSemaphore => &SEMAPHORE,
+        }
+    }
+
+    /// The lock of this layout, for people.
+    pub(crate) const fn lock(self) -> &'static str {
+        match self {
+            Self::Plain => "a lock made by SET NX PX",
+            Self::Redisson => "an RLock",
+            Self::RedissonFenced => "an RFencedLock",
+            Self::RedissonRw => "an RReadWriteLock",
+            Self::RedissonSemaphore => "an RPermitExpirableSemaphore",
+        }
+    }
+
+    /// Whether several claims hold a lock together.
+    pub(crate) const fn is_shared(self) -> bool {
+        matches!(self, Self::RedissonRw | Self::RedissonSemaphore)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_has_one_name_and_a_mistyped_name_finds_it() {
+        for layout in Layout::ALL {
+            assert_eq!(Layout::from_name(layout.name()), Some(layout));
+        }
+        assert_eq!(Layout::from_name("native"), None);
+        assert_eq!(Layout::nearest("redison", &["native"]), Some("redisson"));
+        assert_eq!(Layout::nearest("redisson-fence", &["native"]), Some("redisson-fenced"));
+        assert_eq!(Layout::nearest("nativ", &["native"]), Some("native"));
+        assert_eq!(Layout::nearest("sqlite", &["native"]), None);
+    }
+}

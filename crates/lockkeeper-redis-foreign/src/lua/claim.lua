@@ -1,0 +1,59 @@
+-- CLAIM. ARGV: 4 ttl, 5 lock-delay (microseconds), 6 weight, 7 capacity, 8 whether an earlier copy may
+-- have been processed, 9 the life of a tombstone in ms, 10 epoch, 11 the text of the owner, 12 the
+-- reason, 13 the value, 14 the claim to replace, 15 the life for a key without one in ms.
+-- KEYS: 5 the further key of the claim to replace.
+--
+-- Answers the owner, and then 'h', token and ttl for a holder, 'g' for a claim that is gone, 'e' and
+-- the higher epoch of another claim, or 'b' and the line.
+local ttl,delay,weight,capacity=tonumber(ARGV[4]),tonumber(ARGV[5]),tonumber(ARGV[6]),tonumber(ARGV[7])
+local epoch,replaced=tonumber(ARGV[10]),ARGV[14]
+if call('EXISTS',gone)==1 then return {owner,'g'} end
+local record=record_of(owner)
+if stands(owner) then
+  if not record or record[BREAKER] then return {owner,'g'} end
+  prolong(owner,life(record),record)
+  remember(life(record))
+  return {owner,'h',record[TOKEN],record[TTL]}
+end
+if record and record[BREAKER] then return {owner,'g'} end
+if ARGV[8]=='1' then
+  call('SET',gone,'1','PX',ARGV[9])
+  return {owner,'g'}
+end
+if not has_counter() then return strange('a counter that is no number') end
+local top=tonumber(call('HGET',side,'e')) or 0
+local function too_low(holders)
+  for i=2,#holders do
+    local other=holders[i][5]
+    if other and other[EPOCH]>epoch then return {owner,'e',other[EPOCH]} end
+  end
+end
+local taken,problem=false,nil
+if replaced~='' or SHARED and top>epoch then
+  local holders,strangers=line()
+  if not holders then return strange(strangers) end
+  local refused=too_low(holders)
+  if refused then return refused end
+  if replaced~='' then
+    local old=holders[2]
+    if #holders~=2 or old[1]~=replaced or not old[5] or old[5][BREAKER] then return {owner,'b',holders} end
+    drop(replaced,KEYS[5])
+    call('HDEL',side,replaced)
+  end
+end
+taken,problem=take(owner,millis(ttl+delay),weight,capacity)
+if problem then return strange(problem) end
+if taken then
+  local now=micros()
+  local token=next_token(now)
+  write(owner,{token,ttl,delay,weight,capacity,0,now,epoch,ARGV[11],optional(ARGV[12]),
+    optional(ARGV[13]),false,false,false,false,false})
+  if epoch>top then call('HSET',side,'e',epoch) end
+  remember(millis(ttl+delay))
+  forget(now)
+  return {owner,'h',token,ttl}
+end
+local holders,strangers=line()
+if not holders then return strange(strangers) end
+adopt(tonumber(ARGV[15]))
+return too_low(holders) or {owner,'b',holders}

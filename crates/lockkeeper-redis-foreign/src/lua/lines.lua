@@ -1,0 +1,34 @@
+-- What all operations share: the record of a holder, and the line of all holders.
+--
+-- A line is the last token, and for each holder: its owner, its life in ms (-1 for ever), the weight
+-- that the layout shows, how long it has held the lock in microseconds, and its record if it is a
+-- client of lockkeeper.
+local function write(of,record) call('HSET',side,of,pack_record(record)) end
+local function remember(life)
+  local keep=life+DAY
+  if call('PTTL',side)<keep then call('PEXPIRE',side,keep) end
+end
+local function line()
+  local found,problem=owners()
+  if not found then return nil,problem end
+  local now,shown=micros(),{last_token()}
+  for _,holder in ipairs(found) do
+    if holder[2]>0 or holder[2]==-1 then
+      local record=record_of(holder[1])
+      shown[#shown+1]={holder[1],holder[2],holder[3],record and now-record[SINCE] or 0,record}
+    end
+  end
+  return shown
+end
+-- Removes the records of claims that have died and were never withdrawn. The record of a removal
+-- stays for as long as the claim could have been renewed.
+local function forget(now)
+  -- Now and then, since it looks at all records.
+  if call('HLEN',side)<16 or now%16~=0 then return end
+  for _,of in ipairs(call('HKEYS',side)) do
+    if #of>1 and not is_known(of) then
+      local record=record_of(of)
+      if now>record[SINCE]+record[TTL]+record[DELAY] then call('HDEL',side,of) end
+    end
+  end
+end

@@ -1,0 +1,24 @@
+-- PLAIN: the simple lock, a string with the owner, made by SET NX PX.
+local SHARED=false
+local function stands(of) return call('GET',main)==of end
+local function is_known(of) return call('GET',main)==of end
+local function take(of,life) return call('SET',main,of,'NX','PX',life) and true end
+local function prolong(of,life) call('PEXPIRE',main,life) end
+local function drop(of)
+  if call('GET',main)~=of then return false end
+  return call('DEL',main)==1
+end
+-- Other libraries do not listen, so a message is only for the waiters of lockkeeper.
+local function wake()
+  local waits=call('HGET',side,'w')
+  if waits and tonumber(waits)>micros() then redis.pcall(publish,channel,'0') end
+end
+-- One holder has the lock whatever its weight is.
+local function lower() end
+local function owners()
+  local found=call('GET',main)
+  return found and {{found,call('PTTL',main),1}} or {}
+end
+local function adopt(life)
+  if life>0 and call('PTTL',main)==-1 then call('PEXPIRE',main,life) end
+end

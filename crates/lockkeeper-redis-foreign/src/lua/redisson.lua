@@ -1,0 +1,25 @@
+-- RLOCK: a hash with one field, the owner and how often it holds the lock.
+local SHARED=false
+local function stands(of) return call('HEXISTS',main,of)==1 end
+local is_known=stands
+local function take(of,life)
+  if call('EXISTS',main)==1 then return false end
+  call('HSET',main,of,1)
+  call('PEXPIRE',main,life)
+  return true
+end
+local function prolong(of,life) call('PEXPIRE',main,life) end
+local function drop(of) return call('HDEL',main,of)==1 end
+local function wake() redis.pcall(publish,channel,'0') end
+-- One holder has the lock whatever its weight is.
+local function lower() end
+local function owners()
+  local found,left={},call('PTTL',main)
+  -- An application may have a large hash of this name.
+  if call('HLEN',main)>1 then return nil,'a hash of several fields, such as an RReadWriteLock' end
+  for _,of in ipairs(call('HKEYS',main)) do
+    found[#found+1]={of,left,1}
+  end
+  return found
+end
+local function adopt() end

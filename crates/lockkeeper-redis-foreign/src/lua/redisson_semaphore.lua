@@ -1,0 +1,103 @@
+-- RPERMITEXPIRABLESEMAPHORE: a string with the number of free permits. KEYS: 4 a sorted set of the
+-- permits that are held, 16 bytes each, by the time in milliseconds at which they end. A claim of
+-- several permits has several ids, which follow one another.
+local SHARED=true
+local FOREVER=922337203685477
+local NO_NUMBER='a string that is no number of permits'
+local function permit(of,number)
+  if number==0 then return of end
+  local last=struct.unpack('>I4',string.sub(of,13))
+  return string.sub(of,1,12)..struct.pack('>I4',(last+number)%4294967296)
+end
+local function permits(of,record)
+  local all={}
+  for number=0,(record and record[WEIGHT] or 1)-1 do all[#all+1]=permit(of,number) end
+  return all
+end
+local function each(list,act) for from=1,#list,500 do act(unpack(list,from,math.min(from+499,#list))) end end
+local function stands(of)
+  local ends=call('ZSCORE',more,of)
+  return ends and tonumber(ends)>micros()/1000
+end
+local function is_known(of) return call('ZSCORE',more,of) and true end
+local function free() return tonumber(call('GET',main) or '') end
+local function wake() redis.pcall(publish,channel,call('GET',main) or '0') end
+local function give_back(list)
+  local given=0
+  each(list,function(...) given=given+call('ZREM',more,...) end)
+  if given>0 then call('INCRBY',main,given) end
+  return given
+end
+-- Permits whose time is over are free again: the next client of any library says so.
+local function reclaim(now)
+  if give_back(call('ZRANGEBYSCORE',more,'-inf',math.floor(now/1000)))>0 then wake() end
+end
+-- Whether claims of lockkeeper hold so few permits that each of them finds its number kept. The
+-- string alone limits the clients of other libraries.
+local function fits(weight,capacity)
+  local sum=weight
+  for _,of in ipairs(call('ZRANGE',more,0,-1)) do
+    local record=record_of(of)
+    if record then
+      sum=sum+record[WEIGHT]
+      capacity=math.min(capacity,record[CAPACITY])
+    end
+  end
+  return sum<=capacity
+end
+local function take(of,life,weight,capacity)
+  local now=micros()
+  local count=call('GET',main)
+  if count and not tonumber(count) then return nil,NO_NUMBER end
+  reclaim(now)
+  -- As trySetPermits of Redisson: the first client sets the number.
+  if not count then call('SET',main,capacity) end
+  if free()<weight then return false end
+  -- If all claims have named the number that there is, the string has it.
+  local named=call('HGET',side,'c')
+  if not named then call('HSET',side,'c',capacity) end
+  if named and tonumber(named)~=capacity or free()+call('ZCARD',more)>capacity then
+    call('HSET',side,'c',0)
+    if not fits(weight,capacity) then return false end
+  end
+  call('DECRBY',main,weight)
+  local ends=math.ceil(now/1000+life)
+  for number=0,weight-1 do call('ZADD',more,ends,permit(of,number)) end
+  return true
+end
+local function prolong(of,life,record)
+  local ends=math.ceil(micros()/1000+life)
+  each(permits(of,record),function(...)
+    for _,id in ipairs({...}) do call('ZADD',more,'XX',ends,id) end
+  end)
+end
+local function drop(of)
+  local is_live=stands(of)
+  local given=give_back(permits(of,record_of(of)))
+  return is_live and given>0
+end
+local function lower(of,record,weight)
+  local surplus={}
+  for number=weight,record[WEIGHT]-1 do surplus[#surplus+1]=permit(of,number) end
+  give_back(surplus)
+end
+local function owners()
+  local found,parts,now={},{},micros()/1000
+  local count=call('GET',main)
+  if count and not tonumber(count) then return nil,NO_NUMBER end
+  -- The permits are those of another name, which has the same sorted set: `a` and `{a}`.
+  if not count then return found end
+  local held=call('ZRANGE',more,0,-1,'WITHSCORES')
+  for i=1,#held,2 do
+    local record=record_of(held[i])
+    if record then for number=1,record[WEIGHT]-1 do parts[permit(held[i],number)]=true end end
+  end
+  for i=1,#held,2 do
+    local ends=tonumber(held[i+1])
+    if ends>now and not parts[held[i]] then
+      found[#found+1]={held[i],ends<FOREVER and math.max(math.floor(ends-now),1) or -1,1}
+    end
+  end
+  return found
+end
+local function adopt() end

@@ -1,0 +1,37 @@
+-- The beginning of all scripts; a file with the functions of the layout follows, then lines.lua and
+-- the operation.
+--
+-- KEYS: 1 the lock's own key, as the other library names it; 2 the side key, which only lockkeeper
+-- writes; 3 the tombstone of the claim; 4 a further key of the layout, if it has one.
+-- ARGV: 1 the owner, as the lock's key holds it; 2 the channel; 3 PUBLISH or SPUBLISH.
+--
+-- The side key is a hash: `t` has the last token, `w` the time until which a client of lockkeeper
+-- waits for a message, `e` the highest epoch, `c` the number of permits that all claims have named
+-- so far, and each longer field is an owner with its record. The lock's own key decides
+-- who holds the lock. A record only adds what the layout of the other library has no place for, and
+-- a record whose owner does not hold the lock is worthless.
+--
+-- Nothing is written before everything that may be of another type was read.
+local call,unpack_record,pack_record=redis.call,cmsgpack.unpack,cmsgpack.pack
+local main,side,gone,more=KEYS[1],KEYS[2],KEYS[3],KEYS[4]
+local owner,channel,publish=ARGV[1],ARGV[2],ARGV[3]
+-- The fields of a record. TTL and DELAY are in microseconds.
+local TOKEN,TTL,DELAY,WEIGHT,CAPACITY,CHANGE,SINCE,EPOCH=1,2,3,4,5,6,7,8
+local SHOWN,REASON,VALUE,BREAKER,WHY,REMOVED,ASKER,ASKED=9,10,11,12,13,14,15,16
+-- In milliseconds: the last token stays for so long after the last claim.
+local DAY=86400000
+local function micros()
+  local time=call('TIME')
+  return time[1]*1000000+time[2]
+end
+local function millis(micros) return math.ceil(micros/1000) end
+local function life(record) return millis(record[TTL]+record[DELAY]) end
+local function record_of(of)
+  local packed=call('HGET',side,of)
+  return packed and unpack_record(packed)
+end
+-- Where ARGV begins to name readers whose strings are in KEYS.
+local first=0
+-- A text that may be missing: ARGV has a letter before each text that is there.
+local function optional(text) return text~='' and string.sub(text,2) end
+local function strange(what) return redis.error_reply('LKF '..what) end

@@ -1,0 +1,68 @@
+//! Withdrawals: of one claim, and of all claims of a session that ends.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::layout::{self, Layout, Released};
+use super::{ForeignRedisStore, renew, session};
+use crate::store::{ClaimId, ClaimKey, Live, LiveState, SessionId, TOMBSTONE_MIN, Withdrawal};
+use crate::{Error, Result};
+
+pub(super) async fn withdraw(
+    store: &ForeignRedisStore,
+    key: &ClaimKey,
+    tombstone: Option<Duration>,
+) -> Result<Withdrawal> {
+    let Released { withdrawal, left } = ask(store, key, tombstone, true)?.await?;
+    store.0.session_claims.left(key);
+    if store.0.layout == Layout::RedissonRw && !left.is_empty() {
+        let keys = store.keys(&key.name);
+        let request = layout::sweep(&keys, &left, store.messages());
+        // The claim is withdrawn. Readers that have died end with the key at the latest.
+        drop(store.ask(&keys, request, layout::swept_answer)?.await);
+    }
+    Ok(withdrawal)
+}
+
+/// `posted`: a request that follows at once goes out in the same write.
+fn ask<'a>(
+    store: &'a ForeignRedisStore,
+    key: &'a ClaimKey,
+    tombstone: Option<Duration>,
+    posted: bool,
+) -> Result<impl Future<Output = Result<Released>> + Send + 'a> {
+    let layout = store.0.layout;
+    let request = layout::withdraw(layout, key, store.messages(), tombstone);
+    let request = if posted { request.posted() } else { request };
+    let read = move |value: &_| layout::withdraw_answer(layout, &key.id, value);
+    store.ask(&store.keys(&key.name), request, read)
+}
+
+/// Closes a session. The server knows no sessions, so the client withdraws each claim. The requests
+/// go out together, behind the request that closes the session.
+pub(super) async fn close(store: &ForeignRedisStore, id: &SessionId, live: &[Live]) -> Result<()> {
+    let known = store.0.session_claims.closing(id);
+    let mut all: HashMap<ClaimId, (ClaimKey, Option<Duration>)> =
+        known.into_iter().map(|(key, tombstone)| (key.id, (key, tombstone))).collect();
+    for live in live {
+        let (_, tombstone) = all.entry(live.key.id).or_insert_with(|| (live.key.clone(), None));
+        if live.state == LiveState::InFlight {
+            // A copy of the claim may still be on its way.
+            *tombstone = Some(TOMBSTONE_MIN);
+        }
+    }
+    let ended = session::close(store, id)?;
+    let mut sent = Vec::new();
+    for (key, tombstone) in all.values() {
+        let answer = ask(store, key, *tombstone, false);
+        sent.push(Box::pin(async move { answer?.await }));
+    }
+    // All together: each request may follow redirections until its deadline.
+    let mut withdrawn = Vec::new();
+    let ((), ended) = tokio::join!(renew::all(&mut sent, &mut withdrawn), ended);
+    withdrawn.into_iter().collect::<Result<Vec<_>>>()?;
+    // The claims are withdrawn, whatever the server says about the session.
+    ended.map_err(Error::with_unknown_effect)?;
+    session::ended(store, id);
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! What the examination of a store finds in these layouts.
+
+use std::time::Duration;
+
+use lockkeeper::backend::redis_foreign::Layout;
+use lockkeeper::store::{Finding, Level};
+use lockkeeper_live::Redis;
+
+use crate::support::{keeper, name};
+
+async fn examined(url: &str) -> Vec<Finding> {
+    let url = url.parse().unwrap();
+    let driver = lockkeeper::drivers().into_iter().find(|driver| driver.has_scheme("redis"));
+    driver.unwrap().examine(&url, Duration::from_secs(20)).await.findings
+}
+
+#[tokio::test]
+async fn the_doctor_names_the_layout_and_the_locks_without_a_ttl() {
+    let server = Redis::start().unwrap();
+    let plain = format!("{}?layout=plain", server.url());
+    let (name, keeper) = (name(), keeper(&server, Layout::Plain).await);
+    let find = |all: &[Finding], check: &str| {
+        all.iter().find(|found| found.check == check).cloned().unwrap_or_else(|| panic!("{all:?}"))
+    };
+    let all = examined(&plain).await;
+    assert!(all.iter().all(|found| found.level == Level::Ok), "{all:?}");
+    assert!(find(&all, "layout").finding.contains("SET NX PX"), "{all:?}");
+    assert!(find(&all, "rights").remedy.unwrap().contains("+evalsha"), "{all:?}");
+    server.run(&["SET", &name, "worker-7"]).unwrap();
+    // A client of lockkeeper knows the lock.
+    keeper.mutex(&*name).unwrap().try_lock().await.unwrap();
+    drop(keeper.mutex(&*name).unwrap().lock().wait(Duration::from_millis(50)).await);
+    let all = examined(&plain).await;
+    let found = find(&all, "ttl");
+    assert_eq!(found.level, Level::Warn, "{all:?}");
+    assert!(found.finding.contains(&name) && found.remedy.unwrap().contains("adopt-ttl"));
+    let all = examined(&format!("{}?layout=plian", server.url())).await;
+    assert_eq!(all[0].level, Level::Fail);
+    assert_eq!(all[0].remedy.as_deref(), Some("layout=plain"), "{all:?}");
+}

@@ -1,0 +1,118 @@
+//! The simple lock, beside programs that use `SET NX PX` and a script that compares and deletes.
+
+use std::time::Duration;
+
+use lockkeeper::backend::redis_foreign::{ForeignRedisStore, Layout};
+use lockkeeper::{Keeper, LostReason};
+use lockkeeper_live::{Act, Proxy, redis};
+
+use crate::support::{TIME_LIMIT, keeper, name, until_listening, within};
+
+/// How a program releases the simple lock.
+const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
+
+#[tokio::test]
+async fn a_lock_of_another_program_is_busy_and_its_release_lets_us_in() {
+    let (server, name) = (redis().unwrap(), name());
+    let keeper = keeper(server, Layout::Plain).await;
+    server.run(&["SET", &name, "worker-7", "NX", "PX", "60000"]).unwrap();
+    let mutex = keeper.mutex(&*name).unwrap();
+    assert!(mutex.try_lock().await.unwrap().is_none());
+    let info = keeper.inspect(&*name).await.unwrap();
+    assert_eq!(info.holders[0].owner, "worker-7");
+    assert!(info.holders[0].expires_in.is_some_and(|left| left <= Duration::from_secs(60)));
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    until_listening(server, &format!("lkf:{{{name}}}:channel")).await;
+    let released: u8 = server.query(&["EVAL", RELEASE, "1", &name, "worker-7"]).unwrap();
+    assert_eq!(released, 1);
+    let guard = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
+    // Theirs is refused while we hold, and their release does not touch our lock.
+    let theirs: Option<String> =
+        server.query(&["SET", &name, "worker-7", "NX", "PX", "60000"]).unwrap();
+    assert_eq!(theirs, None);
+    let released: u8 = server.query(&["EVAL", RELEASE, "1", &name, "worker-7"]).unwrap();
+    assert_eq!(released, 0);
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+    assert!(!server.query::<bool>(&["EXISTS", &name]).unwrap(), "a release leaves no key");
+}
+
+#[tokio::test]
+async fn a_release_of_lockkeeper_wakes_its_waiter_with_a_message() {
+    let (server, name) = (redis().unwrap(), name());
+    let (first, second) =
+        (keeper(server, Layout::Plain).await, keeper(server, Layout::Plain).await);
+    let guard = first.mutex(&*name).unwrap().lock().await.unwrap();
+    let mutex = second.mutex(&*name).unwrap();
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    let waits = async {
+        while !server.query::<bool>(&["HEXISTS", &format!("lkf:{{{name}}}"), "w"]).unwrap() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(TIME_LIMIT, waits).await;
+    let began = std::time::Instant::now();
+    guard.release().await.unwrap();
+    let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
+    // Without the message it looks again after 4 s or later.
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_key_without_a_ttl_is_shown_and_stays_until_it_is_adopted() {
+    let (server, name) = (redis().unwrap(), name());
+    let keeper = keeper(server, Layout::Plain).await;
+    // The program has died between SETNX and EXPIRE.
+    server.run(&["SETNX", &name, "worker-7"]).unwrap();
+    assert!(keeper.mutex(&*name).unwrap().try_lock().await.unwrap().is_none());
+    let info = keeper.inspect(&*name).await.unwrap();
+    let holder = &info.holders[0];
+    assert_eq!(holder.expires_in, None);
+    assert!(holder.reason.as_ref().is_some_and(|reason| reason.contains("adopt-ttl=30s")));
+    assert_eq!(server.query::<i64>(&["PTTL", &name]).unwrap(), -1, "nobody has asked for it");
+
+    let adopting = ForeignRedisStore::standalone(server.address().to_string(), Layout::Plain)
+        .adopt_ttl(Duration::from_millis(400));
+    let adopting = Keeper::builder(adopting).connect().await.unwrap();
+    let guard = within(TIME_LIMIT, adopting.mutex(&*name).unwrap().lock()).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_release_of_a_lock_that_another_program_has_names_that_program() {
+    let (server, name) = (redis().unwrap(), name());
+    let keeper = keeper(server, Layout::Plain).await;
+    let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
+    // Another program deletes without a look, and takes the lock.
+    server.run(&["DEL", &name]).unwrap();
+    server.run(&["SET", &name, "worker-7", "NX", "PX", "60000"]).unwrap();
+    let error = guard.release().await.unwrap_err();
+    match error.lost_reason() {
+        Some(LostReason::Removed { by, reason }) => {
+            assert_eq!(by, "worker-7");
+            assert!(reason.contains("SET NX PX"), "{reason}");
+        }
+        other => panic!("{other:?}: {error}"),
+    }
+    assert_eq!(server.query::<String>(&["GET", &name]).unwrap(), "worker-7", "it stays");
+}
+
+/// The first message after a lost subscription may be lost too, so the waiter looks.
+#[tokio::test]
+async fn a_waiter_whose_connection_is_lost_gets_the_lock() {
+    let (server, name) = (redis().unwrap(), name());
+    let proxy = Proxy::resp(server.address()).unwrap();
+    let first = keeper(server, Layout::Plain).await;
+    let guard = first.mutex(&*name).unwrap().lock().await.unwrap();
+    let behind = ForeignRedisStore::standalone(proxy.address().to_string(), Layout::Plain);
+    let behind = Keeper::builder(behind).connect().await.unwrap();
+    let mutex = behind.mutex(&*name).unwrap();
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    until_listening(server, &format!("lkf:{{{name}}}:channel")).await;
+    proxy.on_reply(|reply| if reply.is_push() { Act::Drop } else { Act::Pass });
+    guard.release().await.unwrap();
+    proxy.on_nothing();
+    proxy.cut();
+    within(TIME_LIMIT, waiting).await.unwrap().unwrap().release().await.unwrap();
+}

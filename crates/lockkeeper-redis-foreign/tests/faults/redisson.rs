@@ -1,0 +1,102 @@
+//! `RLock` and `RFencedLock`, beside the scripts of Redisson.
+
+use lockkeeper::backend::redis_foreign::Layout;
+use lockkeeper_live::redis;
+use redis::{Connection, PubSubCommands as _};
+
+use crate::support::{
+    JAVA, TIME_LIMIT, keeper, name, redisson_locks, redisson_unlocks, until_listening, within,
+};
+
+#[tokio::test]
+async fn a_lock_of_each_is_busy_for_the_other_and_its_release_lets_the_other_in() {
+    let server = redis().unwrap();
+    for layout in [Layout::Redisson, Layout::RedissonFenced] {
+        let (name, keeper) = (name(), keeper(server, layout).await);
+        let mutex = keeper.mutex(&*name).unwrap();
+        let guard = mutex.lock().await.unwrap();
+        assert!(redisson_locks(server, &name).is_some_and(|left| left > 0));
+        assert_eq!(redisson_unlocks(server, &name), None, "it is not theirs");
+        guard.release().await.unwrap();
+        assert_eq!(redisson_locks(server, &name), None, "it is free");
+        assert_eq!(redisson_locks(server, &name), None, "it is reentrant");
+        assert!(mutex.try_lock().await.unwrap().is_none());
+        assert_eq!(keeper.inspect(&*name).await.unwrap().holders[0].owner, JAVA);
+        let waiting = tokio::spawn(async move { mutex.lock().await });
+        until_listening(server, &format!("redisson_lock__channel:{{{name}}}")).await;
+        assert_eq!(redisson_unlocks(server, &name), Some(0), "it is still held once");
+        assert_eq!(redisson_unlocks(server, &name), Some(1));
+        within(TIME_LIMIT, waiting).await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// A waiter of Redisson sleeps until the message `0`.
+#[tokio::test]
+async fn a_release_publishes_what_the_waiters_of_redisson_wait_for() {
+    let (server, name) = (redis().unwrap(), name());
+    let keeper = keeper(server, Layout::Redisson).await;
+    let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
+    let channel = format!("redisson_lock__channel:{{{name}}}");
+    let (listening, connection) = (channel.clone(), server.connect().unwrap());
+    let message = tokio::task::spawn_blocking(move || first_message(connection, &listening));
+    until_listening(server, &channel).await;
+    guard.release().await.unwrap();
+    assert_eq!(within(TIME_LIMIT, message).await.unwrap(), "0");
+}
+
+fn first_message(mut connection: Connection, channel: &str) -> String {
+    let mut first = String::new();
+    connection
+        .subscribe(channel, |message| {
+            first = message.get_payload().unwrap();
+            redis::ControlFlow::Break(())
+        })
+        .unwrap();
+    first
+}
+
+/// The counter is that of Redisson: tokens of both rise together.
+#[tokio::test]
+async fn tokens_of_a_fenced_lock_come_from_the_counter_that_redisson_increments() {
+    let (server, name) = (redis().unwrap(), name());
+    let keeper = keeper(server, Layout::RedissonFenced).await;
+    let counter = format!("redisson_lock_token:{{{name}}}");
+    let mut last = None;
+    for _ in 0..3 {
+        let theirs: u64 = server.query(&["INCR", &counter]).unwrap();
+        let guard = keeper.mutex(&*name).unwrap().lock().await.unwrap();
+        let ours: u64 = server.query(&["GET", &counter]).unwrap();
+        assert_eq!(ours, theirs + 1);
+        let token = guard.token();
+        assert!(last.is_none_or(|last| token > last), "{token:?}");
+        last = Some(token);
+        guard.release().await.unwrap();
+    }
+}
+
+/// `RedissonMultiLock` takes several locks; so does a multi-lock over this layout.
+#[tokio::test]
+async fn a_multi_lock_takes_several_locks_of_redisson() {
+    let (server, name) = (redis().unwrap(), name());
+    let keeper = keeper(server, Layout::Redisson).await;
+    let names = ["a", "b"].map(|end| format!("{name}{end}"));
+    let multi = keeper.multi_lock(names.iter().map(String::as_str)).unwrap();
+    assert_eq!(redisson_locks(server, &names[1]), None);
+    assert!(multi.try_lock().await.unwrap().is_none(), "all or none");
+    // The part that was free is given back.
+    let given_back = async {
+        while server.query::<bool>(&["EXISTS", &names[0]]).unwrap() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(TIME_LIMIT, given_back).await;
+    assert_eq!(redisson_unlocks(server, &names[1]), Some(1));
+    let guards = multi.lock().await.unwrap();
+    for name in &names {
+        assert!(redisson_locks(server, name).is_some(), "{name} is held");
+    }
+    guards.release().await.unwrap();
+    for name in &names {
+        assert_eq!(redisson_locks(server, name), None, "{name} is free");
+    }
+}

@@ -1,0 +1,105 @@
+//! `RReadWriteLock`, beside the scripts of Redisson.
+
+use std::time::Duration;
+
+use lockkeeper::backend::redis_foreign::Layout;
+use lockkeeper::store::{MAX, Renewal, Store as _};
+use lockkeeper_live::{Redis, redis};
+
+use crate::support::{Claimant, JAVA, LONG, TIME_LIMIT, name, store, within};
+
+/// `lock` of a read lock. Answers nothing, or how long the lock is still held in ms.
+const READ: &str = "local mode = redis.call('hget', KEYS[1], 'mode'); \
+    if (mode == false) then redis.call('hset', KEYS[1], 'mode', 'read'); redis.call('hset', KEYS[1], ARGV[2], 1); \
+    redis.call('set', KEYS[2] .. ':1', 1); redis.call('pexpire', KEYS[2] .. ':1', ARGV[1]); \
+    redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; \
+    if (mode == 'read') or (mode == 'write' and redis.call('hexists', KEYS[1], ARGV[3]) == 1) then \
+    local ind = redis.call('hincrby', KEYS[1], ARGV[2], 1); local key = KEYS[2] .. ':' .. ind; \
+    redis.call('set', key, 1); redis.call('pexpire', key, ARGV[1]); local remainTime = redis.call('pttl', KEYS[1]); \
+    redis.call('pexpire', KEYS[1], math.max(remainTime, ARGV[1])); return nil; end; \
+    return redis.call('pttl', KEYS[1]);";
+/// `unlock` of a read lock, without its latch.
+const UNREAD: &str = "local lockExists = redis.call('hexists', KEYS[1], ARGV[2]); if (lockExists == 0) then return nil; end; \
+    local counter = redis.call('hincrby', KEYS[1], ARGV[2], -1); \
+    if (counter == 0) then redis.call('hdel', KEYS[1], ARGV[2]); end; redis.call('del', KEYS[3] .. ':' .. (counter+1)); \
+    if (redis.call('hlen', KEYS[1]) > 1) then local maxRemainTime = -3; local keys = redis.call('hkeys', KEYS[1]); \
+    for n, key in ipairs(keys) do counter = tonumber(redis.call('hget', KEYS[1], key)); \
+    if type(counter) == 'number' then for i=counter, 1, -1 do \
+    local remainTime = redis.call('pttl', KEYS[4] .. ':' .. key .. ':rwlock_timeout:' .. i); \
+    maxRemainTime = math.max(remainTime, maxRemainTime); end; end; end; \
+    if maxRemainTime > 0 then redis.call('pexpire', KEYS[1], maxRemainTime); return 0; end; \
+    if redis.call('hget', KEYS[1], 'mode') == 'write' then return 0; end; end; \
+    redis.call('del', KEYS[1]); redis.call('publish', KEYS[2], ARGV[1]); return 1;";
+
+fn redisson_reads(server: &Redis, name: &str) -> Option<i64> {
+    let timeout = format!("{{{name}}}:{JAVA}:rwlock_timeout");
+    let writer = format!("{JAVA}:write");
+    server.query(&["EVAL", READ, "2", name, &timeout, "30000", JAVA, &writer]).unwrap()
+}
+
+fn redisson_unreads(server: &Redis, name: &str) -> Option<i64> {
+    let channel = format!("redisson_rwlock:{{{name}}}");
+    let (timeout, prefix) = (format!("{{{name}}}:{JAVA}:rwlock_timeout"), format!("{{{name}}}"));
+    server.query(&["EVAL", UNREAD, "4", name, &channel, &timeout, &prefix, "0", JAVA]).unwrap()
+}
+
+/// Without the keys of its life, the release of a reader of Redisson deletes the lock below ours.
+#[tokio::test]
+async fn readers_of_both_share_and_a_release_of_one_leaves_the_other() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonRw).await;
+    let reader = Claimant::new(&store, &name, LONG).await.of(1, MAX);
+    let writer = Claimant::new(&store, &name, LONG).await;
+    reader.granted().await;
+    assert_eq!(redisson_reads(server, &name), None, "readers share");
+    let line = store.line(&name.parse().unwrap()).await.unwrap();
+    assert_eq!(line.entries.len(), 2, "{line:?}");
+    assert_eq!(redisson_unreads(server, &name), Some(0));
+    assert!(matches!(reader.renewed().await, Renewal::Held { .. }), "ours is still there");
+    writer.busy().await;
+    assert_eq!(redisson_reads(server, &name), None);
+    reader.release().await;
+    writer.busy().await;
+    assert_eq!(redisson_unreads(server, &name), Some(1));
+    writer.granted().await;
+    assert!(redisson_reads(server, &name).is_some(), "a writer is alone");
+    writer.release().await;
+    assert_eq!(redisson_reads(server, &name), None);
+    redisson_unreads(server, &name);
+}
+
+#[tokio::test]
+async fn a_reader_that_has_died_keeps_no_writer_out_while_others_come_and_go() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonRw).await;
+    let short = Duration::from_millis(300);
+    let dead = Claimant::new(&store, &name, short).await.of(1, MAX);
+    let live = Claimant::new(&store, &name, LONG).await.of(1, MAX);
+    let writer = Claimant::new(&store, &name, LONG).await;
+    dead.granted().await;
+    live.granted().await;
+    let died = async {
+        while store.line(&name.parse().unwrap()).await.unwrap().entries.len() == 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(TIME_LIMIT, died).await;
+    writer.busy().await;
+    live.release().await;
+    writer.granted().await;
+    assert_eq!(dead.renewed().await, Renewal::Lost(None));
+}
+
+/// Redisson takes such a hash for a free lock.
+#[tokio::test]
+async fn a_hash_of_another_lock_is_refused_by_name_and_stays() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonRw).await;
+    server.run(&["HSET", &name, JAVA, "1"]).unwrap();
+    for weight in [1, MAX] {
+        let claim = Claimant::new(&store, &name, LONG).await.of(weight, MAX);
+        let error = claim.send().await.unwrap_err();
+        assert!(error.to_string().contains("without a mode, such as an RLock"), "{error}");
+    }
+    assert!(server.query::<bool>(&["HEXISTS", &name, JAVA]).unwrap());
+}
