@@ -55,6 +55,8 @@ pub(crate) struct Ended {
     pub(crate) had_terminal: bool,
     /// The command was never executed, for this reason.
     pub(crate) refusal: Option<io::Error>,
+    /// The variable in the environment of the command's processes.
+    pub(crate) mark: (&'static str, String),
 }
 
 /// Waits for the end of the command. When the lock is lost or its deadline is near, the command is
@@ -66,7 +68,7 @@ pub(crate) async fn supervise(
     policy: Policy,
     reporter: &Reporter,
 ) -> Result<Ended, Failure> {
-    let (status, mut lost, in_order) = match watch(&mut running, lease, signals, policy, reporter)
+    let (status, lost, in_order) = match watch(&mut running, lease, signals, policy, reporter)
         .await
         .map_err(unwaitable)?
     {
@@ -123,14 +125,8 @@ pub(crate) async fn supervise(
     let had_terminal = running.holds_terminal();
     let mark = running.mark();
     let is_by_guard = running.dismiss();
-    if !lost && let Some(reason) = unheard_loss(lease, policy, status, is_by_guard) {
-        reporter.lost(lease.weakest(), &reason, None);
-        lost = true;
-    }
-    if lost && !policy.ignores_losses() {
-        report_daemons(&mark, reporter);
-    }
-    Ok(Ended { status, lost, in_order, had_terminal, refusal })
+    let lost = lost || report_unheard_loss(lease, policy, status, is_by_guard, reporter);
+    Ok(Ended { status, lost, in_order, had_terminal, refusal, mark })
 }
 
 fn report_loss(lease: &impl Lease, reason: &LostReason, signal: &str, reporter: &Reporter) {
@@ -142,9 +138,9 @@ fn report_loss(lease: &impl Lease, reason: &LostReason, signal: &str, reporter: 
     }
 }
 
-/// The processes of the command that have become daemons go on without the lock. The look at all
-/// processes is no part of a normal end.
-fn report_daemons(mark: &(&'static str, String), reporter: &Reporter) {
+/// Reports the processes with this mark after a loss: they have become daemons, and go on without
+/// the lock. The look at all processes takes a while, so it comes after the release.
+pub(crate) fn report_daemons(mark: &(&'static str, String), reporter: &Reporter) {
     let daemons: Vec<_> =
         processes::with_variable(mark).iter().map(|pid| pid.as_raw_nonzero().to_string()).collect();
     if !daemons.is_empty() {
@@ -157,15 +153,20 @@ fn report_daemons(mark: &(&'static str, String), reporter: &Reporter) {
 
 /// A machine that slept through the deadline sees the end of the command first, and so does a run
 /// that was stopped until the guard killed the command.
-fn unheard_loss(
+fn report_unheard_loss(
     lease: &impl Lease,
     policy: Policy,
     status: ExitStatus,
     is_by_guard: bool,
-) -> Option<LostReason> {
+    reporter: &Reporter,
+) -> bool {
     let was_killed =
         status.signal() == Some(Signal::KILL.as_raw()) && (is_by_guard || policy.is_over(lease));
-    lease.loss().or_else(|| was_killed.then(|| lease.silent_loss()))
+    let loss = lease.loss().or_else(|| was_killed.then(|| lease.silent_loss()));
+    if let Some(reason) = &loss {
+        reporter.lost(lease.weakest(), reason, None);
+    }
+    loss.is_some()
 }
 
 enum Watched {

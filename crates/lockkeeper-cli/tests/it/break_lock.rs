@@ -1,5 +1,6 @@
 //! `break`.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{Process, REPORTS_LOSSES, Store, Terminal, eventually, sh, stderr, stdout};
@@ -180,7 +181,8 @@ fn a_waiter_can_be_sent_to_the_end_of_the_line() {
         owners == ["two", "one"]
     });
     // The waiter gets the lock at its next turn.
-    holder.finish();
+    holder.signal(Signal::TERM);
+    holder.wait();
     assert_eq!((one.line().as_str(), one.finish()), ("ran", 0));
 }
 

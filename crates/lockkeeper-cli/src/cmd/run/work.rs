@@ -12,7 +12,7 @@ use super::{LEAVE, Run};
 use crate::child::environment;
 use crate::child::lease::Lease;
 use crate::child::spawn::{Launch, Started};
-use crate::child::supervise::{Ended, supervise};
+use crate::child::supervise::{Ended, report_daemons, supervise};
 use crate::duration::human;
 use crate::exit::{Exit, Failure};
 use crate::lock::Connection;
@@ -65,7 +65,11 @@ impl Run<'_> {
         };
         let (lasted, had_terminal, in_order) =
             (since.elapsed(), ended.had_terminal, ended.in_order);
+        let mark = (ended.lost && !self.policy.ignores_losses()).then(|| ended.mark.clone());
         let exit = self.let_go(connection, holding, ended).await;
+        if let Some(mark) = mark {
+            report_daemons(&mark, &self.reporter);
+        }
         let was_pending = self.signals.pending().await.is_some();
         let was_asked =
             self.leaving.is_some() || was_pending || self.signals.explain(exit, had_terminal);
