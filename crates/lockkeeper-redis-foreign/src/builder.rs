@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockkeeper_redis_client::setup::TIMEOUT;
 
+use super::layout::WATCHDOG;
 use super::{Check, ForeignRedisStore, Layout, Setup};
 use crate::store::Store;
 use crate::{Open, Result, Secret, Tls};
@@ -17,12 +18,13 @@ use crate::{Open, Result, Secret, Tls};
 pub struct ForeignRedisStoreBuilder {
     pub(super) setup: Setup,
     pub(super) layout: Layout,
-    adopt_ttl: Duration,
+    pub(super) adopt_ttl: Duration,
+    pub(super) watchdog: Duration,
 }
 
 impl ForeignRedisStoreBuilder {
     pub(super) fn of(setup: Setup, layout: Layout) -> Self {
-        Self { setup, layout, adopt_ttl: Duration::ZERO }
+        Self { setup, layout, adopt_ttl: Duration::ZERO, watchdog: WATCHDOG }
     }
 
     /// Gives this ttl to a key of the simple lock that has none, when lockkeeper finds it in its
@@ -30,6 +32,15 @@ impl ForeignRedisStoreBuilder {
     /// and lockkeeper only reports it. Other layouts have no such keys.
     pub fn adopt_ttl(mut self, ttl: Duration) -> Self {
         self.adopt_ttl = ttl;
+        self
+    }
+
+    /// Takes this as the `lockWatchdogTimeout` of Redisson's clients; 30 s by default, as there. Only
+    /// [`Layout::RedissonRw`] has a use for it: the watchdog of a reader of Redisson shortens the
+    /// life of the whole lock to this time. So a ttl with its lock-delay may be this long, and no
+    /// longer.
+    pub fn watchdog(mut self, timeout: Duration) -> Self {
+        self.watchdog = timeout;
         self
     }
 
@@ -97,7 +108,7 @@ impl ForeignRedisStoreBuilder {
     /// The future may be dropped. Its connection is closed then.
     pub async fn connect(self) -> Result<ForeignRedisStore> {
         self.setup.hosts.check()?;
-        ForeignRedisStore::open(&self.setup, self.layout, self.adopt_ttl).await
+        ForeignRedisStore::open(&self).await
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{LockName, Result};
 #[async_trait]
 impl Store for ForeignRedisStore {
     fn capabilities(&self) -> Capabilities {
-        self.0.layout.capabilities().clone()
+        Self::capabilities(self)
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

@@ -97,6 +97,14 @@ pub(super) fn from_url(
             _ => return Err(wrong_param(url, "adopt-ttl", remedy)),
         }
     }
+    if let Some(timeout) = url.params.get("watchdog") {
+        match parse_duration(timeout) {
+            Ok(timeout) if layout == Layout::RedissonRw && !timeout.is_zero() => {
+                builder = builder.watchdog(timeout);
+            }
+            _ => return Err(wrong_param(url, "watchdog", "watchdog=60s, with layout=redisson-rw")),
+        }
+    }
     Ok(builder)
 }
 
@@ -109,6 +117,7 @@ mod tests {
         UrlSyntax::new(&[Scheme::new("redis", UrlForm::Hosts, "redis://HOST")]).params(&[
             Param::new("layout", ""),
             Param::new("adopt-ttl", ""),
+            Param::new("watchdog", ""),
             Param::new("min-replicas", ""),
         ]);
 
@@ -132,6 +141,8 @@ mod tests {
             ("redis://h?layout=nativ", "layout=native"),
             ("redis://h?layout=plain&adopt-ttl=x", "adopt-ttl=30s, with layout=plain"),
             ("redis://h?layout=redisson&adopt-ttl=30s", "adopt-ttl=30s, with layout=plain"),
+            ("redis://h?layout=redisson-rw&watchdog=x", "watchdog=60s, with layout=redisson-rw"),
+            ("redis://h?layout=redisson&watchdog=60s", "watchdog=60s, with layout=redisson-rw"),
         ] {
             assert_eq!(read(url).unwrap_err().remedy(), Some(remedy), "{url}");
         }

@@ -1,5 +1,8 @@
 //! The errors of these layouts: about keys that hold something else.
 
+use std::time::Duration;
+
+use lockkeeper_core::duration::format_duration;
 use lockkeeper_redis_client::fault::{explained, short};
 
 use super::layout::{ID_KEY, Keys};
@@ -49,6 +52,17 @@ pub(super) fn foreign_id() -> Error {
     Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(
         "redis-cli RENAME '{ID_KEY}' to another name, or another database for lockkeeper"
     ))
+}
+
+/// The error about a session whose claims the watchdog of a reader of Redisson would end.
+pub(super) fn outlives_watchdog(watchdog: Duration) -> Error {
+    let watchdog = format_duration(watchdog);
+    let problem = format!(
+        "a reader of Redisson lets the lock live for {watchdog}, so a ttl with its lock-delay cannot be longer"
+    );
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(
+        "a shorter ttl, or watchdog=60s in the URL, if lockWatchdogTimeout is so long in every Redisson",
+    )
 }
 
 /// The error about an administrator who wants more from another program than it does.

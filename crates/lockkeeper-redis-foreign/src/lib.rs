@@ -33,6 +33,7 @@ pub use self::driver::{LAYOUTS, examine, layout_of, open};
 pub use self::layout::Layout;
 use self::layout::{Keys, Messages};
 use lockkeeper_core::kit::{Process, SessionClaims, random, runtime};
+use lockkeeper_core::store::Capabilities;
 use lockkeeper_core::time::Clock;
 use lockkeeper_core::{Error, ErrorKind, LockName, Open, Result, Secret, Tls, store, time, url};
 use lockkeeper_redis_client::checks::Check;
@@ -65,6 +66,8 @@ struct Shared {
     session_claims: SessionClaims,
     /// The life that a key without one gets. Zero: such keys stay as they are.
     adopt_ttl: Duration,
+    /// The longest ttl with its lock-delay in a read-write lock.
+    watchdog: Duration,
     address: String,
     clock: Clock,
     process: Process,
@@ -100,18 +103,14 @@ impl ForeignRedisStore {
         self.0.layout
     }
 
-    async fn open(setup: &Setup, layout: Layout, adopt_ttl: Duration) -> Result<Self> {
-        let address = setup.to_string();
-        let connected = Self::connect(setup, layout, adopt_ttl, &address).await;
+    async fn open(builder: &ForeignRedisStoreBuilder) -> Result<Self> {
+        let address = builder.setup.to_string();
+        let connected = Self::connect(builder, &address).await;
         connected.map_err(|error| error.at(&address))
     }
 
-    async fn connect(
-        setup: &Setup,
-        layout: Layout,
-        adopt_ttl: Duration,
-        address: &str,
-    ) -> Result<Self> {
+    async fn connect(builder: &ForeignRedisStoreBuilder, address: &str) -> Result<Self> {
+        let ForeignRedisStoreBuilder { setup, layout, adopt_ttl, watchdog } = builder;
         let channels = Arc::<Channels>::default();
         let trials = needs::trials(setup, &rights::INSIDE, rights::TRIED);
         let settings = setup.settings(trials)?;
@@ -120,16 +119,30 @@ impl ForeignRedisStore {
         let route = Route::open(setup.servers()?, settings, listener).await.map_err(fault::of)?;
         opening::check(&route, setup, |_| Ok(())).await?;
         Ok(Self(Arc::new(Shared {
-            layout,
+            layout: *layout,
             route,
             channels,
             session_claims: SessionClaims::default(),
-            adopt_ttl,
+            adopt_ttl: *adopt_ttl,
+            watchdog: *watchdog,
             address: format!("{address}?layout={}", layout.name()),
             clock: Clock::boot(),
             process: Process::this(),
             runtime,
         })))
+    }
+
+    /// What the layout can do, for as long as the watchdogs of Redisson let it.
+    fn capabilities(&self) -> Capabilities {
+        let of_layout = self.0.layout.capabilities().clone();
+        match self.0.layout {
+            Layout::RedissonRw => Capabilities {
+                ttl_max: self.0.watchdog,
+                lock_delay_max: self.0.watchdog,
+                ..of_layout
+            },
+            _ => of_layout,
+        }
     }
 
     fn keys(&self, name: &LockName) -> Keys {

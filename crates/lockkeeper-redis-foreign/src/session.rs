@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::layout::{self, slot};
+use super::layout::{self, Layout, slot};
 use super::{ForeignRedisStore, fault};
 use crate::store::{Opened, SessionId, SessionSpec, TOMBSTONE_MIN, refusal};
 use crate::{Error, Result};
@@ -12,7 +12,11 @@ pub(super) async fn open(
     id: &SessionId,
     spec: &SessionSpec,
 ) -> Result<Opened> {
-    store.0.layout.capabilities().check(spec)?;
+    let watchdog = store.0.watchdog;
+    if store.0.layout == Layout::RedissonRw && spec.ttl.saturating_add(spec.lock_delay) > watchdog {
+        return Err(fault::outlives_watchdog(watchdog));
+    }
+    store.capabilities().check(spec)?;
     let was_closed = store.0.session_claims.was_closed(id, store.0.clock.now());
     // Another client may have closed a detached session.
     if was_closed || (spec.detached && is_closed(store, id).await?) {

@@ -30,6 +30,11 @@ pub(super) static URLS: UrlSyntax = UrlSyntax::new(&[
         "the ttl that a key of `layout=plain` gets if it has none; by default it stays as it is",
     ),
     Param::new(
+        "watchdog",
+        "the `lockWatchdogTimeout` of Redisson's clients, for `layout=redisson-rw`; 30s by \
+         default, as there",
+    ),
+    Param::new(
         "min-replicas",
         "how many replicas must have a grant before it counts; 0 by default",
     ),
@@ -56,6 +61,9 @@ pub(super) fn from_url(url: &StoreUrl) -> Result<Setup> {
     }
     if url.params.contains_key("adopt-ttl") {
         return Err(wrong_param(url, "adopt-ttl", "adopt-ttl=30s, with layout=plain"));
+    }
+    if url.params.contains_key("watchdog") {
+        return Err(wrong_param(url, "watchdog", "watchdog=60s, with layout=redisson-rw"));
     }
     Setup::from_url(url, &URLS)
 }
@@ -112,6 +120,7 @@ mod tests {
             ("redis://a?layout=nativ", "layout=native"),
             ("redis://a?layout=redisson", "lockkeeper::connect(URL)"),
             ("redis://a?adopt-ttl=30s", "adopt-ttl=30s, with layout=plain"),
+            ("redis://a?watchdog=60s", "watchdog=60s, with layout=redisson-rw"),
             ("redis://a?unsafe=evicton", "unsafe=eviction"),
         ] {
             assert_eq!(read(url).unwrap_err().remedy(), Some(remedy), "{url}");

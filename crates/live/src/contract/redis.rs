@@ -111,8 +111,8 @@ foreign_layouts! {
     RedissonLayout = "?layout=redisson";
     /// `RFencedLock`.
     FencedLayout = "?layout=redisson-fenced";
-    /// `RReadWriteLock`.
-    RwLayout = "?layout=redisson-rw";
+    /// `RReadWriteLock`. Some cases have a long ttl.
+    RwLayout = "?layout=redisson-rw&watchdog=2h";
 }
 
 /// `RPermitExpirableSemaphore` of one permit, which is a mutex.

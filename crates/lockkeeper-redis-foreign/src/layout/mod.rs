@@ -7,6 +7,8 @@ mod owner;
 mod request;
 mod scripts;
 
+use std::time::Duration;
+
 use lockkeeper_core::url::nearest;
 
 pub(crate) use self::answer::{
@@ -41,20 +43,28 @@ pub enum Layout {
     RedissonSemaphore,
 }
 
+/// The `lockWatchdogTimeout` of Redisson, as it is by default.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
+
 /// What a lock can do that one holder has at a time.
 const EXCLUSIVE: Capabilities = Capabilities {
     admission: Admission::Exclusive,
     fencing: Fencing::None,
     queue: false,
     wake: Wakes::Push,
-    min_hold_max: std::time::Duration::ZERO,
+    min_hold_max: Duration::ZERO,
     max_waiters: 0,
     ..Capabilities::full()
 };
 /// The clients of other libraries publish nothing.
 const PLAIN: Capabilities = Capabilities { wake: Wakes::Poll, ..EXCLUSIVE };
 const FENCED: Capabilities = Capabilities { fencing: Fencing::UntilFailover, ..EXCLUSIVE };
-const RW: Capabilities = Capabilities { admission: Admission::ReadWrite, ..EXCLUSIVE };
+const RW: Capabilities = Capabilities {
+    admission: Admission::ReadWrite,
+    ttl_max: WATCHDOG,
+    lock_delay_max: WATCHDOG,
+    ..EXCLUSIVE
+};
 const SEMAPHORE: Capabilities = Capabilities { admission: Admission::Permits, ..EXCLUSIVE };
 
 impl Layout {

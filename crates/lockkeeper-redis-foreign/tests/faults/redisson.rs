@@ -2,10 +2,10 @@
 
 use lockkeeper::backend::redis_foreign::Layout;
 use lockkeeper_live::redis;
-use redis::{Connection, PubSubCommands as _};
 
 use crate::support::{
-    JAVA, TIME_LIMIT, keeper, name, redisson_locks, redisson_unlocks, until_listening, within,
+    JAVA, TIME_LIMIT, first_message, keeper, name, redisson_locks, redisson_unlocks,
+    until_listening, within,
 };
 
 #[tokio::test]
@@ -42,17 +42,6 @@ async fn a_release_publishes_what_the_waiters_of_redisson_wait_for() {
     until_listening(server, &channel).await;
     guard.release().await.unwrap();
     assert_eq!(within(TIME_LIMIT, message).await.unwrap(), "0");
-}
-
-fn first_message(mut connection: Connection, channel: &str) -> String {
-    let mut first = String::new();
-    connection
-        .subscribe(channel, |message| {
-            first = message.get_payload().unwrap();
-            redis::ControlFlow::Break(())
-        })
-        .unwrap();
-    first
 }
 
 /// The counter is that of Redisson: tokens of both rise together.

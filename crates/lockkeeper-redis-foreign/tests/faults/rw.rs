@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use lockkeeper::backend::redis_foreign::Layout;
-use lockkeeper::store::{MAX, Renewal, Store as _};
+use lockkeeper::ErrorKind;
+use lockkeeper::backend::redis_foreign::{ForeignRedisStore, Layout};
+use lockkeeper::store::{MAX, Renewal, SessionId, SessionSpec, Store as _, Verdict};
 use lockkeeper_live::{Redis, redis};
 
 use crate::support::{Claimant, JAVA, LONG, TIME_LIMIT, name, store, within};
@@ -102,4 +103,35 @@ async fn a_hash_of_another_lock_is_refused_by_name_and_stays() {
         assert!(error.to_string().contains("without a mode, such as an RLock"), "{error}");
     }
     assert!(server.query::<bool>(&["HEXISTS", &name, JAVA]).unwrap());
+}
+
+/// The watchdog of Redisson sets the life of the whole lock, and would end ours before its time.
+#[tokio::test]
+async fn a_reader_lives_no_longer_than_the_watchdog_of_redisson_lets_it() {
+    let (server, name) = (redis().unwrap(), name());
+    let minute = Duration::from_secs(60);
+    let watchful = store(server, Layout::RedissonRw).await;
+    for (ttl, lock_delay) in [(minute, Duration::ZERO), (LONG, Duration::from_secs(1))] {
+        let spec = SessionSpec::new(ttl, lock_delay);
+        let error = watchful.open(&SessionId::random(), &spec).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    }
+    let error = watchful.open(&SessionId::random(), &SessionSpec::new(LONG, LONG)).await;
+    let remedy = error.unwrap_err();
+    assert!(remedy.remedy().is_some_and(|remedy| remedy.contains("watchdog=60s")), "{remedy}");
+    // The setting of a Redisson with a longer watchdog.
+    let address = server.address().to_string();
+    let longer = ForeignRedisStore::standalone(address, Layout::RedissonRw).watchdog(minute);
+    let longer = longer.connect().await.unwrap();
+    let reader = Claimant::new(&longer, &name, minute).await.of(1, MAX);
+    let writer = Claimant::new(&watchful, &name, LONG).await;
+    reader.granted().await;
+    // Why: this is what a watchdog of 300 ms does.
+    server.run(&["PEXPIRE", &name, "300"]).unwrap();
+    let granted = async {
+        while !matches!(writer.send().await, Ok(Verdict::Granted { .. })) {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(TIME_LIMIT, granted).await;
 }

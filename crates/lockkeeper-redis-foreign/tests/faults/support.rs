@@ -10,6 +10,7 @@ use lockkeeper::store::{
 };
 use lockkeeper_live::Redis;
 pub(crate) use lockkeeper_live::locks::{LONG, TIME_LIMIT, name, within};
+use redis::{Connection, PubSubCommands as _};
 
 /// How another client of Redisson names itself.
 pub(crate) const JAVA: &str = "8743c9c0-0795-4907-87fd-6c719a6b4586:42";
@@ -84,7 +85,11 @@ impl Claimant {
     }
 
     pub(crate) async fn renewed(&self) -> Renewal {
-        let live = Live { key: self.claim.key.clone(), state: LiveState::Granted };
+        self.renewed_as(LiveState::Granted).await
+    }
+
+    pub(crate) async fn renewed_as(&self, state: LiveState) -> Renewal {
+        let live = Live { key: self.claim.key.clone(), state };
         self.store.renew(&self.claim.key.session, &[live]).await.unwrap().claims.remove(0)
     }
 
@@ -106,4 +111,16 @@ pub(crate) async fn until_listening(server: &Redis, channel: &str) {
         }
     };
     within(TIME_LIMIT, listening).await;
+}
+
+/// The first message on a channel.
+pub(crate) fn first_message(mut connection: Connection, channel: &str) -> String {
+    let mut first = String::new();
+    connection
+        .subscribe(channel, |message| {
+            first = message.get_payload().unwrap();
+            redis::ControlFlow::Break(())
+        })
+        .unwrap();
+    first
 }
