@@ -11,6 +11,8 @@ use crate::{Error, ErrorKind};
 
 /// How a script says that it cannot make sense of what it has read.
 const STRANGE: &str = "LKF";
+/// How a script says how many permits there are, fewer than a claim asks for.
+const FEWER: &str = "LKFEW";
 
 /// The error of a request, with what is known about its effect.
 pub(super) fn of(error: WireError) -> Error {
@@ -21,6 +23,7 @@ pub(super) fn of(error: WireError) -> Error {
 pub(super) fn about(error: WireError, keys: &Keys) -> Error {
     explained(error, |code, message| match code {
         STRANGE => Some(foreign(keys, keys.main(), message)),
+        FEWER => Some(too_few_permits(message)),
         "WRONGTYPE" => Some(foreign(keys, keys.main(), "a value of another type")),
         // The script has read a record that another program has written.
         "ERR" if is_at_a_loss(message) => {
@@ -63,6 +66,14 @@ pub(super) fn outlives_watchdog(watchdog: Duration) -> Error {
     Error::new(ErrorKind::Unsupported, problem).with_remedy(
         "a shorter ttl, or watchdog=60s in the URL, if lockWatchdogTimeout is so long in every Redisson",
     )
+}
+
+/// The error about a claim of more permits than Redisson has set.
+fn too_few_permits(number: &str) -> Error {
+    let problem =
+        format!("the semaphore has {number} permits by Redisson, fewer than this claim has");
+    Error::new(ErrorKind::Mismatch, problem)
+        .with_remedy("the same number here, or addPermits of Redisson")
 }
 
 /// The error about an administrator who wants more from another program than it does.

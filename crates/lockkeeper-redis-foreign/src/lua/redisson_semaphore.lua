@@ -4,6 +4,10 @@
 local SHARED=true
 local FOREVER=922337203685477
 local NO_NUMBER='a string that is no number of permits'
+-- Whether Redis can count on from it, and Lua keeps all its digits.
+local function is_number(text)
+  return text and #text<=15 and (text=='0' or string.match(text,'^%-?[1-9]%d*$')~=nil)
+end
 local function permit(of,number)
   if number==0 then return of end
   local last=struct.unpack('>I4',string.sub(of,13))
@@ -17,7 +21,8 @@ end
 local function each(list,act) for from=1,#list,500 do act(unpack(list,from,math.min(from+499,#list))) end end
 local function stands(of)
   local ends=call('ZSCORE',more,of)
-  return ends and tonumber(ends)>micros()/1000
+  -- With the number of permits its claims end.
+  return ends and tonumber(ends)>micros()/1000 and call('GET',main) and true
 end
 local function is_known(of) return call('ZSCORE',more,of) and true end
 local function free() return tonumber(call('GET',main) or '') end
@@ -25,12 +30,31 @@ local function wake() redis.pcall(publish,channel,call('GET',main) or '0') end
 local function give_back(list)
   local given=0
   each(list,function(...) given=given+call('ZREM',more,...) end)
-  if given>0 then call('INCRBY',main,given) end
+  -- The permits of a number that has ended belong to no later one.
+  if given>0 and is_number(call('GET',main)) then call('INCRBY',main,given) end
   return given
 end
 -- Permits whose time is over are free again: the next client of any library says so.
 local function reclaim(now)
   if give_back(call('ZRANGEBYSCORE',more,'-inf',math.floor(now/1000)))>0 then wake() end
+end
+local function note(field,number)
+  call('HSET',side,field,number)
+  if call('PTTL',side)==-1 then call('PEXPIRE',side,DAY) end
+end
+-- How many permits there are, and whether that is for Redisson to change. As trySetPermits of
+-- Redisson, the first client sets the number. If that was lockkeeper (`o` has what it has set), the
+-- next claim sets it once no permit is held.
+local function number_for(capacity)
+  local count,held=free(),call('ZCARD',more)
+  local own=tonumber(call('HGET',side,'o') or '')
+  if count and own~=count+held then return count+held,true end
+  if count and (held>0 or own==capacity) then return own,false end
+  -- Permits of an earlier number end one by one.
+  call('SET',main,capacity-held)
+  note('o',capacity)
+  note('c',held==0 and capacity or 0)
+  return capacity,false
 end
 -- Whether claims of lockkeeper hold so few permits that each of them finds its number kept. The
 -- string alone limits the clients of other libraries.
@@ -48,21 +72,25 @@ end
 local function take(of,life,weight,capacity)
   local now=micros()
   local count=call('GET',main)
-  if count and not tonumber(count) then return nil,NO_NUMBER end
-  reclaim(now)
-  -- As trySetPermits of Redisson: the first client sets the number.
-  if not count then call('SET',main,capacity) end
+  if count and not is_number(count) then return nil,NO_NUMBER end
+  -- Without a number the sorted set may have the permits of another name: `a` and `{a}` share it.
+  if count then reclaim(now) end
+  local number,is_fixed=number_for(capacity)
+  if is_fixed and number<weight then return nil,redis.error_reply('LKFEW '..number) end
   if free()<weight then return false end
   -- If all claims have named the number that there is, the string has it.
   local named=call('HGET',side,'c')
-  if not named then call('HSET',side,'c',capacity) end
-  if named and tonumber(named)~=capacity or free()+call('ZCARD',more)>capacity then
+  if not named then note('c',capacity) end
+  if named and tonumber(named)~=capacity or number>capacity then
     call('HSET',side,'c',0)
     if not fits(weight,capacity) then return false end
   end
   call('DECRBY',main,weight)
   local ends=math.ceil(now/1000+life)
-  for number=0,weight-1 do call('ZADD',more,ends,permit(of,number)) end
+  for at=0,weight-1 do call('ZADD',more,ends,permit(of,at)) end
+  -- As Redisson does: the permits end with their number.
+  local left=call('PTTL',main)
+  if left>0 then call('PEXPIRE',more,left) end
   return true
 end
 local function prolong(of,life,record)
@@ -74,6 +102,7 @@ end
 local function drop(of)
   local is_live=stands(of)
   local given=give_back(permits(of,record_of(of)))
+  if not is_live and given>0 then wake() end
   return is_live and given>0
 end
 local function lower(of,record,weight)
@@ -84,8 +113,7 @@ end
 local function owners()
   local found,parts,now={},{},micros()/1000
   local count=call('GET',main)
-  if count and not tonumber(count) then return nil,NO_NUMBER end
-  -- The permits are those of another name, which has the same sorted set: `a` and `{a}`.
+  if count and not is_number(count) then return nil,NO_NUMBER end
   if not count then return found end
   local held=call('ZRANGE',more,0,-1,'WITHSCORES')
   for i=1,#held,2 do

@@ -7,7 +7,7 @@
 --
 -- The side key is a hash: `t` has the last token, `w` the time until which a client of lockkeeper
 -- waits for a message, `e` the highest epoch, `c` the number of permits that all claims have named
--- so far, and each longer field is an owner with its record. The lock's own key decides
+-- so far, `o` the number of permits that lockkeeper has set, and each longer field is an owner with its record. The lock's own key decides
 -- who holds the lock. A record only adds what the layout of the other library has no place for, and
 -- a record whose owner does not hold the lock is worthless.
 --
@@ -34,4 +34,6 @@ end
 local first=0
 -- A text that may be missing: ARGV has a letter before each text that is there.
 local function optional(text) return text~='' and string.sub(text,2) end
-local function strange(what) return redis.error_reply('LKF '..what) end
+local function strange(what)
+  return type(what)=='table' and what or redis.error_reply('LKF '..what)
+end

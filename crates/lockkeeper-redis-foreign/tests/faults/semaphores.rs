@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper::backend::redis_foreign::Layout;
-use lockkeeper::store::{Amend, Amended, Renewal, Store as _};
+use lockkeeper::store::{Amend, Amended, Renewal, Store as _, Withdrawal};
 use lockkeeper::{ErrorKind, Keeper};
 use lockkeeper_live::redis;
 
@@ -87,4 +87,81 @@ async fn a_claim_that_names_fewer_permits_finds_its_number_kept() {
     wide.busy().await;
     let another = Claimant::new(&store, &name, LONG).await.of(1, 5);
     another.granted().await;
+}
+
+#[tokio::test]
+async fn a_number_that_lockkeeper_has_set_follows_the_next_claim_once_all_is_free() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonSemaphore).await;
+    let small = Claimant::new(&store, &name, LONG).await.of(1, 3);
+    let large = Claimant::new(&store, &name, LONG).await.of(5, 10);
+    small.granted().await;
+    large.busy().await;
+    small.release().await;
+    large.granted().await;
+    assert_eq!(server.query::<i64>(&["GET", &name]).unwrap(), 5);
+    large.release().await;
+    // Redisson adds permits: from now on the number is that of Redisson.
+    assert_eq!(server.query::<i64>(&["INCRBY", &name, "2"]).unwrap(), 12);
+    small.granted().await;
+    assert_eq!(server.query::<i64>(&["GET", &name]).unwrap(), 11);
+}
+
+#[tokio::test]
+async fn a_claim_of_more_permits_than_redisson_has_set_is_an_error() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonSemaphore).await;
+    server.run(&["SET", &name, "3"]).unwrap();
+    let one = Claimant::new(&store, &name, LONG).await.of(1, 10);
+    let five = Claimant::new(&store, &name, LONG).await.of(5, 10);
+    one.granted().await;
+    let error = five.send().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
+    assert!(error.message().contains("has 3 permits"), "{error}");
+    let three = Claimant::new(&store, &name, LONG).await.of(3, 10);
+    three.busy().await;
+    one.release().await;
+    three.granted().await;
+}
+
+/// Redisson may give the number a ttl, and set it again.
+#[tokio::test]
+async fn a_permit_of_a_number_that_has_ended_is_given_back_to_no_other_number() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonSemaphore).await;
+    let permits = format!("{{{name}}}:timeout");
+    let claim = Claimant::new(&store, &name, LONG).await.of(1, 1);
+    server.run(&["SET", &name, "1", "PX", "300"]).unwrap();
+    claim.granted().await;
+    assert!(server.query::<i64>(&["PTTL", &permits]).unwrap() > 0, "as Redisson does");
+    let ended = async {
+        while server.query::<bool>(&["EXISTS", &name]).unwrap() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(TIME_LIMIT, ended).await;
+    assert_eq!(claim.renewed().await, Renewal::Lost(None));
+    server.run(&["SET", &name, "1"]).unwrap();
+    assert_eq!(server.query::<i64>(&["DECR", &name]).unwrap(), 0);
+    assert_eq!(store.withdraw(&claim.claim.key, None).await.unwrap(), Withdrawal::Absent);
+    assert_eq!(server.query::<i64>(&["GET", &name]).unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_number_that_is_gone_takes_its_claims_with_it_and_the_next_one_counts_them() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonSemaphore).await;
+    let old = Claimant::new(&store, &name, LONG).await.of(2, 3);
+    let gone = Claimant::new(&store, &name, LONG).await.of(1, 3);
+    old.granted().await;
+    gone.granted().await;
+    server.run(&["DEL", &name]).unwrap();
+    assert_eq!(gone.renewed().await, Renewal::Lost(None));
+    assert_eq!(store.withdraw(&gone.claim.key, None).await.unwrap(), Withdrawal::Absent);
+    assert!(!server.query::<bool>(&["EXISTS", &name]).unwrap(), "a permit makes no number");
+    let next = Claimant::new(&store, &name, LONG).await.of(1, 3);
+    next.granted().await;
+    assert_eq!(server.query::<i64>(&["GET", &name]).unwrap(), 0, "two are in the set still");
+    old.release().await;
+    assert_eq!(server.query::<i64>(&["GET", &name]).unwrap(), 2);
 }
