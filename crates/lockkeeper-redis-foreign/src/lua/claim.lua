@@ -20,7 +20,7 @@ if ARGV[8]=='1' then
   call('SET',gone,'1','PX',ARGV[9])
   return {owner,'g'}
 end
-if not has_counter() then return strange('a counter that is no number') end
+if not has_counter() then return strange('a counter that is no number of up to 15 digits') end
 local top=tonumber(call('HGET',side,'e')) or 0
 local function too_low(holders)
   for i=2,#holders do

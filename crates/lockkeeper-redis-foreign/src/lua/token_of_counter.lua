@@ -1,7 +1,14 @@
--- RFENCEDLOCK: all clients of the layout count their grants in one counter.
-local function last_token() return tonumber(call('GET',more)) or 0 end
+-- RFENCEDLOCK: all clients of the layout count their grants in one counter. Redis must be able to
+-- count on from it, and Lua to keep all its digits.
+local function is_count(text)
+  return #text<=15 and (text=='0' or string.match(text,'^[1-9]%d*$')~=nil)
+end
+local function last_token()
+  local count=call('GET',more)
+  return count and is_count(count) and tonumber(count) or 0
+end
 local function has_counter()
   local count=call('GET',more)
-  return not count or string.match(count,'^%d+$')~=nil
+  return not count or is_count(count)
 end
 local function next_token() return call('INCR',more) end

@@ -1,11 +1,13 @@
 //! `RLock` and `RFencedLock`, beside the scripts of Redisson.
 
+use lockkeeper::ErrorKind;
 use lockkeeper::backend::redis_foreign::Layout;
+use lockkeeper::store::Store as _;
 use lockkeeper_live::redis;
 
 use crate::support::{
-    JAVA, TIME_LIMIT, first_message, keeper, name, redisson_locks, redisson_unlocks,
-    until_listening, within,
+    Claimant, JAVA, LONG, TIME_LIMIT, first_message, keeper, name, redisson_locks,
+    redisson_unlocks, store, until_listening, within,
 };
 
 #[tokio::test]
@@ -87,5 +89,23 @@ async fn a_multi_lock_takes_several_locks_of_redisson() {
     guards.release().await.unwrap();
     for name in &names {
         assert_eq!(redisson_locks(server, name), None, "{name} is free");
+    }
+}
+
+/// The counter belongs to Redisson, and an application may have written it.
+#[tokio::test]
+async fn a_counter_that_cannot_count_on_is_refused_and_its_lock_stays_free() {
+    let server = redis().unwrap();
+    for counter in ["9223372036854775807", "1000000000000000", "-5", "007", "1e3"] {
+        let (name, store) = (name(), store(server, Layout::RedissonFenced).await);
+        let key = format!("redisson_lock_token:{{{name}}}");
+        server.run(&["SET", &key, counter]).unwrap();
+        let claim = Claimant::new(&store, &name, LONG).await;
+        let error = claim.send().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{counter}: {error}");
+        assert!(!server.query::<bool>(&["EXISTS", &name]).unwrap(), "{counter}");
+        assert_eq!(server.query::<String>(&["GET", &key]).unwrap(), counter);
+        let line = store.line(&name.parse().unwrap()).await.unwrap();
+        assert_eq!(line.last_token, None, "{counter}");
     }
 }
