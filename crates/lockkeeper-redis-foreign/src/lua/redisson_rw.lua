@@ -51,7 +51,8 @@ local function drop(of,string_of)
   elseif as then
     call('HDEL',main,of)
     call('DEL',string_of or more)
-    settle()
+    -- Nobody publishes the release of a claim that has died, but this one may have been in the way.
+    if settle() and as=='d' then wake() end
   end
   return as=='w' or as=='r'
 end
@@ -84,7 +85,7 @@ end
 -- Removes the readers that have died. Redisson's own scripts do the same at each release.
 local function sweep()
   local dead,longest=0,0
-  for _,found in ipairs(owners()) do
+  for _,found in ipairs(owners() or {}) do
     if found[3]==1 and found[2]<=0 and found[2]~=-1 then
       call('HDEL',main,found[1])
       dead=dead+1

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use lockkeeper::ErrorKind;
 use lockkeeper::backend::redis_foreign::{ForeignRedisStore, Layout};
-use lockkeeper::store::{MAX, Renewal, SessionId, SessionSpec, Store as _, Verdict};
+use lockkeeper::store::{MAX, Renewal, SessionId, SessionSpec, Store as _, Verdict, Withdrawal};
 use lockkeeper_live::{Redis, redis};
 
-use crate::support::{Claimant, JAVA, LONG, TIME_LIMIT, name, store, within};
+use crate::support::{
+    Claimant, JAVA, LONG, TIME_LIMIT, first_message, name, store, until_listening, within,
+};
 
 /// `lock` of a read lock. Answers nothing, or how long the lock is still held in ms.
 const READ: &str = "local mode = redis.call('hget', KEYS[1], 'mode'); \
@@ -134,4 +136,23 @@ async fn a_reader_lives_no_longer_than_the_watchdog_of_redisson_lets_it() {
         }
     };
     within(TIME_LIMIT, granted).await;
+}
+
+/// Only the withdrawal of a reader that has died removes the lock: its waiters learn it.
+#[tokio::test]
+async fn the_withdrawal_of_the_last_reader_that_has_died_is_published() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonRw).await;
+    let reader = Claimant::new(&store, &name, LONG).await.of(1, MAX);
+    reader.granted().await;
+    let strings: Vec<String> = server.query(&["KEYS", &format!("{{{name}}}:*")]).unwrap();
+    server.run(&["DEL", &strings[0]]).unwrap();
+    let channel = format!("redisson_rwlock:{{{name}}}");
+    let (listening, connection) = (channel.clone(), server.connect().unwrap());
+    let message = tokio::task::spawn_blocking(move || first_message(connection, &listening));
+    until_listening(server, &channel).await;
+    let withdrawn = store.withdraw(&reader.claim.key, None).await.unwrap();
+    assert_eq!(withdrawn, Withdrawal::Absent);
+    assert!(!server.query::<bool>(&["EXISTS", &name]).unwrap());
+    assert_eq!(within(TIME_LIMIT, message).await.unwrap(), "0");
 }
