@@ -1,13 +1,21 @@
 //! Claims the lock, and changes claims.
 
-use super::ForeignRedisStore;
 use super::layout::{self, Holders, Layout};
+use super::{ForeignRedisStore, fault};
 use crate::store::{Amend, Amended, Claim, ClaimKey, MAX, Verdict, refusal};
 use crate::{Error, Result};
 use lockkeeper_core::Effect;
 
+/// How many permits a claim may have. A script does something for each, and the scripts of Redisson
+/// fail when 8000 permits have ended at once.
+const MOST_PERMITS: u32 = 1000;
+
 pub(super) async fn claim(store: &ForeignRedisStore, claim: &Claim) -> Result<Verdict> {
-    store.0.layout.capabilities().admits(claim.weight, claim.capacity)?;
+    let layout = store.0.layout;
+    layout.capabilities().admits(claim.weight, claim.capacity)?;
+    if layout == Layout::RedissonSemaphore && claim.weight > MOST_PERMITS {
+        return Err(fault::too_many_permits(MOST_PERMITS));
+    }
     let (verdict, holders) = once(store, claim).await?;
     // Readers that have died are in the way of a writer for as long as others read.
     let is_writer = store.0.layout == Layout::RedissonRw && claim.weight == MAX;

@@ -76,6 +76,13 @@ fn too_few_permits(number: &str) -> Error {
         .with_remedy("the same number here, or addPermits of Redisson")
 }
 
+/// The error about a claim of more permits than a script may take at once.
+pub(super) fn too_many_permits(most: u32) -> Error {
+    let problem = format!("a claim of this layout has {most} permits at most");
+    Error::new(ErrorKind::Unsupported, problem)
+        .with_remedy("several claims, or a layout of lockkeeper itself: the URL without layout=")
+}
+
 /// The error about an administrator who wants more from another program than it does.
 pub(super) fn no_client(by: &str, remedy: &str) -> Error {
     let problem = format!("{by} holds the lock without lockkeeper, so nothing can be asked of it");

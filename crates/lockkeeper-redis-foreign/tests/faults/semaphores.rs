@@ -89,6 +89,19 @@ async fn a_claim_that_names_fewer_permits_finds_its_number_kept() {
     another.granted().await;
 }
 
+/// A script does something for each permit, and the server does nothing else meanwhile.
+#[tokio::test]
+async fn a_claim_of_too_many_permits_is_refused_before_it_is_sent() {
+    let (server, name) = (redis().unwrap(), name());
+    let keeper: Keeper = keeper(server, Layout::RedissonSemaphore).await;
+    let semaphore = keeper.semaphore(&*name, 200_000).unwrap();
+    let error = semaphore.acquire_many(100_000).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("1000"), "{error}");
+    assert_eq!(server.query::<Option<u32>>(&["GET", &name]).unwrap(), None);
+    semaphore.acquire_many(1000).await.unwrap().release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_number_that_lockkeeper_has_set_follows_the_next_claim_once_all_is_free() {
     let (server, name) = (redis().unwrap(), name());
