@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::ForeignRedisStore;
 use super::layout;
-use crate::store::{Asked, Live, LiveState, Renewal, Renewed, SessionId};
+use crate::store::{Asked, Live, Renewal, Renewed, SessionId};
 use crate::{ErrorKind, Result};
 
 /// How long all nodes of a cluster may take to answer a renewal of claims that this client did not
@@ -30,13 +30,7 @@ pub(super) async fn renew(
         claims[at] = match renewed {
             Ok((renewal, asked)) => {
                 requests.extend(asked.map(|asked| (live[at].key.id, asked)));
-                match renewal {
-                    // A copy of the claim may still be on its way.
-                    Renewal::Lost(None) if live[at].state == LiveState::InFlight => {
-                        Renewal::Unknown
-                    }
-                    renewal => renewal,
-                }
+                renewal
             }
             Err(error) => {
                 failed = Some(error.clone());
@@ -67,7 +61,7 @@ async fn each(store: &ForeignRedisStore, live: &[Live], within: Duration) -> Vec
     let mut asked = Vec::new();
     for (at, live) in live.iter().enumerate() {
         let request = layout::renew(layout, &live.key, store.messages());
-        let read = move |value: &_| layout::renew_answer(layout, &live.key.id, value);
+        let read = move |value: &_| layout::renew_answer(layout, live, value);
         let answer = store.ask(&store.keys(&live.key.name), request, read);
         asked.push(Box::pin(async move {
             match answer {

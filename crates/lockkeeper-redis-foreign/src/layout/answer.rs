@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::owner::shown;
 use super::{Keys, Layout, claim_id, owner};
 use crate::store::{
-    Amended, Asked, Broken, Claim, ClaimId, ClaimKey, Entry, Evicted, Line, MAX, Meta, Renewal,
-    Revision, StoreId, Target, Verdict, Withdrawal, refusal,
+    Amended, Asked, Broken, Claim, ClaimId, ClaimKey, Entry, Evicted, Line, Live, LiveState, MAX,
+    Meta, Renewal, Revision, StoreId, Target, Verdict, Withdrawal, refusal,
 };
 use crate::wire::Value;
 use crate::{Error, ErrorKind, Result, fault};
@@ -239,15 +239,20 @@ pub(crate) fn claim_answer(
 /// The answer to RENEW, and the request to release that the claim has.
 pub(crate) fn renew_answer(
     layout: Layout,
-    id: &ClaimId,
+    live: &Live,
     value: &Value,
 ) -> Result<(Renewal, Option<Asked>)> {
-    let mut read = Reader::about(value, &owner(layout, id), "RENEW")?;
+    let mut read = Reader::about(value, &owner(layout, &live.key.id), "RENEW")?;
     match read.bytes()? {
         b"h" => {
             let held = Renewal::Held { token: read.number()?, ttl: read.micros()? };
             let (by, reason) = (read.optional_text()?, read.optional_text()?);
             Ok((held, by.zip(reason).map(|(by, reason)| Asked { by, reason })))
+        }
+        // A copy of the claim may still be on its way, also while another program has the lock. Only a
+        // claim that was granted can have been broken.
+        b"l" if live.state == LiveState::InFlight && read.0.len() < 2 => {
+            Ok((Renewal::Unknown, None))
         }
         b"l" => Ok((Renewal::Lost(broken(layout, &mut read)?), None)),
         _ => Err(garbled("RENEW")),

@@ -1,8 +1,8 @@
 //! `RLock` and `RFencedLock`, beside the scripts of Redisson.
 
-use lockkeeper::ErrorKind;
 use lockkeeper::backend::redis_foreign::Layout;
-use lockkeeper::store::Store as _;
+use lockkeeper::store::{Admin as _, Evict, Evicted, LiveState, Renewal, Store as _, Target};
+use lockkeeper::{ErrorKind, LockName};
 use lockkeeper_live::redis;
 
 use crate::support::{
@@ -108,4 +108,25 @@ async fn a_counter_that_cannot_count_on_is_refused_and_its_lock_stays_free() {
         let line = store.line(&name.parse().unwrap()).await.unwrap();
         assert_eq!(line.last_token, None, "{counter}");
     }
+}
+
+/// A copy of the claim may still be on its way, and be granted once the other one has left.
+#[tokio::test]
+async fn a_claim_without_an_answer_is_not_lost_because_redisson_has_the_lock() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::Redisson).await;
+    let claim = Claimant::new(&store, &name, LONG).await;
+    assert_eq!(redisson_locks(server, &name), None);
+    assert_eq!(claim.renewed_as(LiveState::InFlight).await, Renewal::Unknown);
+    match claim.renewed().await {
+        Renewal::Lost(Some(broken)) => assert_eq!(&*broken.by, JAVA),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(redisson_unlocks(server, &name), Some(1));
+    claim.granted().await;
+    let of: LockName = name.parse().unwrap();
+    let target = Target::Id(claim.claim.key.id.hash());
+    let broken = store.evict(&of, &target, Evict::Now, "ops", "stuck").await.unwrap();
+    assert_eq!(broken, Evicted::Done);
+    assert!(matches!(claim.renewed_as(LiveState::InFlight).await, Renewal::Lost(Some(_))));
 }
