@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use lockkeeper::ErrorKind;
 use lockkeeper::backend::redis_foreign::{ForeignRedisStore, Layout};
-use lockkeeper::store::{MAX, Renewal, SessionId, SessionSpec, Store as _, Verdict, Withdrawal};
+use lockkeeper::store::{
+    Admin as _, Evict, Evicted, MAX, Renewal, SessionId, SessionSpec, Store as _, Target, Verdict,
+    Withdrawal,
+};
+use lockkeeper::{ErrorKind, LockName};
 use lockkeeper_live::{Redis, redis};
 
 use crate::support::{
@@ -155,4 +158,25 @@ async fn the_withdrawal_of_the_last_reader_that_has_died_is_published() {
     assert_eq!(withdrawn, Withdrawal::Absent);
     assert!(!server.query::<bool>(&["EXISTS", &name]).unwrap());
     assert_eq!(within(TIME_LIMIT, message).await.unwrap(), "0");
+}
+
+/// A reader of Redisson that has entered twice, and whose first entry has ended, is still there.
+#[tokio::test]
+async fn a_reader_of_redisson_whose_first_entry_has_ended_can_be_removed() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonRw).await;
+    let writer = Claimant::new(&store, &name, LONG).await;
+    let second = format!("{{{name}}}:{JAVA}:rwlock_timeout:2");
+    server.run(&["HSET", &name, "mode", "read", JAVA, "2"]).unwrap();
+    server.run(&["PEXPIRE", &name, "60000"]).unwrap();
+    server.run(&["SET", &second, "1", "PX", "60000"]).unwrap();
+    writer.busy().await;
+    let of: LockName = name.parse().unwrap();
+    let line = store.line(&of).await.unwrap();
+    let target = Target::Id(line.entries[0].id);
+    let mark = store.evict(&of, &target, Evict::Mark, "ops", "stuck").await.unwrap_err();
+    assert!(mark.message().contains("without lockkeeper"), "{mark}");
+    let evicted = store.evict(&of, &target, Evict::Now, "ops", "stuck").await.unwrap();
+    assert_eq!(evicted, Evicted::Done);
+    writer.granted().await;
 }
