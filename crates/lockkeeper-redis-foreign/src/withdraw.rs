@@ -15,13 +15,22 @@ pub(super) async fn withdraw(
 ) -> Result<Withdrawal> {
     let Released { withdrawal, left } = ask(store, key, tombstone, true)?.await?;
     store.0.session_claims.left(key);
-    if store.0.layout == Layout::RedissonRw && !left.is_empty() {
-        let keys = store.keys(&key.name);
-        let request = layout::sweep(&keys, &left, store.messages());
-        // The claim is withdrawn. Readers that have died end with the key at the latest.
-        drop(store.ask(&keys, request, layout::swept_answer)?.await);
-    }
+    sweep(store, key, &left).await;
     Ok(withdrawal)
+}
+
+/// Removes the readers of these owners that have died, and leaves the lock the life of the others.
+/// The claim is withdrawn whatever the server answers: the key ends with the last reader, or at the
+/// end that it had before.
+async fn sweep(store: &ForeignRedisStore, key: &ClaimKey, left: &[Vec<u8>]) {
+    if store.0.layout != Layout::RedissonRw || left.is_empty() {
+        return;
+    }
+    let keys = store.keys(&key.name);
+    let request = layout::sweep(&keys, left, store.messages());
+    if let Ok(swept) = store.ask(&keys, request, layout::swept_answer) {
+        drop(swept.await);
+    }
 }
 
 /// `posted`: a request that follows at once goes out in the same write.
@@ -55,12 +64,14 @@ pub(super) async fn close(store: &ForeignRedisStore, id: &SessionId, live: &[Liv
     let mut sent = Vec::new();
     for (key, tombstone) in all.values() {
         let answer = ask(store, key, *tombstone, false);
-        sent.push(Box::pin(async move { answer?.await }));
+        sent.push(Box::pin(async move { Ok::<_, Error>((key, answer?.await?.left)) }));
     }
     // All together: each request may follow redirections until its deadline.
     let mut withdrawn = Vec::new();
     let ((), ended) = tokio::join!(renew::all(&mut sent, &mut withdrawn), ended);
-    withdrawn.into_iter().collect::<Result<Vec<_>>>()?;
+    let withdrawn = withdrawn.into_iter().collect::<Result<Vec<_>>>()?;
+    let sweeps = withdrawn.iter().map(|(key, left)| Box::pin(sweep(store, key, left)));
+    renew::all(&mut sweeps.collect(), &mut Vec::new()).await;
     // The claims are withdrawn, whatever the server says about the session.
     ended.map_err(Error::with_unknown_effect)?;
     session::ended(store, id);

@@ -2,6 +2,8 @@
 -- of a reader also has a string of its own life. KEYS: 4 the string of this claim.
 local SHARED=true
 local WRITE=':write'
+-- In milliseconds: for less no waiter is woken.
+local SLACK=100
 local NO_MODE='a hash without a mode, such as an RLock'
 -- 'w' for the writer, 'r' for a reader whose string is there, 'd' for a reader without.
 local function held_as(of,string_of)
@@ -76,22 +78,35 @@ local function owners()
         found[#found+1]={string.sub(field,1,-#WRITE-1),left,0}
       else
         -- A reader that has entered several times has several strings.
-        found[#found+1]={field,fields[i+1]=='1' and own[field] or left,1}
+        local life=fields[i+1]=='1' and own[field]
+        found[#found+1]={field,life or left,1,life and life>0}
       end
     end
   end
   return found
 end
--- Removes the readers that have died. Redisson's own scripts do the same at each release.
+-- Removes the readers that have died. If the life of each other reader is known, the longest one is
+-- that of the lock: a writer of Redisson sleeps for so long. The scripts of Redisson do the same at
+-- each release.
 local function sweep()
-  local dead,longest=0,0
+  local dead,longest,all_known=0,0,true
   for _,found in ipairs(owners() or {}) do
     if found[3]==1 and found[2]<=0 and found[2]~=-1 then
       call('HDEL',main,found[1])
       dead=dead+1
+    elseif found[4] then
+      longest=math.max(longest,found[2])
+    else
+      all_known=false
     end
   end
-  if dead>0 and call('HGET',main,'mode')=='read' and settle() then wake() end
+  if call('HGET',main,'mode')~='read' then return dead end
+  if dead>0 and settle() then
+    wake()
+  elseif all_known and longest>0 and longest+SLACK<call('PTTL',main) then
+    call('PEXPIRE',main,longest)
+    wake()
+  end
   return dead
 end
 local function lower(of,record)

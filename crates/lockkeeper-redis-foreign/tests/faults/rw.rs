@@ -180,3 +180,26 @@ async fn a_reader_of_redisson_whose_first_entry_has_ended_can_be_removed() {
     assert_eq!(evicted, Evicted::Done);
     writer.granted().await;
 }
+
+/// A writer of Redisson sleeps for as long as the lock says that it lives.
+#[tokio::test]
+async fn a_reader_that_leaves_leaves_the_lock_the_life_of_the_readers_that_stay() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonRw).await;
+    let short = Duration::from_secs(10);
+    for by_close in [false, true] {
+        let stays = Claimant::new(&store, &name, short).await.of(1, MAX);
+        let leaves = Claimant::new(&store, &name, LONG).await.of(1, MAX);
+        stays.granted().await;
+        leaves.granted().await;
+        let left = || server.query::<u64>(&["PTTL", &name]).unwrap();
+        assert!(left() > 15_000, "{}", left());
+        match by_close {
+            true => store.close(&leaves.claim.key.session, &[]).await.unwrap(),
+            false => leaves.release().await,
+        }
+        assert!((1..=10_000).contains(&left()), "{}", left());
+        assert!(matches!(stays.renewed().await, Renewal::Held { .. }));
+        stays.release().await;
+    }
+}
