@@ -37,6 +37,8 @@ if replaced~='' or SHARED and top>epoch then
   if replaced~='' then
     local old=holders[2]
     if #holders~=2 or old[1]~=replaced or not old[5] or old[5][BREAKER] then return {owner,'b',holders} end
+    problem=too_few(weight)
+    if problem then return strange(problem) end
     drop(replaced,KEYS[5])
     call('HDEL',side,replaced)
   end

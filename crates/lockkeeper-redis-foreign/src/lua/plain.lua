@@ -3,6 +3,7 @@ local SHARED=false
 local function stands(of) return call('GET',main)==of end
 local function is_known(of) return call('GET',main)==of end
 local function take(of,life) return call('SET',main,of,'NX','PX',life) and true end
+local function too_few() end
 local function prolong(of,life) call('PEXPIRE',main,life) end
 local function drop(of)
   if call('GET',main)~=of then return false end

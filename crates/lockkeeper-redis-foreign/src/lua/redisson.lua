@@ -8,6 +8,7 @@ local function take(of,life)
   call('PEXPIRE',main,life)
   return true
 end
+local function too_few() end
 local function prolong(of,life) call('PEXPIRE',main,life) end
 local function drop(of) return call('HDEL',main,of)==1 end
 local function wake() redis.pcall(publish,channel,'0') end

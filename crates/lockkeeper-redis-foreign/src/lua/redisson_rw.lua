@@ -34,6 +34,7 @@ local function take(of,life,weight)
   end
   return true
 end
+local function too_few() end
 local function prolong(of,life)
   if call('HEXISTS',main,of..WRITE)==1 then call('PEXPIRE',main,life) else read_until(of,more,life) end
 end

@@ -42,19 +42,18 @@ local function note(field,number)
   call('HSET',side,field,number)
   if call('PTTL',side)==-1 then call('PEXPIRE',side,DAY) end
 end
--- How many permits there are, and whether that is for Redisson to change. As trySetPermits of
--- Redisson, the first client sets the number. If that was lockkeeper (`o` has what it has set), the
--- next claim sets it once no permit is held.
+-- How many permits there are. As trySetPermits of Redisson, the first client sets the number. If that
+-- was lockkeeper (`o` has what it has set), the next claim sets it once no permit is held.
 local function number_for(capacity)
   local count,held=free(),call('ZCARD',more)
   local own=tonumber(call('HGET',side,'o') or '')
-  if count and own~=count+held then return count+held,true end
-  if count and (held>0 or own==capacity) then return own,false end
+  if count and own~=count+held then return count+held end
+  if count and (held>0 or own==capacity) then return own end
   -- Permits of an earlier number end one by one.
   call('SET',main,capacity-held)
   note('o',capacity)
   note('c',held==0 and capacity or 0)
-  return capacity,false
+  return capacity
 end
 -- Whether claims of lockkeeper hold so few permits that each of them finds its number kept. The
 -- string alone limits the clients of other libraries.
@@ -69,14 +68,22 @@ local function fits(weight,capacity)
   end
   return sum<=capacity
 end
+-- The problem of a claim that gets nothing even if all permits are free.
+local function too_few(weight)
+  local number=free()+call('ZCARD',more)
+  if number<weight and tonumber(call('HGET',side,'o') or '')~=number then
+    return redis.error_reply('LKFEW '..number)
+  end
+end
 local function take(of,life,weight,capacity)
   local now=micros()
   local count=call('GET',main)
   if count and not is_number(count) then return nil,NO_NUMBER end
   -- Without a number the sorted set may have the permits of another name: `a` and `{a}` share it.
   if count then reclaim(now) end
-  local number,is_fixed=number_for(capacity)
-  if is_fixed and number<weight then return nil,redis.error_reply('LKFEW '..number) end
+  local number=number_for(capacity)
+  local problem=too_few(weight)
+  if problem then return nil,problem end
   if free()<weight then return false end
   -- If all claims have named the number that there is, the string has it.
   local named=call('HGET',side,'c')

@@ -178,3 +178,21 @@ async fn a_number_that_is_gone_takes_its_claims_with_it_and_the_next_one_counts_
     old.release().await;
     assert_eq!(server.query::<i64>(&["GET", &name]).unwrap(), 2);
 }
+
+#[tokio::test]
+async fn a_claim_that_cannot_take_the_place_of_another_one_leaves_it() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonSemaphore).await;
+    let old = Claimant::new(&store, &name, LONG).await.of(1, 3);
+    let mut large = Claimant::new(&store, &name, LONG).await.of(5, 10);
+    let mut next = Claimant::new(&store, &name, LONG).await.of(2, 3);
+    large.claim.replaces = Some(old.claim.key.id);
+    next.claim.replaces = Some(old.claim.key.id);
+    server.run(&["SET", &name, "3"]).unwrap();
+    old.granted().await;
+    assert_eq!(large.send().await.unwrap_err().kind(), ErrorKind::Mismatch);
+    assert!(matches!(old.renewed().await, Renewal::Held { .. }));
+    next.granted().await;
+    assert_eq!(old.renewed().await, Renewal::Lost(None));
+    assert_eq!(server.query::<u32>(&["GET", &name]).unwrap(), 1);
+}
