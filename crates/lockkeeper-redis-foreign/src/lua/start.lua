@@ -34,6 +34,12 @@ end
 local first=0
 -- A text that may be missing: ARGV has a letter before each text that is there.
 local function optional(text) return text~='' and string.sub(text,2) end
+-- A client of Redisson before 3.22, or with `shardedSubscriptionMode=OFF`, does not listen to the
+-- shards of a Cluster.
+local function tell(message)
+  redis.pcall(publish,channel,message)
+  if publish=='SPUBLISH' then redis.pcall('PUBLISH',channel,message) end
+end
 local function strange(what)
   return type(what)=='table' and what or redis.error_reply('LKF '..what)
 end
