@@ -96,7 +96,7 @@ fn newest(folder: &Path) -> Result<Option<SystemTime>> {
     Ok(newest)
 }
 
-fn touch(program: &Path) -> Result<()> {
+pub(crate) fn touch(program: &Path) -> Result<()> {
     let file = fs::File::options()
         .append(true)
         .open(program)

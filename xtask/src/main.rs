@@ -29,7 +29,8 @@ const TASKS: [(&str, &str, &str); 8] = [
     (
         "interop",
         "[ARG…]",
-        "build the foreign clients, and run the tests that put them beside lockkeeper; needs Go and Java",
+        "build the foreign clients, and run the tests that put them beside lockkeeper; needs Go, Java, Node.js \
+         and Python",
     ),
     (
         "mutants",

@@ -1,22 +1,11 @@
 //! A client that wants a lock, of any program.
 
-use std::time::Duration;
-
-use lockkeeper_live::{Entry, Etcd};
-
-use crate::etcdctl::Etcdctl;
-use crate::lines::Lines;
-use crate::us::Us;
-
-/// How long each lives on without a word: the shortest that etcd's members here allow is 1 s.
-pub(crate) const TTL: u32 = 3;
-
 /// A contender, which wants one lock at a time.
 pub(crate) trait Contender {
     /// Asks for the lock with this name.
     fn ask(&mut self, name: &str);
 
-    /// Waits until the contender has the lock; returns its key.
+    /// Waits until the contender has the lock; returns what the contender says of the lock.
     fn held(&mut self) -> String;
 
     /// Whether the contender has answered since it asked.
@@ -35,69 +24,20 @@ pub(crate) trait Contender {
     fn die(self: Box<Self>);
 }
 
-/// The kinds of contenders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Go's `concurrency.Mutex`.
-    Concurrency,
-    /// `etcdctl lock`.
-    Etcdctl,
-    /// The lock client of jetcd.
-    Jetcd,
-    /// The lock call of the Rust etcd-client.
-    EtcdClient,
-    /// lockkeeper.
-    Lockkeeper,
-}
+/// A contender that need not wait.
+pub(crate) trait Tries: Contender {
+    /// Whether the contender gets the lock at once. It keeps the lock.
+    fn takes_at_once(&mut self, name: &str) -> bool;
 
-impl Kind {
-    /// Starts a contender, which is a session of its own.
-    pub(crate) fn start(self, etcd: &Etcd) -> Box<dyn Contender> {
-        let address = etcd.addresses()[0].to_string();
-        match self {
-            Self::Concurrency => Box::new(Lines::program("bin/concurrency", &address)),
-            Self::EtcdClient => Box::new(Lines::program("bin/etcd-client-lock", &address)),
-            Self::Jetcd => Box::new(Lines::java("java/jetcd.jar", &address)),
-            Self::Etcdctl => Box::new(Etcdctl::new(&address)),
-            Self::Lockkeeper => Box::new(Us::new(etcd)),
+    /// As [`takes_at_once`](Self::takes_at_once), but the contender releases the lock again.
+    fn gets_at_once(&mut self, name: &str) -> bool {
+        let is_free = self.takes_at_once(name);
+        if is_free {
+            self.release();
         }
+        is_free
     }
 
-    /// How often the contender counts; some contenders start a process each time.
-    pub(crate) fn times(self) -> u32 {
-        if self == Self::Etcdctl { 8 } else { 40 }
-    }
-}
-
-/// The line of a lock, the holder first.
-pub(crate) fn line(etcd: &Etcd, name: &str) -> Vec<Entry> {
-    let mut line = etcd.control().keys(format!("{name}/")).unwrap();
-    line.sort_by_key(|entry| entry.create_revision);
-    line
-}
-
-/// Waits until the line has this many claims.
-pub(crate) fn until_in_line(etcd: &Etcd, name: &str, count: usize) {
-    let start = std::time::Instant::now();
-    while line(etcd, name).len() != count {
-        assert!(
-            start.elapsed() < Duration::from_secs(30),
-            "{count} in the line of {name}: {:?}",
-            line(etcd, name)
-        );
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Waits until the contender has the lock, and checks that the store says so too.
-pub(crate) fn holds(etcd: &Etcd, name: &str, contender: &mut dyn Contender) -> String {
-    let key = contender.held();
-    let first = line(etcd, name).swap_remove(0);
-    assert_eq!(
-        String::from_utf8(first.key).unwrap(),
-        key,
-        "who holds {name} stands first in its line"
-    );
-    assert!(first.lease != 0, "{key} ends with a lease");
-    key
+    /// Lets the life of the held lock begin again, where the program does not do so by itself.
+    fn extend(&mut self);
 }

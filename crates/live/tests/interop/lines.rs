@@ -4,7 +4,7 @@ use std::process::Command;
 
 use lockkeeper_live::{Dialogue, interop_binary};
 
-use crate::contender::{Contender, TTL};
+use crate::contender::{Contender, Tries};
 
 pub(crate) struct Lines {
     dialogue: Dialogue,
@@ -14,49 +14,48 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// A client in a program of its own.
-    pub(crate) fn program(path: &str, address: &str) -> Self {
-        Self::start(&mut Command::new(interop_binary(path).unwrap()), address)
+    pub(crate) fn program(path: &str, arguments: &[&str]) -> Self {
+        Self::start(&mut Command::new(interop_binary(path).unwrap()), arguments)
     }
 
     /// A program for Java.
-    pub(crate) fn java(path: &str, address: &str) -> Self {
+    pub(crate) fn java(path: &str, arguments: &[&str]) -> Self {
         let mut java = Command::new("java");
         // Many clients start on few processors.
         java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-jar"]);
-        Self::start(java.arg(interop_binary(path).unwrap()), address)
+        Self::start(java.arg(interop_binary(path).unwrap()), arguments)
     }
 
-    /// Whether the client gets the lock at once; it releases the lock again.
-    pub(crate) fn gets_at_once(&mut self, name: &str) -> bool {
-        self.dialogue.send(&format!("try {name}")).unwrap();
-        let answer = self.answer();
-        if answer == "busy" {
-            return false;
-        }
-        assert!(answer.starts_with("held "), "it has answered {answer:?}");
-        self.release();
-        true
+    /// A program for an interpreter.
+    pub(crate) fn script(interpreter: &mut Command, path: &str, arguments: &[&str]) -> Self {
+        Self::start(interpreter.arg(interop_binary(path).unwrap()), arguments)
     }
 
-    fn start(command: &mut Command, address: &str) -> Self {
-        let dialogue = Dialogue::start(command.args([address, &TTL.to_string()])).unwrap();
+    fn start(command: &mut Command, arguments: &[&str]) -> Self {
+        let dialogue = Dialogue::start(command.args(arguments)).unwrap();
         let mut lines = Self { dialogue, said: None };
-        lines.expect("ready");
+        assert_eq!(lines.answer(), "ready");
         lines
+    }
+
+    fn send(&mut self, line: &str) {
+        self.dialogue.send(line).unwrap();
+    }
+
+    /// Sends a line, and returns the answer.
+    fn say(&mut self, line: &str) -> String {
+        self.send(line);
+        self.answer()
     }
 
     fn answer(&mut self) -> String {
         self.said.take().unwrap_or_else(|| self.dialogue.answer().unwrap())
     }
-
-    fn expect(&mut self, answer: &str) {
-        assert_eq!(self.answer(), answer);
-    }
 }
 
 impl Contender for Lines {
     fn ask(&mut self, name: &str) {
-        self.dialogue.send(&format!("lock {name}")).unwrap();
+        self.send(&format!("lock {name}"));
     }
 
     fn held(&mut self) -> String {
@@ -73,19 +72,31 @@ impl Contender for Lines {
     }
 
     fn release(&mut self) {
-        self.dialogue.send("unlock").unwrap();
-        self.expect("released");
+        assert_eq!(self.say("unlock"), "released");
     }
 
     fn count(&mut self, name: &str, counter: &str, times: u32) {
-        self.dialogue.send(&format!("count {name} {counter} {times}")).unwrap();
+        self.send(&format!("count {name} {counter} {times}"));
     }
 
     fn counted(&mut self) {
-        self.expect("counted");
+        let answer = self.answer();
+        assert!(answer.starts_with("counted"), "it has answered {answer:?}");
     }
 
     fn die(self: Box<Self>) {
         self.dialogue.kill().unwrap();
+    }
+}
+
+impl Tries for Lines {
+    fn takes_at_once(&mut self, name: &str) -> bool {
+        let answer = self.say(&format!("try {name}"));
+        assert!(answer == "busy" || answer.starts_with("held "), "it has answered {answer:?}");
+        answer != "busy"
+    }
+
+    fn extend(&mut self) {
+        assert_eq!(self.say("extend"), "extended");
     }
 }

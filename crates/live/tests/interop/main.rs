@@ -1,10 +1,8 @@
-//! Foreign clients that lock in etcd, beside each other and beside lockkeeper: each is a program of
-//! its own, see `interop/README.md`.
+//! Foreign clients that lock in etcd and in Redis, beside each other and beside lockkeeper: each is
+//! a program of its own, see `interop/README.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
 mod contender;
-mod etcdctl;
+mod etcd;
 mod lines;
-mod pairs;
-mod tries;
-mod us;
+mod redis;

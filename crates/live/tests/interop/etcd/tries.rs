@@ -2,10 +2,11 @@
 
 use lockkeeper_live::etcd;
 
-use crate::contender::{Contender as _, Kind, holds, line};
+use super::kind::{Kind, TTL, holds, line};
+use super::pairs::name;
+use super::us::Us;
+use crate::contender::{Contender as _, Tries as _};
 use crate::lines::Lines;
-use crate::pairs::name;
-use crate::us::Us;
 
 #[test]
 fn what_others_hold_is_busy_for_us() {
@@ -26,8 +27,9 @@ fn what_others_hold_is_busy_for_us() {
 #[test]
 fn what_we_hold_is_busy_for_others() {
     let (etcd, name) = (etcd().unwrap(), name());
+    let arguments = [etcd.addresses()[0].to_string(), TTL.to_string()];
     let (mut us, mut other) =
-        (Us::new(etcd), Lines::program("bin/concurrency", &etcd.addresses()[0].to_string()));
+        (Us::new(etcd), Lines::program("bin/concurrency", &arguments.each_ref().map(|one| &**one)));
     assert!(other.gets_at_once(&name));
     us.ask(&name);
     holds(etcd, &name, &mut us);

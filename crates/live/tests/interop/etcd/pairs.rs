@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use lockkeeper_live::{Etcd, etcd};
 
-use crate::contender::{Contender, Kind, holds, line, until_in_line};
+use super::kind::{Kind, holds, line, until_in_line};
+use crate::contender::Contender;
 
 /// A test for each of the two beside the other.
 macro_rules! pair {

@@ -7,7 +7,8 @@ use lockkeeper_live::{Control, Etcd};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinHandle, block_in_place};
 
-use crate::contender::{Contender, TTL};
+use super::kind::TTL;
+use crate::contender::Contender;
 
 /// A keeper of its own, on a runtime of its own.
 pub(crate) struct Us {

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use lockkeeper_live::{Dialogue, interop_binary};
 
-use crate::contender::{Contender, TTL};
+use super::kind::TTL;
+use crate::contender::Contender;
 
 /// The command under the lock.
 const RAISE: &str =

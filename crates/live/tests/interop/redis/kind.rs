@@ -1,0 +1,86 @@
+//! The kinds of contenders in Redis.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use lockkeeper_live::{Redis, interop_binary, redis};
+
+use crate::contender::Tries;
+use crate::lines::Lines;
+
+/// The program of a foreign client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    Go,
+    Node,
+    Python,
+    Rust,
+}
+
+impl Program {
+    /// Starts the program as the client of this name.
+    pub(crate) fn start(self, kind: &str, addresses: &[SocketAddr], ttl: Duration) -> Lines {
+        let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        let (addresses, ttl) = (addresses.join(","), ttl.as_millis().to_string());
+        let arguments = [kind, &*addresses, &*ttl];
+        match self {
+            Self::Go => Lines::program("bin/redis-locks", &arguments),
+            Self::Node => Lines::script(&mut Command::new("node"), "node/client.mjs", &arguments),
+            Self::Python => {
+                let python = interop_binary("python/bin/python").unwrap();
+                Lines::script(&mut Command::new(python), "python/client.py", &arguments)
+            }
+            Self::Rust => Lines::program("bin/rslock-lock", &arguments),
+        }
+    }
+}
+
+/// A kind of contender.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// A foreign client, by its program and its name there.
+    Foreign(Program, &'static str),
+}
+
+pub(crate) const REDIS_PY: Kind = Kind::Foreign(Program::Python, "redis-py");
+pub(crate) const REDISLOCK: Kind = Kind::Foreign(Program::Go, "redislock");
+pub(crate) const REDSYNC: Kind = Kind::Foreign(Program::Go, "redsync");
+pub(crate) const NODE_REDLOCK: Kind = Kind::Foreign(Program::Node, "node-redlock");
+pub(crate) const RSLOCK: Kind = Kind::Foreign(Program::Rust, "rslock");
+
+impl Kind {
+    /// Starts a contender, which is a session of its own. The first server has the counters.
+    pub(crate) fn start(self, addresses: &[SocketAddr], ttl: Duration) -> Box<dyn Tries> {
+        let Self::Foreign(program, kind) = self;
+        Box::new(program.start(kind, addresses, ttl))
+    }
+}
+
+/// The servers of a lock: one, or three that know nothing of each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Servers(&'static [&'static Redis]);
+
+impl Servers {
+    pub(crate) fn one() -> Self {
+        static ONE: OnceLock<[&Redis; 1]> = OnceLock::new();
+        Self(ONE.get_or_init(|| [redis().unwrap()]))
+    }
+
+    pub(crate) fn three() -> Self {
+        static STARTED: OnceLock<[Redis; 3]> = OnceLock::new();
+        static THREE: OnceLock<[&Redis; 3]> = OnceLock::new();
+        let started = STARTED.get_or_init(|| [(); 3].map(|()| Redis::start().unwrap()));
+        Self(THREE.get_or_init(|| started.each_ref()))
+    }
+
+    pub(crate) fn all(self) -> &'static [&'static Redis] {
+        self.0
+    }
+
+    /// The one that has the counters.
+    pub(crate) fn first(self) -> &'static Redis {
+        self.0[0]
+    }
+}
