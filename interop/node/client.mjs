@@ -1,7 +1,8 @@
 // node-redlock, on one server or several. Its protocol is in ../README.md.
 import readline from "node:readline";
+import { setTimeout } from "node:timers/promises";
 import { Redis } from "ioredis";
-import Redlock from "redlock";
+import Redlock, { ExecutionError } from "redlock";
 
 const [kind, addresses, ttl] = process.argv.slice(2);
 if (kind !== "node-redlock") {
@@ -15,13 +16,22 @@ const servers = addresses.split(",").map((address) => {
   server.on("error", () => {});
   return server;
 });
-// The defaults, and for `lock` endless tries: a release that finds nothing is tried again as well.
 const redlock = new Redlock(servers);
 const duration = Number(ttl);
 let held;
 
+/** Asks until the lock is held. An `acquire` with endless tries would keep what a minority grants. */
 async function lock(name) {
-  held = await redlock.acquire([name], duration, { retryCount: -1 });
+  for (;;) {
+    try {
+      held = await redlock.acquire([name], duration);
+      return;
+    } catch (error) {
+      if (!(error instanceof ExecutionError)) {
+        throw error;
+      }
+    }
+  }
 }
 
 async function tryLock(name) {
@@ -38,10 +48,17 @@ async function tryLock(name) {
 
 /** Whether the servers that refused the lock are a quorum that has another holder. */
 async function isTaken(error) {
-  const attempt = await error.attempts?.at(-1);
-  const refusals = [...(attempt?.votesAgainst.values() ?? [])];
+  if (!error.attempts) {
+    return false;
+  }
+  // The votes come only when all are in. A silent server casts none; the quorum was there before.
+  const votes = await Promise.race([error.attempts.at(-1), setTimeout(200)]);
+  if (!votes) {
+    return true;
+  }
+  const refusals = [...votes.votesAgainst.values()];
   const taken = refusals.filter((refusal) => refusal.name === "ResourceLockedError");
-  return taken.length >= attempt?.quorumSize;
+  return taken.length >= votes.quorumSize;
 }
 
 /** Returns the longest wait for the lock. */

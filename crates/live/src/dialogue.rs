@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -57,12 +58,22 @@ impl Dialogue {
     /// # Errors
     /// If no line comes within 180 s, or the program has ended its output.
     pub fn answer(&mut self) -> Result<String> {
-        self.answers.recv_timeout(TIME_LIMIT).map_err(|error| match error {
-            RecvTimeoutError::Timeout => anyhow!("a program did not answer within {TIME_LIMIT:?}"),
-            RecvTimeoutError::Disconnected => {
-                anyhow!("a program has ended: {:?}", self.child.wait())
+        self.answer_within(TIME_LIMIT)?
+            .ok_or_else(|| anyhow!("a program did not answer within {TIME_LIMIT:?}"))
+    }
+
+    /// The program's next line, if the line comes within this time.
+    ///
+    /// # Errors
+    /// If the program has ended its output.
+    pub fn answer_within(&mut self, limit: Duration) -> Result<Option<String>> {
+        match self.answers.recv_timeout(limit) {
+            Ok(line) => Ok(Some(line)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                bail!("a program has ended: {:?}", self.child.wait())
             }
-        })
+        }
     }
 
     /// The program's next line, if it has arrived.
@@ -70,13 +81,7 @@ impl Dialogue {
     /// # Errors
     /// If the program has ended its output.
     pub fn answer_now(&mut self) -> Result<Option<String>> {
-        match self.answers.try_recv() {
-            Ok(line) => Ok(Some(line)),
-            Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => {
-                bail!("a program has ended: {:?}", self.child.wait())
-            }
-        }
+        self.answer_within(Duration::ZERO)
     }
 
     /// Asks the program to end by a signal, and waits for the end.

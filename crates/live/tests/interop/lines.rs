@@ -1,6 +1,7 @@
 //! A foreign client, which reads lines.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use lockkeeper_live::{Dialogue, interop_binary};
 
@@ -10,7 +11,12 @@ pub(crate) struct Lines {
     dialogue: Dialogue,
     /// A line that was read by a check for output.
     said: Option<String>,
+    /// What stands before each answer, if the program prints other lines too.
+    mark: Option<char>,
 }
+
+/// Many times the duration of any answer.
+const LIMIT: Duration = Duration::from_secs(180);
 
 impl Lines {
     /// A client in a program of its own.
@@ -31,25 +37,57 @@ impl Lines {
         Self::start(interpreter.arg(interop_binary(path).unwrap()), arguments)
     }
 
+    /// A test of this program that answers lines, each after a mark.
+    pub(crate) fn this_test(test: &str, variable: &str, value: &str, mark: char) -> Self {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(variable, value);
+        Self::start_marked(&mut program, Some(mark))
+    }
+
     fn start(command: &mut Command, arguments: &[&str]) -> Self {
-        let dialogue = Dialogue::start(command.args(arguments)).unwrap();
-        let mut lines = Self { dialogue, said: None };
+        Self::start_marked(command.args(arguments), None)
+    }
+
+    fn start_marked(command: &mut Command, mark: Option<char>) -> Self {
+        let dialogue = Dialogue::start(command).unwrap();
+        let mut lines = Self { dialogue, said: None, mark };
         assert_eq!(lines.answer(), "ready");
         lines
     }
 
+    /// Sends a line, without waiting for the answer.
     fn send(&mut self, line: &str) {
         self.dialogue.send(line).unwrap();
     }
 
     /// Sends a line, and returns the answer.
-    fn say(&mut self, line: &str) -> String {
+    pub(crate) fn say(&mut self, line: &str) -> String {
         self.send(line);
         self.answer()
     }
 
+    /// The next answer, if it comes within this time.
+    fn answer_within(&mut self, limit: Duration) -> Option<String> {
+        let end = Instant::now() + limit;
+        loop {
+            let line = self.dialogue.answer_within(end.saturating_duration_since(Instant::now()));
+            let line = line.unwrap()?;
+            match self.mark {
+                None => return Some(line),
+                // The runner of a test program prints lines of its own.
+                Some(mark) => {
+                    if let Some((_, answer)) = line.split_once(mark) {
+                        return Some(answer.to_owned());
+                    }
+                }
+            }
+        }
+    }
+
     fn answer(&mut self) -> String {
-        self.said.take().unwrap_or_else(|| self.dialogue.answer().unwrap())
+        self.said.take().unwrap_or_else(|| {
+            self.answer_within(LIMIT).unwrap_or_else(|| panic!("no answer within {LIMIT:?}"))
+        })
     }
 }
 
@@ -66,7 +104,7 @@ impl Contender for Lines {
 
     fn has_answered(&mut self) -> bool {
         if self.said.is_none() {
-            self.said = self.dialogue.answer_now().unwrap();
+            self.said = self.answer_within(Duration::ZERO);
         }
         self.said.is_some()
     }

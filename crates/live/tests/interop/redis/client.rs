@@ -9,7 +9,7 @@ use std::time::Duration;
 use lockkeeper_live::{Act, Proxy};
 
 use super::kind::{Kind, Servers};
-use crate::contender::{Contender as _, Tries};
+use crate::contender::Tries;
 
 /// A contender with a proxy of its own before each server.
 pub(crate) struct Client {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lockkeeper_live::{Redis, interop_binary, redis};
 
+use super::us::{Mode, Us};
 use crate::contender::Tries;
 use crate::lines::Lines;
 
@@ -14,6 +15,7 @@ use crate::lines::Lines;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     Go,
+    Java,
     Node,
     Python,
     Rust,
@@ -27,6 +29,7 @@ impl Program {
         let arguments = [kind, &*addresses, &*ttl];
         match self {
             Self::Go => Lines::program("bin/redis-locks", &arguments),
+            Self::Java => Lines::java("java/redisson/client.jar", &arguments),
             Self::Node => Lines::script(&mut Command::new("node"), "node/client.mjs", &arguments),
             Self::Python => {
                 let python = interop_binary("python/bin/python").unwrap();
@@ -42,6 +45,8 @@ impl Program {
 pub(crate) enum Kind {
     /// A foreign client, by its program and its name there.
     Foreign(Program, &'static str),
+    /// lockkeeper, in this layout.
+    Us(&'static str, Mode),
 }
 
 pub(crate) const REDIS_PY: Kind = Kind::Foreign(Program::Python, "redis-py");
@@ -49,12 +54,39 @@ pub(crate) const REDISLOCK: Kind = Kind::Foreign(Program::Go, "redislock");
 pub(crate) const REDSYNC: Kind = Kind::Foreign(Program::Go, "redsync");
 pub(crate) const NODE_REDLOCK: Kind = Kind::Foreign(Program::Node, "node-redlock");
 pub(crate) const RSLOCK: Kind = Kind::Foreign(Program::Rust, "rslock");
+pub(crate) const REDISSON: Kind = Kind::Foreign(Program::Java, "redisson");
+pub(crate) const REDISSON_FAIR: Kind = Kind::Foreign(Program::Java, "redisson-fair");
+pub(crate) const REDISSON_FENCED: Kind = Kind::Foreign(Program::Java, "redisson-fenced");
+pub(crate) const REDISSON_READ: Kind = Kind::Foreign(Program::Java, "redisson-read");
+pub(crate) const REDISSON_WRITE: Kind = Kind::Foreign(Program::Java, "redisson-write");
+pub(crate) const REDISSON_SEMAPHORE: Kind = Kind::Foreign(Program::Java, "redisson-semaphore-1");
+pub(crate) const REDISSON_TWO_PERMITS: Kind = Kind::Foreign(Program::Java, "redisson-semaphore-2");
+
+pub(crate) const US_PLAIN: Kind = Kind::Us("plain", Mode::Exclusive);
+pub(crate) const US_REDISSON: Kind = Kind::Us("redisson", Mode::Exclusive);
+pub(crate) const US_FENCED: Kind = Kind::Us("redisson-fenced", Mode::Exclusive);
+pub(crate) const US_READ: Kind = Kind::Us("redisson-rw", Mode::Read);
+pub(crate) const US_WRITE: Kind = Kind::Us("redisson-rw", Mode::Write);
+pub(crate) const US_SEMAPHORE: Kind = Kind::Us("redisson-semaphore", Mode::Permit(1));
+pub(crate) const US_TWO_PERMITS: Kind = Kind::Us("redisson-semaphore", Mode::Permit(2));
 
 impl Kind {
     /// Starts a contender, which is a session of its own. The first server has the counters.
     pub(crate) fn start(self, addresses: &[SocketAddr], ttl: Duration) -> Box<dyn Tries> {
-        let Self::Foreign(program, kind) = self;
-        Box::new(program.start(kind, addresses, ttl))
+        match self {
+            Self::Us(layout, mode) => Box::new(Us::new(addresses, layout, mode, ttl)),
+            Self::Foreign(program, kind) => Box::new(program.start(kind, addresses, ttl)),
+        }
+    }
+
+    /// Whether the contender renews what it holds by itself.
+    pub(crate) fn renews_by_itself(self) -> bool {
+        match self {
+            Self::Us(..) => true,
+            Self::Foreign(program, kind) => {
+                program == Program::Java && !kind.starts_with("redisson-semaphore")
+            }
+        }
     }
 }
 

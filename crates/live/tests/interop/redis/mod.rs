@@ -1,6 +1,9 @@
-//! The clients of Redis: those of a simple key, and Redlock.
+//! The clients of Redis: those of a simple key, those of Redisson's layouts, and Redlock.
 
 mod client;
 mod kind;
 mod pairs;
 mod quorum;
+mod redisson;
+mod served;
+mod us;
