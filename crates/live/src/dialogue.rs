@@ -84,13 +84,28 @@ impl Dialogue {
         self.answer_within(Duration::ZERO)
     }
 
+    /// `SIGSTOP`.
+    ///
+    /// # Errors
+    /// If the system refuses the signal.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets a paused program go on.
+    ///
+    /// # Errors
+    /// If the system refuses the signal.
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
     /// Asks the program to end by a signal, and waits for the end.
     ///
     /// # Errors
     /// If the system refuses the signal.
     pub fn terminate(mut self) -> Result<ExitStatus> {
-        // The child is not reaped yet, so it still has this process id.
-        kill_process(Pid::from_child(&self.child), Signal::TERM).context("cannot send TERM")?;
+        self.signal(Signal::TERM)?;
         self.child.wait().context("cannot wait for a program")
     }
 
@@ -102,6 +117,12 @@ impl Dialogue {
         self.child.kill().context("cannot kill a program")?;
         self.child.wait().context("cannot wait for a program")?;
         Ok(())
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        // The child is not reaped yet, so it still has this process id.
+        kill_process(Pid::from_child(&self.child), signal)
+            .with_context(|| format!("cannot send {signal:?}"))
     }
 }
 

@@ -56,7 +56,7 @@ impl Lines {
     }
 
     /// Sends a line, without waiting for the answer.
-    fn send(&mut self, line: &str) {
+    pub(crate) fn send(&mut self, line: &str) {
         self.dialogue.send(line).unwrap();
     }
 
@@ -67,7 +67,7 @@ impl Lines {
     }
 
     /// The next answer, if it comes within this time.
-    fn answer_within(&mut self, limit: Duration) -> Option<String> {
+    pub(crate) fn answer_within(&mut self, limit: Duration) -> Option<String> {
         let end = Instant::now() + limit;
         loop {
             let line = self.dialogue.answer_within(end.saturating_duration_since(Instant::now()));
@@ -82,6 +82,15 @@ impl Lines {
                 }
             }
         }
+    }
+
+    /// `SIGSTOP`.
+    pub(crate) fn pause(&self) {
+        self.dialogue.pause().unwrap();
+    }
+
+    pub(crate) fn resume(&self) {
+        self.dialogue.resume().unwrap();
     }
 
     fn answer(&mut self) -> String {

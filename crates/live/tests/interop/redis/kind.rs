@@ -62,6 +62,8 @@ pub(crate) const REDISSON_WRITE: Kind = Kind::Foreign(Program::Java, "redisson-w
 pub(crate) const REDISSON_SEMAPHORE: Kind = Kind::Foreign(Program::Java, "redisson-semaphore-1");
 pub(crate) const REDISSON_TWO_PERMITS: Kind = Kind::Foreign(Program::Java, "redisson-semaphore-2");
 
+pub(crate) const REDISSON_REDLOCK: Kind = Kind::Foreign(Program::Java, "redisson-redlock");
+
 pub(crate) const US_PLAIN: Kind = Kind::Us("plain", Mode::Exclusive);
 pub(crate) const US_REDISSON: Kind = Kind::Us("redisson", Mode::Exclusive);
 pub(crate) const US_FENCED: Kind = Kind::Us("redisson-fenced", Mode::Exclusive);
@@ -69,6 +71,7 @@ pub(crate) const US_READ: Kind = Kind::Us("redisson-rw", Mode::Read);
 pub(crate) const US_WRITE: Kind = Kind::Us("redisson-rw", Mode::Write);
 pub(crate) const US_SEMAPHORE: Kind = Kind::Us("redisson-semaphore", Mode::Permit(1));
 pub(crate) const US_TWO_PERMITS: Kind = Kind::Us("redisson-semaphore", Mode::Permit(2));
+pub(crate) const US_REDLOCK: Kind = Kind::Us("redlock", Mode::Exclusive);
 
 impl Kind {
     /// Starts a contender, which is a session of its own. The first server has the counters.

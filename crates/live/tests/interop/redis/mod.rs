@@ -2,6 +2,7 @@
 
 mod client;
 mod kind;
+mod outcomes;
 mod pairs;
 mod quorum;
 mod redisson;
