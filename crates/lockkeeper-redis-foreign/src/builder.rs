@@ -35,10 +35,10 @@ impl ForeignRedisStoreBuilder {
         self
     }
 
-    /// Takes this as the `lockWatchdogTimeout` of Redisson's clients; 30 s by default, as there. Only
-    /// [`Layout::RedissonRw`] has a use for it: the watchdog of a reader of Redisson shortens the
-    /// life of the whole lock to this time. So a ttl with its lock-delay may be this long, and no
-    /// longer.
+    /// Takes this as the `lockWatchdogTimeout` of Redisson's clients; 30 s by default, as there.
+    /// Only [`Layout::RedissonRw`] has a use for it: the watchdog of a reader of Redisson shortens
+    /// the life of the whole lock to this time. So a ttl with its lock-delay may be this long, and
+    /// no longer.
     pub fn watchdog(mut self, timeout: Duration) -> Self {
         self.watchdog = timeout;
         self

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_core::store::{Claim, Meta, TOMBSTONE_MIN, Verdict, refusal};
 use lockkeeper_core::time::{Instant, believed};
-use lockkeeper_core::{Error, ErrorKind, Result};
+use lockkeeper_core::{Effect, Error, Result};
 
 use crate::RedlockStore;
 use crate::claims::{OwnClaim, Said, Sending};
@@ -33,7 +33,12 @@ pub(super) async fn claim(store: &RedlockStore, claim: &Claim) -> Result<Verdict
     own.lives(now);
     let verdict = Attempt::new(store, &own, claim).run(claim).await;
     store.0.session_claims.answered(&claim.key);
-    if matches!(verdict, Ok(Verdict::Busy { .. } | Verdict::Gone)) {
+    let is_over = match &verdict {
+        Ok(verdict) => matches!(verdict, Verdict::Busy { .. } | Verdict::Gone),
+        // An earlier copy may have had an effect.
+        Err(error) => known.is_none() && error.effect() == Effect::None,
+    };
+    if is_over {
         claims.forget(&claim.key.id);
         store.0.session_claims.left(&claim.key);
     }
@@ -48,6 +53,7 @@ async fn again(store: &RedlockStore, own: &Arc<OwnClaim>) -> Result<Verdict> {
         renew::Confirmed::Lost(broken) => {
             if broken.is_none() {
                 withdraw::from_all(store, own, Some(TOMBSTONE_MIN)).await;
+                store.0.claims.forget(&own.key.id);
             }
             Ok(Verdict::Gone)
         }
@@ -150,6 +156,7 @@ impl<'a> Attempt<'a> {
         let fault = match said {
             Ok(NodeAnswer::Held { number, .. }) => {
                 self.faults[node] = None;
+                self.busy.retain(|busy| busy.node != node);
                 return self.acquire.held(node, floor, number);
             }
             Ok(NodeAnswer::Gone | NodeAnswer::Broken(_)) => {
@@ -159,6 +166,7 @@ impl<'a> Attempt<'a> {
             Ok(answer) => {
                 let fault = NodeFault::of_answer(&answer);
                 if let NodeAnswer::Busy { for_now, at, holder } = answer {
+                    self.busy.retain(|busy| busy.node != node);
                     self.busy.push(Busy { node, for_now, at, holder });
                 }
                 fault
@@ -183,11 +191,8 @@ impl<'a> Attempt<'a> {
     async fn granted(mut self, token: u64, claim: &Claim) -> Result<Verdict> {
         let (store, own) = (self.store, self.own);
         if store.0.clock.now() >= self.began + believed(own.ttl) {
-            withdraw::from_all(store, own, None).await;
-            let problem = "the servers took longer to answer than the ttl lasts";
-            return Err(Error::new(ErrorKind::Unavailable, problem)
-                .with_unknown_effect()
-                .with_remedy("a longer ttl, or nearer servers"));
+            withdraw::from_all(store, own, Some(TOMBSTONE_MIN)).await;
+            return Ok(Verdict::Gone);
         }
         own.granted(token);
         if let Some(old) = claim.replaces.and_then(|old| store.0.claims.get(&old)) {

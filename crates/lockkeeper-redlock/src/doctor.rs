@@ -201,3 +201,50 @@ fn together(reports: &[Report]) -> Vec<Finding> {
     findings.push(Finding::ok("rights", fine).with_remedy(rights::rule()));
     findings
 }
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::store::Level;
+
+    use super::*;
+
+    const KEEP: Duration = Duration::from_secs(60);
+
+    fn report(version: &str, ahead: i128, born: Option<&str>) -> Report {
+        let info = format!("redis_version:{version}\r\nrun_id:r1\r\nmaxmemory_policy:noeviction");
+        let born = born.map(str::to_owned);
+        Report { node: "a:1".to_owned(), info: Info::parse(&info), ahead, born }
+    }
+
+    fn level(findings: &[Finding], check: &str) -> Option<Level> {
+        findings.iter().find(|found| found.check == check).map(|found| found.level)
+    }
+
+    #[test]
+    fn servers_of_mixed_versions_and_clocks_that_differ_are_warned_about() {
+        let same = together(&[report("7.0.15", 0, None), report("7.0.15", 900_000, None)]);
+        assert_eq!((level(&same, "versions"), level(&same, "clock")), (None, Some(Level::Ok)));
+        let mixed = together(&[report("7.0.15", -2_000_000, None), report("6.2.1", 0, None)]);
+        assert_eq!(
+            (level(&mixed, "versions"), level(&mixed, "clock")),
+            (Some(Level::Warn), Some(Level::Warn))
+        );
+    }
+
+    #[test]
+    fn a_server_counts_for_its_run_from_a_life_after_its_first_contact_on() {
+        let level = |born: Option<&str>| report("7.0.15", 0, born).counts(KEEP).level;
+        let now = wall_micros() / 1000;
+        assert_eq!(level(None), Level::Warn, "never seen");
+        assert_eq!(level(Some("r1 0")), Level::Ok, "as after doctor --init");
+        assert_eq!(level(Some(&format!("r1 {}", now - 61_000))), Level::Ok);
+        assert_eq!(level(Some(&format!("r1 {}", now - 30_000))), Level::Warn);
+        assert_eq!(level(Some("r0 0")), Level::Warn, "another run");
+    }
+
+    #[test]
+    fn an_even_number_of_servers_is_said_to_be_no_better() {
+        assert!(quorum(4, 3).finding.ends_with("no more may fail than of 3 servers"));
+        assert_eq!(quorum(5, 3).finding, "5 servers, 3 are needed for each lock");
+    }
+}

@@ -64,7 +64,7 @@ fn foreign(answer: crate::layout::NodeAnswer) -> NodeFault {
 
 /// One of the lines. A claim is a holder if a majority has it with one number, its token. Claims of
 /// attempts that are under way, or were cut off, are none. A node that has not answered may have
-/// any claim, so without it a claim that may have a majority is shown.
+/// any claim, so a claim that has a majority with that node is shown too.
 ///
 /// # Errors
 /// Fewer than a majority can be read.

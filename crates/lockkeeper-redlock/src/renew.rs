@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::store::{Asked, Broken, Live, LiveState, Renewal, Renewed, SessionId};
+use lockkeeper_core::time::Instant;
 use lockkeeper_core::{Error, Result};
 
 use crate::RedlockStore;
@@ -34,11 +35,11 @@ pub(super) async fn renew(
     let ids = live.iter().map(|live| &live.key.id);
     store.0.session_claims.renew(session, ids, store.0.clock.now());
     let mut claims = vec![Renewal::Unknown; live.len()];
-    let (mut requests, mut round) = (Vec::new(), Round::new());
+    let (mut requests, mut sent) = (Vec::new(), Vec::new());
     for (at, Live { key, state }) in live.iter().enumerate() {
         match store.0.claims.get(&key.id) {
             Some(own) if own.token().is_some() => {
-                round.add(at, confirm(store, &own));
+                sent.push((at, confirm(store, &own)));
             }
             // The claim is on its way, or its attempt goes on.
             Some(_) => {}
@@ -46,7 +47,9 @@ pub(super) async fn renew(
             None => claims[at] = Renewal::Lost(None),
         }
     }
-    while let Some((at, confirmed)) = round.next().await {
+    // All requests are under way, and all answers have one time limit.
+    for (at, confirmed) in sent {
+        let confirmed = confirmed.await;
         let Some(own) = store.0.claims.get(&live[at].key.id) else {
             claims[at] = Renewal::Lost(None);
             continue;
@@ -105,7 +108,8 @@ pub(super) fn confirm(
         broken: None,
         token,
     };
-    renewal.run(round, limit)
+    let until = clock.now() + limit;
+    renewal.run(round, limit, until)
 }
 
 /// The renewal of one claim under way.
@@ -120,9 +124,13 @@ struct Confirmation {
 }
 
 impl Confirmation {
-    async fn run(mut self, mut round: Round<Said>, limit: Duration) -> Confirmed {
+    async fn run(
+        mut self,
+        mut round: Round<Said>,
+        limit: Duration,
+        mut until: Instant,
+    ) -> Confirmed {
         let clock = self.store.0.clock.clone();
-        let mut until = clock.now() + limit;
         loop {
             if let Some(broken) = self.broken {
                 return Confirmed::Lost(Some(broken));

@@ -69,15 +69,15 @@ pub(super) async fn from_some(
     may_have: impl Fn(usize) -> bool,
 ) {
     let mut round = Round::new();
-    for node in (0..store.0.nodes.len()).filter(|node| may_have(*node)) {
-        round.add(node, own.withdraw(&store.0.nodes, node, None));
-    }
-    if round.is_empty() {
-        return;
+    let asked: Vec<_> = (0..store.0.nodes.len()).filter(|node| may_have(*node)).collect();
+    for node in &asked {
+        round.add(*node, own.withdraw(&store.0.nodes, *node, None));
     }
     let limit = store.0.setup.node_timeout(own.ttl);
     let all = async { while round.next().await.is_some() {} };
-    if store.0.clock.timeout(limit, all).await.is_none() {
+    let _ = store.0.clock.timeout(limit, all).await;
+    let missing = own.released().1;
+    if asked.iter().any(|node| missing.contains(node)) {
         finish(store, own, round, None);
     }
 }

@@ -1,6 +1,6 @@
 //! The program on a Redlock.
 
-use lockkeeper_live::Redlock;
+use lockkeeper_live::{Redlock, redis};
 
 use crate::cli_doctor::{PATIENTLY, Report};
 use crate::support::{program, stderr, stdout};
@@ -43,6 +43,7 @@ fn two_servers_are_a_wrong_setting() {
 
 #[test]
 fn a_store_without_an_initialization_says_so() {
-    let output = program().args(["-S", "memory:", "doctor", "--init"]).output().unwrap();
-    assert!(stderr(&output).contains("Memory needs no initialization"), "{output:?}");
+    let url = redis().unwrap().url();
+    let output = program().args(["-S", &url, "doctor", "--init"]).output().unwrap();
+    assert!(stderr(&output).contains("Redis needs no initialization"), "{output:?}");
 }

@@ -39,7 +39,7 @@ local function prolong(of,life)
   if call('HEXISTS',main,of..WRITE)==1 then call('PEXPIRE',main,life) else read_until(of,more,life) end
 end
 local message='0'
-local function wake() tell(message) end
+local function wake() announce(message) end
 -- How the last field but `mode` ends.
 local function settle()
   if call('HLEN',main)==1 then call('DEL',main) return true end

@@ -12,8 +12,8 @@ pub(super) const LONG: Duration = Duration::from_secs(60);
 /// For locks that a test lets expire, or has renewed.
 pub(super) const SHORT: Duration = Duration::from_secs(4);
 
-/// How often each of four clients counts on one server. On three servers, foreign clients block each
-/// other for long.
+/// How often each of four clients counts on one server. On three servers, foreign clients block
+/// each other for long.
 const TIMES: u32 = 25;
 const TIMES_ON_SEVERAL: u32 = 5;
 
