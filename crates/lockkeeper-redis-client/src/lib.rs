@@ -19,8 +19,10 @@ pub mod rights;
 pub mod route;
 mod scan;
 pub mod setup;
+mod slot;
 pub mod wire;
 
 pub use self::scan::scan;
+pub use self::slot::slot;
 use lockkeeper_core::kit::{net, random, runtime};
 use lockkeeper_core::{Error, ErrorKind, Result, Secret, time, url};

@@ -28,7 +28,11 @@ async fn holders(store: &ForeignRedisStore, keys: &Keys) -> Result<Holders> {
 
 /// Each reader of a read-write lock has a key with its life. Only the line shows which readers
 /// there are.
-async fn with_lives(store: &ForeignRedisStore, keys: &Keys, found: Holders) -> Result<Holders> {
+pub(super) async fn with_lives(
+    store: &ForeignRedisStore,
+    keys: &Keys,
+    found: Holders,
+) -> Result<Holders> {
     let readers: Vec<_> = found.readers().map(<[u8]>::to_vec).collect();
     if store.0.layout != Layout::RedissonRw || readers.is_empty() {
         return Ok(found);

@@ -7,9 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockkeeper_redis_client::setup::TIMEOUT;
 
-use super::layout::WATCHDOG;
 use super::{Check, ForeignRedisStore, Layout, Setup};
-use crate::store::Store;
+use crate::store::{Capabilities, Store};
 use crate::{Open, Result, Secret, Tls};
 
 /// The options for a [`ForeignRedisStore`]. A keeper takes the builder unopened too: see [`Open`].
@@ -19,12 +18,13 @@ pub struct ForeignRedisStoreBuilder {
     pub(super) setup: Setup,
     pub(super) layout: Layout,
     pub(super) adopt_ttl: Duration,
-    pub(super) watchdog: Duration,
+    pub(super) capabilities: Capabilities,
 }
 
 impl ForeignRedisStoreBuilder {
     pub(super) fn of(setup: Setup, layout: Layout) -> Self {
-        Self { setup, layout, adopt_ttl: Duration::ZERO, watchdog: WATCHDOG }
+        let capabilities = layout.capabilities().clone();
+        Self { setup, layout, adopt_ttl: Duration::ZERO, capabilities }
     }
 
     /// Gives this ttl to a key of the simple lock that has none, when lockkeeper finds it in its
@@ -35,12 +35,13 @@ impl ForeignRedisStoreBuilder {
         self
     }
 
-    /// Takes this as the `lockWatchdogTimeout` of Redisson's clients; 30 s by default, as there.
-    /// Only [`Layout::RedissonRw`] has a use for it: the watchdog of a reader of Redisson shortens
-    /// the life of the whole lock to this time. So a ttl with its lock-delay may be this long, and
-    /// no longer.
+    /// Takes this as `lockWatchdogTimeout` of Redisson's clients; 30 s by default, as there. In
+    /// [`Layout::RedissonRw`] a ttl with its lock-delay may be this long: the watchdog of a reader
+    /// of Redisson shortens the life of the whole lock to this time. It has no effect elsewhere.
     pub fn watchdog(mut self, timeout: Duration) -> Self {
-        self.watchdog = timeout;
+        if self.layout == Layout::RedissonRw {
+            (self.capabilities.ttl_max, self.capabilities.lock_delay_max) = (timeout, timeout);
+        }
         self
     }
 
@@ -108,7 +109,9 @@ impl ForeignRedisStoreBuilder {
     /// The future may be dropped. Its connection is closed then.
     pub async fn connect(self) -> Result<ForeignRedisStore> {
         self.setup.hosts.check()?;
-        ForeignRedisStore::open(&self).await
+        let address = self.setup.to_string();
+        let opened = ForeignRedisStore::open(self, &address).await;
+        opened.map_err(|error| error.at(&address))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Claims the lock, and changes claims.
 
+use super::ForeignRedisStore;
 use super::layout::{self, Holders, Layout};
-use super::{ForeignRedisStore, fault};
 use crate::store::{Amend, Amended, Claim, ClaimKey, MAX, Verdict, refusal};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use lockkeeper_core::Effect;
 
 /// How many permits a claim may have. A script does something for each, and the scripts of Redisson
@@ -14,16 +14,16 @@ pub(super) async fn claim(store: &ForeignRedisStore, claim: &Claim) -> Result<Ve
     let layout = store.0.layout;
     layout.capabilities().admits(claim.weight, claim.capacity)?;
     if layout == Layout::RedissonSemaphore && claim.weight > MOST_PERMITS {
-        return Err(fault::too_many_permits(MOST_PERMITS));
+        let problem = format!("a claim of this layout has {MOST_PERMITS} permits at most");
+        return Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("several claims"));
     }
     let (verdict, holders) = once(store, claim).await?;
     // Readers that have died are in the way of a writer for as long as others read.
-    let is_writer = store.0.layout == Layout::RedissonRw && claim.weight == MAX;
-    match holders.filter(|_| is_writer) {
-        Some(holders) if sweep(store, claim, &holders).await? > 0 => {
-            Ok(once(store, claim).await?.0)
-        }
-        _ => Ok(verdict),
+    let Some(holders) = holders.filter(|_| claim.weight == MAX) else { return Ok(verdict) };
+    let readers: Vec<_> = holders.readers().map(<[u8]>::to_vec).collect();
+    match sweep(store, &claim.key, &readers).await? {
+        0 => Ok(verdict),
+        _ => Ok(once(store, claim).await?.0),
     }
 }
 
@@ -47,13 +47,16 @@ async fn once(store: &ForeignRedisStore, claim: &Claim) -> Result<(Verdict, Opti
 }
 
 /// Removes the readers of this list that have died. Returns how many there were.
-async fn sweep(store: &ForeignRedisStore, claim: &Claim, holders: &Holders) -> Result<u32> {
-    let readers: Vec<_> = holders.readers().map(<[u8]>::to_vec).collect();
-    if readers.is_empty() {
+pub(super) async fn sweep(
+    store: &ForeignRedisStore,
+    key: &ClaimKey,
+    readers: &[Vec<u8>],
+) -> Result<u32> {
+    if store.0.layout != Layout::RedissonRw || readers.is_empty() {
         return Ok(0);
     }
-    let keys = store.keys(&claim.key.name);
-    let request = layout::sweep(&keys, &readers, store.messages());
+    let keys = store.keys(&key.name);
+    let request = layout::sweep(&keys, readers, store.messages());
     store.ask(&keys, request, layout::swept_answer)?.await
 }
 

@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::layout::{self, slot};
+use super::layout;
 use super::{ForeignRedisStore, admin, claim, fault, renew, session, wait, withdraw};
 use crate::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened,
     Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
 };
 use crate::{LockName, Result};
+use lockkeeper_redis_client::slot;
 
 #[async_trait]
 impl Store for ForeignRedisStore {
     fn capabilities(&self) -> Capabilities {
-        Self::capabilities(self)
+        self.0.capabilities.clone()
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

@@ -88,22 +88,17 @@ pub(super) fn from_url(
         ));
     }
     let mut builder = ForeignRedisStoreBuilder::of(setup, layout);
-    if let Some(ttl) = url.params.get("adopt-ttl") {
-        let remedy = "adopt-ttl=30s, with layout=plain";
-        match parse_duration(ttl) {
-            Ok(ttl) if layout == Layout::Plain && !ttl.is_zero() => {
-                builder = builder.adopt_ttl(ttl);
-            }
-            _ => return Err(wrong_param(url, "adopt-ttl", remedy)),
-        }
+    let time = |param, of, remedy| match url.params.get(param).map(|time| parse_duration(time)) {
+        None => Ok(None),
+        Some(Ok(time)) if layout == of && !time.is_zero() => Ok(Some(time)),
+        Some(_) => Err(wrong_param(url, param, remedy)),
+    };
+    if let Some(ttl) = time("adopt-ttl", Layout::Plain, "adopt-ttl=30s, with layout=plain")? {
+        builder = builder.adopt_ttl(ttl);
     }
-    if let Some(timeout) = url.params.get("watchdog") {
-        match parse_duration(timeout) {
-            Ok(timeout) if layout == Layout::RedissonRw && !timeout.is_zero() => {
-                builder = builder.watchdog(timeout);
-            }
-            _ => return Err(wrong_param(url, "watchdog", "watchdog=60s, with layout=redisson-rw")),
-        }
+    let remedy = "watchdog=60s, with layout=redisson-rw";
+    if let Some(timeout) = time("watchdog", Layout::RedissonRw, remedy)? {
+        builder = builder.watchdog(timeout);
     }
     Ok(builder)
 }

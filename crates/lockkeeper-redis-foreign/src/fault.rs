@@ -1,8 +1,5 @@
 //! The errors of these layouts: about keys that hold something else.
 
-use std::time::Duration;
-
-use lockkeeper_core::duration::format_duration;
 use lockkeeper_redis_client::fault::{explained, short};
 
 use super::layout::{ID_KEY, Keys};
@@ -23,7 +20,11 @@ pub(super) fn of(error: WireError) -> Error {
 pub(super) fn about(error: WireError, keys: &Keys) -> Error {
     explained(error, |code, message| match code {
         STRANGE => Some(foreign(keys, keys.main(), message)),
-        FEWER => Some(too_few_permits(message)),
+        FEWER => {
+            let problem = format!("the semaphore has {message} permits, fewer than this claim");
+            let remedy = "the number of the other programs, or addPermits of Redisson";
+            Some(Error::new(ErrorKind::Mismatch, problem).with_remedy(remedy))
+        }
         "WRONGTYPE" => Some(foreign(keys, keys.main(), "a value of another type")),
         // The script has read a record that another program has written.
         "ERR" if is_at_a_loss(message) => {
@@ -55,32 +56,6 @@ pub(super) fn foreign_id() -> Error {
     Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(
         "redis-cli RENAME '{ID_KEY}' to another name, or another database for lockkeeper"
     ))
-}
-
-/// The error about a session whose claims the watchdog of a reader of Redisson would end.
-pub(super) fn outlives_watchdog(watchdog: Duration) -> Error {
-    let watchdog = format_duration(watchdog);
-    let problem = format!(
-        "a reader of Redisson lets the lock live for {watchdog}, so a ttl with its lock-delay cannot be longer"
-    );
-    Error::new(ErrorKind::Unsupported, problem).with_remedy(
-        "a shorter ttl, or watchdog=60s in the URL, if lockWatchdogTimeout is so long in every Redisson",
-    )
-}
-
-/// The error about a claim of more permits than Redisson has set.
-fn too_few_permits(number: &str) -> Error {
-    let problem =
-        format!("the semaphore has {number} permits by Redisson, fewer than this claim has");
-    Error::new(ErrorKind::Mismatch, problem)
-        .with_remedy("the same number here, or addPermits of Redisson")
-}
-
-/// The error about a claim of more permits than a script may take at once.
-pub(super) fn too_many_permits(most: u32) -> Error {
-    let problem = format!("a claim of this layout has {most} permits at most");
-    Error::new(ErrorKind::Unsupported, problem)
-        .with_remedy("several claims, or a layout of lockkeeper itself: the URL without layout=")
 }
 
 /// The error about an administrator who wants more from another program than it does.

@@ -33,7 +33,6 @@ pub use self::driver::{LAYOUTS, examine, layout_of, open};
 pub use self::layout::Layout;
 use self::layout::{Keys, Messages};
 use lockkeeper_core::kit::{Process, SessionClaims, random, runtime};
-use lockkeeper_core::store::Capabilities;
 use lockkeeper_core::time::Clock;
 use lockkeeper_core::{Error, ErrorKind, LockName, Open, Result, Secret, Tls, store, time, url};
 use lockkeeper_redis_client::checks::Check;
@@ -66,8 +65,7 @@ struct Shared {
     session_claims: SessionClaims,
     /// The life that a key without one gets. Zero: such keys stay as they are.
     adopt_ttl: Duration,
-    /// The longest ttl with its lock-delay in a read-write lock.
-    watchdog: Duration,
+    capabilities: store::Capabilities,
     address: String,
     clock: Clock,
     process: Process,
@@ -103,28 +101,22 @@ impl ForeignRedisStore {
         self.0.layout
     }
 
-    async fn open(builder: &ForeignRedisStoreBuilder) -> Result<Self> {
-        let address = builder.setup.to_string();
-        let connected = Self::connect(builder, &address).await;
-        connected.map_err(|error| error.at(&address))
-    }
-
-    async fn connect(builder: &ForeignRedisStoreBuilder, address: &str) -> Result<Self> {
-        let ForeignRedisStoreBuilder { setup, layout, adopt_ttl, watchdog } = builder;
+    async fn open(builder: ForeignRedisStoreBuilder, address: &str) -> Result<Self> {
+        let ForeignRedisStoreBuilder { setup, layout, adopt_ttl, capabilities } = builder;
         let channels = Arc::<Channels>::default();
-        let trials = needs::trials(setup, &rights::INSIDE, rights::TRIED);
+        let trials = needs::trials(&setup, &rights::INSIDE, rights::TRIED);
         let settings = setup.settings(trials)?;
         let runtime = runtime::Runtime::here_or_own()?;
         let listener = Arc::clone(&channels) as Arc<dyn wire::Listener>;
         let route = Route::open(setup.servers()?, settings, listener).await.map_err(fault::of)?;
-        opening::check(&route, setup, |_| Ok(())).await?;
+        opening::check(&route, &setup, |_| Ok(())).await?;
         Ok(Self(Arc::new(Shared {
-            layout: *layout,
+            layout,
             route,
             channels,
             session_claims: SessionClaims::default(),
-            adopt_ttl: *adopt_ttl,
-            watchdog: *watchdog,
+            adopt_ttl,
+            capabilities,
             address: format!("{address}?layout={}", layout.name()),
             clock: Clock::boot(),
             process: Process::this(),
@@ -132,25 +124,12 @@ impl ForeignRedisStore {
         })))
     }
 
-    /// What the layout can do, for as long as the watchdogs of Redisson let it.
-    fn capabilities(&self) -> Capabilities {
-        let of_layout = self.0.layout.capabilities().clone();
-        match self.0.layout {
-            Layout::RedissonRw => Capabilities {
-                ttl_max: self.0.watchdog,
-                lock_delay_max: self.0.watchdog,
-                ..of_layout
-            },
-            _ => of_layout,
-        }
-    }
-
     fn keys(&self, name: &LockName) -> Keys {
         Keys::of(self.0.layout, name)
     }
 
     fn messages(&self) -> Messages {
-        Messages { sharded: self.0.route.shards() }
+        if self.0.route.shards() { "SPUBLISH" } else { "PUBLISH" }
     }
 
     fn is_cluster(&self) -> bool {

@@ -2,21 +2,23 @@
 
 use std::time::Duration;
 
-use super::layout::{self, Layout, slot};
+use super::layout::{self, Layout};
 use super::{ForeignRedisStore, fault};
 use crate::store::{Opened, SessionId, SessionSpec, TOMBSTONE_MIN, refusal};
 use crate::{Error, Result};
+use lockkeeper_redis_client::slot;
 
 pub(super) async fn open(
     store: &ForeignRedisStore,
     id: &SessionId,
     spec: &SessionSpec,
 ) -> Result<Opened> {
-    let watchdog = store.0.watchdog;
-    if store.0.layout == Layout::RedissonRw && spec.ttl.saturating_add(spec.lock_delay) > watchdog {
-        return Err(fault::outlives_watchdog(watchdog));
+    let can = &store.0.capabilities;
+    can.check(spec)?;
+    let life = spec.ttl.saturating_add(spec.lock_delay);
+    if store.0.layout == Layout::RedissonRw && life > can.ttl_max {
+        return Err(refusal::out_of_range("ttl and lock-delay", life, can.ttl_min, can.ttl_max));
     }
-    store.capabilities().check(spec)?;
     let was_closed = store.0.session_claims.was_closed(id, store.0.clock.now());
     // Another client may have closed a detached session.
     if was_closed || (spec.detached && is_closed(store, id).await?) {

@@ -3,9 +3,9 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use super::ForeignRedisStore;
 use super::channels::Listens;
 use super::layout::{self, Holders, Keys, Layout};
+use super::{ForeignRedisStore, admin};
 use crate::random::jittered;
 use crate::store::{Revision, Wake};
 use crate::{LockName, Result};
@@ -60,5 +60,7 @@ async fn look(store: &ForeignRedisStore, keys: &Keys) -> Result<Holders> {
     // Redisson publishes each release.
     let waits = if store.0.layout == Layout::Plain { WATCH } else { Duration::ZERO };
     let request = layout::line(store.0.layout, keys, waits);
-    store.ask(keys, request, |value| layout::line_answer(keys, value))?.await
+    let found = store.ask(keys, request, |value| layout::line_answer(keys, value))?.await?;
+    // Observers compare with a line that leaves out the readers that have died.
+    admin::with_lives(store, keys, found).await
 }

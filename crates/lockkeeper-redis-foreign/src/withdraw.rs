@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::layout::{self, Layout, Released};
-use super::{ForeignRedisStore, renew, session};
+use super::layout::{self, Released};
+use super::{ForeignRedisStore, claim, renew, session};
 use crate::store::{ClaimId, ClaimKey, Live, LiveState, SessionId, TOMBSTONE_MIN, Withdrawal};
 use crate::{Error, Result};
 
@@ -15,22 +15,9 @@ pub(super) async fn withdraw(
 ) -> Result<Withdrawal> {
     let Released { withdrawal, left } = ask(store, key, tombstone, true)?.await?;
     store.0.session_claims.left(key);
-    sweep(store, key, &left).await;
+    // The claim is withdrawn. Readers that have died end with the key at the latest.
+    drop(claim::sweep(store, key, &left).await);
     Ok(withdrawal)
-}
-
-/// Removes the readers of these owners that have died, and leaves the lock the life of the others.
-/// The claim is withdrawn whatever the server answers: the key ends with the last reader, or at the
-/// end that it had before.
-async fn sweep(store: &ForeignRedisStore, key: &ClaimKey, left: &[Vec<u8>]) {
-    if store.0.layout != Layout::RedissonRw || left.is_empty() {
-        return;
-    }
-    let keys = store.keys(&key.name);
-    let request = layout::sweep(&keys, left, store.messages());
-    if let Ok(swept) = store.ask(&keys, request, layout::swept_answer) {
-        drop(swept.await);
-    }
 }
 
 /// `posted`: a request that follows at once goes out in the same write.
@@ -70,7 +57,7 @@ pub(super) async fn close(store: &ForeignRedisStore, id: &SessionId, live: &[Liv
     let mut withdrawn = Vec::new();
     let ((), ended) = tokio::join!(renew::all(&mut sent, &mut withdrawn), ended);
     let withdrawn = withdrawn.into_iter().collect::<Result<Vec<_>>>()?;
-    let sweeps = withdrawn.iter().map(|(key, left)| Box::pin(sweep(store, key, left)));
+    let sweeps = withdrawn.iter().map(|(key, left)| Box::pin(claim::sweep(store, key, left)));
     renew::all(&mut sweeps.collect(), &mut Vec::new()).await;
     // The claims are withdrawn, whatever the server says about the session.
     ended.map_err(Error::with_unknown_effect)?;

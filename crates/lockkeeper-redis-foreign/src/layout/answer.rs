@@ -249,8 +249,7 @@ pub(crate) fn renew_answer(
             let (by, reason) = (read.optional_text()?, read.optional_text()?);
             Ok((held, by.zip(reason).map(|(by, reason)| Asked { by, reason })))
         }
-        // A copy of the claim may still be on its way, also while another program has the lock.
-        // Only a claim that was granted can have been broken.
+        // A copy of the claim may still be on its way. Only a granted claim can have been broken.
         b"l" if live.state == LiveState::InFlight && read.0.len() < 2 => {
             Ok((Renewal::Unknown, None))
         }

@@ -15,7 +15,7 @@ pub(crate) use self::answer::{
     Holders, Released, amend_answer, claim_answer, evict_answer, id_answer, is_closed, line_answer,
     line_answers, renew_answer, swept_answer, withdraw_answer,
 };
-pub(crate) use self::keys::{Keys, names_of, pattern, slot};
+pub(crate) use self::keys::{Keys, names_of, pattern};
 pub(crate) use self::owner::{claim_id, owner, shown};
 pub(crate) use self::request::{
     Breaking, ID_KEY, Messages, amend, claim, close_session, evict, id, line, line_of_readers,
@@ -43,9 +43,8 @@ pub enum Layout {
     RedissonSemaphore,
 }
 
-/// The `lockWatchdogTimeout` of Redisson, as it is by default.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
-
+/// `lockWatchdogTimeout` of Redisson, as it is by default.
+const WATCHDOG: Duration = Duration::from_secs(30);
 /// What a lock can do that one holder has at a time.
 const EXCLUSIVE: Capabilities = Capabilities {
     admission: Admission::Exclusive,

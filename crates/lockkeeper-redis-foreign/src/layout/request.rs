@@ -11,18 +11,8 @@ use crate::random;
 use crate::store::{Amend, Claim, ClaimId, ClaimKey, Meta, SessionId, TOMBSTONE_MIN};
 use crate::wire::{Request, Script};
 
-/// Where a script publishes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Messages {
-    /// Messages go to the shards of a Cluster.
-    pub(crate) sharded: bool,
-}
-
-impl Messages {
-    fn command(self) -> &'static [u8] {
-        if self.sharded { b"SPUBLISH" } else { b"PUBLISH" }
-    }
-}
+/// The command with which a script publishes.
+pub(crate) type Messages = &'static str;
 
 /// The arguments of one call.
 struct Call {
@@ -40,7 +30,7 @@ impl Call {
         id: &ClaimId,
         messages: Messages,
     ) -> Self {
-        let args = vec![owner(layout, id), keys.channel(), messages.command().to_vec()];
+        let args = vec![owner(layout, id), keys.channel(), messages.into()];
         Self { keys: keys.of_claim(id).into(), args, script }
     }
 
@@ -129,10 +119,11 @@ pub(crate) fn amend(
 
 /// What an administrator does to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Breaking {
-    Mark,
-    Remove,
-    Ask,
+    Mark = b'm',
+    Remove = b'n',
+    Ask = b'a',
 }
 
 /// The owner is as the key of the lock has it, since it may be no client of lockkeeper.
@@ -148,12 +139,7 @@ pub(crate) fn evict(
     let mut call = Call::about(script, keys, layout, &super::claim_id(layout, of), messages);
     call.args[0] = of.to_vec();
     call.keys[3] = keys.of_reader(of);
-    let how = match how {
-        Breaking::Mark => "m",
-        Breaking::Remove => "n",
-        Breaking::Ask => "a",
-    };
-    call.arg(how).arg(by).arg(reason).request()
+    call.arg([how as u8]).arg(by).arg(reason).request()
 }
 
 /// Asks for a line. With `waits` the releases of lockkeeper are published for so long.
@@ -193,7 +179,7 @@ fn lines_of(
 pub(crate) fn sweep(keys: &Keys, readers: &[Vec<u8>], messages: Messages) -> Request {
     let mut call = Call {
         keys: keys.of_line().map(<[u8]>::to_vec).into(),
-        args: vec![Vec::new(), keys.channel(), messages.command().to_vec()],
+        args: vec![Vec::new(), keys.channel(), messages.into()],
         script: &SWEEP,
     };
     call.with_readers(std::slice::from_ref(keys), readers);

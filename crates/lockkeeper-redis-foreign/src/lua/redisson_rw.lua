@@ -17,8 +17,7 @@ local function stands(of,string_of)
 end
 local function is_known(of) return call('HEXISTS',main,of)==1 or call('HEXISTS',main,of..WRITE)==1 end
 local function is_shorter(life) local left=call('PTTL',main) return left<life end
-local function read_until(of,string_of,life)
-  call('SET',string_of,1,'PX',life)
+local function read_until(life)
   if is_shorter(life) then call('PEXPIRE',main,life) end
 end
 local function take(of,life,weight)
@@ -27,19 +26,22 @@ local function take(of,life,weight)
   if not mode and call('EXISTS',main)==1 then return nil,NO_MODE end
   if weight==1 then
     call('HSET',main,'mode','read',of,1)
-    read_until(of,more,life)
+    call('SET',more,1,'PX',life)
+    read_until(life)
   else
     call('HSET',main,'mode','write',of..WRITE,1)
     call('PEXPIRE',main,life)
   end
   return true
 end
-local function too_few() end
 local function prolong(of,life)
-  if call('HEXISTS',main,of..WRITE)==1 then call('PEXPIRE',main,life) else read_until(of,more,life) end
+  if call('HEXISTS',main,of..WRITE)==1 then return call('PEXPIRE',main,life) end
+  -- A full server refuses SET.
+  call('PEXPIRE',more,life)
+  read_until(life)
 end
 local message='0'
-local function wake() announce(message) end
+local function wake() send(message) end
 -- How the last field but `mode` ends.
 local function settle()
   if call('HLEN',main)==1 then call('DEL',main) return true end
@@ -110,6 +112,7 @@ local function sweep()
   end
   return dead
 end
+local function too_few() end
 local function lower(of,record)
   if call('HEXISTS',main,of..WRITE)==0 then return end
   local left=call('PTTL',main)

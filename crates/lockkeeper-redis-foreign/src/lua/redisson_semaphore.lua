@@ -26,7 +26,7 @@ local function stands(of)
 end
 local function is_known(of) return call('ZSCORE',more,of) and true end
 local function free() return tonumber(call('GET',main) or '') end
-local function wake() announce(call('GET',main) or '0') end
+local function wake() send(call('GET',main) or '0') end
 local function give_back(list)
   local given=0
   each(list,function(...) given=given+call('ZREM',more,...) end)

@@ -36,7 +36,7 @@ local first=0
 local function optional(text) return text~='' and string.sub(text,2) end
 -- A client of Redisson before 3.22, or with `shardedSubscriptionMode=OFF`, does not listen to the
 -- shards of a Cluster.
-local function announce(message)
+local function send(message)
   redis.pcall(publish,channel,message)
   if publish=='SPUBLISH' then redis.pcall('PUBLISH',channel,message) end
 end
