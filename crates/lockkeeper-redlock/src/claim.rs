@@ -25,7 +25,8 @@ pub(super) async fn claim(store: &RedlockStore, claim: &Claim) -> Result<Verdict
     if let Some(own) = known.as_ref().filter(|own| own.token().is_some()) {
         return again(store, own).await;
     }
-    if claim.resend && known.is_none() {
+    let is_used_up = known.as_ref().is_some_and(|own| own.is_withdrawn());
+    if is_used_up || claim.resend && known.is_none() {
         return retire(store, claim).await;
     }
     store.0.session_claims.claim(claim, now);
@@ -61,7 +62,7 @@ async fn again(store: &RedlockStore, own: &Arc<OwnClaim>) -> Result<Verdict> {
     }
 }
 
-/// An id that this client does not know may not be claimed any more.
+/// An id that this client does not know, or has withdrawn, may not be claimed any more.
 async fn retire(store: &RedlockStore, claim: &Claim) -> Result<Verdict> {
     withdraw::withdraw(store, &claim.key, Some(TOMBSTONE_MIN)).await?;
     Ok(Verdict::Gone)
@@ -191,6 +192,7 @@ impl<'a> Attempt<'a> {
     async fn granted(mut self, token: u64, claim: &Claim) -> Result<Verdict> {
         let (store, own) = (self.store, self.own);
         if store.0.clock.now() >= self.began + believed(own.ttl) {
+            // The id may have the token on a majority: no later attempt may find it there.
             withdraw::from_all(store, own, Some(TOMBSTONE_MIN)).await;
             return Ok(Verdict::Gone);
         }
@@ -242,14 +244,7 @@ impl<'a> Attempt<'a> {
             return Err(self.too_few());
         }
         self.leave();
-        withdraw::from_some(store, self.own, |node| {
-            let fault = self.faults[node].as_ref();
-            let may_have = |fault: &NodeFault| {
-                matches!(fault, NodeFault::Silent(_) | NodeFault::Unreachable { sent: true, .. })
-            };
-            fault.is_none_or(may_have)
-        })
-        .await;
+        withdraw::from_some(store, self.own).await;
         self.busy.sort_by_key(|busy| busy.for_now);
         let holder = self.busy.iter().find_map(|busy| busy.holder.clone());
         if let Some(higher) = holder.as_ref().map(|meta| meta.epoch).filter(|held| *held > epoch) {
@@ -299,7 +294,9 @@ impl<'a> Attempt<'a> {
             .enumerate()
             .filter_map(|(node, fault)| Some((nodes.shown(node).to_owned(), fault.clone()?)))
             .collect();
-        too_few(&faults, nodes.len(), nodes.quorum())
+        let error = too_few(&faults, nodes.len(), nodes.quorum());
+        // A node that held the claim, and cannot be asked any more, is among the faults too.
+        if self.own.may_be_anywhere() { error.with_unknown_effect() } else { error }
     }
 }
 

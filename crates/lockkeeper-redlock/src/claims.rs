@@ -60,6 +60,8 @@ struct Unanswered {
     connection: Option<u64>,
     /// Whether one was sent on an earlier connection.
     is_stale: bool,
+    /// Whether the node has ever answered that it holds the claim.
+    was_held: bool,
 }
 
 /// The answer of a node about a claim.
@@ -136,8 +138,15 @@ impl Unanswered {
         self.count += 1;
     }
 
-    fn answered(&mut self) {
+    /// The node has answered a request, or the request was never sent.
+    fn answered(&mut self, said: &Said) {
         self.count = self.count.saturating_sub(1);
+        self.was_held |= matches!(said, Ok(NodeAnswer::Held { .. }));
+    }
+
+    /// Whether the node may hold the claim, now or when a late request arrives.
+    fn may_have(&self) -> bool {
+        self.was_held || self.is_stale || self.count > 0
     }
 
     /// Whether one of the requests may arrive after a request on this connection.
@@ -227,7 +236,7 @@ impl OwnClaim {
             let said = own.read(reply.await, &link);
             // A request that may still arrive leaves the claim unsettled there.
             if !matches!(said, Err(NodeFault::Unreachable { sent: true, .. })) {
-                own.lock().unanswered[node].answered();
+                own.lock().unanswered[node].answered(&said);
             }
             said
         })
@@ -267,6 +276,28 @@ impl OwnClaim {
         }
     }
 
+    /// The nodes that may have the claim. The others need no withdrawal.
+    pub(crate) fn may_be_at(&self) -> Vec<usize> {
+        let mut state = self.lock();
+        state.is_withdrawn = true;
+        for node in 0..state.unanswered.len() {
+            if !state.unanswered[node].may_have() {
+                state.release.answered(node, false);
+            }
+        }
+        state.release.missing()
+    }
+
+    /// Whether a node may have the claim.
+    pub(crate) fn may_be_anywhere(&self) -> bool {
+        self.lock().unanswered.iter().any(Unanswered::may_have)
+    }
+
+    /// Whether the claim was withdrawn: its id may not be claimed any more.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        self.lock().is_withdrawn
+    }
+
     /// The result of all withdrawals so far, and the nodes that have not answered.
     pub(crate) fn released(&self) -> (Released, Vec<usize>) {
         let state = self.lock();
@@ -285,5 +316,29 @@ impl OwnClaim {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that holds a claim, and could not be asked for a higher number, holds the claim.
+    #[test]
+    fn a_node_that_held_a_claim_may_have_it_until_it_answers_a_withdrawal() {
+        let not_sent = || NodeFault::Unreachable { why: "no connection".into(), sent: false };
+        let mut asked = Unanswered::default();
+        asked.sent(None);
+        asked.answered(&Err(not_sent()));
+        assert!(!asked.may_have(), "nothing has reached the node");
+        asked.sent(Some(1));
+        assert!(asked.may_have(), "the answer is missing");
+        asked.answered(&Ok(NodeAnswer::Absent));
+        assert!(!asked.may_have());
+        asked.sent(Some(1));
+        asked.answered(&Ok(NodeAnswer::Held { number: 7, asked: None }));
+        asked.sent(None);
+        asked.answered(&Err(not_sent()));
+        assert!(asked.may_have(), "it holds the number 7");
     }
 }

@@ -61,25 +61,17 @@ pub(super) async fn from_all(
     (own.released().0, faults)
 }
 
-/// Withdraws a claim that no majority has. Waits for these nodes: no other client finds the claim
-/// there any more.
-pub(super) async fn from_some(
-    store: &RedlockStore,
-    own: &Arc<OwnClaim>,
-    may_have: impl Fn(usize) -> bool,
-) {
+/// Withdraws a claim that no majority has. Waits for the nodes that may have it: no other client
+/// finds the claim there any more. Nodes that cannot be asked now are asked in the background.
+pub(super) async fn from_some(store: &RedlockStore, own: &Arc<OwnClaim>) {
     let mut round = Round::new();
-    let asked: Vec<_> = (0..store.0.nodes.len()).filter(|node| may_have(*node)).collect();
-    for node in &asked {
-        round.add(*node, own.withdraw(&store.0.nodes, *node, None));
+    for node in own.may_be_at() {
+        round.add(node, own.withdraw(&store.0.nodes, node, None));
     }
     let limit = store.0.setup.node_timeout(own.ttl);
     let all = async { while round.next().await.is_some() {} };
     let _ = store.0.clock.timeout(limit, all).await;
-    let missing = own.released().1;
-    if asked.iter().any(|node| missing.contains(node)) {
-        finish(store, own, round, None);
-    }
+    finish(store, own, round, None);
 }
 
 /// Takes the answers while they are wanted, for a limited time.

@@ -5,6 +5,7 @@
 mod bad_input;
 mod crowds;
 mod kleppmann;
+mod mended;
 mod nodes;
 mod rule;
 mod support;

@@ -33,23 +33,31 @@ pub(crate) fn behind_proxies(nodes: usize) -> (Redlock, Vec<Proxy>) {
     (servers, proxies)
 }
 
+/// The key of the line of this lock.
+pub(crate) fn line_key(name: &str) -> String {
+    let name: lockkeeper::LockName = name.parse().unwrap();
+    format!("lk:r:{{{}}}", name.encoded())
+}
+
+/// The holders of this lock on one server.
+pub(crate) fn holders(node: &Redis, name: &str) -> Vec<Vec<u8>> {
+    let fields: Vec<Vec<u8>> = node.query(&["HKEYS", &line_key(name)]).unwrap_or_default();
+    fields.into_iter().filter(|field| field.first() == Some(&b'h')).collect()
+}
+
 /// How many of the servers have a holder of this lock.
 pub(crate) fn holding(servers: &Redlock, name: &str) -> usize {
-    let name: lockkeeper::LockName = name.parse().unwrap();
-    let key = format!("lk:r:{{{}}}", name.encoded());
-    let has_one = |node: &&Redis| {
-        let fields: Vec<Vec<u8>> = node.query(&["HKEYS", &key]).unwrap_or_default();
-        fields.iter().any(|field| field.first() == Some(&b'h'))
-    };
-    servers.nodes().iter().filter(has_one).count()
+    servers.nodes().iter().filter(|node| !holders(node, name).is_empty()).count()
 }
 
 /// Waits until so many servers have a holder of this lock.
 pub(crate) async fn until_holding(servers: &Redlock, name: &str, count: usize) {
-    let holds = async {
-        while holding(servers, name) != count {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    within(TIME_LIMIT, holds).await;
+    within(TIME_LIMIT, until(|| holding(servers, name) == count)).await;
+}
+
+/// Waits until this is so.
+pub(crate) async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
