@@ -221,7 +221,7 @@ impl Listener for NodeListener {
 
     fn subscribed(&self, _channel: &[u8]) {
         if let Some(pushed) = self.pushed.upgrade() {
-            pushed.waiters.look_again();
+            pushed.waiters.look_again(self.node);
         }
     }
 

@@ -55,7 +55,14 @@ struct AllWaiters {
 #[derive(Clone, Debug, Default)]
 struct Woken {
     nodes: u64,
+    /// The nodes whose messages may have been missed.
+    missed: u64,
     notify: Arc<Notify>,
+}
+
+/// The bit of a node.
+pub(crate) fn bit(node: usize) -> u64 {
+    1 << (node % 64)
 }
 
 /// A task that waits, until it is dropped.
@@ -113,9 +120,12 @@ impl Waiters {
         }
     }
 
-    /// Messages may have been missed.
-    pub(crate) fn look_again(&self) {
-        self.lock().waiting.values().for_each(|woken| woken.notify.notify_one());
+    /// Messages of a node may have been missed.
+    pub(crate) fn look_again(&self, node: usize) {
+        for woken in self.lock().waiting.values_mut() {
+            woken.missed |= bit(node);
+            woken.notify.notify_one();
+        }
     }
 
     /// The place of the first waiter of this name that may claim now.
@@ -138,7 +148,7 @@ impl Waiters {
 
     fn set_free(&self, node: usize, number: u32) {
         if let Some(woken) = self.lock().waiting.get_mut(&number) {
-            woken.nodes |= 1 << (node % 64);
+            woken.nodes |= bit(node);
             woken.notify.notify_one();
         }
     }
@@ -154,17 +164,24 @@ impl WaitingTask<'_> {
         self.waiters.set_free(node, self.number);
     }
 
-    /// How many nodes let this waiter claim next.
-    pub(crate) fn free(&self) -> usize {
-        let state = self.waiters.lock();
-        state.waiting.get(&self.number).map_or(0, |woken| woken.nodes.count_ones() as usize)
+    /// The nodes that let this waiter claim next, as bits.
+    pub(crate) fn free(&self) -> u64 {
+        self.waiters.lock().waiting.get(&self.number).map_or(0, |woken| woken.nodes)
     }
 
-    /// The waiter asks all nodes again.
-    pub(crate) fn forget_answers(&self) {
-        if let Some(woken) = self.waiters.lock().waiting.get_mut(&self.number) {
-            woken.nodes = 0;
-        }
+    /// The waiter asks these nodes again. Returns which of them let it claim next until now.
+    pub(crate) fn forget(&self, nodes: u64) -> u64 {
+        let mut state = self.waiters.lock();
+        let Some(woken) = state.waiting.get_mut(&self.number) else { return 0 };
+        let forgotten = woken.nodes & nodes;
+        woken.nodes &= !nodes;
+        forgotten
+    }
+
+    /// The nodes whose messages may have been missed since the last call, as bits.
+    pub(crate) fn missed(&self) -> u64 {
+        let mut state = self.waiters.lock();
+        state.waiting.get_mut(&self.number).map_or(0, |woken| std::mem::take(&mut woken.missed))
     }
 
     /// The next claim of this client on this name has the place of this waiter.
@@ -209,7 +226,10 @@ mod tests {
         waiters.free(2, number);
         task.is_free_at(2);
         task.is_free_at(0);
-        assert_eq!(task.free(), 2);
+        assert_eq!(task.free(), bit(0) | bit(2));
+        assert_eq!((task.forget(bit(2) | bit(1)), task.free()), (bit(2), bit(0)));
+        waiters.look_again(1);
+        assert_eq!((task.missed(), task.missed()), (bit(1), 0));
         task.may_claim(&name, now);
         task.may_claim(&name, now);
         assert_eq!(waiters.may_claim(&name, false, now), None);

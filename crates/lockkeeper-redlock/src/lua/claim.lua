@@ -35,7 +35,9 @@ if not held then
     expires=other and other.expires
   end
   if other then return {mark,'busy',expires-now,now_us,other.texts} end
-  local first=line.next
+  -- A waiter's right to claim next is a hint. It keeps no claim out that has its number elsewhere:
+  -- a holder takes a node again that has lost its claim.
+  local first=floor==0 and line.next
   if first and first.waiter~=waiter and replaces=='' and (first.exclusive or exclusive) then
     return {mark,'busy',first.expires-now,now_us,''}
   end

@@ -1,12 +1,12 @@
 //! Faults that were found and mended, each with the steps that showed it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use lockkeeper_live::Way;
+use lockkeeper_live::{Redlock, Way};
 
 use crate::support::{
-    LONG, behind_proxies, holders, keeper, line_key, lock, name, tried, until, until_holding,
-    within,
+    LONG, TIME_LIMIT, TTL, behind_proxies, holders, keeper, line_key, lock, name, scripts_run,
+    tried, until, until_holding, until_waiting, waited_for, waiter, within,
 };
 
 /// An attempt is turned away by two servers, and its connection to the third one is cut before the
@@ -36,4 +36,124 @@ async fn a_withdrawal_that_fails_at_once_is_sent_again() {
     proxies[2].accept().unwrap();
     within(Duration::from_secs(5), until(|| holders(third, &name).is_empty())).await;
     held.release().await.unwrap();
+}
+
+/// A server loses the claim of the holder, and lets the first waiter claim next. The holder takes
+/// the server with its next renewal all the same, so the lock outlasts the death of another one.
+#[tokio::test]
+async fn a_waiter_keeps_no_holder_off_a_server() {
+    let (mut servers, name) = (Redlock::start().unwrap(), name());
+    let holder = keeper(&servers.url(), TTL * 2).await;
+    let guard = lock(&holder, &name).await;
+    until_holding(&servers, &name, 3).await;
+    let of_holder = holders(&servers.nodes()[1], &name);
+    let waiter = waiter(&keeper(&servers.url(), LONG).await, &name);
+    until_waiting(servers.nodes(), 1, &name).await;
+    servers.nodes()[0].run(&["DEL", &line_key(&name)]).unwrap();
+    within(TIME_LIMIT, until(|| holders(&servers.nodes()[0], &name) == of_holder)).await;
+    servers.node(1).kill().unwrap();
+    tokio::time::sleep(TTL * 4).await;
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+    within(TIME_LIMIT, waiter).await.unwrap().release().await.unwrap();
+}
+
+/// The holder has a majority without one server, which lets the first waiter claim next. The waiter
+/// does not ask without a pause for the whole hold.
+#[tokio::test]
+async fn a_waiter_that_one_server_lets_claim_asks_seldom() {
+    const LASTS: Duration = Duration::from_secs(2);
+    let ((servers, proxies), name) = (behind_proxies(3), name());
+    let holder = keeper(&servers.url_through(&proxies), LONG).await;
+    let other = keeper(&servers.url(), LONG).await;
+    proxies[0].refuse();
+    proxies[0].cut();
+    let guard = lock(&holder, &name).await;
+    let waiter = waiter(&other, &name);
+    until_waiting(&servers.nodes()[1..], 1, &name).await;
+    let before = scripts_run(&servers.nodes()[0]);
+    tokio::time::sleep(LASTS).await;
+    let asked = scripts_run(&servers.nodes()[0]) - before;
+    assert!(asked < 60, "{asked} requests in {LASTS:?}");
+    guard.release().await.unwrap();
+    within(TIME_LIMIT, waiter).await.unwrap().release().await.unwrap();
+}
+
+/// Servers without memory take no waiter. It asks again now and then.
+#[tokio::test]
+async fn a_waiter_on_full_servers_asks_with_pauses() {
+    const LASTS: Duration = Duration::from_secs(2);
+    let (servers, name) = (Redlock::start().unwrap(), name());
+    let (holder, other) = (keeper(&servers.url(), LONG).await, keeper(&servers.url(), LONG).await);
+    let guard = lock(&holder, &name).await;
+    until_holding(&servers, &name, 3).await;
+    servers.nodes().iter().for_each(|node| node.set("maxmemory", "1mb").unwrap());
+    let before: Vec<_> = servers.nodes().iter().map(scripts_run).collect();
+    let mutex = other.mutex(&*name).unwrap();
+    drop(tokio::time::timeout(LASTS, async { mutex.lock().await }).await);
+    for (node, before) in servers.nodes().iter().zip(before) {
+        let asked = scripts_run(node) - before;
+        assert!(asked < 80, "{asked} requests in {LASTS:?}");
+    }
+    guard.release().await.unwrap();
+}
+
+/// The servers are not equally far away. Two waiters hand the lock on without a long pause.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_at_several_distances_cause_no_livelock() {
+    const HAND_OFFS: usize = 30;
+    let ((servers, proxies), name) = (behind_proxies(5), name());
+    for (proxy, delay) in proxies.iter().zip([5, 15, 25, 35, 45]) {
+        proxy.delay(Way::Both, Duration::from_millis(delay));
+    }
+    let mut tasks = Vec::new();
+    for _ in 0..2 {
+        let (keeper, name) = (keeper(&servers.url_through(&proxies), LONG).await, name.clone());
+        tasks.push(tokio::spawn(async move {
+            let mut longest = Duration::ZERO;
+            for _ in 0..HAND_OFFS / 2 {
+                let began = Instant::now();
+                let guard = waited_for(keeper.clone(), name.clone()).await;
+                longest = longest.max(began.elapsed());
+                guard.release().await.unwrap();
+            }
+            longest
+        }));
+    }
+    for task in tasks {
+        let longest = task.await.unwrap();
+        eprintln!("the longest wait: {longest:?}");
+        assert!(longest < Duration::from_secs(1), "{longest:?}");
+    }
+}
+
+/// A client behind others was cut off when its turn came. It asks again as soon as it has a
+/// connection, and not when its pause is over.
+#[tokio::test]
+async fn a_later_waiter_that_missed_its_turn_asks_when_it_is_connected() {
+    let ((servers, proxies), name) = (behind_proxies(3), name());
+    let (direct, behind) =
+        (keeper(&servers.url(), LONG).await, keeper(&servers.url_through(&proxies), LONG).await);
+    let mut fastest = Duration::MAX;
+    for _ in 0..6 {
+        let first = lock(&direct, &name).await;
+        let second = waiter(&direct, &name);
+        until_waiting(servers.nodes(), 1, &name).await;
+        let third = waiter(&behind, &name);
+        until_waiting(servers.nodes(), 2, &name).await;
+        for proxy in &proxies {
+            proxy.refuse();
+            proxy.cut();
+        }
+        first.release().await.unwrap();
+        second.await.unwrap().release().await.unwrap();
+        until_waiting(servers.nodes(), 0, &name).await;
+        let began = Instant::now();
+        proxies.iter().for_each(|proxy| proxy.accept().unwrap());
+        let guard = within(TIME_LIMIT, third).await.unwrap();
+        fastest = fastest.min(began.elapsed());
+        guard.release().await.unwrap();
+    }
+    eprintln!("the fastest hand-off after a cut: {fastest:?}");
+    assert!(fastest < Duration::from_millis(300), "{fastest:?}");
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use lockkeeper::{Guard, Keeper, Result};
+use lockkeeper::{ErrorKind, Guard, Keeper, Result};
 pub(crate) use lockkeeper_live::locks::{LONG, TIME_LIMIT, name, patiently, renewed, within};
 use lockkeeper_live::{Proxy, Redis, Redlock, with};
+use tokio::task::JoinHandle;
 
 /// Short enough that a test can wait for its end.
 pub(crate) const TTL: Duration = Duration::from_secs(2);
@@ -20,6 +21,21 @@ pub(crate) async fn keeper(url: &str, ttl: Duration) -> Keeper {
 /// Waits for the lock, and asks again while the store is unavailable.
 pub(crate) async fn lock(keeper: &Keeper, name: &str) -> Guard {
     within(TIME_LIMIT, patiently(async || keeper.mutex(name).unwrap().lock().await)).await
+}
+
+/// A task that waits for the lock.
+pub(crate) fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Guard> {
+    tokio::spawn(waited_for(keeper.clone(), name.to_owned()))
+}
+
+/// As [`lock`], for a task.
+pub(crate) async fn waited_for(keeper: Keeper, name: String) -> Guard {
+    loop {
+        match keeper.mutex(&*name).unwrap().lock().await {
+            Ok(guard) => return guard,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+        }
+    }
 }
 
 pub(crate) async fn tried(keeper: &Keeper, name: &str) -> Result<Option<Guard>> {
@@ -55,9 +71,23 @@ pub(crate) async fn until_holding(servers: &Redlock, name: &str, count: usize) {
     within(TIME_LIMIT, until(|| holding(servers, name) == count)).await;
 }
 
+/// Waits until so many clients wait for this lock on each of these servers.
+pub(crate) async fn until_waiting(servers: &[Redis], count: u64, name: &str) {
+    let key = line_key(name) + ":w";
+    let waiting = |node: &Redis| node.query::<u64>(&["ZCARD", &key]).unwrap() == count;
+    within(TIME_LIMIT, until(|| servers.iter().all(waiting))).await;
+}
+
 /// Waits until this is so.
 pub(crate) async fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// How many scripts this server has run.
+pub(crate) fn scripts_run(node: &Redis) -> u64 {
+    let Ok(calls) = node.info("cmdstat_evalsha") else { return 0 };
+    let (_, calls) = calls.split_once("calls=").unwrap();
+    calls.split(',').next().unwrap().parse().unwrap()
 }
