@@ -1,4 +1,7 @@
 
+-- The waiters of a lock are forgotten after this time without a request.
+local WAITING=60000
+
 -- Lets the first waiters claim next, if the lock is free for them. The message goes to their
 -- clients; a client without a connection is passed by. `own` sends this request, and needs no
 -- message.
@@ -17,10 +20,15 @@ local function hand_on(line,waiting,own)
     end
     if sent~=0 then
       -- A later waiter gives way to an earlier one.
-      if next and next.exclusive then call('ZADD',waiting,next.ticket,next.waiter) end
+      if next and next.exclusive then
+        call('ZADD',waiting,next.ticket,next.waiter)
+        call('PEXPIRE',waiting,WAITING)
+      end
       line.next={expires=now+RESERVED,ticket=ticket,exclusive=exclusive,waiter=waiter}
       call('HSET',line.key,'n',struct.pack(RESERVATION,now+RESERVED,ticket,exclusive and 1 or 0)
         ..waiter)
+      -- The line of a lock that nobody has claimed here is new.
+      if call('PTTL',line.key)<0 then call('PEXPIRE',line.key,DAY) end
       if exclusive then return end
     end
   end

@@ -62,10 +62,14 @@ local function packed(holder)
     holder.exclusive and 1 or 0)..holder.texts
 end
 
--- Keeps the new lives of holders after the clock has gone back.
+-- Keeps the new lives of holders after the clock has gone back. A full server refuses HSET, unless
+-- the script has written before.
 local function keep_moved(line)
   for id,holder in pairs(line.holders) do
-    if holder.moved then call('HSET',line.key,'h'..id,packed(holder)) end
+    if holder.moved then
+      call('HDEL',line.key,'-')
+      call('HSET',line.key,'h'..id,packed(holder))
+    end
   end
 end
 

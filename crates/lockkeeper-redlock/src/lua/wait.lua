@@ -17,7 +17,7 @@ end
 if next and next.waiter==waiter then return {'free'} end
 local exclusive=sub(waiter,-1)=='x'
 call('ZADD',KEYS[4],ticket,waiter)
-call('PEXPIRE',KEYS[4],60000)
+call('PEXPIRE',KEYS[4],WAITING)
 local other,expires=conflict(line,exclusive)
 if not other then
   hand_on(line,KEYS[4],waiter)

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper_live::{Redlock, Way};
+use lockkeeper::store::{Interest, Revision, Wake};
+use lockkeeper_live::locks::connected;
+use lockkeeper_live::{Redlock, Way, with};
 
 use crate::support::{
-    LONG, TIME_LIMIT, TTL, behind_proxies, holders, keeper, line_key, lock, name, scripts_run,
-    tried, until, until_holding, until_waiting, waited_for, waiter, within,
+    LONG, SLOW, TIME_LIMIT, TTL, behind_proxies, holders, keeper, line_key, lock, name, renewed,
+    scripts_run, tried, until, until_holding, until_waiting, waited_for, waiter, within,
 };
 
 /// An attempt is turned away by two servers, and its connection to the third one is cut before the
@@ -79,6 +81,31 @@ async fn a_waiter_that_one_server_lets_claim_asks_seldom() {
     within(TIME_LIMIT, waiter).await.unwrap().release().await.unwrap();
 }
 
+/// The waiter of a ticket, on a lock that nobody holds: an exclusive one.
+fn waits_with(ticket: u64) -> Revision {
+    Revision(1 << 63 | 1 << 62 | ticket)
+}
+
+/// Waiters of a lock that nobody holds, and the earlier one takes the place of the later one. All
+/// that they leave on the servers ends by itself.
+#[tokio::test]
+async fn what_waiters_leave_behind_ends_by_itself() {
+    let (servers, name) = (Redlock::start().unwrap(), name());
+    let url = with(&servers.url(), SLOW);
+    let (one, two) = (connected(&url).await, connected(&url).await);
+    let parsed = name.parse().unwrap();
+    for (store, ticket) in [(&two, 20), (&one, 10)] {
+        let woken = store.wait(Interest::Name(&parsed), waits_with(ticket), LONG).await.unwrap();
+        assert_eq!(woken, Wake::Changed);
+    }
+    let (line, waiting) = (line_key(&name), line_key(&name) + ":w");
+    for node in servers.nodes() {
+        assert!(node.query::<i64>(&["PTTL", &line]).unwrap() > 0, "the line has no end");
+        let left: i64 = node.query(&["PTTL", &waiting]).unwrap();
+        assert_ne!(left, -1, "the waiters have no end");
+    }
+}
+
 /// Servers without memory take no waiter. It asks again now and then.
 #[tokio::test]
 async fn a_waiter_on_full_servers_asks_with_pauses() {
@@ -95,6 +122,20 @@ async fn a_waiter_on_full_servers_asks_with_pauses() {
         let asked = scripts_run(node) - before;
         assert!(asked < 80, "{asked} requests in {LASTS:?}");
     }
+    guard.release().await.unwrap();
+}
+
+/// The clocks go back while the servers are full: the renewal keeps the new life.
+#[tokio::test]
+async fn clocks_that_go_back_fail_no_renewal_on_full_servers() {
+    let ((servers, _proxies), name) = (behind_proxies(3), name());
+    let guard = lock(&keeper(&servers.url(), LONG).await, &name).await;
+    until_holding(&servers, &name, 3).await;
+    for node in servers.nodes() {
+        node.set_clock_offset(-60).unwrap();
+        node.set("maxmemory", "1mb").unwrap();
+    }
+    within(TIME_LIMIT, renewed(&guard)).await;
     guard.release().await.unwrap();
 }
 
