@@ -111,6 +111,7 @@ impl<'a> Attempt<'a> {
         let replaces = claim.replaces.as_ref();
         match self.pursue(Sending { replaces, ..Sending::default() }).await {
             _ if self.is_gone => {
+                self.leave();
                 withdraw::from_all(self.store, self.own, Some(TOMBSTONE_MIN)).await;
                 Ok(Verdict::Gone)
             }
@@ -191,6 +192,7 @@ impl<'a> Attempt<'a> {
     /// ttl.
     async fn granted(mut self, token: u64, claim: &Claim) -> Result<Verdict> {
         let (store, own) = (self.store, self.own);
+        self.leave();
         if store.0.clock.now() >= self.began + believed(own.ttl) {
             // The id may have the token on a majority: no later attempt may find it there.
             withdraw::from_all(store, own, Some(TOMBSTONE_MIN)).await;
@@ -238,12 +240,12 @@ impl<'a> Attempt<'a> {
     /// No majority has the claim. Where others have the lock, nothing is left of the claim.
     async fn failed(mut self, epoch: u16) -> Result<Verdict> {
         let (nodes, store) = (&self.store.0.nodes, self.store);
+        self.leave();
         self.await_the_others().await;
         let held = (0..nodes.len()).filter(|node| self.acquire.number(*node).is_some()).count();
         if self.busy.is_empty() || held + self.busy.len() < nodes.quorum() {
             return Err(self.too_few());
         }
-        self.leave();
         withdraw::from_some(store, self.own).await;
         self.busy.sort_by_key(|busy| busy.for_now);
         let holder = self.busy.iter().find_map(|busy| busy.holder.clone());
@@ -277,10 +279,12 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The place among the waiters is given up: the next wait takes another one with its ticket.
+    /// The place among the waiters is given up: the next wait takes another one with its ticket. A
+    /// node that holds the claim has ended the wait itself.
     fn leave(&self) {
         let Some(place) = &self.place else { return };
-        for node in 0..self.store.0.nodes.len() {
+        let waits = |node: &usize| self.acquire.number(*node).is_none();
+        for node in (0..self.store.0.nodes.len()).filter(waits) {
             let left = wait(self.own.keys(), &place.waiter, None);
             drop(self.store.0.nodes.ask(node, |_| left));
         }

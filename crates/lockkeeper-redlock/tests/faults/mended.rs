@@ -198,3 +198,21 @@ async fn a_later_waiter_that_missed_its_turn_asks_when_it_is_connected() {
     eprintln!("the fastest hand-off after a cut: {fastest:?}");
     assert!(fastest < Duration::from_millis(300), "{fastest:?}");
 }
+
+/// A release does not reach one server, so the waiter gets the lock on the other two. It waits on
+/// no server any more.
+#[tokio::test]
+async fn a_client_that_has_the_lock_waits_nowhere() {
+    let ((servers, proxies), name) = (behind_proxies(3), name());
+    let (holder, other) =
+        (keeper(&servers.url_through(&proxies), LONG).await, keeper(&servers.url(), LONG).await);
+    let guard = lock(&holder, &name).await;
+    until_holding(&servers, &name, 3).await;
+    let waiter = waiter(&other, &name);
+    until_waiting(servers.nodes(), 1, &name).await;
+    proxies[2].hold(Way::ToServer);
+    guard.release().await.unwrap();
+    let next = within(TIME_LIMIT, waiter).await.unwrap();
+    within(Duration::from_secs(3), until_waiting(servers.nodes(), 0, &name)).await;
+    next.release().await.unwrap();
+}
