@@ -57,7 +57,7 @@ impl RedlockStoreBuilder {
 
     /// Sets the longest ttl and lock-delay together, which is also the time for which a server does
     /// not count after it was started again; 60 s by default. All clients of the servers need the
-    /// same.
+    /// same: the servers keep that of the first client, and a client with another one is refused.
     pub fn max_keep(mut self, max_keep: Duration) -> Self {
         self.setup.max_keep = max_keep;
         self
@@ -99,8 +99,8 @@ impl RedlockStoreBuilder {
     /// - `Unavailable`: too few servers answer.
     /// - `Denied`: the wrong password, or too few rights.
     /// - `Unsupported`: a [`Check`] fails.
-    /// - `Invalid`: fewer than three servers, one server twice, or an address or a file that cannot
-    ///   be used.
+    /// - `Invalid`: fewer than three servers, one server twice, another `max-keep` than that of the
+    ///   other clients, or an address or a file that cannot be used.
     ///
     /// # Cancel safety
     /// The future may be dropped. Its connections are closed then.

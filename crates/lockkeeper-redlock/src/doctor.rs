@@ -12,8 +12,9 @@ use lockkeeper_redis_client::checks::{Check, Info, NEVER_FORGET, refuse};
 use lockkeeper_redis_client::wire::{Request, Value, text};
 
 use crate::fault::NodeFault;
-use crate::layout::{BORN_KEY, born};
+use crate::layout::{BORN_KEY, Keeping, born, keep, kept};
 use crate::nodes::Round;
+use crate::opening::disagreement;
 use crate::setup::Setup;
 use crate::{RedlockStore, rights};
 
@@ -28,6 +29,8 @@ struct Report {
     ahead: i128,
     /// The content of `lk:born`.
     born: Option<String>,
+    /// The `max-keep` of its clients.
+    kept: Option<Duration>,
 }
 
 /// Examines every node. Returns the store if locks can be acquired there.
@@ -54,7 +57,10 @@ pub(crate) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Op
     });
     findings.extend(said_once(each.collect(), nodes));
     findings.extend(together(&reports));
-    let refused = |report: &Report| refuse(&report.info, &waived).is_err();
+    let max_keep = store.0.setup.max_keep;
+    let refused = |report: &Report| {
+        refuse(&report.info, &waived).is_err() || report.disagrees(max_keep).is_some()
+    };
     let usable = reports.iter().filter(|report| !refused(report)).count();
     let is_usable = usable >= store.0.nodes.quorum() && !reports.iter().any(refused);
     is_usable.then_some(store)
@@ -90,6 +96,8 @@ async fn report(store: &RedlockStore, node: usize) -> Result<Report, NodeFault> 
     let nodes = &store.0.nodes;
     let info = nodes.ask(node, |_| Request::command(&[b"INFO"])).await?;
     let born = nodes.ask(node, |_| Request::command(&[b"GET", BORN_KEY.as_bytes()])).await?;
+    let keeping = keep(store.0.setup.max_keep, Keeping::Look);
+    let kept = kept(&nodes.ask(node, |_| keeping).await?);
     let sent = wall_micros();
     let time = nodes.ask(node, |_| Request::command(&[b"TIME"])).await?;
     let ours = i128::from(sent.midpoint(wall_micros()));
@@ -98,6 +106,7 @@ async fn report(store: &RedlockStore, node: usize) -> Result<Report, NodeFault> 
         info: Info::of(&info).map_err(NodeFault::Refused)?,
         ahead: micros(&time).map_or(0, |theirs| theirs - ours),
         born: text(&born).map(str::to_owned),
+        kept,
     })
 }
 
@@ -131,9 +140,18 @@ impl Report {
             let problem = format!("maxmemory-policy {policy}; unsafe=eviction waives this check");
             findings.push(Finding::warn("eviction", problem, NEVER_FORGET));
         }
+        if let Some(theirs) = self.disagrees(max_keep) {
+            let (problem, remedy) = disagreement(&self.node, max_keep, theirs);
+            findings.push(Finding::fail("max-keep", problem, remedy));
+        }
         findings.push(self.persistence());
         findings.push(self.counts(max_keep));
         findings
+    }
+
+    /// The `max-keep` of its clients, if it is another one than this.
+    fn disagrees(&self, max_keep: Duration) -> Option<Duration> {
+        self.kept.filter(|theirs| *theirs != max_keep)
     }
 
     fn version(&self) -> Finding {
@@ -213,7 +231,7 @@ mod tests {
     fn report(version: &str, ahead: i128, born: Option<&str>) -> Report {
         let info = format!("redis_version:{version}\r\nrun_id:r1\r\nmaxmemory_policy:noeviction");
         let born = born.map(str::to_owned);
-        Report { node: "a:1".to_owned(), info: Info::parse(&info), ahead, born }
+        Report { node: "a:1".to_owned(), info: Info::parse(&info), ahead, born, kept: None }
     }
 
     fn level(findings: &[Finding], check: &str) -> Option<Level> {

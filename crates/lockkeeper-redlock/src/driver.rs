@@ -20,7 +20,7 @@ pub static DRIVER: Driver = Driver::new("Redlock", &URLS, open)
 
 /// Lets the servers count at once. Each has to answer.
 async fn initialize(url: &StoreUrl) -> Result<Finding> {
-    let store = RedlockStore::from_url(url)?.connect().await?;
+    let store = RedlockStore::from_url(url)?.assume_fresh().connect().await?;
     let (done, all) = (opening::initialize(&store).await?, store.0.nodes.len());
     if done.len() < all {
         let problem = format!("{} of {all} servers count now: {}", done.len(), done.join(", "));

@@ -111,6 +111,12 @@ pub(crate) fn voted(value: &Value) -> Option<Result<(u64, Vec<u8>), NodeAnswer>>
     Some(Ok((ballot, bytes(parts.get(2)?)?.to_vec())))
 }
 
+/// The `max-keep` that a node has of its clients, if it has one.
+pub(crate) fn kept(value: &Value) -> Option<Duration> {
+    let millis = std::str::from_utf8(bytes(array(value)?.get(1)?)?).ok()?.parse().ok()?;
+    Some(Duration::from_millis(millis))
+}
+
 /// The run of a server in `lk:born`, and since when its claims count, in ms.
 pub(crate) fn born(stored: &str) -> Option<(&str, u64)> {
     let (run, since) = stored.split_once(' ')?;

@@ -85,6 +85,26 @@ pub(crate) fn init(run: &str) -> Request {
     Request::eval(&scripts::INIT, &[BORN_KEY.as_bytes()], &[run.as_bytes()])
 }
 
+/// What a node does with the `max-keep` of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// Only says which one it has.
+    Look,
+    /// Takes it if it has none.
+    TakeIfNone,
+    Take,
+}
+
+/// KEEP: the `max-keep` that a node has of its clients.
+pub(crate) fn keep(max_keep: Duration, how: Keeping) -> Request {
+    let how: &[u8] = match how {
+        Keeping::Look => b"",
+        Keeping::TakeIfNone => b"new",
+        Keeping::Take => b"set",
+    };
+    Request::eval(&scripts::KEEP, &[ID_KEY.as_bytes()], &[&millis(max_keep), how])
+}
+
 fn call(script: &'static Script, keys: &Keys, id: &ClaimId, args: &[&[u8]]) -> Request {
     let (tombstone, waiters) = (keys.tombstone(id), keys.waiters());
     let all: [&[u8]; 4] =

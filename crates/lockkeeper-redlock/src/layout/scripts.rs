@@ -17,8 +17,9 @@ pub(crate) static READ: Script = script!("../lua/read.lua");
 pub(crate) static NOTE: Script = script!("../lua/note.lua");
 pub(crate) static VOTE: Script = script!("../lua/id.lua");
 pub(crate) static INIT: Script = script!("../lua/init.lua");
+pub(crate) static KEEP: Script = script!("../lua/keep.lua");
 
 /// A server that lacks one script gets all.
 pub(crate) fn all() -> Vec<&'static Script> {
-    vec![&CLAIM, &WITHDRAW, &WAIT, &READ, &NOTE, &VOTE, &INIT]
+    vec![&CLAIM, &WITHDRAW, &WAIT, &READ, &NOTE, &VOTE, &INIT, &KEEP]
 }

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use lockkeeper::ErrorKind;
 use lockkeeper::store::{Interest, Revision, Wake};
 use lockkeeper_live::locks::connected;
-use lockkeeper_live::{Redlock, Way, with};
+use lockkeeper_live::{Redis, Redlock, Way, with};
 
 use crate::support::{
     LONG, SLOW, TIME_LIMIT, TTL, behind_proxies, holders, keeper, line_key, lock, name, renewed,
@@ -215,4 +216,38 @@ async fn a_client_that_has_the_lock_waits_nowhere() {
     let next = within(TIME_LIMIT, waiter).await.unwrap();
     within(Duration::from_secs(3), until_waiting(servers.nodes(), 0, &name)).await;
     next.release().await.unwrap();
+}
+
+/// K4 with two clients that do not have the same `max-keep`. The second one would count a server
+/// that has forgotten the lock of the first one, so it is refused.
+#[tokio::test]
+async fn k4_clients_with_another_max_keep_are_refused() {
+    let mut servers = Redlock::start().unwrap();
+    let first = keeper(&(servers.url() + "?max-keep=60s"), LONG).await;
+    let guard = lock(&first, &name()).await;
+    servers.node(1).restart_empty().unwrap();
+    let (short, ttl) = (servers.url() + "?max-keep=2s", Duration::from_millis(1700));
+    let second = lockkeeper::Keeper::from_url(&*short).unwrap().ttl(ttl);
+    let error = second.connect().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("max-keep=1m") && text.contains("max-keep=2s"), "{text}");
+    let found = lockkeeper::doctor::examine(&short.parse().unwrap(), TIME_LIMIT).await;
+    let found = found.iter().find(|found| found.check == "max-keep").expect("a finding");
+    assert_eq!(found.level, lockkeeper::doctor::Level::Fail, "{found:?}");
+    guard.release().await.unwrap();
+    // An operator may choose another one.
+    lockkeeper::doctor::initialize(&short.parse().unwrap()).await.unwrap();
+    keeper(&short, ttl).await;
+}
+
+/// The key of the id has a value of another program. Locks need no id.
+#[tokio::test]
+async fn a_foreign_value_in_the_place_of_the_id_keeps_no_lock_away() {
+    let servers = Redlock::of(3, &Redis::builder()).unwrap();
+    let node = &servers.nodes()[0];
+    node.run(&["SET", "lk:r:id", "theirs"]).unwrap();
+    let client = keeper(&servers.url(), TTL).await;
+    lock(&client, &name()).await.release().await.unwrap();
+    assert_eq!(node.query::<String>(&["GET", "lk:r:id"]).unwrap(), "theirs");
 }
