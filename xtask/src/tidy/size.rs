@@ -41,7 +41,7 @@ pub(crate) const LARGE_STORES: &[LargeStore] = &[
     },
     LargeStore {
         path: "crates/lockkeeper-redlock/",
-        lines: 4014,
+        lines: 4185,
         why: "no server keeps its lines: its clients agree, wait and clean up on several servers",
     },
 ];
