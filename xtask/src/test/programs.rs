@@ -42,13 +42,12 @@ impl Kind {
 type Known = (Option<&'static str>, &'static str, Kind);
 
 /// All other programs compute. Each crate of a store has the two programs without a package.
-const KINDS: [Known; 7] = [
+const KINDS: [Known; 6] = [
     (None, "contract", Kind::Sleep),
     (None, "faults", Kind::Spawn),
     (Some("lockkeeper-live"), "it", Kind::Spawn),
     (Some("lockkeeper-cli"), "it", Kind::Spawn),
     (Some("lockkeeper"), "it", Kind::Sleep),
-    (Some("lockkeeper-live"), "interop", Kind::Spawn),
     (Some("lockkeeper-live"), "storms", Kind::Storm),
 ];
 

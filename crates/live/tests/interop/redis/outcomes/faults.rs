@@ -22,6 +22,8 @@ pub(super) const TWO_HOLDERS: &str = "two holders";
 pub(super) const A_THIRD_HOLDER: &str = "which lets a third one in";
 
 const CLIENTS: usize = 8;
+/// How the cell of a crowd ends in which nobody is stuck.
+pub(super) const ALL_DONE: &str = "; 8 of 8 done, 0 lost";
 /// How often each of these takes the lock.
 const EACH: usize = 50;
 const COUNTER: &str = "counter";
@@ -189,10 +191,10 @@ fn crowd(world: &World, writers: &[String], answers: &[String], took: Duration) 
     let lost = writers.len().saturating_sub(count);
     let longest = done.iter().max().map_or("-".to_owned(), |longest| format!("{longest} ms"));
     format!(
-        "{:.0} grants/s, {:.0} hand-offs/s, longest wait {longest}; {} of {CLIENTS} done after {:.1} s; {lost} lost",
+        "{:.0} grants/s, {:.0} hand-offs/s, longest wait {longest}, {:.1} s; {} of 8 done, {lost} lost",
         each(count),
         each(hand_offs),
-        done.len(),
-        took.as_secs_f64()
+        took.as_secs_f64(),
+        done.len()
     )
 }
