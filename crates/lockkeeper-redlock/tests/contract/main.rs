@@ -11,7 +11,7 @@ lockkeeper_testing::suite! {
     lacks = [
         Amend, Detached, MinHold, Queue, SessionExpiry, VirtualTime, Weighted,
     ];
-    left_out = 272
+    left_out = 216
 }
 
 lockkeeper_testing::way_suite! {
