@@ -115,8 +115,8 @@ mod tests {
             (
                 "redis://h?sentinel-user=x",
                 "sentinel-user",
-                "one of prefix, epoch, ttl, max-waiters, unsafe, layout, min-replicas, timeout, \
-                 resp, ca, cert, key, server-name",
+                "one of prefix, epoch, ttl, max-waiters, unsafe, layout, adopt-ttl, watchdog, \
+                 min-replicas, timeout, resp, ca, cert, key, server-name",
             ),
             ("etcds://h?servername=x", "servername", "server-name="),
         ] {
