@@ -42,11 +42,13 @@ impl Us {
     }
 }
 
-/// The layout `redlock` is that of a store of its own.
+/// The layout `redlock` is that of a store of its own. The watchdog of Redisson has the ttl of the
+/// test, which is at most a minute.
 pub(super) fn url(layout: &str, addresses: &[SocketAddr]) -> String {
     let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
     match layout {
         "redlock" => format!("redlock://{}", addresses.join(",")),
+        "redisson-rw" => format!("redis://{}?layout={layout}&watchdog=60s", addresses[0]),
         _ => format!("redis://{}?layout={layout}", addresses[0]),
     }
 }
