@@ -22,8 +22,7 @@ pub(super) fn about(error: WireError, keys: &Keys) -> Error {
         STRANGE => Some(foreign(keys, keys.main(), message)),
         FEWER => {
             let problem = format!("the semaphore has {message} permits, fewer than this claim");
-            let remedy = "the number of the other programs, or addPermits of Redisson";
-            Some(Error::new(ErrorKind::Mismatch, problem).with_remedy(remedy))
+            Some(Error::new(ErrorKind::Mismatch, problem).with_remedy("addPermits of Redisson"))
         }
         "WRONGTYPE" => Some(foreign(keys, keys.main(), "a value of another type")),
         // The script has read a record that another program has written.
