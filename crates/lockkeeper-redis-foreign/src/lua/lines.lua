@@ -13,7 +13,8 @@ local function line()
   if not found then return nil,problem end
   local now,shown=micros(),{last_token()}
   for _,holder in ipairs(found) do
-    if holder[2]>0 or holder[2]==-1 then
+    -- In its last millisecond a key is there, and has a life of 0.
+    if holder[2]>=-1 then
       local record=record_of(holder[1])
       shown[#shown+1]={holder[1],holder[2],holder[3],record and now-record[SINCE] or 0,record}
     end

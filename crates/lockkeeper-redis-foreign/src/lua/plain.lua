@@ -5,10 +5,7 @@ local function is_known(of) return call('GET',main)==of end
 local function take(of,life) return call('SET',main,of,'NX','PX',life) and true end
 local function too_few() end
 local function prolong(of,life) call('PEXPIRE',main,life) end
-local function drop(of)
-  if call('GET',main)~=of then return false end
-  return call('DEL',main)==1
-end
+local function drop(of) return call('GET',main)==of and call('DEL',main)==1 end
 -- Other libraries do not listen, so a message is only for the waiters of lockkeeper.
 local function wake()
   local waits=call('HGET',side,'w')

@@ -15,12 +15,9 @@ local function wake() send('0') end
 -- One holder has the lock whatever its weight is.
 local function lower() end
 local function owners()
-  local found,left={},call('PTTL',main)
   -- An application may have a large hash of this name.
   if call('HLEN',main)>1 then return nil,'a hash of several fields, such as an RReadWriteLock' end
-  for _,of in ipairs(call('HKEYS',main)) do
-    found[#found+1]={of,left,1}
-  end
-  return found
+  local of=call('HKEYS',main)[1]
+  return of and {{of,call('PTTL',main),1}} or {}
 end
 local function adopt() end

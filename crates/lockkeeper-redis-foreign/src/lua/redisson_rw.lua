@@ -94,7 +94,7 @@ end
 local function sweep()
   local dead,longest,all_known=0,0,true
   for _,found in ipairs(owners() or {}) do
-    if found[3]==1 and found[2]<=0 and found[2]~=-1 then
+    if found[3]==1 and found[2]<-1 then
       call('HDEL',main,found[1])
       dead=dead+1
     elseif found[4] then

@@ -20,9 +20,14 @@ local TOKEN,TTL,DELAY,WEIGHT,CAPACITY,CHANGE,SINCE,EPOCH=1,2,3,4,5,6,7,8
 local SHOWN,REASON,VALUE,BREAKER,WHY,REMOVED,ASKER,ASKED=9,10,11,12,13,14,15,16
 -- In milliseconds: the last token stays for so long after the last claim.
 local DAY=86400000
+-- One time for the whole script: what has not ended when it looks first has not ended later.
+local time_now
 local function micros()
-  local time=call('TIME')
-  return time[1]*1000000+time[2]
+  if not time_now then
+    local time=call('TIME')
+    time_now=time[1]*1000000+time[2]
+  end
+  return time_now
 end
 local function millis(micros) return math.ceil(micros/1000) end
 local function life(record) return millis(record[TTL]+record[DELAY]) end

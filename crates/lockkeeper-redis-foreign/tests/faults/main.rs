@@ -4,6 +4,7 @@
 
 mod clusters;
 mod doctor;
+mod ends;
 mod messages;
 mod plain;
 mod redisson;
