@@ -2,7 +2,7 @@
 
 use super::ForeignRedisStore;
 use super::layout::{self, Holders, Layout};
-use crate::store::{Amend, Amended, Claim, ClaimKey, MAX, Verdict, refusal};
+use crate::store::{Amend, Amended, Claim, ClaimKey, Verdict, refusal};
 use crate::{Error, ErrorKind, Result};
 use lockkeeper_core::Effect;
 
@@ -18,8 +18,9 @@ pub(super) async fn claim(store: &ForeignRedisStore, claim: &Claim) -> Result<Ve
         return Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("several claims"));
     }
     let (verdict, holders) = once(store, claim).await?;
-    // Readers that have died are in the way of a writer for as long as others read.
-    let Some(holders) = holders.filter(|_| claim.weight == MAX) else { return Ok(verdict) };
+    // Readers that have died are in the way of a writer for as long as others read, and no waiter
+    // sees them.
+    let Some(holders) = holders else { return Ok(verdict) };
     let readers: Vec<_> = holders.readers().map(<[u8]>::to_vec).collect();
     match sweep(store, &claim.key, &readers).await? {
         0 => Ok(verdict),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lockkeeper::backend::redis_foreign::{ForeignRedisStore, Layout};
 use lockkeeper::store::{
-    Admin as _, Evict, Evicted, MAX, Renewal, SessionId, SessionSpec, Store as _, Target, Verdict,
-    Withdrawal,
+    Admin as _, Evict, Evicted, Interest, MAX, Renewal, SessionId, SessionSpec, Store as _, Target,
+    Verdict, Wake, Withdrawal,
 };
 use lockkeeper::{ErrorKind, LockName};
 use lockkeeper_live::{Redis, redis};
@@ -200,4 +200,26 @@ async fn a_reader_that_leaves_leaves_the_lock_the_life_of_the_readers_that_stay(
         assert!(matches!(stays.renewed().await, Renewal::Held { .. }));
         stays.release().await;
     }
+}
+
+/// A writer of Redisson that reads too, and whose read has ended before its write. Its waiters would
+/// ask all the time: the line without the dead reader is another one.
+#[tokio::test]
+async fn a_reader_that_has_died_below_a_writer_wakes_no_waiter_again_and_again() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonRw).await;
+    let writer = format!("{JAVA}:write");
+    server.run(&["HSET", &name, "mode", "write", &writer, "1", JAVA, "1"]).unwrap();
+    server.run(&["PEXPIRE", &name, "60000"]).unwrap();
+    let of: LockName = name.parse().unwrap();
+    for weight in [1, MAX] {
+        let claim = Claimant::new(&store, &name, LONG).await.of(weight, MAX);
+        let seen = match claim.send().await.unwrap() {
+            Verdict::Busy { seen, .. } => seen,
+            other => panic!("{other:?}"),
+        };
+        let wait = store.wait(Interest::Name(&of), seen, Duration::from_millis(300));
+        assert_eq!(within(TIME_LIMIT, wait).await.unwrap(), Wake::Elapsed, "{weight}");
+    }
+    assert!(server.query::<bool>(&["HEXISTS", &name, &writer]).unwrap());
 }
