@@ -26,7 +26,8 @@ local function stands(of)
 end
 local function is_known(of) return call('ZSCORE',more,of) and true end
 local function free() return tonumber(call('GET',main) or '') end
-local function wake() send(call('GET',main) or '0') end
+-- Redisson lets so many waiters look, and fails at fewer than none.
+local function wake() send(math.max(free() or 0,0)) end
 local function give_back(list)
   local given=0
   each(list,function(...) given=given+call('ZREM',more,...) end)
@@ -51,6 +52,7 @@ local function number_for(capacity)
   if count and (held>0 or own==capacity) then return own end
   -- Permits of an earlier number end one by one.
   call('SET',main,capacity-held)
+  wake()
   note('o',capacity)
   note('c',held==0 and capacity or 0)
   return capacity

@@ -7,7 +7,9 @@ use lockkeeper::store::{Amend, Amended, Renewal, Store as _, Withdrawal};
 use lockkeeper::{ErrorKind, Keeper};
 use lockkeeper_live::redis;
 
-use crate::support::{Claimant, LONG, TIME_LIMIT, keeper, name, store, within};
+use crate::support::{
+    Claimant, LONG, TIME_LIMIT, first_message, keeper, name, store, until_listening, within,
+};
 
 #[tokio::test]
 async fn permits_are_shared_and_no_more_than_there_are() {
@@ -195,4 +197,46 @@ async fn a_claim_that_cannot_take_the_place_of_another_one_leaves_it() {
     next.granted().await;
     assert_eq!(old.renewed().await, Renewal::Lost(None));
     assert_eq!(server.query::<u32>(&["GET", &name]).unwrap(), 1);
+}
+
+/// A waiter of Redisson that finds no number, or fewer permits than it wants, sleeps until a
+/// message comes.
+#[tokio::test]
+async fn a_number_that_lockkeeper_sets_is_published() {
+    let server = redis().unwrap();
+    let store = store(server, Layout::RedissonSemaphore).await;
+    for (before, capacity) in [(None, 3), (Some(3), 5)] {
+        let name = name();
+        if let Some(before) = before {
+            let claim = Claimant::new(&store, &name, LONG).await.of(1, before);
+            claim.granted().await;
+            claim.release().await;
+        }
+        let channel = format!("redisson_sc:{{{name}}}");
+        let (listening, connection) = (channel.clone(), server.connect().unwrap());
+        let message = tokio::task::spawn_blocking(move || first_message(connection, &listening));
+        until_listening(server, &channel).await;
+        Claimant::new(&store, &name, LONG).await.of(1, capacity).granted().await;
+        assert_eq!(within(TIME_LIMIT, message).await.unwrap(), capacity.to_string());
+    }
+}
+
+/// `setPermits` of Redisson may leave fewer permits than are held. Redisson fails at a message of
+/// fewer than none.
+#[tokio::test]
+async fn a_release_while_too_many_hold_permits_says_that_none_is_free() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonSemaphore).await;
+    let channel = format!("redisson_sc:{{{name}}}");
+    let two = Claimant::new(&store, &name, LONG).await.of(2, 3);
+    let one = Claimant::new(&store, &name, LONG).await.of(1, 3);
+    two.granted().await;
+    one.granted().await;
+    assert_eq!(server.query::<i64>(&["DECRBY", &name, "2"]).unwrap(), -2, "setPermits(1)");
+    let (listening, connection) = (channel.clone(), server.connect().unwrap());
+    let first = tokio::task::spawn_blocking(move || first_message(connection, &listening));
+    until_listening(server, &channel).await;
+    one.release().await;
+    assert_eq!(within(TIME_LIMIT, first).await.unwrap(), "0");
+    assert_eq!(server.query::<i64>(&["GET", &name]).unwrap(), -1);
 }
