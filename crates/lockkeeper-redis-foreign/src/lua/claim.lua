@@ -11,8 +11,8 @@ if call('EXISTS',gone)==1 then return {owner,'g'} end
 local record=record_of(owner)
 if stands(owner) then
   if not record or record[BREAKER] then return {owner,'g'} end
-  prolong(owner,life(record),record)
   remember(life(record))
+  prolong(owner,life(record),record)
   return {owner,'h',record[TOKEN],record[TTL]}
 end
 if record and record[BREAKER] then return {owner,'g'} end

@@ -4,10 +4,8 @@
 -- that the layout shows, how long it has held the lock in microseconds, and its record if it is a
 -- client of lockkeeper.
 local function write(of,record) call('HSET',side,of,pack_record(record)) end
-local function remember(life)
-  local keep=life+DAY
-  if call('PTTL',side)<keep then call('PEXPIRE',side,keep) end
-end
+-- Always writes: a full server takes any command of a script that has begun to write.
+local function remember(life) call('PEXPIRE',side,math.max(call('PTTL',side),life+DAY)) end
 local function line()
   local found,problem=owners()
   if not found then return nil,problem end

@@ -5,8 +5,8 @@ local record=record_of(owner)
 local is_there=stands(owner)
 if record and record[BREAKER] then return {owner,'l',record[BREAKER],record[WHY],record[REMOVED] and 1 or 0} end
 if is_there and record then
-  prolong(owner,life(record),record)
   remember(life(record))
+  prolong(owner,life(record),record)
   return {owner,'h',record[TOKEN],record[TTL],record[ASKER],record[ASKED]}
 end
 if not SHARED then

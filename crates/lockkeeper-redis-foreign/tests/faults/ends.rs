@@ -1,10 +1,10 @@
-//! The ends of lives, to the millisecond.
+//! The ends of lives, to the millisecond, and servers without room.
 
 use std::time::Duration;
 
 use lockkeeper::LockName;
 use lockkeeper::backend::redis_foreign::Layout;
-use lockkeeper::store::{Interest, Store as _, Verdict, Wake};
+use lockkeeper::store::{Interest, MAX, Renewal, Store as _, Verdict, Wake};
 use lockkeeper_live::Redis;
 
 use crate::support::{Claimant, JAVA, LONG, TIME_LIMIT, name, store, within};
@@ -45,5 +45,31 @@ async fn a_waiter_turned_away_in_the_last_millisecond_of_a_holder_sees_its_end()
         assert_eq!(within(TIME_LIMIT, woken).await.unwrap(), Wake::Changed, "{layout:?}");
         assert_eq!(retry_after, Some(Duration::ZERO), "{layout:?}");
         claim.granted().await;
+    }
+}
+
+/// A full server refuses each command that may need memory, unless the script has begun to write.
+#[tokio::test]
+async fn a_full_server_renews_what_is_held_and_takes_it_back() {
+    for layout in Layout::ALL {
+        let server = Redis::start().unwrap();
+        let store = store(&server, layout).await;
+        let held = Claimant::new(&store, &name(), LONG).await;
+        let claims = match layout {
+            Layout::RedissonSemaphore => vec![held.of(2, 3)],
+            Layout::RedissonRw => {
+                vec![held, Claimant::new(&store, &name(), LONG).await.of(1, MAX)]
+            }
+            _ => vec![held],
+        };
+        for claim in &claims {
+            claim.granted().await;
+        }
+        server.set("maxmemory", "1kb").unwrap();
+        for claim in &claims {
+            assert!(matches!(claim.renewed().await, Renewal::Held { .. }), "{layout:?}");
+            claim.granted().await;
+            claim.release().await;
+        }
     }
 }
