@@ -32,7 +32,8 @@ end
 local function millis(micros) return math.ceil(micros/1000) end
 local function life(record) return millis(record[TTL]+record[DELAY]) end
 local function record_of(of)
-  local packed=call('HGET',side,of)
+  -- Another program may name itself `t`.
+  local packed=#of>1 and call('HGET',side,of)
   return packed and unpack_record(packed)
 end
 -- Where ARGV begins to name readers whose strings are in KEYS.

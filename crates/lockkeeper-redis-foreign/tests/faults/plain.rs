@@ -116,3 +116,17 @@ async fn a_waiter_whose_connection_is_lost_gets_the_lock() {
     proxy.cut();
     within(TIME_LIMIT, waiting).await.unwrap().unwrap().release().await.unwrap();
 }
+
+/// The side key has fields of one letter that are no owners.
+#[tokio::test]
+async fn an_owner_of_one_letter_holds_the_lock_as_any_other() {
+    let (server, name) = (redis().unwrap(), name());
+    let keeper = keeper(server, Layout::Plain).await;
+    let mutex = keeper.mutex(&*name).unwrap();
+    mutex.lock().await.unwrap().release().await.unwrap();
+    assert!(server.query::<bool>(&["HEXISTS", &format!("lkf:{{{name}}}"), "t"]).unwrap());
+    server.run(&["SET", &name, "t", "NX", "PX", "60000"]).unwrap();
+    assert!(mutex.try_lock().await.unwrap().is_none());
+    let info = keeper.inspect(&*name).await.unwrap();
+    assert_eq!((&*info.holders[0].owner, info.holders[0].token), ("t", None));
+}
