@@ -17,6 +17,7 @@ elseif kind=='v' then
 else
   record[EPOCH],record[SHOWN]=tonumber(ARGV[6]),ARGV[7]
   record[REASON],record[VALUE]=optional(ARGV[8]),optional(ARGV[9])
+  raise_epoch(record[EPOCH])
 end
 record[CHANGE]=number
 write(owner,record)

@@ -21,7 +21,6 @@ if ARGV[8]=='1' then
   return {owner,'g'}
 end
 if not has_counter() then return strange('a counter that is no number of up to 15 digits') end
-local top=tonumber(call('HGET',side,'e')) or 0
 local function too_low(holders)
   for i=2,#holders do
     local other=holders[i][5]
@@ -29,7 +28,7 @@ local function too_low(holders)
   end
 end
 local taken,problem=false,nil
-if replaced~='' or SHARED and top>epoch then
+if replaced~='' or SHARED and top_epoch()>epoch then
   local holders,strangers=line()
   if not holders then return strange(strangers) end
   local refused=too_low(holders)
@@ -50,7 +49,7 @@ if taken then
   local token=next_token(now)
   write(owner,{token,ttl,delay,weight,capacity,0,now,epoch,ARGV[11],optional(ARGV[12]),
     optional(ARGV[13]),false,false,false,false,false})
-  if epoch>top then call('HSET',side,'e',epoch) end
+  raise_epoch(epoch)
   remember(millis(ttl+delay))
   forget(now)
   return {owner,'h',token,ttl}

@@ -3,6 +3,8 @@
 -- A line is the last token, and for each holder: its owner, its life in ms (-1 for ever), the weight
 -- that the layout shows, how long it has held the lock in microseconds, and its record if it is a
 -- client of lockkeeper.
+local function top_epoch() return tonumber(call('HGET',side,'e')) or 0 end
+local function raise_epoch(epoch) if epoch>top_epoch() then call('HSET',side,'e',epoch) end end
 local function write(of,record) call('HSET',side,of,pack_record(record)) end
 -- Always writes: a full server takes any command of a script that has begun to write.
 local function remember(life) call('PEXPIRE',side,math.max(call('PTTL',side),life+DAY)) end

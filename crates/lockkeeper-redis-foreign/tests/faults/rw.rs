@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lockkeeper::backend::redis_foreign::{ForeignRedisStore, Layout};
 use lockkeeper::store::{
-    Admin as _, Evict, Evicted, Interest, MAX, Renewal, SessionId, SessionSpec, Store as _, Target,
-    Verdict, Wake, Withdrawal,
+    Admin as _, Amend, Amended, Evict, Evicted, Interest, MAX, Meta, Renewal, SessionId,
+    SessionSpec, Store as _, Target, Verdict, Wake, Withdrawal,
 };
 use lockkeeper::{ErrorKind, LockName};
 use lockkeeper_live::{Redis, redis};
@@ -222,4 +222,21 @@ async fn a_reader_that_has_died_below_a_writer_wakes_no_waiter_again_and_again()
         assert_eq!(within(TIME_LIMIT, wait).await.unwrap(), Wake::Elapsed, "{weight}");
     }
     assert!(server.query::<bool>(&["HEXISTS", &name, &writer]).unwrap());
+}
+
+/// The change may come from a client of a later epoch.
+#[tokio::test]
+async fn a_claim_of_an_epoch_below_that_of_a_changed_holder_is_refused() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonRw).await;
+    let holder = Claimant::new(&store, &name, LONG).await.of(1, MAX);
+    let mut late = Claimant::new(&store, &name, LONG).await.of(1, MAX);
+    late.claim.meta.epoch = 1;
+    holder.granted().await;
+    let change = Amend::Meta(Meta { epoch: 5, ..Meta::default() });
+    assert_eq!(store.amend(&holder.claim.key, 1, &change).await.unwrap(), Amended::Done);
+    let error = late.send().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
+    late.claim.meta.epoch = 5;
+    late.granted().await;
 }
