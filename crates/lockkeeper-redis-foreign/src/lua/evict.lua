@@ -7,7 +7,7 @@ if record and not stands(owner) or not is_known(owner) then return {owner,0} end
 if how=='n' then
   drop(owner)
   if record then
-    record[BREAKER],record[WHY],record[REMOVED]=ARGV[5],ARGV[6],true
+    record[BREAKER],record[WHY],record[REMOVED],record[SINCE]=ARGV[5],ARGV[6],true,micros()
     write(owner,record)
   end
   wake()

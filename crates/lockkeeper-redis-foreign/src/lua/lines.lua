@@ -22,7 +22,7 @@ local function line()
   return shown
 end
 -- Removes the records of claims that have died and were never withdrawn. The record of a removal
--- stays for as long as the claim could have been renewed.
+-- stays for as long as the claim could have been renewed: SINCE is the time of the removal.
 local function forget(now)
   -- Now and then, since it looks at all records.
   if call('HLEN',side)<16 or now%16~=0 then return end

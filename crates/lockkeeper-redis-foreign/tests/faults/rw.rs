@@ -240,3 +240,29 @@ async fn a_claim_of_an_epoch_below_that_of_a_changed_holder_is_refused() {
     late.claim.meta.epoch = 5;
     late.granted().await;
 }
+
+/// The lock had been held for longer than its ttl. Other clients clean up behind dead claims
+/// meanwhile.
+#[tokio::test]
+async fn a_holder_learns_who_has_removed_it_although_others_come_and_go() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonRw).await;
+    let ttl = Duration::from_secs(2);
+    let held = Claimant::new(&store, &name, ttl).await.of(1, MAX);
+    held.granted().await;
+    let since = std::time::Instant::now();
+    while since.elapsed() <= ttl {
+        assert!(matches!(held.renewed().await, Renewal::Held { .. }));
+    }
+    let (of, target) = (name.parse().unwrap(), Target::Id(held.claim.key.id.hash()));
+    let evicted = store.evict(&of, &target, Evict::Now, "ops", "stuck").await.unwrap();
+    assert_eq!(evicted, Evicted::Done);
+    // One claim in 16 looks for dead claims, once there are 16.
+    for _ in 0..150 {
+        Claimant::new(&store, &name, LONG).await.of(1, MAX).granted().await;
+    }
+    match held.renewed().await {
+        Renewal::Lost(Some(broken)) => assert_eq!((&*broken.by, &*broken.reason), ("ops", "stuck")),
+        other => panic!("{other:?}"),
+    }
+}
