@@ -240,3 +240,31 @@ async fn a_release_while_too_many_hold_permits_says_that_none_is_free() {
     assert_eq!(within(TIME_LIMIT, first).await.unwrap(), "0");
     assert_eq!(server.query::<i64>(&["GET", &name]).unwrap(), -1);
 }
+
+/// `tryAcquire` of Redisson, which gives back the permits that have ended by its own clock.
+const ACQUIRE: &str = "local expiredIds = redis.call('zrangebyscore', KEYS[2], 0, ARGV[3], 'limit', 0, ARGV[1]); \
+    if #expiredIds > 0 then redis.call('zrem', KEYS[2], unpack(expiredIds)); \
+    local value = redis.call('incrby', KEYS[1], #expiredIds); \
+    if tonumber(value) > 0 then redis.call('publish', KEYS[3], value); end; end; \
+    local value = redis.call('get', KEYS[1]); \
+    if (value ~= false and tonumber(value) >= tonumber(ARGV[1])) then redis.call('decrby', KEYS[1], ARGV[1]); \
+    redis.call('zadd', KEYS[2], ARGV[2], ARGV[4]); return 'OK'; end; return nil;";
+
+/// Nothing keeps such a program out. The holder learns of its loss, and gives back only what it has.
+#[tokio::test]
+async fn a_program_of_redisson_whose_clock_is_ahead_ends_permits_before_their_time() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonSemaphore).await;
+    let held = Claimant::new(&store, &name, LONG).await.of(2, 2);
+    held.granted().await;
+    let (permits, channel) = (format!("{{{name}}}:timeout"), format!("redisson_sc:{{{name}}}"));
+    let now = server.time().unwrap().as_millis();
+    let (ahead, ends) = ((now + 60_000).to_string(), (now + 90_000).to_string());
+    let keys = ["EVAL", ACQUIRE, "3", &name, &permits, &channel];
+    let theirs = [&keys[..], &["1", &ends, &ahead, "0123456789abcdef"]].concat();
+    assert_eq!(server.query::<Option<String>>(&theirs).unwrap().as_deref(), Some("OK"));
+    assert_eq!(held.renewed().await, Renewal::Lost(None));
+    assert_eq!(store.withdraw(&held.claim.key, None).await.unwrap(), Withdrawal::Absent);
+    assert_eq!(server.query::<i64>(&["GET", &name]).unwrap(), 1);
+    assert_eq!(server.query::<u32>(&["ZCARD", &permits]).unwrap(), 1, "theirs");
+}
