@@ -1,10 +1,9 @@
 //! Withdrawals: of one claim, and of all claims of a session that ends.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use super::{RedisStore, layout, renew, session};
-use crate::store::{ClaimId, ClaimKey, Live, LiveState, SessionId, TOMBSTONE_MIN, Withdrawal};
+use crate::store::{ClaimKey, Live, SessionId, Withdrawal};
 use crate::{Error, Result};
 
 pub(super) async fn withdraw(
@@ -24,19 +23,10 @@ pub(super) async fn withdraw(
 /// go out together, behind the request that closes the session. No later request of this client
 /// finds the session open.
 pub(super) async fn close(store: &RedisStore, id: &SessionId, live: &[Live]) -> Result<()> {
-    let known = store.0.session_claims.closing(id);
-    let mut all: HashMap<ClaimId, (ClaimKey, Option<Duration>)> =
-        known.into_iter().map(|(key, tombstone)| (key.id, (key, tombstone))).collect();
-    for live in live {
-        let (_, tombstone) = all.entry(live.key.id).or_insert_with(|| (live.key.clone(), None));
-        if live.state == LiveState::InFlight {
-            // A copy of the claim may still be on its way.
-            *tombstone = Some(TOMBSTONE_MIN);
-        }
-    }
+    let all = store.0.session_claims.closing(id, live);
     let ended = session::close(store, id)?;
     let mut sent = Vec::new();
-    for (key, tombstone) in all.values() {
+    for (key, tombstone) in &all {
         store.0.pushed.waiting.left(key.id);
         let answer = store.ask(&key.name, layout::withdraw(key, *tombstone));
         sent.push(Box::pin(async move { answer?.await?.read(layout::withdraw_answer) }));

@@ -1,14 +1,11 @@
 //! Withdrawals: of one claim from all nodes, and of all claims of a session that ends.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_core::Result;
 use lockkeeper_core::kit::Backoff;
-use lockkeeper_core::store::{
-    ClaimId, ClaimKey, Live, LiveState, SessionId, TOMBSTONE_MIN, Withdrawal,
-};
+use lockkeeper_core::store::{ClaimKey, Live, SessionId, TOMBSTONE_MIN, Withdrawal};
 
 use crate::RedlockStore;
 use crate::claims::{OwnClaim, Said};
@@ -134,18 +131,9 @@ fn finish(
 /// go out together.
 pub(super) async fn close(store: &RedlockStore, id: &SessionId, live: &[Live]) -> Result<()> {
     store.check_process()?;
-    let known = store.0.session_claims.closing(id);
-    let mut all: HashMap<ClaimId, (ClaimKey, Option<Duration>)> =
-        known.into_iter().map(|(key, tombstone)| (key.id, (key, tombstone))).collect();
-    for live in live {
-        let (_, tombstone) = all.entry(live.key.id).or_insert_with(|| (live.key.clone(), None));
-        if live.state == LiveState::InFlight {
-            // A copy of the claim may still be on its way.
-            *tombstone = Some(TOMBSTONE_MIN);
-        }
-    }
+    let all = store.0.session_claims.closing(id, live);
     let mut ended = Round::new();
-    for (at, (key, tombstone)) in all.into_values().enumerate() {
+    for (at, (key, tombstone)) in all.into_iter().enumerate() {
         let store = store.clone();
         ended.add(at, async move { withdraw(&store, &key, tombstone).await });
     }

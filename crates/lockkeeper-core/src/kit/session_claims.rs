@@ -6,7 +6,9 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::LockName;
-use crate::store::{Claim, ClaimId, ClaimKey, SessionId, SessionSpec, TOMBSTONE_MIN};
+use crate::store::{
+    Claim, ClaimId, ClaimKey, Live, LiveState, SessionId, SessionSpec, TOMBSTONE_MIN,
+};
 use crate::sync::lock;
 use crate::time::Instant;
 
@@ -146,17 +148,27 @@ impl SessionClaims {
         }
     }
 
-    /// The close of a session begins. Returns every claim of the session that may be live, and how
-    /// long late copies of the claim are to be refused, if one of its copies has no answer.
-    pub fn closing(&self, id: &SessionId) -> Vec<(ClaimKey, Option<Duration>)> {
-        let mut sessions = self.lock();
-        let Some(session) = sessions.all.get_mut(id) else { return Vec::new() };
-        session.is_closing = true;
-        let claim = |(claim, live): (&ClaimId, &LiveClaim)| {
-            let key = ClaimKey { name: live.name.clone(), session: id.clone(), id: *claim };
-            (key, (live.unanswered > 0).then_some(TOMBSTONE_MIN))
-        };
-        session.claims.iter().map(claim).collect()
+    /// The close of a session begins. Returns every claim of the session that may be live, and
+    /// those of the list: each with how long late copies of the claim are to be refused, if one of
+    /// its copies has no answer.
+    pub fn closing(&self, id: &SessionId, listed: &[Live]) -> Vec<(ClaimKey, Option<Duration>)> {
+        let mut all = HashMap::new();
+        if let Some(session) = self.lock().all.get_mut(id) {
+            session.is_closing = true;
+            let claim = |(claim, live): (&ClaimId, &LiveClaim)| {
+                let key = ClaimKey { name: live.name.clone(), session: id.clone(), id: *claim };
+                (*claim, (key, (live.unanswered > 0).then_some(TOMBSTONE_MIN)))
+            };
+            all.extend(session.claims.iter().map(claim));
+        }
+        for Live { key, state } in listed {
+            let (_, tombstone) = all.entry(key.id).or_insert_with(|| (key.clone(), None));
+            if *state == LiveState::InFlight {
+                // A copy of the claim may still be on its way.
+                *tombstone = Some(TOMBSTONE_MIN);
+            }
+        }
+        all.into_values().collect()
     }
 
     /// Ends a session: forgets its claims, and remembers the end until this instant.
@@ -263,7 +275,7 @@ mod tests {
 
     /// The claims that a close of the session withdraws.
     fn known(claims: &SessionClaims, id: &SessionId) -> Vec<ClaimKey> {
-        claims.closing(id).into_iter().map(|(key, _)| key).collect()
+        claims.closing(id, &[]).into_iter().map(|(key, _)| key).collect()
     }
 
     /// A copy without an answer may arrive after the withdrawal.
@@ -271,8 +283,9 @@ mod tests {
     fn a_claim_with_a_copy_that_has_no_answer_gets_a_tombstone() {
         let (claims, id, now) = opened();
         let claim = claim(&id);
-        let tombstones =
-            || claims.closing(&id).into_iter().map(|(_, tombstone)| tombstone).collect::<Vec<_>>();
+        let tombstones = || {
+            claims.closing(&id, &[]).into_iter().map(|(_, tombstone)| tombstone).collect::<Vec<_>>()
+        };
         claims.claim(&claim, now);
         assert_eq!(tombstones(), [Some(TOMBSTONE_MIN)]);
         // Another copy is sent and answered.
