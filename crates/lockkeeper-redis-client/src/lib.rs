@@ -4,7 +4,7 @@
 //! [`wire`] has one connection to one server. [`route`] finds the server of a request, and follows
 //! it. [`setup`] is what a URL or a builder says. [`checks`], [`rights`] and [`opening`] refuse
 //! servers on which locks cannot be relied on, and [`fault`] says in the words of users what went
-//! wrong.
+//! wrong. [`renewals`] puts the answers of several servers together.
 //!
 //! This crate is a part of lockkeeper, and no client of Redis for other programs: its API changes
 //! without notice.
@@ -15,6 +15,7 @@ pub mod fault;
 pub mod opening;
 #[cfg(any(test, feature = "peer"))]
 pub mod peer;
+pub mod renewals;
 pub mod rights;
 pub mod route;
 mod scan;

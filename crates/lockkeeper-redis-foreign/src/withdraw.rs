@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use lockkeeper_redis_client::renewals::all;
+
 use super::layout::{self, Released};
-use super::{ForeignRedisStore, claim, renew, session};
+use super::{ForeignRedisStore, claim, session};
 use crate::store::{ClaimKey, Live, SessionId, Withdrawal};
 use crate::{Error, Result};
 
@@ -36,19 +38,19 @@ fn ask<'a>(
 /// Closes a session. The server knows no sessions, so the client withdraws each claim. The requests
 /// go out together, behind the request that closes the session.
 pub(super) async fn close(store: &ForeignRedisStore, id: &SessionId, live: &[Live]) -> Result<()> {
-    let all = store.0.session_claims.closing(id, live);
+    let claims = store.0.session_claims.closing(id, live);
     let ended = session::close(store, id)?;
     let mut sent = Vec::new();
-    for (key, tombstone) in &all {
+    for (key, tombstone) in &claims {
         let answer = ask(store, key, *tombstone, false);
         sent.push(Box::pin(async move { Ok::<_, Error>((key, answer?.await?.left)) }));
     }
     // All together: each request may follow redirections until its deadline.
     let mut withdrawn = Vec::new();
-    let ((), ended) = tokio::join!(renew::all(&mut sent, &mut withdrawn), ended);
+    let ((), ended) = tokio::join!(all(&mut sent, &mut withdrawn), ended);
     let withdrawn = withdrawn.into_iter().collect::<Result<Vec<_>>>()?;
     let sweeps = withdrawn.iter().map(|(key, left)| Box::pin(claim::sweep(store, key, left)));
-    renew::all(&mut sweeps.collect(), &mut Vec::new()).await;
+    all(&mut sweeps.collect(), &mut Vec::new()).await;
     // The claims are withdrawn, whatever the server says about the session.
     ended.map_err(Error::with_unknown_effect)?;
     session::ended(store, id);

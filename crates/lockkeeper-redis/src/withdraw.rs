@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{RedisStore, layout, renew, session};
+use lockkeeper_redis_client::renewals::all;
+
+use super::{RedisStore, layout, session};
 use crate::store::{ClaimKey, Live, SessionId, Withdrawal};
 use crate::{Error, Result};
 
@@ -23,17 +25,17 @@ pub(super) async fn withdraw(
 /// go out together, behind the request that closes the session. No later request of this client
 /// finds the session open.
 pub(super) async fn close(store: &RedisStore, id: &SessionId, live: &[Live]) -> Result<()> {
-    let all = store.0.session_claims.closing(id, live);
+    let claims = store.0.session_claims.closing(id, live);
     let ended = session::close(store, id)?;
     let mut sent = Vec::new();
-    for (key, tombstone) in &all {
+    for (key, tombstone) in &claims {
         store.0.pushed.waiting.left(key.id);
         let answer = store.ask(&key.name, layout::withdraw(key, *tombstone));
         sent.push(Box::pin(async move { answer?.await?.read(layout::withdraw_answer) }));
     }
     // All together: each request may follow redirections until its deadline.
     let mut withdrawn = Vec::new();
-    let ((), ended) = tokio::join!(renew::all(&mut sent, &mut withdrawn), ended);
+    let ((), ended) = tokio::join!(all(&mut sent, &mut withdrawn), ended);
     withdrawn.into_iter().collect::<Result<Vec<_>>>()?;
     // The claims are withdrawn, whatever the server says about the session.
     ended.map_err(Error::with_unknown_effect)?;
