@@ -13,6 +13,7 @@
 pub mod checks;
 pub mod fault;
 pub mod opening;
+mod options;
 #[cfg(any(test, feature = "peer"))]
 pub mod peer;
 pub mod renewals;

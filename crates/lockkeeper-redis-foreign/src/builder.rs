@@ -1,17 +1,14 @@
 //! Opening a store on the locks of another library.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use lockkeeper_redis_client::setup::TIMEOUT;
+use super::{ForeignRedisStore, Layout, Setup};
+use crate::Result;
+use crate::store::Capabilities;
 
-use super::{Check, ForeignRedisStore, Layout, Setup};
-use crate::store::{Capabilities, Store};
-use crate::{Open, Result, Secret, Tls};
-
-/// The options for a [`ForeignRedisStore`]. A keeper takes the builder unopened too: see [`Open`].
+/// The options for a [`ForeignRedisStore`]. A keeper takes the builder unopened too: see
+/// [`Open`](lockkeeper_core::Open).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before connect()"]
 pub struct ForeignRedisStoreBuilder {
@@ -20,6 +17,8 @@ pub struct ForeignRedisStoreBuilder {
     pub(super) adopt_ttl: Duration,
     pub(super) capabilities: Capabilities,
 }
+
+lockkeeper_redis_client::deployment_options!(ForeignRedisStoreBuilder);
 
 impl ForeignRedisStoreBuilder {
     pub(super) fn of(setup: Setup, layout: Layout) -> Self {
@@ -45,64 +44,12 @@ impl ForeignRedisStoreBuilder {
         self
     }
 
-    /// Logs in as this user of the server's access list; the default user by default.
-    pub fn user(mut self, user: impl Into<String>) -> Self {
-        self.setup.hosts.user = Some(user.into());
-        self
-    }
-
-    /// Logs in with this password, at Sentinels too, unless
-    /// [`sentinel_login`](Self::sentinel_login) sets another login.
-    pub fn password(mut self, password: Secret) -> Self {
-        self.setup.hosts.password = Some(password);
-        self
-    }
-
-    /// Logs in to the Sentinels as this user, with this password.
-    pub fn sentinel_login(mut self, user: Option<&str>, password: Option<Secret>) -> Self {
-        self.setup.sentinel_user = user.map(str::to_owned);
-        self.setup.sentinel_password = password;
-        self
-    }
-
-    /// Encrypts all connections.
-    pub fn tls(mut self, tls: Tls) -> Self {
-        self.setup.hosts.tls = Some(tls);
-        self
-    }
-
-    /// Sets the number of the database; 0 by default. A Cluster has only database 0.
-    pub fn db(mut self, db: u32) -> Self {
-        self.setup.db = db;
-        self
-    }
-
-    /// Sets how long a request may stay without an answer before the connection counts as broken; 3
-    /// s by default, at least 50 ms and at most 24 h.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.setup.hosts.timeout = TIMEOUT.nearest(timeout);
-        self
-    }
-
-    /// Speaks RESP2, with a second connection for the messages that the server pushes. By default
-    /// RESP3 is tried first.
-    pub fn resp2(mut self) -> Self {
-        self.setup.resp2 = true;
-        self
-    }
-
-    /// Waives this check: the store connects although the check fails.
-    pub fn allow(mut self, check: Check) -> Self {
-        self.setup.waived.push(check);
-        self
-    }
-
     /// Connects, and checks whether locks can be relied on there.
     ///
     /// # Errors
     /// - `Unavailable`: no server answers, or no Sentinel knows the master.
     /// - `Denied`: the wrong password, or too few rights.
-    /// - `Unsupported`: a [`Check`] fails.
+    /// - `Unsupported`: a [`Check`](crate::Check) fails.
     /// - `Invalid`: an address or a file that cannot be used.
     ///
     /// # Cancel safety
@@ -112,13 +59,6 @@ impl ForeignRedisStoreBuilder {
         let address = self.setup.to_string();
         let opened = ForeignRedisStore::open(self, &address).await;
         opened.map_err(|error| error.at(&address))
-    }
-}
-
-#[async_trait]
-impl Open<dyn Store> for ForeignRedisStoreBuilder {
-    async fn opened(self: Box<Self>) -> Result<Arc<dyn Store>> {
-        Ok(Arc::new(self.connect().await?))
     }
 }
 

@@ -34,7 +34,7 @@ pub use self::layout::Layout;
 use self::layout::{Keys, Messages};
 use lockkeeper_core::kit::{Process, SessionClaims, random, runtime};
 use lockkeeper_core::time::Clock;
-use lockkeeper_core::{Error, ErrorKind, LockName, Open, Result, Secret, Tls, store, time, url};
+use lockkeeper_core::{Error, ErrorKind, LockName, Result, store, time, url};
 use lockkeeper_redis_client::checks::Check;
 use lockkeeper_redis_client::route::Route;
 use lockkeeper_redis_client::setup::{Deployment, Setup};

@@ -51,8 +51,7 @@ use lockkeeper_core::store::{Capabilities, Fencing};
 use lockkeeper_core::time::Clock;
 use lockkeeper_core::url::StoreUrl;
 use lockkeeper_core::{
-    Error, ErrorKind, LockName, Open, Result, Secret, Sequencer, Tls, marks, name, registers,
-    store, time, url,
+    Error, ErrorKind, LockName, Result, Sequencer, marks, name, registers, store, time, url,
 };
 pub use lockkeeper_redis_client::checks::Check;
 use lockkeeper_redis_client::{checks, route, wire};

@@ -1,6 +1,6 @@
 //! What the URLs of the store look like, and what it takes from them.
 
-pub(super) use lockkeeper_redis_client::setup::{Deployment, Setup, TIMEOUT};
+pub(super) use lockkeeper_redis_client::setup::{Deployment, Setup};
 
 use lockkeeper_redis_foreign::layout_of;
 

@@ -1,37 +1,24 @@
 //! Opening a Redlock store.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use lockkeeper_core::store::Store;
-use lockkeeper_core::{Open, Result, Secret, Tls};
-use lockkeeper_redis_client::checks::Check;
+use lockkeeper_core::{Result, Secret};
 
 use crate::RedlockStore;
 use crate::setup::Setup;
 
-/// The options for a [`RedlockStore`]. A keeper takes the builder unopened too: see [`Open`].
+/// The options for a [`RedlockStore`]. A keeper takes the builder unopened too: see
+/// [`Open`](lockkeeper_core::Open).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before connect()"]
 pub struct RedlockStoreBuilder {
     pub(crate) setup: Setup,
 }
 
+lockkeeper_redis_client::server_options!(RedlockStoreBuilder);
+
 impl RedlockStoreBuilder {
-    /// Logs in to each server as this user; the default user by default.
-    pub fn user(mut self, user: impl Into<String>) -> Self {
-        self.setup.hosts.user = Some(user.into());
-        self
-    }
-
-    /// Logs in to each server with this password.
-    pub fn password(mut self, password: Secret) -> Self {
-        self.setup.hosts.password = Some(password);
-        self
-    }
-
     /// Sets the user and the password of each server, in the order of the servers, where they
     /// differ. A server without a login here has that of [`user`](Self::user) and
     /// [`password`](Self::password).
@@ -40,18 +27,6 @@ impl RedlockStoreBuilder {
         logins: impl IntoIterator<Item = (Option<String>, Option<Secret>)>,
     ) -> Self {
         self.setup.logins = logins.into_iter().collect();
-        self
-    }
-
-    /// Encrypts all connections.
-    pub fn tls(mut self, tls: Tls) -> Self {
-        self.setup.hosts.tls = Some(tls);
-        self
-    }
-
-    /// Sets the number of the database on each server; 0 by default.
-    pub fn db(mut self, db: u32) -> Self {
-        self.setup.db = db;
         self
     }
 
@@ -70,13 +45,6 @@ impl RedlockStoreBuilder {
         self
     }
 
-    /// Sets how long a request may stay without an answer before the connection counts as broken; 3
-    /// s by default.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.setup.hosts.timeout = timeout.max(Duration::from_millis(50));
-        self
-    }
-
     /// States that no server has forgotten a lock: the servers count at once, and not only
     /// [`max_keep`](Self::max_keep) after they are seen for the first time. For a fresh
     /// installation, and for tests. While another client holds a lock, this may give the lock away
@@ -86,19 +54,13 @@ impl RedlockStoreBuilder {
         self
     }
 
-    /// Waives this check: the store connects although the check fails.
-    pub fn allow(mut self, check: Check) -> Self {
-        self.setup.waived.push(check);
-        self
-    }
-
     /// Connects to a majority of the servers at least, and checks whether locks can be relied on
     /// there.
     ///
     /// # Errors
     /// - `Unavailable`: too few servers answer.
     /// - `Denied`: the wrong password, or too few rights.
-    /// - `Unsupported`: a [`Check`] fails.
+    /// - `Unsupported`: a [`Check`](crate::Check) fails.
     /// - `Invalid`: fewer than three servers, one server twice, another `max-keep` than that of the
     ///   other clients, or an address or a file that cannot be used.
     ///
@@ -107,13 +69,6 @@ impl RedlockStoreBuilder {
     pub async fn connect(self) -> Result<RedlockStore> {
         self.setup.check()?;
         RedlockStore::open(self.setup).await
-    }
-}
-
-#[async_trait]
-impl Open<dyn Store> for RedlockStoreBuilder {
-    async fn opened(self: Box<Self>) -> Result<Arc<dyn Store>> {
-        Ok(Arc::new(self.connect().await?))
     }
 }
 

@@ -8,6 +8,7 @@ use lockkeeper_core::kit::{Hosts, Limits, wrong_param};
 use lockkeeper_core::url::{Param, Scheme, StoreUrl, UrlForm, UrlSyntax};
 use lockkeeper_core::{Error, Result, Secret};
 use lockkeeper_redis_client::checks::Check;
+use lockkeeper_redis_client::setup::TIMEOUT;
 use lockkeeper_redis_client::wire::{Endpoint, Settings};
 
 use crate::rights;
@@ -25,11 +26,6 @@ const NODE_TIMEOUT_MIN: Duration = Duration::from_millis(50);
 /// withdrawal.
 const TIMEOUTS: u32 = 4;
 
-const TIMEOUT: Limits = Limits {
-    least: Duration::from_millis(50),
-    most: Duration::from_secs(24 * 3600),
-    remedy: "timeout=3s; at least 50ms, and at most 24h",
-};
 const KEEP: Limits = Limits {
     least: Duration::from_secs(1),
     most: Duration::from_secs(24 * 3600),
