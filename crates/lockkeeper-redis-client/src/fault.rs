@@ -133,6 +133,14 @@ fn refused(code: &str, message: &str, by: Option<&Who>) -> Error {
     }
 }
 
+/// The error about a value of another program in the place of a store's id, under this key.
+pub fn foreign_id(key: &str, what: &str) -> Error {
+    let problem = format!("the key {key} holds something that lockkeeper has not written: {what}");
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(
+        "redis-cli RENAME '{key}' to another name, or another database for lockkeeper"
+    ))
+}
+
 /// The message of a server without the place in the script, which does not help a user.
 pub fn short(message: &str) -> &str {
     let (short, _) = message.split_once(" script: ").unwrap_or((message, ""));

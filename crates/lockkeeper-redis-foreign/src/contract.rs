@@ -12,6 +12,7 @@ use crate::store::{
     Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
 };
 use crate::{LockName, Result};
+use lockkeeper_redis_client::fault::foreign_id;
 use lockkeeper_redis_client::slot;
 
 #[async_trait]
@@ -64,7 +65,7 @@ impl Store for ForeignRedisStore {
         self.check_process()?;
         let asked = self.0.route.send_by(slot(layout::ID_KEY.as_bytes()), layout::id());
         let (value, _) = asked.await.map_err(|error| match error.is("WRONGTYPE") {
-            true => fault::foreign_id(),
+            true => foreign_id(layout::ID_KEY, "a value of another type"),
             false => fault::of(error),
         })?;
         layout::id_answer(self.0.layout, &value)

@@ -2,7 +2,7 @@
 
 use lockkeeper_redis_client::fault::{explained, short};
 
-use super::layout::{ID_KEY, Keys};
+use super::layout::Keys;
 use crate::wire::WireError;
 use crate::{Error, ErrorKind};
 
@@ -46,14 +46,6 @@ pub(super) fn foreign(keys: &Keys, key: &[u8], what: &str) -> Error {
     let problem = format!("the key {key} holds {what}, which is not of {lock}");
     Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(
         "the layout= of the program that holds the lock, or another name; redis-cli TYPE '{key}' shows what is there"
-    ))
-}
-
-/// The error about a value of another program in the place of the store's id.
-pub(super) fn foreign_id() -> Error {
-    let problem = format!("the key {ID_KEY} holds something that lockkeeper has not written");
-    Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(
-        "redis-cli RENAME '{ID_KEY}' to another name, or another database for lockkeeper"
     ))
 }
 

@@ -32,12 +32,13 @@ use self::channels::Channels;
 pub use self::driver::{LAYOUTS, examine, layout_of, open};
 pub use self::layout::Layout;
 use self::layout::{Keys, Messages};
-use lockkeeper_core::kit::{Process, SessionClaims, random, runtime};
+use lockkeeper_core::kit::{Process, SessionClaims, random};
 use lockkeeper_core::time::Clock;
-use lockkeeper_core::{Error, ErrorKind, LockName, Result, store, time, url};
+use lockkeeper_core::{Error, ErrorKind, LockName, Result, store, url};
 use lockkeeper_redis_client::checks::Check;
 use lockkeeper_redis_client::route::Route;
 use lockkeeper_redis_client::setup::{Deployment, Setup};
+use lockkeeper_redis_client::subscriptions::Subscriptions;
 use lockkeeper_redis_client::wire::{Request, Value};
 use lockkeeper_redis_client::{opening, rights as needs, wire};
 
@@ -62,6 +63,7 @@ struct Shared {
     layout: Layout,
     route: Route,
     channels: Arc<Channels>,
+    subscriptions: Arc<Subscriptions>,
     session_claims: SessionClaims,
     /// The life that a key without one gets. Zero: such keys stay as they are.
     adopt_ttl: Duration,
@@ -69,7 +71,6 @@ struct Shared {
     address: String,
     clock: Clock,
     process: Process,
-    runtime: runtime::Runtime,
 }
 
 impl ForeignRedisStore {
@@ -106,21 +107,21 @@ impl ForeignRedisStore {
         let channels = Arc::<Channels>::default();
         let trials = needs::trials(&setup, &rights::INSIDE, rights::TRIED);
         let settings = setup.settings(trials)?;
-        let runtime = runtime::Runtime::here_or_own()?;
         let listener = Arc::clone(&channels) as Arc<dyn wire::Listener>;
         let route = Route::open(setup.servers()?, settings, listener).await.map_err(fault::of)?;
         opening::check(&route, &setup, |_| Ok(())).await?;
+        let subscriptions = Subscriptions::new(&route)?;
         Ok(Self(Arc::new(Shared {
             layout,
             route,
             channels,
+            subscriptions,
             session_claims: SessionClaims::default(),
             adopt_ttl,
             capabilities,
             address: format!("{address}?layout={}", layout.name()),
             clock: Clock::boot(),
             process: Process::this(),
-            runtime,
         })))
     }
 

@@ -19,13 +19,8 @@ pub(super) async fn open(
     if store.0.layout == Layout::RedissonRw && life > can.ttl_max {
         return Err(refusal::out_of_range("ttl and lock-delay", life, can.ttl_min, can.ttl_max));
     }
-    let was_closed = store.0.session_claims.was_closed(id, store.0.clock.now());
-    // Another client may have closed a detached session.
-    if was_closed || (spec.detached && is_closed(store, id).await?) {
-        return Err(refusal::session_ended());
-    }
-    store.0.session_claims.open(id, spec);
-    Ok(Opened { ttl: spec.ttl })
+    let now = store.0.clock.now();
+    store.0.session_claims.opened(id, spec, now, is_closed(store, id)).await
 }
 
 /// Lets the server remember that the session is closed, unless it belongs to this client alone. The

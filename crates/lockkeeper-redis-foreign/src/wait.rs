@@ -3,7 +3,6 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use super::channels::Listens;
 use super::layout::{self, Holders, Keys, Layout};
 use super::{ForeignRedisStore, admin};
 use crate::random::jittered;
@@ -29,13 +28,16 @@ pub(super) async fn name(
     within: Duration,
 ) -> Result<Wake> {
     let keys = store.keys(name);
-    let (listens, clock) = (Listens::new(store, &keys), &store.0.clock);
+    let (channel, clock) = (keys.channel(), &store.0.clock);
+    let key = String::from_utf8_lossy(&channel).into_owned();
+    let waiting = store.0.channels.waiters.watch_key(key);
+    let _listens = store.0.subscriptions.listen(keys.slot(), channel, true);
     let began = clock.now();
     let until = began + within;
     loop {
-        let mut notified = pin!(listens.notify().notified());
+        let mut notified = pin!(waiting.notify().notified());
         notified.as_mut().enable();
-        if listens.has_message() {
+        if waiting.has_changed() {
             return Ok(Wake::Changed);
         }
         let found = look(store, &keys).await?;

@@ -1,8 +1,8 @@
 //! The errors of this layout: about its keys, and what other programs have written there.
 
-use lockkeeper_redis_client::fault::{explained, short};
+use lockkeeper_redis_client::fault::{explained, foreign_id, short};
 
-use super::layout::SESSION_KEYS;
+use super::layout::{ID_KEY, SESSION_KEYS};
 use crate::wire::WireError;
 use crate::{Error, ErrorKind};
 
@@ -80,19 +80,10 @@ pub(super) fn right_to_sessions() -> String {
 pub(super) fn of_id(error: WireError) -> Error {
     match error {
         WireError::Server { code, .. } if code == "WRONGTYPE" => {
-            foreign_id("a value of another type")
+            foreign_id(ID_KEY, "a value of another type")
         }
         error => of(error),
     }
-}
-
-/// The error about a value of another program in the place of the store's id.
-pub(super) fn foreign_id(what: &str) -> Error {
-    let key = super::layout::ID_KEY;
-    let problem = format!("the key {key} holds something that lockkeeper has not written: {what}");
-    Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(
-        "redis-cli RENAME '{key}' to another name, or another database for lockkeeper"
-    ))
 }
 
 /// The error about a side key that another program has written. Clients may hold the lock.

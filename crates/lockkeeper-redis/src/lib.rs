@@ -46,7 +46,7 @@ use self::servers::{Said, Servers};
 use self::setup::{Deployment, Setup};
 use self::transactions::idle::Idle;
 use self::wire::Request;
-use lockkeeper_core::kit::{Process, SessionClaims, random, runtime};
+use lockkeeper_core::kit::{Process, SessionClaims, random};
 use lockkeeper_core::store::{Capabilities, Fencing};
 use lockkeeper_core::time::Clock;
 use lockkeeper_core::url::StoreUrl;

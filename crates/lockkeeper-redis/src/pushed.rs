@@ -3,9 +3,9 @@
 use std::sync::{Arc, Weak};
 
 use lockkeeper_core::kit::{Listeners, WaitingClaims, WatchedNames};
+use lockkeeper_redis_client::subscriptions::Listens;
 
 use super::layout::{self, Push};
-use super::servers::Listens;
 use crate::store::Losses;
 use crate::wire::Listener;
 

@@ -1,12 +1,10 @@
 //! The servers of a store, and the channels on which this client receives their messages.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
-use lockkeeper_core::sync::lock;
 use lockkeeper_redis_client::opening;
 use lockkeeper_redis_client::rights::trials;
+use lockkeeper_redis_client::subscriptions::{Listens, Subscriptions};
 
 use super::fault;
 use super::layout::{self, Channel, ClientId, Keys};
@@ -14,13 +12,8 @@ use super::replicas::{self, Replicas};
 use super::rights;
 use super::setup::Setup;
 use crate::route::{By, Data, Route};
-use crate::runtime::Runtime;
-use crate::time::Clock;
 use crate::wire::{Endpoint, Link, Listener, Request, Value, WireError};
 use crate::{ErrorKind, Result};
-
-/// The subscription of a watcher stays for so long after its end: most watchers soon watch again.
-const LEAVE_AFTER: Duration = Duration::from_secs(1);
 
 /// The way to the servers, and the channels of this client.
 #[derive(Debug)]
@@ -31,29 +24,8 @@ pub(super) struct Servers {
     /// channel.
     channel: Vec<u8>,
     /// The channels of names that this client listens to.
-    listening: Mutex<HashMap<Vec<u8>, Listening>>,
+    subscriptions: Arc<Subscriptions>,
     replicas: Option<Replicas>,
-    /// The runtime that opened the store. Tasks that outlast their caller run here, so they outlast
-    /// the runtime of the caller too.
-    runtime: Runtime,
-}
-
-/// A channel of a name.
-#[derive(Debug, Default)]
-struct Listening {
-    /// How many listeners the channel has.
-    listeners: usize,
-    /// The subscription stays for a while, although the last listener has left.
-    is_leaving: bool,
-}
-
-/// A listener to the channel of a name, until it is dropped.
-#[derive(Debug)]
-pub(super) struct Listens {
-    servers: Weak<Servers>,
-    channel: Vec<u8>,
-    /// The listener may be back soon, so the subscription stays for a while.
-    is_leaving: bool,
 }
 
 /// An answer, and the server that gave it. Only [`read`](Self::read) checks whether the answer
@@ -110,21 +82,15 @@ impl Servers {
         listener: Arc<dyn Listener>,
     ) -> Result<Arc<Self>> {
         let trials = trials(setup, &rights::INSIDE, rights::TRIED);
-        let (settings, runtime) = (setup.settings(trials)?, Runtime::here_or_own()?);
+        let settings = setup.settings(trials)?;
         let replicas = Replicas::needed(setup.min_replicas);
         let route = Route::open(setup.servers()?, settings, listener).await.map_err(fault::of)?;
         let channel = client.channel().into_bytes();
         if !route.shards() {
             route.subscribe(0, channel.clone());
         }
-        Ok(Arc::new(Self {
-            route,
-            client,
-            channel,
-            listening: Mutex::default(),
-            replicas,
-            runtime,
-        }))
+        let subscriptions = Subscriptions::new(&route)?;
+        Ok(Arc::new(Self { route, client, channel, subscriptions, replicas }))
     }
 
     /// Refuses servers on which locks cannot be relied on.
@@ -213,66 +179,16 @@ impl Servers {
     }
 
     /// Receives messages about claims on these keys for as long as the result lives.
-    pub(super) fn listen(self: &Arc<Self>, keys: &Keys) -> Option<Listens> {
-        self.route
-            .shards()
-            .then(|| self.listen_to(keys, self.client.channel_of(keys.encoded()), false))
+    pub(super) fn listen(&self, keys: &Keys) -> Option<Listens> {
+        let channel = || self.client.channel_of(keys.encoded());
+        self.route.shards().then(|| self.subscriptions.listen(keys.slot(), channel(), false))
     }
 
     /// Receives each change of the line for as long as the result lives, if the line is observed.
-    pub(super) fn listen_to_changes(self: &Arc<Self>, keys: &Keys) -> Listens {
-        self.listen_to(keys, layout::changes_channel(keys.encoded()), true)
+    pub(super) fn listen_to_changes(&self, keys: &Keys) -> Listens {
+        let channel = layout::changes_channel(keys.encoded());
+        self.subscriptions.listen(keys.slot(), channel, true)
     }
-
-    fn listen_to(self: &Arc<Self>, keys: &Keys, channel: Vec<u8>, is_leaving: bool) -> Listens {
-        let mut listening = self.lock();
-        let here = listening.entry(channel.clone()).or_default();
-        here.listeners += 1;
-        if here.listeners == 1 && !here.is_leaving {
-            // Under the lock, so that an end and a beginning of the same channel come in order.
-            self.route.subscribe(keys.slot(), channel.clone());
-        }
-        drop(listening);
-        Listens { servers: Arc::downgrade(self), channel, is_leaving }
-    }
-
-    /// Ends the subscription to a channel without listeners.
-    fn leave(&self, listening: &mut HashMap<Vec<u8>, Listening>, channel: &[u8]) {
-        if listening.get(channel).is_some_and(|here| here.listeners == 0 && !here.is_leaving) {
-            listening.remove(channel);
-            self.route.unsubscribe(channel);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Listening>> {
-        lock(&self.listening)
-    }
-}
-
-impl Drop for Listens {
-    fn drop(&mut self) {
-        let Some(servers) = self.servers.upgrade() else { return };
-        let mut listening = servers.lock();
-        let Some(here) = listening.get_mut(&self.channel) else { return };
-        here.listeners -= 1;
-        if here.listeners == 0 && self.is_leaving && !here.is_leaving {
-            let leaving = leave_later(Weak::clone(&self.servers), self.channel.clone());
-            here.is_leaving = true;
-            servers.runtime.serve(leaving);
-        }
-        servers.leave(&mut listening, &self.channel);
-    }
-}
-
-/// Ends a subscription after a while, unless the channel has a listener by then.
-async fn leave_later(servers: Weak<Servers>, channel: Vec<u8>) {
-    Clock::boot().sleep(LEAVE_AFTER).await;
-    let Some(servers) = servers.upgrade() else { return };
-    let mut listening = servers.lock();
-    if let Some(here) = listening.get_mut(&channel) {
-        here.is_leaving = false;
-    }
-    servers.leave(&mut listening, &channel);
 }
 
 #[cfg(test)]
@@ -308,9 +224,8 @@ mod tests {
         let (peer, client) = (Peer::new().await, ClientId::random());
         let (link, mut remote, _received) = peer.link(patient()).await;
         let route = Route::Standalone(link);
-        let (listening, runtime) = (Mutex::default(), Runtime::here_or_own().unwrap());
-        let servers =
-            Servers { route, client, channel: Vec::new(), listening, replicas: None, runtime };
+        let subscriptions = Subscriptions::new(&route).unwrap();
+        let servers = Servers { route, client, channel: Vec::new(), subscriptions, replicas: None };
         for read in reads.chain([Box::new(swap) as Box<_>]) {
             let (wrong, behind) = (servers.send(0, echo("x")), servers.send(0, echo("y")));
             assert_eq!(

@@ -5,18 +5,13 @@ use std::sync::Arc;
 use super::layout::SessionKey;
 use super::servers::Said;
 use super::{CAPABILITIES, Error, RedisStore, Result, fault};
-use crate::store::{Opened, SessionId, SessionSpec, TOMBSTONE_MIN, refusal};
+use crate::store::{Opened, SessionId, SessionSpec, TOMBSTONE_MIN};
 use crate::wire::Request;
 
 pub(super) async fn open(store: &RedisStore, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
     CAPABILITIES.check(spec)?;
-    let was_closed = store.0.session_claims.was_closed(id, store.0.clock.now());
-    // Another client may have closed a detached session.
-    if was_closed || (spec.detached && is_closed(store, id).await?) {
-        return Err(refusal::session_ended());
-    }
-    store.0.session_claims.open(id, spec);
-    Ok(Opened { ttl: spec.ttl })
+    let now = store.0.clock.now();
+    store.0.session_claims.opened(id, spec, now, is_closed(store, id)).await
 }
 
 /// Lets the server remember that the session is closed, unless it belongs to this client alone. The

@@ -1,11 +1,12 @@
 //! The contract of a store, on the nodes of a Redlock: each operation is a module of its own.
 
+use std::future::ready;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lockkeeper_core::store::{
     Admin, Amend, Amended, Capabilities, Claim, ClaimKey, Interest, Line, Live, Losses, Opened,
-    Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal, refusal,
+    Renewed, Revision, SessionId, SessionSpec, Store, StoreId, Verdict, Wake, Withdrawal,
 };
 use lockkeeper_core::{Error, ErrorKind, LockName, Result};
 
@@ -25,11 +26,9 @@ impl Store for RedlockStore {
         self.check_process()?;
         self.0.capabilities.check(spec)?;
         self.check_keep(spec.ttl, spec.lock_delay)?;
-        if self.0.session_claims.was_closed(id, self.0.clock.now()) {
-            return Err(refusal::session_ended());
-        }
-        self.0.session_claims.open(id, spec);
-        Ok(Opened { ttl: spec.ttl })
+        // No session is detached.
+        let is_closed = ready(Ok(false));
+        self.0.session_claims.opened(id, spec, self.0.clock.now(), is_closed).await
     }
 
     async fn renew(&self, session: &SessionId, live: &[Live]) -> Result<Renewed> {

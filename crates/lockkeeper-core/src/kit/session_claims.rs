@@ -5,12 +5,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::LockName;
 use crate::store::{
-    Claim, ClaimId, ClaimKey, Live, LiveState, SessionId, SessionSpec, TOMBSTONE_MIN,
+    Claim, ClaimId, ClaimKey, Live, LiveState, Opened, SessionId, SessionSpec, TOMBSTONE_MIN,
+    refusal,
 };
 use crate::sync::lock;
 use crate::time::Instant;
+use crate::{LockName, Result};
 
 /// At least this number of claims is kept without a look for dead ones.
 const MIN_BEFORE_SWEEP: usize = 1024;
@@ -60,11 +61,30 @@ struct LiveClaim {
 
 impl SessionClaims {
     /// Begins a session.
-    pub fn open(&self, id: &SessionId, spec: &SessionSpec) {
+    fn open(&self, id: &SessionId, spec: &SessionSpec) {
         let ttl = spec.ttl.saturating_add(spec.lock_delay).max(spec.wait_ttl);
         let mut sessions = self.lock();
         let session = sessions.all.entry(id.clone()).or_insert_with(|| Session::new(ttl));
         session.is_own = !spec.detached;
+    }
+
+    /// Begins a session, unless it was closed: here, or through another client if the session is
+    /// detached, as only `is_closed` knows.
+    ///
+    /// # Errors
+    /// `SessionLost` if the session was closed, and the error of `is_closed`.
+    pub async fn opened(
+        &self,
+        id: &SessionId,
+        spec: &SessionSpec,
+        now: Instant,
+        is_closed: impl Future<Output = Result<bool>>,
+    ) -> Result<Opened> {
+        if self.was_closed(id, now) || (spec.detached && is_closed.await?) {
+            return Err(refusal::session_ended());
+        }
+        self.open(id, spec);
+        Ok(Opened { ttl: spec.ttl })
     }
 
     /// A claim is about to be sent.
@@ -181,7 +201,7 @@ impl SessionClaims {
     }
 
     /// Whether the session was closed here a short while ago.
-    pub fn was_closed(&self, id: &SessionId, now: Instant) -> bool {
+    fn was_closed(&self, id: &SessionId, now: Instant) -> bool {
         self.lock().closed.get(id).is_some_and(|until| *until > now)
     }
 

@@ -4,6 +4,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockkeeper_redis_client::fault::foreign_id;
+
 use super::owner::shown;
 use super::{Keys, Layout, claim_id, owner};
 use crate::store::{
@@ -385,7 +387,8 @@ pub(crate) fn id_answer(layout: Layout, value: &Value) -> Result<StoreId> {
     let stored = bytes(value).ok_or_else(|| garbled("ID"))?;
     let id = stored.strip_prefix(OURS).and_then(StoreId::read);
     // The layouts have their locks beside each other.
-    id.map(|id| id.of_part(layout.name())).ok_or_else(fault::foreign_id)
+    id.map(|id| id.of_part(layout.name()))
+        .ok_or_else(|| foreign_id(super::ID_KEY, &format!("a string of {} bytes", stored.len())))
 }
 
 /// Whether a detached session was closed.

@@ -1,11 +1,11 @@
 //! ID: the id of the store, which has a key of its own.
 
+use lockkeeper_redis_client::fault::foreign_id;
 use redis::Value;
 
 use super::bytes::bulk;
 use super::scripts;
 use crate::Result;
-use crate::fault;
 use crate::random;
 use crate::store::StoreId;
 use crate::wire::Request;
@@ -27,7 +27,7 @@ pub(crate) fn id() -> Request {
 pub(crate) fn id_answer(value: &Value) -> Result<StoreId> {
     let stored = bulk(value, "ID")?;
     let id = stored.strip_prefix(OURS).and_then(StoreId::read);
-    id.ok_or_else(|| fault::foreign_id(&format!("a string of {} bytes", stored.len())))
+    id.ok_or_else(|| foreign_id(ID_KEY, &format!("a string of {} bytes", stored.len())))
 }
 
 #[cfg(test)]

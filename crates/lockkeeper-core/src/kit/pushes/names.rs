@@ -35,7 +35,11 @@ pub struct Watching<'a> {
 impl WatchedNames {
     /// Watches `name` for as long as the result lives.
     pub fn watch(&self, name: &LockName) -> Watching<'_> {
-        let name = name.encoded();
+        self.watch_key(name.encoded())
+    }
+
+    /// Watches what the server reports under this key, in place of an encoded name.
+    pub fn watch_key(&self, name: String) -> Watching<'_> {
         let mut names = self.lock();
         let watched = names.entry(name.clone()).or_default();
         watched.watchers += 1;
