@@ -17,6 +17,7 @@ pub mod opening;
 mod options;
 #[cfg(any(test, feature = "peer"))]
 pub mod peer;
+pub mod refused;
 pub mod renewals;
 pub mod rights;
 pub mod route;

@@ -1,15 +1,18 @@
 //! Examines the servers, and the locks that no client can get: keys without a ttl.
 
+use std::time::Duration;
+
 use lockkeeper_core::kit::{Check as Row, Examination, checks, fail, ok, warn};
 use lockkeeper_redis_client::checks::{self as needed_of, Info};
-use lockkeeper_redis_client::rights::{is_refusal, needed, request};
+use lockkeeper_redis_client::refused::{refused_by, rule};
+use lockkeeper_redis_client::rights::needed;
 
 use super::layout::Layout;
-use super::{Check, Deployment, ForeignRedisStore, ForeignRedisStoreBuilder, Setup, fault, rights};
+use super::{Check, ForeignRedisStore, ForeignRedisStoreBuilder, Setup, fault, rights};
 use crate::Result;
 use crate::store::{Admin as _, Finding, said_once};
 use crate::url::StoreUrl;
-use crate::wire::{Link, Request, WireError};
+use crate::wire::{Link, Request};
 
 /// How many locks are looked at for keys without a ttl.
 const LOCKS: usize = 1000;
@@ -41,6 +44,7 @@ struct OpenStore {
     store: ForeignRedisStore,
     setup: Setup,
     prefix: String,
+    within: Duration,
 }
 
 /// Examines every master. Returns the store if it could be opened, and locks can be relied on
@@ -57,7 +61,8 @@ pub(super) async fn examine(
     let silence = "check that the server runs and can be reached from here";
     let store = examination.ask("open", silence, lenient.connect()).await?;
     let prefix = url.common.prefix.clone().unwrap_or_default();
-    let seen = OpenStore { store, setup: builder.setup, prefix };
+    let within = examination.within / 2;
+    let seen = OpenStore { store, setup: builder.setup, prefix, within };
     let usable = seen.servers(examination).await;
     examination.run(&CHECKS, &seen).await;
     usable.then_some(seen.store)
@@ -99,35 +104,20 @@ impl OpenStore {
 
     /// Which commands a server refuses, and in which words.
     async fn refused(&self) -> Result<Option<String>> {
-        let shards = self.store.0.route.shards();
-        for link in self.store.0.route.masters() {
-            for (word, words) in needed(&self.setup, &rights::INSIDE, shards) {
-                if words.is_empty() {
-                    continue;
-                }
-                match link.send(request(words, rights::TRIED)).await {
-                    Err(WireError::Server { code, message, .. }) if is_refusal(&code, &message) => {
-                        let word = word.replace('|', " ").to_uppercase();
-                        return Ok(Some(format!("{} refuses {word}: {message}", link.endpoint())));
-                    }
-                    // Any other error comes after the check of the rights.
-                    Ok(_) | Err(WireError::Server { .. }) => {}
-                    Err(broken) => return Err(fault::of(broken)),
-                }
+        let route = &self.store.0.route;
+        let needed = needed(&self.setup, &rights::INSIDE, route.shards());
+        for link in route.masters() {
+            let refused = refused_by(&link, &needed, rights::TRIED, self.within).await?;
+            if refused.is_some() {
+                return Ok(refused);
             }
         }
         Ok(None)
     }
 
-    /// The access rule with the rights that a user needs, and no others. The keys are the names of
-    /// the locks.
+    /// The access rule. The keys are the names of the locks.
     fn rule(&self) -> String {
-        let shards = self.store.0.route.shards() && self.setup.topology == Deployment::Cluster;
-        let words: Vec<_> = needed(&self.setup, &rights::INSIDE, shards)
-            .iter()
-            .map(|(word, _)| format!("+{word}"))
-            .collect();
-        format!("ACL SETUSER NAME reset resetchannels on >PASSWORD ~* &* {}", words.join(" "))
+        rule(&self.setup, &rights::INSIDE, self.store.0.route.shards(), "~* &*")
     }
 
     /// The locks whose key has no ttl.
