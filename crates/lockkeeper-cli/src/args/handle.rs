@@ -29,7 +29,7 @@ pub(crate) struct AcquireArgs {
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse_limit)]
     pub(crate) wait: Option<Limit>,
 
-    /// Do not wait at all: the same as --wait 0
+    /// Do not wait for another holder: the same as --wait 0
     #[arg(short = 'n', long = "try", visible_alias = "nonblock", conflicts_with = "wait")]
     pub(crate) nonblocking: bool,
 

@@ -20,7 +20,7 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "NAME", required = true)]
     pub(crate) names: Vec<String>,
 
-    /// Do not wait: the same as --wait 0
+    /// Do not wait for another holder: the same as --wait 0
     #[arg(short = 'n', long = "try", visible_alias = "nonblock", conflicts_with = "wait")]
     pub(crate) nonblocking: bool,
 
