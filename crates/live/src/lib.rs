@@ -45,7 +45,8 @@ pub use self::redis::{
 };
 pub use self::redlock::Redlock;
 pub use self::server::{
-    EtcdServer, KilledProcesses, LiveStore, Need, RedisServer, RedlockServer, Server, with,
+    EtcdServer, ForeignLayout, ForeignServer, KilledProcesses, LiveStore, Need, RedisServer,
+    RedlockServer, Server, with,
 };
 pub use self::shared::{
     cluster, etcd, etcd_debian, etcd_oldest, etcd_three, etcd_tls, redis, redis_tls, redlock,

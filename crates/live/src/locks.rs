@@ -125,6 +125,18 @@ pub async fn is_free(keeper: &Keeper, name: &str) {
 /// # Panics
 /// If the waiter is not in the line in time.
 pub async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Guard>> {
+    waiter_until(keeper, name, until_waiting(keeper, name, 1)).await
+}
+
+/// As [`waiter`], on a store that shows in another way that the waiter `is_there`.
+///
+/// # Panics
+/// If the waiter is not there in time.
+pub async fn waiter_until(
+    keeper: &Keeper,
+    name: &str,
+    is_there: impl Future<Output = ()>,
+) -> JoinHandle<Result<Guard>> {
     let (mutex, is_in_line) = (keeper.mutex(name).unwrap(), Arc::new(AtomicBool::new(false)));
     let seen = Arc::clone(&is_in_line);
     let waiting = tokio::spawn(async move {
@@ -136,7 +148,7 @@ pub async fn waiter(keeper: &Keeper, name: &str) -> JoinHandle<Result<Guard>> {
             }
         }
     });
-    until_waiting(keeper, name, 1).await;
+    is_there.await;
     is_in_line.store(true, Ordering::SeqCst);
     waiting
 }

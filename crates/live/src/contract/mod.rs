@@ -22,7 +22,7 @@ pub use self::etcd::{
     DebianEtcd, EtcdBehindTls, OldestEtcd, OneMember, SharedWithGo, ThreeMembers,
 };
 pub use self::redis::{
-    ByResp2, BySentinels, Clustered, FencedLayout, Moved, OnePermitLayout, PlainLayout,
+    ByResp2, BySentinels, Clustered, FencedLayout, Moved, ONE_PERMIT, OnePermitLayout, PlainLayout,
     PlainLayoutByResp2, Protocol, RedisBehindTls, RedissonLayout, Resp2, Resp3, RwLayout,
     Standalone, WithAReplica,
 };

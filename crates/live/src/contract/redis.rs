@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockkeeper::layer::Faults;
-use lockkeeper::store::{Admission, Capabilities, Claim, Line, MAX, Store, Verdict, forward_store};
+use lockkeeper::store::{
+    Admission, Capabilities, Claim, Driver, Line, MAX, Store, Verdict, forward_store,
+};
 use lockkeeper::time::Clock;
+use lockkeeper::url::{Param, Scheme, StoreUrl, UrlForm, UrlSyntax};
 use lockkeeper::{LockName, Result};
 use lockkeeper_testing::{Crash, Harness, ServerClock, Time, Ttls, unique_prefix};
 
@@ -163,6 +166,20 @@ impl Store for OnePermit {
         admin open renew close amend withdraw wait id fence_key on_loss
     }
 }
+
+static URLS: UrlSyntax = UrlSyntax::new(&[Scheme::new("permit", UrlForm::Hosts, "permit://HOST")])
+    .params(&[Param::new("layout", ""), Param::new("timeout", "")]);
+
+/// Opens a URL of Redis with another scheme, `permit`, in which a mutex is a semaphore of one
+/// permit.
+pub static ONE_PERMIT: Driver = Driver::new("one permit", &URLS, |url| {
+    Box::pin(async move {
+        let url: StoreUrl = url.to_string().replacen("permit", "redis", 1).parse()?;
+        let mut drivers = lockkeeper::drivers().into_iter();
+        let redis = drivers.find(|driver| driver.has_scheme(url.scheme)).unwrap();
+        Ok(Arc::new(OnePermit(redis.open(&url).await?)) as Arc<dyn Store>)
+    })
+});
 
 /// The usual protocol.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ const SLACK: Duration = Duration::from_secs(3);
 /// lock; its later requests do not disturb the present holder.
 pub async fn a_stopped_holder_has_lost_at_its_first_look<S: LiveStore>() {
     let (store, name) = (S::start().unwrap(), name());
-    let mut worker = worker::start(&store.url());
+    let mut worker = worker::start::<S>(&store.url());
     let older = worker.lock(&name, short_ttl::<S>());
     worker.stop();
     let keeper = keeper(&store.url(), LONG).await;
@@ -36,7 +36,7 @@ pub async fn a_stopped_holder_has_lost_at_its_first_look<S: LiveStore>() {
 /// A holder that is stopped for less than its ttl holds the lock when it goes on.
 pub async fn a_holder_that_was_stopped_for_less_than_its_ttl_still_holds<S: LiveStore>() {
     let (store, name) = (S::start().unwrap(), name());
-    let mut worker = worker::start(&store.url());
+    let mut worker = worker::start::<S>(&store.url());
     worker.lock(&name, Duration::from_secs(8));
     worker.stop();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -46,15 +46,15 @@ pub async fn a_holder_that_was_stopped_for_less_than_its_ttl_still_holds<S: Live
     assert_eq!(worker.ask("release"), "released");
 }
 
-/// A waiter that is stopped loses its place, and the waiters behind it get the lock; when it goes
-/// on, it joins the line again.
+/// A waiter that is stopped loses its place, and another client gets the lock. The waiter waits
+/// again when it goes on.
 pub async fn a_stopped_waiter_is_passed_by<S: LiveStore>() {
     let (store, name) = (S::start().unwrap(), name());
     let holder = keeper(&store.url(), LONG).await;
     let guard = lock(&holder, &name).await;
-    let mut worker = worker::start(&store.url());
+    let mut worker = worker::start::<S>(&store.url());
     worker.send(&format!("lock {name} {}", LONG.as_millis()));
-    until_waiting(&holder, &name, 1).await;
+    store.until_waiting(&holder, &name, 1).await;
     worker.stop();
     guard.release().await.unwrap();
     let other = keeper(&store.url(), LONG).await;
@@ -76,11 +76,11 @@ pub async fn a_killed_holder_costs_its_ttl_at_most<S: LiveStore>() {
         Crash::Frees => (LONG, Duration::from_secs(5)),
         Crash::Silent => (short_ttl::<S>(), short_ttl::<S>() + SLACK),
     };
-    let mut worker = worker::start(&store.url());
+    let mut worker = worker::start::<S>(&store.url());
     let older = worker.lock(&name, ttl);
     let keeper = keeper(&store.url(), LONG).await;
     let waiting = tokio::spawn(keeper.mutex(&*name).unwrap().lock().into_future());
-    until_waiting(&keeper, &name, 1).await;
+    store.until_waiting(&keeper, &name, 1).await;
     let killed = Instant::now();
     worker.kill();
     let guard = within(TIME_LIMIT, waiting).await.unwrap().unwrap();
@@ -98,7 +98,7 @@ pub async fn a_killed_holders_delay_runs_out_first<S: LiveStore>() {
         Crash::Silent => short_ttl::<S>(),
     };
     let keeper = keeper(&store.url(), LONG).await;
-    let mut worker = worker::start(&store.url());
+    let mut worker = worker::start::<S>(&store.url());
     let order = format!("lock {name} {} {}", ttl.as_millis(), DELAY.as_millis());
     assert!(worker.ask(&order).starts_with("locked"));
     let killed = Instant::now();
@@ -119,7 +119,7 @@ pub async fn a_dead_waiter_at_the_head_costs_a_waiters_ttl<S: LiveStore>() {
     let (store, name, ttl) = (S::start().unwrap(), name(), short_ttl::<S>());
     let holder = keeper(&store.url(), LONG).await;
     let guard = lock(&holder, &name).await;
-    let mut worker = worker::start(&store.url());
+    let mut worker = worker::start::<S>(&store.url());
     worker.send(&format!("lock {name} {}", ttl.as_millis()));
     until_waiting(&holder, &name, 1).await;
     let mut behind = Vec::new();
@@ -148,7 +148,7 @@ pub async fn a_dead_waiter_at_the_head_costs_a_waiters_ttl<S: LiveStore>() {
 pub async fn tokens_rise_over_processes_that_end_in_any_way<S: LiveStore>() {
     let (store, name, mut last) = (S::start().unwrap(), name(), 0);
     for round in 0..6 {
-        let mut worker = worker::start(&store.url());
+        let mut worker = worker::start::<S>(&store.url());
         let token = worker.lock(&name, short_ttl::<S>());
         assert!(token > last, "{token} after {last}");
         last = token;

@@ -68,6 +68,23 @@ pub async fn a_clock_that_goes_back_loses_no_lock_and_tokens_still_rise<S: Serve
     }
 }
 
+/// The clock goes back by an hour, and the holder is dead: the next client gets the lock when the
+/// ttl is over, counted from the jump, and not an hour later.
+pub async fn a_clock_that_goes_back_does_not_prolong_a_dead_lock<S: Server>() {
+    let (mut server, name, ttl) = (S::start().unwrap(), name(), Duration::from_secs(4));
+    let dead = Claimant::new(&connected(&server.url()).await, &name, &spec(ttl)).await;
+    let first = dead.granted().await;
+    server.shift_clock(-HOUR).unwrap();
+    let began = Instant::now();
+    let keeper = keeper(&server.url(), LONG).await;
+    let guard = within(TIME_LIMIT, lock(&keeper, &name)).await;
+    assert!(guard.token().get() > first);
+    assert!(began.elapsed() < 2 * ttl + Duration::from_secs(6), "{:?}", began.elapsed());
+    assert_eq!(dead.renew().await, Renewal::Lost(None));
+    guard.release().await.unwrap();
+    is_free(&keeper, &name).await;
+}
+
 /// The clock goes back by an hour, and the holder and the first waiter are dead: the next waiter
 /// gets the lock when their ttls are over, counted from the jump, and not an hour later.
 pub async fn a_clock_that_goes_back_does_not_prolong_dead_claims<S: Server>() {

@@ -8,7 +8,7 @@ use lockkeeper::Keeper;
 use tokio::task::{JoinSet, LocalSet};
 
 use super::{keeper, lock};
-use crate::locks::{LONG, TIME_LIMIT, is_free, name, renewed, until_waiting, within};
+use crate::locks::{LONG, TIME_LIMIT, is_free, name, renewed, within};
 use crate::proxy::{Act, Message, Proxy, Way};
 use crate::server::Server;
 
@@ -57,7 +57,7 @@ async fn acquires<S: Server>(
     let first = lock(holder, &name).await;
     let happened = cut_at(proxy, way, number, cut);
     let waiting = tokio::spawn(waiter.mutex(&*name).unwrap().lock().into_future());
-    until_waiting(holder, &name, 1).await;
+    server.until_waiting(holder, &name, 1).await;
     let token = first.token();
     first.release().await.unwrap();
     let second = within(TIME_LIMIT, waiting).await.unwrap().unwrap();

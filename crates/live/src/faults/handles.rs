@@ -10,7 +10,8 @@ use crate::server::LiveStore;
 
 /// What an error says of where a store is.
 fn address(url: &str) -> &str {
-    url.split_once(':').unwrap().1.trim_start_matches('/')
+    let address = url.split_once(':').unwrap().1.trim_start_matches('/');
+    address.split('?').next().unwrap()
 }
 
 /// A lock is acquired in one process, renewed in a second, and released in a third. A keeper of
@@ -22,11 +23,11 @@ pub async fn a_detached_lock_is_handed_from_process_to_process<S: LiveStore>() {
         let tried = patiently(async || keeper_here.mutex(&*name).unwrap().try_lock().await);
         tried.await.is_none()
     };
-    let mut first = worker::start(&store.url());
+    let mut first = worker::start::<S>(&store.url());
     let handle = first.ask(&format!("detach {name} 60000"));
     first.kill();
     assert!(is_held().await, "it ended with its process");
-    let mut second = worker::start(&store.url());
+    let mut second = worker::start::<S>(&store.url());
     assert_eq!(second.ask(&format!("renew {handle}")), "held");
     assert!(second.end().success());
     assert!(is_held().await, "the second process has ended it");
@@ -36,7 +37,7 @@ pub async fn a_detached_lock_is_handed_from_process_to_process<S: LiveStore>() {
     for url in [store.url(), elsewhere.url()] {
         assert!(error.to_string().contains(address(&url)), "{error}");
     }
-    let mut third = worker::start(&store.url());
+    let mut third = worker::start::<S>(&store.url());
     assert_eq!(third.ask(&format!("release {handle}")), "released");
     assert_eq!(third.ask(&format!("renew {handle}")), "Lost");
     assert_eq!(third.ask(&format!("release {handle}")), "Lost");
@@ -48,7 +49,7 @@ pub async fn a_detached_lock_is_handed_from_process_to_process<S: LiveStore>() {
 pub async fn a_detached_lock_without_renewals_ends_with_its_ttl<S: LiveStore>() {
     let (store, name, ttl) = (S::start().unwrap(), name(), short_ttl::<S>());
     let keeper = keeper(&store.url(), LONG).await;
-    let mut worker = worker::start(&store.url());
+    let mut worker = worker::start::<S>(&store.url());
     let began = Instant::now();
     let handle = worker.ask(&format!("detach {name} {}", ttl.as_millis()));
     worker.kill();

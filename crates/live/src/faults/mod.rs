@@ -28,12 +28,14 @@ pub mod worker;
 
 use std::time::Duration;
 
-use lockkeeper::{Guard, Keeper};
+use lockkeeper::{Guard, Keeper, Result};
 use lockkeeper_testing::worker::Worker;
 use tokio::runtime::Builder;
+use tokio::task::JoinHandle;
 
-pub use self::suite::check_left_out;
-use crate::locks::patiently;
+pub use self::suite::{check_chosen, check_left_out};
+use crate::contract::ONE_PERMIT;
+use crate::locks::{patiently, waiter_until};
 use crate::server::LiveStore;
 
 /// Clients of a server that is away give a request up after a second, and ask again.
@@ -41,6 +43,7 @@ const HASTY: &str = "timeout=1s";
 
 /// Runs a case. A process that obeys orders does nothing between them, not even renewals.
 pub fn run(case: impl Future<Output = ()>) {
+    Keeper::register(&ONE_PERMIT).unwrap();
     let mut runtime = match Worker::here() {
         Some(_) => Builder::new_current_thread(),
         None => Builder::new_multi_thread(),
@@ -56,6 +59,12 @@ async fn keeper(url: &str, ttl: Duration) -> Keeper {
 /// Waits for the lock, and asks again while the store is unavailable.
 async fn lock(keeper: &Keeper, name: &str) -> Guard {
     patiently(async || keeper.mutex(name).unwrap().lock().await).await
+}
+
+/// A client that waits for a held lock, as the store shows. Until then it asks again while the
+/// store is unavailable.
+async fn waiter<S: LiveStore>(store: &S, keeper: &Keeper, name: &str) -> JoinHandle<Result<Guard>> {
+    waiter_until(keeper, name, store.until_waiting(keeper, name, 1)).await
 }
 
 /// A ttl that a test can wait for.

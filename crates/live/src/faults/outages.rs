@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use lockkeeper::{ErrorKind, Event, Keeper, LockName, LostReason};
 
-use super::{HASTY, lock};
-use crate::locks::{LONG, TIME_LIMIT, is_free, name, patiently, renewed, waiter, within};
+use super::{HASTY, lock, waiter};
+use crate::locks::{LONG, TIME_LIMIT, is_free, name, patiently, renewed, within};
 use crate::server::{Server, with};
 
 /// On servers of three members a busy machine makes everything slow.
@@ -39,7 +39,7 @@ async fn is_outlasted<S: Server>(foreign: impl Fn(&S, &LockName, usize)) {
     around(&server, 0);
     let holder = keeper(&server, ttl).await;
     let guard = within(SLOW_LIMIT, lock(&holder, &name)).await;
-    let waiting = waiter(&keeper(&server, ttl).await, &name).await;
+    let waiting = waiter(&server, &keeper(&server, ttl).await, &name).await;
     around(&server, 1);
     server.restart().unwrap();
     around(&server, 2);
@@ -71,7 +71,7 @@ pub async fn a_server_stopped_for_less_than_the_ttl_loses_no_lock<S: Server>() {
     });
     let holder = holder.await;
     let guard = within(SLOW_LIMIT, lock(&holder, &counted)).await;
-    let waiting = waiter(&keeper(&server, ttl).await, &counted).await;
+    let waiting = waiter(&server, &keeper(&server, ttl).await, &counted).await;
     server.pause().unwrap();
     tokio::time::sleep(Duration::from_millis(2800)).await;
     server.resume().unwrap();

@@ -18,7 +18,7 @@ const TIMES: u64 = 50;
 /// Several processes add one to the same register again and again, and no increment is lost.
 pub async fn several_processes_lose_no_increment<S: LiveStore>() {
     let store = S::start().unwrap();
-    let mut workers: Vec<_> = (0..PROCESSES).map(|_| worker::start(&store.url())).collect();
+    let mut workers: Vec<_> = (0..PROCESSES).map(|_| worker::start::<S>(&store.url())).collect();
     // All workers run before the first of them begins.
     workers.iter_mut().for_each(|worker| assert_eq!(worker.ask("add n 1"), "added"));
     workers.iter_mut().for_each(|worker| worker.send(&format!("add n {TIMES}")));
@@ -34,7 +34,7 @@ pub async fn several_processes_lose_no_increment<S: LiveStore>() {
 pub async fn a_killed_process_leaves_whole_writes<S: LiveStore>() {
     let store = S::start().unwrap();
     let register = S::register(&store.url()).await;
-    let mut worker = worker::start(&store.url());
+    let mut worker = worker::start::<S>(&store.url());
     worker.send("add n 1000000");
     let written = async || Version::of(register.load("n").await.unwrap().as_ref()).get();
     while written().await < 20 {

@@ -16,6 +16,31 @@ macro_rules! fault_suite {
     };
 }
 
+/// Makes tests of some cases of the fault suite, each in a module of its group. It is for a store
+/// whose code differs from that of a store with the whole suite only in what these cases concern.
+///
+/// `left_out` counts the cases that are not chosen. One more test asserts that this is so.
+#[macro_export]
+macro_rules! some_faults {
+    (store = $store:ty; left_out = $left_out:literal; $($group:ident { $($case:ident)* })*) => {
+        type Subject = $store;
+
+        $(mod $group {
+            $(
+                #[test]
+                fn $case() {
+                    $crate::faults::run($crate::faults::$group::$case::<super::Subject>());
+                }
+            )*
+        })*
+
+        #[test]
+        fn what_is_left_out_is_counted() {
+            $crate::faults::check_chosen(&[$($(stringify!($case),)*)*], $left_out);
+        }
+    };
+}
+
 /// The cases, with the needs of each case. This list is the only place that names them.
 #[doc(hidden)]
 #[macro_export]
@@ -29,18 +54,18 @@ macro_rules! __fault_cases {
             clients {
                 a_stopped_holder_has_lost_at_its_first_look []
                 a_holder_that_was_stopped_for_less_than_its_ttl_still_holds []
-                a_stopped_waiter_is_passed_by [Queue]
-                a_killed_holder_costs_its_ttl_at_most [Queue]
+                a_stopped_waiter_is_passed_by []
+                a_killed_holder_costs_its_ttl_at_most []
                 a_killed_holders_delay_runs_out_first []
                 a_dead_waiter_at_the_head_costs_a_waiters_ttl [Queue]
                 tokens_rise_over_processes_that_end_in_any_way []
             }
             handles {
                 a_detached_lock_is_handed_from_process_to_process [Detached]
-                a_detached_lock_without_renewals_ends_with_its_ttl [Detached Queue]
+                a_detached_lock_without_renewals_ends_with_its_ttl [Detached]
             }
             kills {
-                histories_of_killed_processes_pass_and_leave_no_lock [Weighted]
+                histories_of_killed_processes_pass_and_leave_no_lock []
             }
             registers {
                 several_processes_lose_no_increment [Registers]
@@ -58,10 +83,10 @@ macro_rules! __fault_cases {
                 clients_that_ask_first_get_one_id_and_another_id_after_a_wipe [Server]
             }
             outages {
-                a_restart_on_all_data_keeps_the_lock_and_the_line [Server Queue]
-                a_restart_beside_foreign_data_keeps_the_lock_and_the_line [Server Queue]
+                a_restart_on_all_data_keeps_the_lock_and_the_line [Server]
+                a_restart_beside_foreign_data_keeps_the_lock_and_the_line [Server]
                 tokens_rise_over_restarts_on_all_data [Server]
-                a_server_stopped_for_less_than_the_ttl_loses_no_lock [Server Queue]
+                a_server_stopped_for_less_than_the_ttl_loses_no_lock [Server]
                 after_a_server_stop_longer_than_the_ttl_the_lock_stays_lost [Server]
             }
             silence {
@@ -75,7 +100,7 @@ macro_rules! __fault_cases {
                 a_request_that_the_network_swallows_is_received_after_the_reconnection [Server]
             }
             cuts {
-                an_acquire_that_is_cut_at_any_step_succeeds_and_leaves_nothing_behind [Server Queue]
+                an_acquire_that_is_cut_at_any_step_succeeds_and_leaves_nothing_behind [Server]
             }
             lists {
                 a_list_of_many_locks_takes_few_requests [Server]
@@ -84,6 +109,7 @@ macro_rules! __fault_cases {
                 k3_a_clock_jump_loses_the_lock_and_the_fence_refuses_the_old_holder [Server Clock]
                 a_clock_jump_shorter_than_the_ttl_loses_no_lock [Server Clock]
                 a_clock_that_goes_back_loses_no_lock_and_tokens_still_rise [Server Clock]
+                a_clock_that_goes_back_does_not_prolong_a_dead_lock [Server Clock]
                 a_clock_that_goes_back_does_not_prolong_dead_claims [Server Clock Queue]
                 tokens_rise_while_the_clock_goes_to_and_fro [Server Clock]
                 a_token_ahead_of_the_clock_is_remembered_until_the_clock_catches_up [Server Clock]
@@ -96,6 +122,9 @@ macro_rules! __fault_cases {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __fault_tests {
+    (names $($group:ident { $($case:ident [$($need:ident)*])* })*) => {
+        &[$($(stringify!($case),)*)*]
+    };
     (
         [$store:ty, [$($lack:ident)*] $left_out:literal]
         $($group:ident { $($case:ident [$($need:ident)*])* })*
@@ -138,6 +167,17 @@ macro_rules! __fault_unless_lacking {
             };
         }
     };
+}
+
+/// The names of all cases.
+const CASES: &[&str] = __fault_cases!(names);
+
+/// Asserts that so many cases are not among the chosen ones.
+pub fn check_chosen(chosen: &[&str], left_out: usize) {
+    let chosen: BTreeSet<_> = chosen.iter().collect();
+    let count = CASES.iter().filter(|case| !chosen.contains(case)).count();
+    eprintln!("left out: {count} of {} cases", CASES.len());
+    assert_eq!(count, left_out, "the number under `left_out` is another one");
 }
 
 /// Asserts that the store has every need of the suite but these, and that so many cases need them.

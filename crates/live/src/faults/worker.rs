@@ -14,11 +14,11 @@ use super::keeper;
 use crate::locks::{LONG, name};
 use crate::server::LiveStore;
 
-const TEST: &str = "every_store::worker::a_worker_does_as_it_is_ordered";
+const TEST: &str = "worker::a_worker_does_as_it_is_ordered";
 
 /// A process with a client of the store at this URL.
-pub(super) fn start(url: &str) -> Worker {
-    Worker::start(TEST, url)
+pub(super) fn start<S: LiveStore>(url: &str) -> Worker {
+    Worker::start(&format!("{}::{TEST}", S::SUITE), url)
 }
 
 /// A worker holds a lock and lets it go.
@@ -27,7 +27,7 @@ pub async fn a_worker_does_as_it_is_ordered<S: LiveStore>() {
         return obey::<S>(&url).await;
     }
     let store = S::start().unwrap();
-    let mut worker = start(&store.url());
+    let mut worker = start::<S>(&store.url());
     assert!(worker.lock(&name(), Duration::from_secs(5)) > 0);
     assert_eq!(worker.ask("check"), "held");
     assert_eq!(worker.ask("release"), "released");

@@ -30,7 +30,15 @@ impl Redlock {
     /// # Errors
     /// As for [`start`](Self::start).
     pub fn of(nodes: usize, settings: &RedisBuilder) -> Result<Self> {
-        let nodes = (0..nodes).map(|_| settings.clone().start()).collect::<Result<_>>()?;
+        Self::of_each((0..nodes).map(|_| settings.clone()))
+    }
+
+    /// A server with each of these settings.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn of_each(settings: impl IntoIterator<Item = RedisBuilder>) -> Result<Self> {
+        let nodes = settings.into_iter().map(RedisBuilder::start).collect::<Result<_>>()?;
         let redlock = Self { nodes };
         redlock.initialize()?;
         Ok(redlock)
@@ -51,14 +59,29 @@ impl Redlock {
         self.nodes.iter_mut()
     }
 
-    /// The URL for clients, without a query.
+    /// The URL for clients, without logins and without a query.
     pub fn url(&self) -> String {
-        url(self.nodes.iter().map(|node| node.address().to_string()))
+        self.url_of(self.nodes.iter().map(|node| node.address().to_string()))
     }
 
     /// The URL for clients behind a proxy before each server.
     pub fn url_through(&self, proxies: &[Proxy]) -> String {
-        url(proxies.iter().map(|proxy| proxy.address().to_string()))
+        self.url_of(proxies.iter().map(|proxy| proxy.address().to_string()))
+    }
+
+    fn url_of(&self, addresses: impl Iterator<Item = String>) -> String {
+        let is_encrypted = self.nodes.iter().any(|node| node.certificates().is_some());
+        let s = if is_encrypted { "s" } else { "" };
+        format!("redlock{s}://{}", addresses.collect::<Vec<_>>().join(","))
+    }
+
+    /// Starts one server again with its data on disk. Its locks count at once.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn restart(&mut self, node: usize) -> Result<()> {
+        self.nodes[node].restart()?;
+        initialize(&self.nodes[node])
     }
 
     /// Lets the locks of each server count at once.
@@ -74,8 +97,4 @@ impl Redlock {
 fn initialize(node: &Redis) -> Result<()> {
     let run = node.info("run_id")?;
     node.run(&["SET", "lk:born", &format!("{run} 0")])
-}
-
-fn url(addresses: impl Iterator<Item = String>) -> String {
-    format!("redlock://{}", addresses.collect::<Vec<_>>().join(","))
 }

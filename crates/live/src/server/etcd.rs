@@ -37,8 +37,7 @@ impl EtcdServer {
 }
 
 impl LiveStore for EtcdServer {
-    const CAN: &'static [Need] =
-        &[Need::Server, Need::Queue, Need::Detached, Need::Weighted, Need::Registers];
+    const CAN: &'static [Need] = &[Need::Server, Need::Queue, Need::Detached, Need::Registers];
     const LEAST_TTL: Duration = Duration::from_secs(2);
     const ON_CRASH: Crash = Crash::Silent;
     /// The lock of a killed process costs its waiters seconds, so fewer processes are killed.

@@ -1,6 +1,7 @@
 //! What a test of faults does to a store, whichever store it is.
 
 mod etcd;
+mod foreign;
 mod redis;
 mod redlock;
 
@@ -8,11 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use lockkeeper::LockName;
 use lockkeeper::optimistic::Register;
+use lockkeeper::{Keeper, LockName};
 use lockkeeper_testing::Crash;
+use lockkeeper_testing::history::Kind;
 
 pub use self::etcd::EtcdServer;
+pub use self::foreign::{ForeignLayout, ForeignServer};
 pub use self::redis::RedisServer;
 pub use self::redlock::RedlockServer;
 use crate::proxy::{Proxy, Way};
@@ -30,12 +33,10 @@ pub enum Need {
     Server,
     /// [`Server::shift_clock`] moves the clock by which the store ends leases.
     Clock,
-    /// The store keeps a queue, in which waiters are seen.
+    /// The store keeps a queue: waiters get the lock in their order.
     Queue,
     /// Locks may outlive the client that acquired them.
     Detached,
-    /// The store has semaphores.
-    Weighted,
     /// The store has [registers](LiveStore::register).
     Registers,
 }
@@ -59,8 +60,13 @@ pub struct KilledProcesses {
 
 /// A store for one test, which other processes reach by its URL.
 pub trait LiveStore: Sized + Send + Sync + 'static {
+    /// The module that runs the suite on this store, by its path in the test program.
+    const SUITE: &'static str = "every_store";
     /// What the store has of the needs of the suite.
     const CAN: &'static [Need];
+    /// The locks of the histories of killed processes: of each kind that the store has.
+    const LOCKS: &'static [(&'static str, Kind)] =
+        &[("job", Kind::RwLock), ("book", Kind::RwLock), ("pool", Kind::Resized(&[3, 5]))];
     /// The shortest ttl that the store accepts, in whole seconds.
     const LEAST_TTL: Duration;
     /// What happens to the claims of a killed process.
@@ -85,8 +91,21 @@ pub trait LiveStore: Sized + Send + Sync + 'static {
     /// The URL for clients. [`with`] adds a parameter.
     fn url(&self) -> String;
 
-    /// The registers of the store at this URL.
-    fn register(url: &str) -> impl Future<Output = Arc<dyn Register>> + Send;
+    /// The registers of the store at this URL. A store without [`Need::Registers`] is not asked.
+    fn register(url: &str) -> impl Future<Output = Arc<dyn Register>> + Send {
+        async move { unreachable!("{url} has no registers") }
+    }
+
+    /// Waits until this many clients wait for the lock. `keeper` looks at the line. A store without
+    /// a queue looks elsewhere.
+    fn until_waiting(
+        &self,
+        keeper: &Keeper,
+        name: &str,
+        waiters: usize,
+    ) -> impl Future<Output = ()> {
+        crate::locks::until_waiting(keeper, name, waiters)
+    }
 }
 
 /// A server, or several servers that are one store. Each method acts on all of them.

@@ -30,7 +30,7 @@ impl RedisServer {
 
 impl LiveStore for RedisServer {
     const CAN: &'static [Need] =
-        &[Need::Server, Need::Clock, Need::Queue, Need::Detached, Need::Weighted, Need::Registers];
+        &[Need::Server, Need::Clock, Need::Queue, Need::Detached, Need::Registers];
     const LEAST_TTL: Duration = Duration::from_secs(1);
     const ON_CRASH: Crash = Crash::Silent;
 

@@ -41,5 +41,5 @@ mod unpolled;
 lockkeeper_live::fault_suite! {
     store = lockkeeper_live::EtcdServer;
     lacks = [Clock];
-    left_out = 6
+    left_out = 7
 }

@@ -40,7 +40,7 @@ impl InAFile {
 }
 
 impl LiveStore for InAFile {
-    const CAN: &'static [Need] = &[Need::Queue, Need::Detached, Need::Weighted, Need::Registers];
+    const CAN: &'static [Need] = &[Need::Queue, Need::Detached, Need::Registers];
     /// In whole seconds.
     const LEAST_TTL: Duration = Duration::from_secs(1);
     const ON_CRASH: Crash = Crash::Frees;

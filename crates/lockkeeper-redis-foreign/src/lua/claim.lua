@@ -56,5 +56,13 @@ if taken then
 end
 local holders,strangers=line()
 if not holders then return strange(strangers) end
+-- When the clock of the server goes back, Redis keeps every key for longer by as much.
+for i=2,#holders do
+  local holder,record=holders[i],holders[i][5]
+  if record and holder[2]>life(record) then
+    prolong(holder[1],life(record),record)
+    holder[2]=life(record)
+  end
+end
 adopt(tonumber(ARGV[15]))
 return too_low(holders) or {owner,'b',holders}

@@ -93,6 +93,10 @@ end
 -- each release.
 local function sweep()
   local dead,longest,all_known=0,0,true
+  for i=first,#ARGV do
+    local string_of,record=KEYS[5+i-first],record_of(ARGV[i])
+    if record and call('PTTL',string_of)>life(record) then call('PEXPIRE',string_of,life(record)) end
+  end
   for _,found in ipairs(owners() or {}) do
     if found[3]==1 and found[2]<-1 then
       call('HDEL',main,found[1])

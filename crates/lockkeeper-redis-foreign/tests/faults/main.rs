@@ -8,7 +8,17 @@ mod ends;
 mod messages;
 mod plain;
 mod redisson;
+mod redisson_fenced;
+mod redisson_rw;
+mod redisson_semaphore;
 mod rw;
 mod semaphores;
 mod support;
 mod types;
+
+// The simple lock has scripts and waits of its own.
+lockkeeper_live::fault_suite! {
+    store = lockkeeper_live::ForeignServer<lockkeeper_live::contract::PlainLayout>;
+    lacks = [Queue, Registers];
+    left_out = 6
+}

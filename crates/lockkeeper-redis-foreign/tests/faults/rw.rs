@@ -266,3 +266,28 @@ async fn a_holder_learns_who_has_removed_it_although_others_come_and_go() {
         other => panic!("{other:?}"),
     }
 }
+
+/// The clock goes back by an hour, and one of two readers has died. It keeps a writer out for its
+/// ttl, counted from the jump, and not an hour longer.
+#[tokio::test]
+async fn a_clock_that_goes_back_does_not_prolong_a_dead_reader() {
+    let (server, name) = (Redis::builder().with_clock().start().unwrap(), name());
+    let store = store(&server, Layout::RedissonRw).await;
+    let dead = Claimant::new(&store, &name, Duration::from_secs(2)).await.of(1, MAX);
+    let alive = Claimant::new(&store, &name, Duration::from_secs(2)).await.of(1, MAX);
+    let writer = Claimant::new(&store, &name, LONG).await;
+    dead.granted().await;
+    alive.granted().await;
+    server.set_clock_offset(-3600).unwrap();
+    assert!(matches!(alive.renewed().await, Renewal::Held { .. }));
+    writer.busy().await;
+    alive.release().await;
+    let free = async {
+        while !matches!(writer.send().await, Ok(Verdict::Granted { .. })) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    within(TIME_LIMIT, free).await;
+    assert_eq!(dead.renewed().await, Renewal::Lost(None));
+    writer.release().await;
+}

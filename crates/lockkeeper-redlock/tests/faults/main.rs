@@ -12,6 +12,6 @@ mod support;
 
 lockkeeper_live::fault_suite! {
     store = lockkeeper_live::RedlockServer;
-    lacks = [Queue, Detached, Weighted, Registers];
-    left_out = 19
+    lacks = [Queue, Detached, Registers];
+    left_out = 12
 }
