@@ -5,6 +5,7 @@
 mod clusters;
 mod doctor;
 mod ends;
+mod failovers;
 mod messages;
 mod plain;
 mod redisson;

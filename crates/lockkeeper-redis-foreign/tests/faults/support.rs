@@ -124,3 +124,13 @@ pub(crate) fn first_message(mut connection: Connection, channel: &str) -> String
         .unwrap();
     first
 }
+
+/// The channel to which the waiters of a lock listen.
+pub(crate) fn channel(layout: Layout, name: &str) -> String {
+    match layout {
+        Layout::Plain => format!("lkf:{{{name}}}:channel"),
+        Layout::RedissonRw => format!("redisson_rwlock:{{{name}}}"),
+        Layout::RedissonSemaphore => format!("redisson_sc:{{{name}}}"),
+        _ => format!("redisson_lock__channel:{{{name}}}"),
+    }
+}
