@@ -59,6 +59,17 @@ impl Certificates {
         self.folder.join("authority.pem")
     }
 
+    /// A file with the authorities of all of them.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn authorities(of: &[Self]) -> Result<PathBuf> {
+        let folder = nursery()?.folder("tls")?;
+        let each = of.iter().map(|of| fs::read_to_string(of.authority()));
+        write(&folder, "authorities.pem", &each.collect::<std::io::Result<String>>()?)?;
+        Ok(folder.join("authorities.pem"))
+    }
+
     /// The server's certificate, for 127.0.0.1 and `localhost`.
     pub fn server(&self) -> PathBuf {
         self.folder.join("server.pem")

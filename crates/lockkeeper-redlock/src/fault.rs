@@ -93,6 +93,11 @@ impl NodeFault {
                 "redis-cli TYPE '{key}' there, and RENAME of it to another name; or another name \
                  for the lock"
             ),
+            Self::Unreachable { why, .. } => {
+                let of_one = fault::of(WireError::NotSent(why.clone()));
+                let remedy = of_one.remedy().unwrap_or_default().replace("rediss:", "redlocks:");
+                remedy.replace("redis:", "redlock:").replace("the server runs", "the servers run")
+            }
             _ => "lockkeeper doctor, or a look whether the servers run".to_owned(),
         }
     }
@@ -101,8 +106,7 @@ impl NodeFault {
 /// The error of a request that too few nodes have answered: what is wrong with each node. The kind
 /// is that of the nodes, if all that fail do so for one reason.
 pub(crate) fn too_few(faults: &[(String, NodeFault)], nodes: usize, quorum: usize) -> Error {
-    let words: Vec<_> =
-        faults.iter().map(|(node, fault)| format!("{node}: {}", fault.words())).collect();
+    let words: Vec<_> = faults.iter().map(|(node, fault)| fault.shown_at(node)).collect();
     let problem = match nodes {
         1 => words.join("; "),
         _ => format!("{quorum} of {nodes} servers are needed; {}", words.join("; ")),
@@ -112,20 +116,16 @@ pub(crate) fn too_few(faults: &[(String, NodeFault)], nodes: usize, quorum: usiz
     // Whether the lock could be acquired if the others answered.
     let decides = lasting.clone().count() > nodes - quorum;
     let deciding = if decides { lasting.clone().next() } else { failing().next() };
-    let kind = match deciding.filter(|_| decides) {
-        Some((_, fault)) => fault.kind(),
-        None => ErrorKind::Unavailable,
-    };
+    let lasts = deciding.filter(|_| decides);
+    let kind = lasts.map_or(ErrorKind::Unavailable, |(_, fault)| fault.kind());
     let remedy =
         deciding.map_or_else(|| "again in a moment".to_owned(), |(_, fault)| fault.remedy());
     let error = Error::new(kind, problem).with_remedy(remedy);
     let may_have_effect = |fault: &NodeFault| {
         matches!(fault, NodeFault::Silent(_) | NodeFault::Unreachable { sent: true, .. })
     };
-    match faults.len() < nodes || faults.iter().any(|(_, fault)| may_have_effect(fault)) {
-        true => error.with_unknown_effect(),
-        false => error,
-    }
+    let is_unknown = faults.len() < nodes || faults.iter().any(|(_, fault)| may_have_effect(fault));
+    if is_unknown { error.with_unknown_effect() } else { error }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use lockkeeper::doctor::{Level, examine};
 use lockkeeper::{ErrorKind, Keeper, RedlockStore, Secret};
 use lockkeeper_live::{Proxy, Redis, Redlock};
 
-use crate::support::{LONG, TIME_LIMIT, TTL, keeper, lock, name, tried};
+use crate::support::{LONG, TIME_LIMIT, TTL, keeper, lock, name, renewed, tried};
 
 async fn refused(url: &str) -> lockkeeper::Error {
     Keeper::from_url(url).unwrap().connect().await.map(drop).unwrap_err()
@@ -91,6 +91,32 @@ async fn times_that_cannot_be_kept_are_refused() {
     for error in [short, long, delayed] {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     }
+}
+
+/// A writer that cannot become a reader stays the writer, and a leader goes on showing its value.
+#[tokio::test]
+async fn what_a_redlock_has_not_is_refused_by_name() {
+    let servers = Redlock::start().unwrap();
+    let client = keeper(&servers.url(), LONG).await;
+    let (shared, elected) = (client.rw_lock(name()).unwrap(), client.election(name()).unwrap());
+    let writer = shared.write().await.unwrap();
+    let (writer, error) = writer.downgrade().await.unwrap_err().into_parts();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("cannot change a claim that is held"), "{error}");
+    let writer = writer.expect("it is given back");
+    renewed(&writer).await;
+    assert!(shared.try_read().await.unwrap().is_none(), "it is a writer still");
+    writer.release().await.unwrap();
+    let mut leader = elected.campaign(b"first").await.unwrap();
+    let error = leader.proclaim(b"second").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    let seen = elected.leader().await.unwrap().expect("a leader");
+    assert_eq!(seen.value, b"first");
+    leader.resign().await.unwrap();
+    let error = client.semaphore(name(), 2).unwrap().try_acquire().await.map(drop).unwrap_err();
+    assert!(error.to_string().contains("no semaphores"), "{error}");
+    let detached = client.mutex(name()).unwrap().lock().detached(LONG).await;
+    assert_eq!(detached.map(drop).unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
 #[tokio::test]

@@ -5,10 +5,14 @@
 mod bad_input;
 mod crowds;
 mod kleppmann;
+mod majority;
 mod mended;
 mod nodes;
+mod one;
+mod restarts;
 mod rule;
 mod support;
+mod tls;
 
 lockkeeper_live::fault_suite! {
     store = lockkeeper_live::RedlockServer;

@@ -7,7 +7,7 @@ use lockkeeper_live::{Redlock, Way};
 
 use crate::support::{
     LONG, TIME_LIMIT, TTL, behind_proxies, holding, keeper, lock, name, renewed, tried,
-    until_holding, within,
+    until_holding, until_waiting, waiter, within,
 };
 
 #[tokio::test]
@@ -76,6 +76,31 @@ async fn one_slow_server_slows_nothing_down() {
         fastest = fastest.min(began.elapsed());
     }
     assert!(fastest < DELAY, "{fastest:?} for an acquire, a renewal and a release");
+}
+
+/// No hand-off waits for the slow server either, although it also gets each release late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_slow_server_holds_up_no_hand_off() {
+    const DELAY: Duration = Duration::from_millis(100);
+    for way in [Way::ToServer, Way::Both] {
+        let ((servers, proxies), name) = (behind_proxies(3), name());
+        let url = servers.url_through(&proxies);
+        let (holder, other) = (keeper(&url, LONG).await, keeper(&url, LONG).await);
+        proxies[0].delay(way, DELAY);
+        let mut fastest = Duration::MAX;
+        for _ in 0..10 {
+            let guard = lock(&holder, &name).await;
+            let waiting = waiter(&other, &name);
+            until_waiting(&servers.nodes()[1..], 1, &name).await;
+            let (released, token) = (Instant::now(), guard.token());
+            guard.release().await.unwrap();
+            let next = within(TIME_LIMIT, waiting).await.unwrap();
+            fastest = fastest.min(released.elapsed());
+            assert!(next.token() > token);
+            next.release().await.unwrap();
+        }
+        assert!(fastest < DELAY, "{way:?}: {fastest:?} for a hand-off");
+    }
 }
 
 /// A release reaches a server that was cut off, and so does the withdrawal of an attempt that has
@@ -181,7 +206,7 @@ async fn new_servers_count_when_an_operator_says_so() {
     tried(&keeper, &name).await.unwrap().expect("it is free").release().await.unwrap();
 }
 
-/// The client is stopped while it holds the lock, and finds it lost.
+/// A server is stopped while a lock is held, and later gets what it has missed.
 #[tokio::test]
 async fn a_stopped_server_holds_up_no_other() {
     let (mut servers, name) = (Redlock::start().unwrap(), name());
