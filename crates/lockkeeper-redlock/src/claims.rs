@@ -235,7 +235,7 @@ impl OwnClaim {
         Box::pin(async move {
             let said = own.read(reply.await, &link);
             // A request that may still arrive leaves the claim unsettled there.
-            if !matches!(said, Err(NodeFault::Unreachable { sent: true, .. })) {
+            if !said.as_ref().is_err_and(NodeFault::may_have_effect) {
                 own.lock().unanswered[node].answered(&said);
             }
             said

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_core::duration::format_duration;
-use lockkeeper_core::{Error, ErrorKind};
+use lockkeeper_core::{Effect, Error, ErrorKind};
 use lockkeeper_redis_client::fault;
 use lockkeeper_redis_client::wire::WireError;
 
@@ -31,8 +31,8 @@ pub(crate) enum NodeFault {
 
 impl NodeFault {
     pub(crate) fn of(error: WireError) -> Self {
-        let sent = matches!(error, WireError::Broken(_));
         let error = fault::of(error);
+        let sent = error.effect() == Effect::Unknown;
         match error.kind() {
             ErrorKind::Unavailable => Self::Unreachable { why: error.message().to_owned(), sent },
             _ => Self::Refused(error),
@@ -48,6 +48,16 @@ impl NodeFault {
                 Some(Self::Foreign { key: key.clone(), kind: kind.clone() })
             }
             _ => None,
+        }
+    }
+
+    /// Whether the request may have changed something on the node, now or later.
+    pub(crate) fn may_have_effect(&self) -> bool {
+        match self {
+            Self::Silent(_) => true,
+            Self::Unreachable { sent, .. } => *sent,
+            Self::Refused(error) => error.effect() == Effect::Unknown,
+            _ => false,
         }
     }
 
@@ -121,17 +131,15 @@ pub(crate) fn too_few(faults: &[(String, NodeFault)], nodes: usize, quorum: usiz
     let remedy =
         deciding.map_or_else(|| "again in a moment".to_owned(), |(_, fault)| fault.remedy());
     let error = Error::new(kind, problem).with_remedy(remedy);
-    let may_have_effect = |fault: &NodeFault| {
-        matches!(fault, NodeFault::Silent(_) | NodeFault::Unreachable { sent: true, .. })
-    };
-    let is_unknown = faults.len() < nodes || faults.iter().any(|(_, fault)| may_have_effect(fault));
-    if is_unknown { error.with_unknown_effect() } else { error }
+    match faults.len() < nodes || faults.iter().any(|(_, fault)| fault.may_have_effect()) {
+        true => error.with_unknown_effect(),
+        false => error,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockkeeper_core::Effect;
 
     fn at(node: &str, fault: NodeFault) -> (String, NodeFault) {
         (node.to_owned(), fault)

@@ -36,7 +36,7 @@ pub(crate) const LARGE_STORES: &[LargeStore] = &[
     },
     LargeStore {
         path: "crates/lockkeeper-redlock/",
-        lines: 4123,
+        lines: 4290,
         why: "no server keeps its lines: its clients agree, wait and clean up on several servers",
     },
 ];

@@ -63,7 +63,8 @@ for _,dead in ipairs(line.dead) do
   if dead~=id then call('HDEL',line.key,'h'..dead,'b'..dead,'a'..dead) end
 end
 if waiter~='' then
-  call('ZREM',KEYS[4],waiter)
+  -- An error behind HSET would hide that the claim is here.
+  redis.pcall('ZREM',KEYS[4],waiter)
   if line.next and line.next.waiter==waiter then call('HDEL',line.key,'n') end
 end
 local life=math.max(line.fence/1000-now,0)

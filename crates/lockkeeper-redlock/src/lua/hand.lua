@@ -7,7 +7,8 @@ local WAITING=60000
 -- message.
 local function hand_on(line,waiting,own)
   for _=1,64 do
-    local head=call('ZRANGE',waiting,0,0,'WITHSCORES')
+    -- A value of another program has no first element: nobody waits here.
+    local head=redis.pcall('ZRANGE',waiting,0,0,'WITHSCORES')
     if not head[1] then return end
     local waiter,ticket=head[1],tonumber(head[2])
     local exclusive,next=sub(waiter,-1)=='x',line.next

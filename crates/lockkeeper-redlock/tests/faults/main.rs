@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
 mod bad_input;
+mod beside;
 mod crowds;
 mod kleppmann;
 mod majority;

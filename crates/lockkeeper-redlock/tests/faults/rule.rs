@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lockkeeper::store::{Claim, ClaimId, ClaimKey, MAX, SessionId, SessionSpec, Store, Verdict};
-use lockkeeper_live::Redlock;
+use lockkeeper::store::{Claim, ClaimId};
+use lockkeeper_live::{Redlock, with};
 use lockkeeper_testing::Seeded;
 
-use crate::support::{LONG, name};
+use crate::support::{ByHand, SLOW, name};
 
 /// A node by the rule, without time.
 #[derive(Default)]
@@ -51,10 +51,9 @@ impl Rule {
 #[tokio::test]
 async fn the_scripts_do_as_the_rule() {
     let servers = Redlock::start().unwrap();
-    let store = RedlockStoreOf::connect(&servers).await;
     for seed in 0..12 {
         let (mut draw, mut rule) = (Seeded::new(seed), Rule::default());
-        let name: lockkeeper::LockName = name().parse().unwrap();
+        let client = ByHand::connect(&with(&servers.url(), SLOW), &name()).await;
         let mut ids: Vec<(ClaimId, bool)> = Vec::new();
         for _ in 0..120 {
             if ids.len() < 4 {
@@ -63,13 +62,16 @@ async fn the_scripts_do_as_the_rule() {
             let at = usize::try_from(draw.below(ids.len() as u64)).unwrap();
             let (id, exclusive) = ids[at];
             if draw.below(3) == 0 {
-                store.withdraw(&name, id).await;
+                let claim = client.with_id(id);
+                client.store.withdraw(&claim.key, None).await.unwrap();
                 rule.withdraw(id);
                 rule.gone.insert(id);
                 ids.remove(at);
                 continue;
             }
-            let got = store.claim(&name, id, exclusive).await;
+            let writer = client.with_id(id);
+            let weight = if exclusive { writer.weight } else { 1 };
+            let got = client.token(&Claim { weight, ..writer }).await;
             let want = rule.claim(id, exclusive);
             assert_eq!(got.is_some(), want.is_some(), "seed {seed}: {id:?}");
             if let (Some(got), Some(want)) = (got, want)
@@ -82,44 +84,5 @@ async fn the_scripts_do_as_the_rule() {
                 rule.holders.insert(id, (got, exclusive));
             }
         }
-    }
-}
-
-/// A client that claims and withdraws by hand.
-struct RedlockStoreOf {
-    store: std::sync::Arc<dyn Store>,
-    session: SessionId,
-    spec: SessionSpec,
-}
-
-impl RedlockStoreOf {
-    async fn connect(servers: &Redlock) -> Self {
-        let url = lockkeeper_live::with(&servers.url(), crate::support::SLOW);
-        let store = lockkeeper_live::locks::connected(&url).await;
-        let (session, spec) =
-            (SessionId::random(), SessionSpec::new(LONG, std::time::Duration::ZERO));
-        store.open(&session, &spec).await.unwrap();
-        Self { store, session, spec }
-    }
-
-    async fn claim(
-        &self,
-        name: &lockkeeper::LockName,
-        id: ClaimId,
-        exclusive: bool,
-    ) -> Option<u64> {
-        let key = ClaimKey { name: name.clone(), session: self.session.clone(), id };
-        let weight = if exclusive { MAX } else { 1 };
-        let claim = Claim { weight, queue: false, ..Claim::exclusive(key, &self.spec) };
-        match self.store.claim(&claim).await.unwrap() {
-            Verdict::Granted { token, .. } => Some(token),
-            Verdict::Busy { .. } => None,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    async fn withdraw(&self, name: &lockkeeper::LockName, id: ClaimId) {
-        let key = ClaimKey { name: name.clone(), session: self.session.clone(), id };
-        self.store.withdraw(&key, None).await.unwrap();
     }
 }

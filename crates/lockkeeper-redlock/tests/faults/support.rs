@@ -1,8 +1,10 @@
 //! Servers and clients of the tests.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::{ErrorKind, Guard, Keeper, Result};
+use lockkeeper::store::{Claim, ClaimId, ClaimKey, SessionId, SessionSpec, Store, Verdict};
+use lockkeeper::{ErrorKind, Guard, Keeper, LockName, Result};
 pub(crate) use lockkeeper_live::locks::{LONG, TIME_LIMIT, name, patiently, renewed, within};
 use lockkeeper_live::{Proxy, Redis, Redlock, with};
 use tokio::task::JoinHandle;
@@ -90,4 +92,37 @@ pub(crate) fn scripts_run(node: &Redis) -> u64 {
     let Ok(calls) = node.info("cmdstat_evalsha") else { return 0 };
     let (_, calls) = calls.split_once("calls=").unwrap();
     calls.split(',').next().unwrap().parse().unwrap()
+}
+
+/// A client that claims and withdraws by hand.
+pub(crate) struct ByHand {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) name: LockName,
+    session: SessionId,
+    spec: SessionSpec,
+}
+
+impl ByHand {
+    /// A client at this URL, with a query, of the lock of this name.
+    pub(crate) async fn connect(url: &str, name: &str) -> Self {
+        let store = lockkeeper_live::locks::connected(url).await;
+        let (session, spec) = (SessionId::random(), SessionSpec::new(LONG, Duration::ZERO));
+        store.open(&session, &spec).await.unwrap();
+        Self { store, name: name.parse().unwrap(), session, spec }
+    }
+
+    /// The claim of a writer with this id.
+    pub(crate) fn with_id(&self, id: ClaimId) -> Claim {
+        let key = ClaimKey { name: self.name.clone(), session: self.session.clone(), id };
+        Claim { queue: false, ..Claim::exclusive(key, &self.spec) }
+    }
+
+    /// The token of the claim, if it is granted.
+    pub(crate) async fn token(&self, claim: &Claim) -> Option<u64> {
+        match self.store.claim(claim).await.unwrap() {
+            Verdict::Granted { token, .. } => Some(token),
+            Verdict::Busy { .. } => None,
+            other => panic!("{other:?}"),
+        }
+    }
 }
