@@ -112,6 +112,7 @@ async fn a_number_that_lockkeeper_has_set_follows_the_next_claim_once_all_is_fre
     let large = Claimant::new(&store, &name, LONG).await.of(5, 10);
     small.granted().await;
     large.busy().await;
+    assert_eq!(server.query::<i64>(&["GET", &name]).unwrap(), 2, "three, of which one is held");
     small.release().await;
     large.granted().await;
     assert_eq!(server.query::<i64>(&["GET", &name]).unwrap(), 5);
