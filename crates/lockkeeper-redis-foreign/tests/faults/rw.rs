@@ -202,8 +202,8 @@ async fn a_reader_that_leaves_leaves_the_lock_the_life_of_the_readers_that_stay(
     }
 }
 
-/// A writer of Redisson that reads too, and whose read has ended before its write. Its waiters would
-/// ask all the time: the line without the dead reader is another one.
+/// A writer of Redisson that reads too, and whose read has ended before its write. Its waiters
+/// would ask all the time: the line without the dead reader is another one.
 #[tokio::test]
 async fn a_reader_that_has_died_below_a_writer_wakes_no_waiter_again_and_again() {
     let (server, name) = (redis().unwrap(), name());

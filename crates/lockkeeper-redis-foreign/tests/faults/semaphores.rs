@@ -251,7 +251,8 @@ const ACQUIRE: &str = "local expiredIds = redis.call('zrangebyscore', KEYS[2], 0
     if (value ~= false and tonumber(value) >= tonumber(ARGV[1])) then redis.call('decrby', KEYS[1], ARGV[1]); \
     redis.call('zadd', KEYS[2], ARGV[2], ARGV[4]); return 'OK'; end; return nil;";
 
-/// Nothing keeps such a program out. The holder learns of its loss, and gives back only what it has.
+/// Nothing keeps such a program out. The holder learns of its loss, and gives back only what it
+/// has.
 #[tokio::test]
 async fn a_program_of_redisson_whose_clock_is_ahead_ends_permits_before_their_time() {
     let (server, name) = (redis().unwrap(), name());
