@@ -131,7 +131,10 @@ impl<'a> Attempt<'a> {
                 Step::Ask { floor, nodes: to } => {
                     for node in to {
                         let how = Sending { floor, waiter: &waiter, ..how };
-                        let said = self.own.send(nodes, node, how);
+                        let Some(said) = self.own.send(nodes, node, how) else {
+                            self.is_gone = true;
+                            return None;
+                        };
                         self.round.add(node, async move { (floor, said.await) });
                     }
                     until = clock.now() + limit;
@@ -193,12 +196,12 @@ impl<'a> Attempt<'a> {
     async fn granted(mut self, token: u64, claim: &Claim) -> Result<Verdict> {
         let (store, own) = (self.store, self.own);
         self.leave();
-        if store.0.clock.now() >= self.began + believed(own.ttl) {
+        let is_late = store.0.clock.now() >= self.began + believed(own.ttl);
+        if is_late || !own.granted(token) {
             // The id may have the token on a majority: no later attempt may find it there.
             withdraw::from_all(store, own, Some(TOMBSTONE_MIN)).await;
             return Ok(Verdict::Gone);
         }
-        own.granted(token);
         if let Some(old) = claim.replaces.and_then(|old| store.0.claims.get(&old)) {
             withdraw::from_all(store, &old, None).await;
             store.0.claims.forget(&old.key.id);

@@ -177,9 +177,13 @@ impl OwnClaim {
         self.lock().token
     }
 
-    /// The claim has this token.
-    pub(crate) fn granted(&self, token: u64) {
-        self.lock().token = Some(token);
+    /// The claim has this token, unless it was withdrawn meanwhile.
+    pub(crate) fn granted(&self, token: u64) -> bool {
+        let mut state = self.lock();
+        if !state.is_withdrawn {
+            state.token = Some(token);
+        }
+        !state.is_withdrawn
     }
 
     /// A request of the claim is about to be sent: the nodes keep it for longer.
@@ -187,27 +191,37 @@ impl OwnClaim {
         self.lock().until = now + 2 * self.keep;
     }
 
-    /// Sends the claim to a node.
+    /// Sends the claim to a node; `None` if the claim was withdrawn: nothing is claimed behind its
+    /// withdrawal.
     pub(crate) fn send(
         self: &Arc<Self>,
         nodes: &Nodes,
         node: usize,
         how: Sending<'_>,
-    ) -> Coming<Said> {
-        self.send_in(&mut self.lock(), (nodes, node), how)
+    ) -> Option<Coming<Said>> {
+        let mut state = self.lock();
+        (!state.is_withdrawn).then(|| self.send_in(&mut state, (nodes, node), how))
     }
 
-    /// Sends a claim that has its token to a node that has lost it, or has another number; `None`
-    /// if the claim was withdrawn: nothing is claimed behind its withdrawal.
+    /// Sends a claim that has its token to a node that has lost it, or has another number.
     pub(crate) fn take(
         self: &Arc<Self>,
         nodes: &Nodes,
         node: usize,
         token: u64,
     ) -> Option<Coming<Said>> {
-        let mut state = self.lock();
-        let how = Sending { floor: token, ..Sending::default() };
-        (!state.is_withdrawn).then(|| self.send_in(&mut state, (nodes, node), how))
+        self.send(nodes, node, Sending { floor: token, ..Sending::default() })
+    }
+
+    /// Asks a node whether it has the claim with its token, and renews it there.
+    pub(crate) fn confirm(
+        self: &Arc<Self>,
+        nodes: &Nodes,
+        node: usize,
+        token: u64,
+    ) -> Coming<Said> {
+        let how = Sending { floor: token, only_here: true, ..Sending::default() };
+        self.send_in(&mut self.lock(), (nodes, node), how)
     }
 
     fn send_in(
@@ -230,7 +244,10 @@ impl OwnClaim {
             texts,
             only_here: how.only_here,
         };
-        let reply = nodes.ask(node, |run| claim(&request, run));
+        let reply = match how.only_here {
+            true => nodes.ask(node, |run| claim(&request, run)),
+            false => nodes.ask_once(node, |run| claim(&request, run)),
+        };
         let (own, link) = (Arc::clone(self), nodes.link(node).clone());
         Box::pin(async move {
             let said = own.read(reply.await, &link);

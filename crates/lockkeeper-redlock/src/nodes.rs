@@ -11,7 +11,7 @@ use lockkeeper_core::kit::net::Endpoint;
 use lockkeeper_core::sync::lock;
 use lockkeeper_core::time::Clock;
 use lockkeeper_core::{Error, ErrorKind, Result};
-use lockkeeper_redis_client::wire::{Link, Listener, Request, Value, WireError};
+use lockkeeper_redis_client::wire::{Answer, Link, Listener, Request, Value, WireError};
 
 use crate::fault::NodeFault;
 use crate::protocol;
@@ -79,8 +79,27 @@ impl Nodes {
     /// Sends a request to a node that has a connection. `request` gets the run of its server: the
     /// answer counts only if the same run has given it.
     pub(crate) fn ask(&self, node: usize, request: impl FnOnce(&str) -> Request) -> Coming<Reply> {
+        self.ask_with(node, Link::send, request)
+    }
+
+    /// The same for a claim. The connection of a server that lacks the script would repeat the
+    /// claim, and might do so behind its withdrawal.
+    pub(crate) fn ask_once(
+        &self,
+        node: usize,
+        request: impl FnOnce(&str) -> Request,
+    ) -> Coming<Reply> {
+        self.ask_with(node, Link::send_once, request)
+    }
+
+    fn ask_with(
+        &self,
+        node: usize,
+        send: impl FnOnce(&Link, Request) -> Answer,
+        request: impl FnOnce(&str) -> Request,
+    ) -> Coming<Reply> {
         let at = &self.all[node];
-        let sent = self.run(node).map(|(number, run)| (number, at.link.send(request(&run))));
+        let sent = self.run(node).map(|(number, run)| (number, send(&at.link, request(&run))));
         let link = at.link.clone();
         Box::pin(async move {
             let (number, answer) = sent?;

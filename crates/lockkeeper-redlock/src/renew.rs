@@ -8,7 +8,7 @@ use lockkeeper_core::time::Instant;
 use lockkeeper_core::{Error, Result};
 
 use crate::RedlockStore;
-use crate::claims::{OwnClaim, Said, Sending};
+use crate::claims::{OwnClaim, Said};
 use crate::fault::{NodeFault, too_few};
 use crate::layout::NodeAnswer;
 use crate::nodes::Round;
@@ -95,8 +95,7 @@ pub(super) fn confirm(
     own.lives(clock.now());
     let mut round = Round::new();
     for node in 0..nodes.len() {
-        let how = Sending { floor: token, only_here: true, ..Sending::default() };
-        round.add(node, own.send(nodes, node, how));
+        round.add(node, own.confirm(nodes, node, token));
     }
     let limit = store.0.setup.node_timeout(own.ttl).max(own.ttl / PART);
     let renewal = Confirmation {

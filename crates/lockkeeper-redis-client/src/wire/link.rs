@@ -149,6 +149,13 @@ impl Link {
         answer
     }
 
+    /// The same for a request that the connection never repeats: a request is repeated behind those
+    /// that were sent meanwhile. If the server lacks its script, the answer is `NOSCRIPT`, and the
+    /// connection loads the script.
+    pub fn send_once(&self, request: Request) -> Answer {
+        self.0.shared.send_once(request)
+    }
+
     /// Sends requests without others in between.
     pub fn send_all<const N: usize>(&self, requests: [Request; N]) -> [Answer; N] {
         self.0.shared.send(requests)

@@ -107,6 +107,11 @@ impl Shared {
         self.enqueue(may_wait, N == 1, |push| requests.map(push))
     }
 
+    /// The same for a request that the connection does not repeat.
+    pub(super) fn send_once(&self, request: Request) -> Answer {
+        self.enqueue(request.posted, false, |push| push(request))
+    }
+
     /// The same for a list.
     pub(super) fn send_list(&self, requests: Vec<Request>) -> Vec<Answer> {
         let may_wait = requests.iter().all(|request| request.posted);

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod beside;
+mod claims;
 mod crowds;
 mod kleppmann;
 mod majority;

@@ -111,6 +111,11 @@ impl ByHand {
         Self { store, name: name.parse().unwrap(), session, spec }
     }
 
+    /// A new claim of a writer.
+    pub(crate) fn writer(&self) -> Claim {
+        self.with_id(ClaimId::random())
+    }
+
     /// The claim of a writer with this id.
     pub(crate) fn with_id(&self, id: ClaimId) -> Claim {
         let key = ClaimKey { name: self.name.clone(), session: self.session.clone(), id };

@@ -1,0 +1,101 @@
+//! What no claim may do: outlast its withdrawal, take the place of a claim that was lost, or hold
+//! beside a claim that keeps it out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper::store::{Evict, Evicted, Live, LiveState, Renewal, Target, Verdict, Withdrawal};
+use lockkeeper_live::{Way, with};
+
+use crate::support::{
+    ByHand, LONG, SLOW, TIME_LIMIT, behind_proxies, holders, holding, keeper, line_key, lock, name,
+    tried, until, until_holding, within,
+};
+
+/// Longer than any step here, so that no answer is too late.
+const PATIENT: &str = "node-timeout=5s";
+
+/// A claim is withdrawn while its answers are on their way, and the client does not make it again.
+/// Servers whose clocks differ give different numbers, and the client would ask for equal ones.
+#[tokio::test]
+async fn nothing_is_claimed_behind_a_withdrawal_of_the_same_client() {
+    for seconds in [0, 10] {
+        let ((servers, proxies), name) = (behind_proxies(3), name());
+        for (node, later) in servers.nodes().iter().zip(0..) {
+            node.set_clock_offset(later * seconds).unwrap();
+        }
+        let client = ByHand::connect(&with(&servers.url_through(&proxies), PATIENT), &name).await;
+        let claim = client.writer();
+        proxies.iter().for_each(|proxy| proxy.hold(Way::ToClient));
+        let (store, sent) = (Arc::clone(&client.store), claim.clone());
+        let claiming = tokio::spawn(async move { store.claim(&sent).await });
+        until_holding(&servers, &name, 3).await;
+        let (store, key) = (Arc::clone(&client.store), claim.key.clone());
+        let withdrawing = tokio::spawn(async move { store.withdraw(&key, None).await });
+        until_holding(&servers, &name, 0).await;
+        proxies.iter().for_each(|proxy| proxy.heal());
+        let verdict = within(TIME_LIMIT, claiming).await.unwrap().unwrap();
+        assert_eq!(verdict, Verdict::Gone, "clocks {seconds} s apart");
+        let withdrawn = within(TIME_LIMIT, withdrawing).await.unwrap().unwrap();
+        assert_eq!(withdrawn, Withdrawal::Removed);
+        assert_eq!(holding(&servers, &name), 0);
+    }
+}
+
+/// A server has lost its scripts when a claim comes, and has them again when the withdrawal of the
+/// claim comes. The connection does not repeat the claim.
+#[tokio::test]
+async fn a_claim_without_its_script_is_not_repeated_behind_its_withdrawal() {
+    let ((servers, proxies), name) = (behind_proxies(3), name());
+    let (direct, behind) =
+        (keeper(&servers.url(), LONG).await, keeper(&servers.url_through(&proxies), LONG).await);
+    let held = lock(&direct, &name).await;
+    until_holding(&servers, &name, 3).await;
+    let third = &servers.nodes()[2];
+    third.run(&["DEL", &line_key(&name)]).unwrap();
+    third.run(&["SCRIPT", "FLUSH", "SYNC"]).unwrap();
+    third.run(&["CONFIG", "RESETSTAT"]).unwrap();
+    for proxy in &proxies[..2] {
+        proxy.delay(Way::ToClient, Duration::from_millis(350));
+    }
+    proxies[2].hold(Way::ToClient);
+    let attempt = async { tried(&behind, &name).await.unwrap() };
+    let load = async {
+        until(|| third.info("errorstat_NOSCRIPT").is_ok()).await;
+        // Each connection loads the scripts.
+        keeper(&servers.url(), LONG).await
+    };
+    let (got, _loader) = tokio::join!(attempt, load);
+    assert!(got.is_none(), "it is held");
+    proxies[2].heal();
+    // The client gets the held answers, and would repeat the claim.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(holders(third, &name).is_empty(), "it was withdrawn");
+    held.release().await.unwrap();
+}
+
+/// An administrator removes a lock while one server cannot be reached, and the tombstones end. The
+/// holder finds its claim on that server, and does not get the others back.
+#[tokio::test]
+async fn a_removed_lock_is_not_revived_by_a_server_that_missed_the_removal() {
+    let ((servers, proxies), name) = (behind_proxies(3), name());
+    let holder = ByHand::connect(&with(&servers.url(), SLOW), &name).await;
+    let claim = holder.writer();
+    let token = holder.token(&claim).await.expect("it is free");
+    until_holding(&servers, &name, 3).await;
+    proxies[2].refuse();
+    proxies[2].cut();
+    let admin = ByHand::connect(&with(&servers.url_through(&proxies), SLOW), &name).await;
+    let target = Target::Token(token);
+    let evicted = admin.store.admin().unwrap().evict(&admin.name, &target, Evict::Now, "op", "");
+    assert_eq!(evicted.await.unwrap(), Evicted::Done);
+    for node in &servers.nodes()[..2] {
+        let keys: Vec<String> = node.query(&["KEYS", "*:g:*"]).unwrap();
+        assert_eq!(keys.len(), 1, "{keys:?}");
+        node.run(&["DEL", &keys[0]]).unwrap();
+    }
+    let live = Live { key: claim.key.clone(), state: LiveState::Granted };
+    let renewed = holder.store.renew(&claim.key.session, &[live]).await.unwrap();
+    assert_eq!(renewed.claims, [Renewal::Lost(None)]);
+    until_holding(&servers, &name, 0).await;
+}
