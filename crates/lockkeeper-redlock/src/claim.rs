@@ -108,7 +108,8 @@ impl<'a> Attempt<'a> {
     }
 
     async fn run(mut self, claim: &Claim) -> Result<Verdict> {
-        let replaces = claim.replaces.as_ref();
+        let token = |old| self.store.0.claims.get(old).and_then(|own| own.token());
+        let replaces = claim.replaces.as_ref().map(|old| (old, token(old).unwrap_or_default()));
         match self.pursue(Sending { replaces, ..Sending::default() }).await {
             _ if self.is_gone => {
                 self.leave();
@@ -251,7 +252,8 @@ impl<'a> Attempt<'a> {
         }
         withdraw::from_some(store, self.own).await;
         self.busy.sort_by_key(|busy| busy.for_now);
-        let holder = self.busy.iter().find_map(|busy| busy.holder.clone());
+        let holders = self.busy.iter().rev().filter_map(|busy| busy.holder.as_ref());
+        let holder = holders.max_by_key(|meta| meta.epoch).cloned();
         if let Some(higher) = holder.as_ref().map(|meta| meta.epoch).filter(|held| *held > epoch) {
             return Err(refusal::epoch(higher, epoch));
         }

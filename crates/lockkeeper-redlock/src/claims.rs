@@ -71,7 +71,8 @@ pub(crate) type Said = Result<NodeAnswer, NodeFault>;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sending<'a> {
     pub(crate) floor: u64,
-    pub(crate) replaces: Option<&'a ClaimId>,
+    /// The claim to replace, and its token.
+    pub(crate) replaces: Option<(&'a ClaimId, u64)>,
     pub(crate) waiter: &'a str,
     pub(crate) only_here: bool,
 }

@@ -19,7 +19,7 @@ pub(crate) struct ClaimRequest<'a> {
     /// How long the node keeps the claim: the ttl and the lock-delay.
     pub(crate) keep: Duration,
     pub(crate) exclusive: bool,
-    pub(crate) replaces: Option<&'a ClaimId>,
+    pub(crate) replaces: Option<(&'a ClaimId, u64)>,
     /// The place of the client among the waiters; empty if it did not wait.
     pub(crate) waiter: &'a str,
     pub(crate) texts: &'a [u8],
@@ -31,17 +31,22 @@ pub(crate) struct ClaimRequest<'a> {
 pub(crate) fn claim(of: &ClaimRequest<'_>, run: &str) -> Request {
     let flag = |set: bool| if set { &b"1"[..] } else { &b"0"[..] };
     let (max_keep, keep, floor) = (millis(of.max_keep), millis(of.keep), of.floor.to_string());
-    let args: [&[u8]; 10] = [
+    let (old, number) = match of.replaces {
+        Some((id, number)) => (&id.as_bytes()[..], number.to_string()),
+        None => (&[][..], String::new()),
+    };
+    let args: [&[u8]; 11] = [
         of.id.as_bytes(),
         run.as_bytes(),
         &max_keep,
         floor.as_bytes(),
         &keep,
         flag(of.exclusive),
-        of.replaces.map_or(&[], |id| id.as_bytes()),
+        old,
         of.waiter.as_bytes(),
         of.texts,
         flag(of.only_here),
+        number.as_bytes(),
     ];
     call(&scripts::CLAIM, of.keys, of.id, &args)
 }

@@ -1,7 +1,7 @@
 -- CLAIM: makes, raises, confirms and renews a claim on one node.
 -- KEYS: line, tombstone, lk:born, waiters.
 -- ARGV: id, run of this server, max-keep, floor, keep, exclusive, the claim that this one replaces,
--- waiter, texts, whether the claim is to be here already.
+-- waiter, texts, whether the claim is to be here already, the number of the claim to replace.
 local id,run,max_keep=ARGV[1],ARGV[2],tonumber(ARGV[3])
 local floor,keep,exclusive,replaces=tonumber(ARGV[4]),tonumber(ARGV[5]),ARGV[6]=='1',ARGV[7]
 local waiter,texts,only_here=ARGV[8],ARGV[9],ARGV[10]=='1'
@@ -29,10 +29,12 @@ if broken then return {mark,'broken',broken} end
 local held=line.holders[id]
 if not held then
   if only_here then return {mark,'absent'} end
-  local other,expires=conflict(line,exclusive,id,replaces)
-  if replaces~='' and line.notes['b'..replaces] then
-    other=line.holders[replaces] or other
-    expires=other and other.expires
+  local other,expires=conflict(line,exclusive,id,replaces,epoch_of(texts))
+  -- A claim is replaced only if it has had the lock all the time, and is not broken.
+  local old=line.holders[replaces]
+  if replaces~='' and (not old or old.token~=tonumber(ARGV[11]) or line.notes['b'..replaces]) then
+    other=other or old or {expires=now,texts=''}
+    expires=expires or other.expires
   end
   if other then return {mark,'busy',expires-now,now_us,other.texts} end
   -- A waiter's right to claim next is a hint. It keeps no claim out that has its number elsewhere:

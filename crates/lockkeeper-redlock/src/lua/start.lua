@@ -73,12 +73,17 @@ local function keep_moved(line)
   end
 end
 
--- A holder that keeps a claim out, and the time at which all such holders have expired.
-local function conflict(line,exclusive,own,replaces)
-  local first,expires
+-- The epoch in the texts of a claim.
+local function epoch_of(texts) return (byte(texts,1) or 0)+256*(byte(texts,2) or 0) end
+
+-- A holder that keeps a claim out, one of the highest epoch, and the time at which all such holders
+-- have expired. A higher epoch keeps out every claim of this one.
+local function conflict(line,exclusive,own,replaces,epoch)
+  local first,expires,highest
   for id,holder in pairs(line.holders) do
-    if id~=own and id~=replaces and (exclusive or holder.exclusive) then
-      first=first or holder
+    local its=epoch_of(holder.texts)
+    if id~=own and id~=replaces and (exclusive or holder.exclusive or epoch and its>epoch) then
+      if not first or its>highest then first,highest=holder,its end
       expires=math.max(expires or 0,holder.expires)
     end
   end

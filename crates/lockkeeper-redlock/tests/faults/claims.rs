@@ -4,8 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::store::{Evict, Evicted, Live, LiveState, Renewal, Target, Verdict, Withdrawal};
-use lockkeeper_live::{Way, with};
+use lockkeeper::ErrorKind;
+use lockkeeper::store::{
+    Claim, Evict, Evicted, Live, LiveState, MAX, Renewal, Target, Verdict, Withdrawal,
+};
+use lockkeeper_live::{Redlock, Way, with};
 
 use crate::support::{
     ByHand, LONG, SLOW, TIME_LIMIT, behind_proxies, holders, holding, keeper, line_key, lock, name,
@@ -72,6 +75,64 @@ async fn a_claim_without_its_script_is_not_repeated_behind_its_withdrawal() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(holders(third, &name).is_empty(), "it was withdrawn");
     held.release().await.unwrap();
+}
+
+/// A reader was lost on most servers, so others may have had the lock since. No writer takes its
+/// place: what the reader has read may be old.
+#[tokio::test]
+async fn a_reader_that_was_lost_is_not_replaced() {
+    for lost in [2, 3] {
+        let (servers, name) = (Redlock::start().unwrap(), name());
+        let client = ByHand::connect(&with(&servers.url(), SLOW), &name).await;
+        let reader = client.reader(0);
+        client.token(&reader).await.expect("it is free");
+        until_holding(&servers, &name, 3).await;
+        for node in &servers.nodes()[..lost] {
+            node.run(&["DEL", &line_key(&name)]).unwrap();
+        }
+        let other = client.writer();
+        if lost == 3 {
+            client.token(&other).await.expect("the reader is lost");
+            client.store.withdraw(&other.key, None).await.unwrap();
+        }
+        assert_eq!(client.token(&client.writer_for(&reader)).await, None, "{lost} servers");
+        client.store.withdraw(&reader.key, None).await.unwrap();
+        until_holding(&servers, &name, 0).await;
+    }
+}
+
+/// A server missed the reader. The writer that replaces the reader needs the other two.
+#[tokio::test]
+async fn a_reader_on_a_bare_majority_is_replaced() {
+    let (servers, name) = (Redlock::start().unwrap(), name());
+    let client = ByHand::connect(&with(&servers.url(), SLOW), &name).await;
+    let reader = client.reader(0);
+    let token = client.token(&reader).await.expect("it is free");
+    until_holding(&servers, &name, 3).await;
+    servers.nodes()[1].run(&["DEL", &line_key(&name)]).unwrap();
+    let writer = client.writer_for(&reader);
+    assert!(client.token(&writer).await.expect("it is alone") > token);
+    client.store.withdraw(&writer.key, None).await.unwrap();
+    until_holding(&servers, &name, 0).await;
+}
+
+/// A reader of a lower epoch would get a lower token than a reader that holds already. A writer
+/// learns of the higher epoch, whichever of the readers a server names.
+#[tokio::test]
+async fn a_lower_epoch_is_kept_out_by_readers_too() {
+    let (servers, name) = (Redlock::start().unwrap(), name());
+    let client = ByHand::connect(&with(&servers.url(), SLOW), &name).await;
+    for epoch in [0, 3, 7] {
+        client.token(&client.reader(epoch)).await.expect("readers share");
+    }
+    let writer = Claim { weight: MAX, ..client.reader(5) };
+    for low in [client.reader(0), client.reader(6), writer] {
+        let error = client.store.claim(&low).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
+        assert!(error.to_string().contains("epoch 7"), "{error}");
+    }
+    client.token(&client.reader(7)).await.expect("readers share");
+    until(|| servers.nodes().iter().all(|node| holders(node, &name).len() == 4)).await;
 }
 
 /// An administrator removes a lock while one server cannot be reached, and the tombstones end. The

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper::store::{Claim, ClaimId, ClaimKey, SessionId, SessionSpec, Store, Verdict};
+use lockkeeper::store::{
+    Claim, ClaimId, ClaimKey, MAX, Meta, SessionId, SessionSpec, Store, Verdict,
+};
 use lockkeeper::{ErrorKind, Guard, Keeper, LockName, Result};
 pub(crate) use lockkeeper_live::locks::{LONG, TIME_LIMIT, name, patiently, renewed, within};
 use lockkeeper_live::{Proxy, Redis, Redlock, with};
@@ -120,6 +122,16 @@ impl ByHand {
     pub(crate) fn with_id(&self, id: ClaimId) -> Claim {
         let key = ClaimKey { name: self.name.clone(), session: self.session.clone(), id };
         Claim { queue: false, ..Claim::exclusive(key, &self.spec) }
+    }
+
+    /// A new claim of a reader with this epoch.
+    pub(crate) fn reader(&self, epoch: u16) -> Claim {
+        Claim { weight: 1, meta: Meta { epoch, ..Meta::default() }, ..self.writer() }
+    }
+
+    /// A new claim of a writer in the place of this claim.
+    pub(crate) fn writer_for(&self, reader: &Claim) -> Claim {
+        Claim { weight: MAX, replaces: Some(reader.key.id), ..self.writer() }
     }
 
     /// The token of the claim, if it is granted.
