@@ -81,7 +81,7 @@ impl Admin for RedlockStore {
         }
         let (keep, now) = (self.0.setup.max_keep, self.0.clock.now());
         let key = ClaimKey { name: name.clone(), session: SessionId::random(), id };
-        let own = OwnClaim::alone(key, keys, (keep, keep), (self.0.nodes.len(), now));
+        let own = OwnClaim::unknown(key, keys, (keep, keep), (self.0.nodes.len(), now));
         match withdraw::from_all(self, &own, Some(TOMBSTONE_MIN)).await {
             (Released::Removed, _) => Ok(Evicted::Done),
             (Released::Absent, _) => Ok(Evicted::Absent),

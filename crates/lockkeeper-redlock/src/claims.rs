@@ -49,6 +49,10 @@ struct State {
     until: Instant,
     unanswered: Vec<Unanswered>,
     is_withdrawn: bool,
+    /// The longest tombstone that a withdrawal was to leave.
+    tombstone: Option<Duration>,
+    /// Whether a task repeats the withdrawals.
+    is_repeated: bool,
     release: Release,
 }
 
@@ -127,6 +131,8 @@ impl State {
             until,
             unanswered: vec![Unanswered::default(); nodes],
             is_withdrawn: false,
+            tombstone: None,
+            is_repeated: false,
             release: Release::new(nodes),
         }
     }
@@ -157,8 +163,19 @@ impl Unanswered {
 }
 
 impl OwnClaim {
-    /// A claim that this client does not know, to be withdrawn; or a claim of the store itself. It
-    /// is exclusive and shows nothing.
+    /// A claim that this client does not know, to be withdrawn. Each node may have it.
+    pub(crate) fn unknown(
+        key: ClaimKey,
+        keys: Keys,
+        keep: (Duration, Duration),
+        at: (usize, Instant),
+    ) -> Arc<Self> {
+        let own = Self::alone(key, keys, keep, at);
+        own.lock().unanswered.iter_mut().for_each(|node| node.was_held = true);
+        own
+    }
+
+    /// A claim of the store itself. It is exclusive and shows nothing.
     pub(crate) fn alone(
         key: ClaimKey,
         keys: Keys,
@@ -269,14 +286,15 @@ impl OwnClaim {
         node: usize,
         tombstone: Option<Duration>,
     ) -> impl Future<Output = Said> + Send + use<> {
-        let unsettled = {
+        let tombstone = {
             let mut state = self.lock();
             state.is_withdrawn = true;
+            state.tombstone = state.tombstone.max(tombstone);
             let connection = nodes.link(node).connection();
             let may_arrive = state.unanswered[node].may_arrive_after(connection);
-            may_arrive.then(|| self.keep.max(TOMBSTONE_MIN))
+            state.tombstone.max(may_arrive.then(|| self.keep.max(TOMBSTONE_MIN)))
         };
-        let request = withdraw(&self.keys, &self.key.id, tombstone.max(unsettled));
+        let request = withdraw(&self.keys, &self.key.id, tombstone);
         let reply = nodes.ask(node, |_| request);
         let (own, link) = (Arc::clone(self), nodes.link(node).clone());
         async move {
@@ -304,6 +322,11 @@ impl OwnClaim {
             }
         }
         state.release.missing()
+    }
+
+    /// Whether no other task repeats the withdrawals: the caller does so now.
+    pub(crate) fn begin_repeating(&self) -> bool {
+        !std::mem::replace(&mut self.lock().is_repeated, true)
     }
 
     /// Whether a node may have the claim.

@@ -41,20 +41,20 @@ pub(super) async fn withdraw(
     Ok(withdrawal)
 }
 
-/// Withdraws a claim from all nodes that have not answered a withdrawal yet. Waits until it is
-/// known whether a majority had the claim; the other nodes are asked in the background until they
-/// answer, or the claim has expired.
+/// Withdraws a claim from all nodes that may have it. Waits until it is known whether a majority
+/// had the claim; the other nodes are asked in the background until they answer, or the claim has
+/// expired.
 pub(super) async fn from_all(
     store: &RedlockStore,
     own: &Arc<OwnClaim>,
     tombstone: Option<Duration>,
 ) -> (Released, Vec<(String, NodeFault)>) {
     let mut round = Round::new();
-    for node in own.released().1 {
+    for node in own.may_be_at() {
         round.add(node, own.withdraw(&store.0.nodes, node, tombstone));
     }
     let faults = collect(store, own, &mut round, |own| own.released().0 == Released::Unknown).await;
-    finish(store, own, round, tombstone);
+    finish(store, own, round);
     (own.released().0, faults)
 }
 
@@ -68,7 +68,7 @@ pub(super) async fn from_some(store: &RedlockStore, own: &Arc<OwnClaim>) {
     let limit = store.0.setup.node_timeout(own.ttl);
     let all = async { while round.next().await.is_some() {} };
     let _ = store.0.clock.timeout(limit, all).await;
-    finish(store, own, round, None);
+    finish(store, own, round);
 }
 
 /// Takes the answers while they are wanted, for a limited time.
@@ -85,30 +85,28 @@ async fn collect(
     while is_wanted(own) {
         let left = until.saturating_since(clock.now());
         match clock.timeout(left, round.next()).await {
-            Some(Some((node, Err(fault)))) => faults.push((nodes.shown(node).to_owned(), fault)),
+            Some(Some((node, Err(fault)))) => faults.push((node, fault)),
             Some(Some((_, Ok(_)))) => {}
             Some(None) => break,
             None => {
-                let missing = own.released().1.into_iter();
-                let silent = |node| (nodes.shown(node).to_owned(), NodeFault::Silent(limit));
-                faults = missing.map(silent).collect();
+                let mut missing = own.released().1;
+                missing.retain(|node| faults.iter().all(|(known, _)| known != node));
+                faults.extend(missing.into_iter().map(|node| (node, NodeFault::Silent(limit))));
                 break;
             }
         }
     }
-    faults
+    faults.sort_by_key(|(node, _)| *node);
+    faults.into_iter().map(|(node, fault)| (nodes.shown(node).to_owned(), fault)).collect()
 }
 
-/// Asks the nodes that have not answered, until they have, or nothing can be left of the claim.
-fn finish(
-    store: &RedlockStore,
-    own: &Arc<OwnClaim>,
-    mut round: Round<Said>,
-    tombstone: Option<Duration>,
-) {
-    if round.is_empty() && own.released().1.is_empty() {
+/// Asks the nodes that have not answered, until they have, or nothing can be left of the claim. One
+/// task does so for each claim, however often the claim is withdrawn.
+fn finish(store: &RedlockStore, own: &Arc<OwnClaim>, mut round: Round<Said>) {
+    if own.released().1.is_empty() {
         return;
     }
+    let repeats = own.begin_repeating();
     let (own, shared) = (Arc::clone(own), store.clone());
     store.0.runtime.post(async move {
         let clock = shared.0.clock.clone();
@@ -116,12 +114,12 @@ fn finish(
         loop {
             while round.next().await.is_some() {}
             let missing = own.released().1;
-            if missing.is_empty() || !own.may_live(clock.now()) {
+            if !repeats || missing.is_empty() || !own.may_live(clock.now()) {
                 return;
             }
             clock.sleep(backoff.pause()).await;
             for node in missing {
-                round.add(node, own.withdraw(&shared.0.nodes, node, tombstone));
+                round.add(node, own.withdraw(&shared.0.nodes, node, None));
             }
         }
     });
@@ -150,5 +148,5 @@ pub(super) async fn close(store: &RedlockStore, id: &SessionId, live: &[Live]) -
 fn unknown(store: &RedlockStore, key: &ClaimKey) -> Arc<OwnClaim> {
     let keep = store.0.setup.max_keep;
     let at = (store.0.nodes.len(), store.0.clock.now());
-    OwnClaim::alone(key.clone(), Keys::of(&key.name), (keep, keep), at)
+    OwnClaim::unknown(key.clone(), Keys::of(&key.name), (keep, keep), at)
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use lockkeeper_live::Redlock;
+use lockkeeper_live::{Redlock, Way, with};
 
 use crate::support::{
-    LONG, TIME_LIMIT, keeper, line_key, lock, name, until_holding, waiter, within,
+    ByHand, LONG, SLOW, TIME_LIMIT, behind_proxies, keeper, line_key, lock, name, until_holding,
+    waiter, within,
 };
 
 /// The key of the waiters has a value of another program. Nobody is woken by a message, and nothing
@@ -26,4 +27,23 @@ async fn a_foreign_value_in_the_place_of_the_waiters_costs_only_time() {
     for node in servers.nodes() {
         assert_eq!(node.query::<String>(&["GET", &key]).unwrap(), "theirs");
     }
+}
+
+/// One server removes the lock, one is dead, and one is silent. The error of the release says so of
+/// each.
+#[tokio::test]
+async fn a_failed_release_says_of_a_dead_server_that_it_is_dead() {
+    let ((mut servers, proxies), name) = (behind_proxies(3), name());
+    let client = ByHand::connect(&with(&servers.url_through(&proxies), SLOW), &name).await;
+    let claim = client.writer();
+    client.token(&claim).await.expect("it is free");
+    until_holding(&servers, &name, 3).await;
+    proxies[2].hold(Way::ToServer);
+    servers.node(1).kill().unwrap();
+    let error = client.store.withdraw(&claim.key, None).await.unwrap_err();
+    let says = |proxy: usize, words: &str| {
+        error.to_string().contains(&format!("{}: {words}", proxies[proxy].address()))
+    };
+    assert!(says(1, "unreachable") && says(2, "no answer within"), "{error}");
+    assert!(!says(0, ""), "{error}");
 }

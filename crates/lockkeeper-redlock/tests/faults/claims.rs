@@ -8,7 +8,7 @@ use lockkeeper::ErrorKind;
 use lockkeeper::store::{
     Claim, Evict, Evicted, Live, LiveState, MAX, Renewal, Target, Verdict, Withdrawal,
 };
-use lockkeeper_live::{Redlock, Way, with};
+use lockkeeper_live::{Redis, Redlock, Way, with};
 
 use crate::support::{
     ByHand, LONG, SLOW, TIME_LIMIT, behind_proxies, holders, holding, keeper, line_key, lock, name,
@@ -159,4 +159,51 @@ async fn a_removed_lock_is_not_revived_by_a_server_that_missed_the_removal() {
     let renewed = holder.store.renew(&claim.key.session, &[live]).await.unwrap();
     assert_eq!(renewed.claims, [Renewal::Lost(None)]);
     until_holding(&servers, &name, 0).await;
+}
+
+/// A server was away for a while. It is not asked later to withdraw what it never had.
+#[tokio::test]
+async fn a_server_that_was_away_is_not_asked_to_withdraw_what_it_never_had() {
+    const LOCKS: u64 = 30;
+    let ((servers, proxies), name) = (behind_proxies(3), name());
+    let keeper = keeper(&servers.url_through(&proxies), LONG).await;
+    let away = &servers.nodes()[2];
+    proxies[2].refuse();
+    proxies[2].cut();
+    for _ in 0..LOCKS {
+        lock(&keeper, &name).await.release().await.unwrap();
+    }
+    let before = crate::support::scripts_run(away);
+    proxies[2].accept().unwrap();
+    // A withdrawal is repeated after two seconds at the latest.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    lock(&keeper, &name).await.release().await.unwrap();
+    until_holding(&servers, &name, 0).await;
+    let asked = crate::support::scripts_run(away) - before;
+    assert!((1..LOCKS / 2).contains(&asked), "{asked} requests for {LOCKS} locks");
+}
+
+/// A release is not answered, and is tried again. One task repeats it, however often it was tried.
+#[tokio::test]
+async fn a_release_that_is_tried_again_is_repeated_once() {
+    let ((servers, proxies), name) = (behind_proxies(3), name());
+    let client = ByHand::connect(&with(&servers.url_through(&proxies), SLOW), &name).await;
+    let claim = client.writer();
+    proxies[2].refuse();
+    proxies[2].cut();
+    client.token(&claim).await.expect("it is free");
+    proxies[1].refuse();
+    proxies[1].cut();
+    for _ in 0..12 {
+        let error = client.store.withdraw(&claim.key, None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
+    let second: &Redis = &servers.nodes()[1];
+    let before = crate::support::scripts_run(second);
+    proxies[1].accept().unwrap();
+    until_holding(&servers, &name, 0).await;
+    // A withdrawal is repeated after two seconds at the latest.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let asked = crate::support::scripts_run(second) - before;
+    assert!(asked < 6, "{asked} requests for one claim");
 }
