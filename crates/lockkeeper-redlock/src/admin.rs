@@ -145,8 +145,9 @@ async fn noted_on(
         let noted =
             reply.and_then(|value| noted(&value, id).ok_or_else(|| garbled(nodes.link(node))));
         match noted {
-            Ok(true) => done += 1,
-            Ok(false) => absent += 1,
+            Ok(Ok(true)) => done += 1,
+            Ok(Ok(false)) => absent += 1,
+            Ok(Err(answer)) => faults.push((nodes.shown(node).to_owned(), line::foreign(answer))),
             Err(fault) => faults.push((nodes.shown(node).to_owned(), fault)),
         }
     }

@@ -58,7 +58,8 @@ pub(super) async fn on_nodes(store: &RedlockStore, keys: &[Keys]) -> Result<OnNo
     Ok(all)
 }
 
-fn foreign(answer: crate::layout::NodeAnswer) -> NodeFault {
+/// The fault of a node with a value of another program.
+pub(super) fn foreign(answer: crate::layout::NodeAnswer) -> NodeFault {
     NodeFault::of_answer(&answer).unwrap_or(NodeFault::Busy)
 }
 

@@ -180,10 +180,9 @@ impl Confirmation {
     }
 
     fn silence(&mut self, limit: Duration) {
-        for fault in self.faults.iter_mut().filter(|fault| fault.is_none()) {
-            *fault = Some(NodeFault::Silent(limit));
+        for node in self.renewing.silence() {
+            self.faults[node] = Some(NodeFault::Silent(limit));
         }
-        self.renewing.silence();
     }
 
     /// Nodes that have lost the claim take it again, unless the client has withdrawn it.

@@ -93,12 +93,15 @@ pub(crate) fn waited(value: &Value) -> Option<Waited> {
 }
 
 /// Whether NOTE has found its holder.
-pub(crate) fn noted(value: &Value, id: &ClaimId) -> Option<bool> {
+pub(crate) fn noted(value: &Value, id: &ClaimId) -> Option<Result<bool, NodeAnswer>> {
     let parts = array(value)?;
+    if let Some(foreign) = foreign(parts) {
+        return Some(Err(foreign));
+    }
     if bytes(parts.first()?)? != &id.as_bytes()[..MARK] {
         return None;
     }
-    Some(bytes(parts.get(1)?)? == b"noted")
+    Some(Ok(bytes(parts.get(1)?)? == b"noted"))
 }
 
 /// The ballot and the id that a node has of the store; no ballot if it has none.

@@ -65,11 +65,12 @@ impl Renewing {
         self.nodes[node] = Standing::Unknown;
     }
 
-    /// The time is over: nodes without an answer are unknown.
-    pub(crate) fn silence(&mut self) {
-        self.nodes.iter_mut().filter(|said| **said == Standing::Nothing).for_each(|said| {
-            *said = Standing::Unknown;
-        });
+    /// The time is over: nodes without an answer are unknown. Returns these nodes.
+    pub(crate) fn silence(&mut self) -> Vec<usize> {
+        let silent = |at: &usize| self.nodes[*at] == Standing::Nothing;
+        let nodes: Vec<_> = (0..self.nodes.len()).filter(silent).collect();
+        nodes.iter().for_each(|node| self.nodes[*node] = Standing::Unknown);
+        nodes
     }
 
     /// The nodes that have lost the claim.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use lockkeeper::store::{Evict, Evicted, Target};
 use lockkeeper_live::{Redlock, Way, with};
 
 use crate::support::{
-    ByHand, LONG, SLOW, TIME_LIMIT, behind_proxies, keeper, line_key, lock, name, until_holding,
-    waiter, within,
+    ByHand, LONG, SLOW, TIME_LIMIT, TTL, behind_proxies, keeper, line_key, lock, name,
+    until_holding, waiter, within,
 };
 
 /// The key of the waiters has a value of another program. Nobody is woken by a message, and nothing
@@ -27,6 +28,42 @@ async fn a_foreign_value_in_the_place_of_the_waiters_costs_only_time() {
     for node in servers.nodes() {
         assert_eq!(node.query::<String>(&["GET", &key]).unwrap(), "theirs");
     }
+}
+
+/// One server has a value of another program in the place of the lock. A break is kept on the other
+/// two, and no connection is dropped, which other locks use.
+#[tokio::test]
+async fn a_break_beside_a_foreign_value_drops_no_connection() {
+    let ((servers, proxies), name) = (behind_proxies(3), name());
+    servers.nodes()[2].run(&["RPUSH", &line_key(&name), "theirs"]).unwrap();
+    let client = ByHand::connect(&with(&servers.url_through(&proxies), SLOW), &name).await;
+    let token = client.token(&client.writer()).await.expect("it is free");
+    let before = proxies[2].seen().connections;
+    let admin = client.store.admin().unwrap();
+    let target = Target::Token(token);
+    let evicted = admin.evict(&client.name, &target, Evict::Mark, "op", "stuck");
+    assert_eq!(evicted.await.unwrap(), Evicted::Done);
+    assert!(admin.request_release(&client.name, "op", "please").await.is_ok());
+    // A connection that is dropped is made again after 50 ms.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(proxies[2].seen().connections, before);
+}
+
+/// One server confirms the lock, one is dead, and one is silent. The error of the renewal names the
+/// last two.
+#[tokio::test]
+async fn a_failed_renewal_names_no_server_that_has_confirmed_it() {
+    let ((mut servers, proxies), name) = (behind_proxies(3), name());
+    let guard = lock(&keeper(&servers.url_through(&proxies), TTL * 2).await, &name).await;
+    until_holding(&servers, &name, 3).await;
+    proxies[2].hold(Way::ToClient);
+    servers.node(1).kill().unwrap();
+    let error = within(TIME_LIMIT, async { guard.renew_once().await.unwrap_err() }).await;
+    let says = |proxy: usize, words: &str| {
+        error.to_string().contains(&format!("{}: {words}", proxies[proxy].address()))
+    };
+    assert!(says(1, "unreachable") && says(2, "no answer within"), "{error}");
+    assert!(!says(0, ""), "{error}");
 }
 
 /// One server removes the lock, one is dead, and one is silent. The error of the release says so of
