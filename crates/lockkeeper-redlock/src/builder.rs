@@ -92,6 +92,23 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn times_that_no_url_takes_are_refused_when_the_store_is_built() {
+        let new = || RedlockStore::new(["a", "b", "c"]);
+        let (none, day) = (Duration::ZERO, Duration::from_secs(24 * 3600));
+        for builder in [
+            new().max_keep(none),
+            new().max_keep(day * 2),
+            new().max_keep(Duration::from_micros(1_500_500)),
+            new().node_timeout(none),
+            new().node_timeout(day),
+        ] {
+            let error = builder.connect().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+            assert!(error.remedy().is_some_and(|remedy| remedy.contains("at least")), "{error}");
+        }
+    }
+
     #[test]
     fn a_builder_shows_its_addresses_with_the_ports() {
         let builder = RedlockStore::new(["a", "[::1]:7", "c"]).db(2);

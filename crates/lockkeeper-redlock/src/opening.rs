@@ -47,15 +47,18 @@ pub(crate) async fn check(store: &RedlockStore) -> Result<()> {
 /// All clients need one `max-keep`: a node that has forgotten claims does not count for that time.
 async fn agree(store: &RedlockStore) -> Result<()> {
     let (nodes, ours) = (&store.0.nodes, store.0.setup.max_keep);
-    let mut round = Round::new();
-    for node in 0..nodes.len() {
-        round.add(node, nodes.ask(node, |_| keep(ours, Keeping::TakeIfNone)));
-    }
-    while let Some((node, reply)) = round.next().await {
-        let theirs = reply.ok().as_ref().and_then(kept);
-        if let Some(theirs) = theirs.filter(|theirs| *theirs != ours) {
-            let (problem, remedy) = disagreement(nodes.shown(node), ours, theirs);
-            return Err(Error::invalid(problem).with_remedy(remedy));
+    // A client that is refused leaves its own on no node.
+    for how in [Keeping::Look, Keeping::TakeIfNone] {
+        let mut round = Round::new();
+        for node in 0..nodes.len() {
+            round.add(node, nodes.ask(node, |_| keep(ours, how)));
+        }
+        while let Some((node, reply)) = round.next().await {
+            let theirs = reply.ok().as_ref().and_then(kept);
+            if let Some(theirs) = theirs.filter(|theirs| *theirs != ours) {
+                let (problem, remedy) = disagreement(nodes.shown(node), ours, theirs);
+                return Err(Error::invalid(problem).with_remedy(remedy));
+            }
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use lockkeeper_core::duration::format_duration;
 use lockkeeper_core::kit::net::TlsSettings;
 use lockkeeper_core::kit::{Hosts, Limits, wrong_param};
 use lockkeeper_core::url::{Param, Scheme, StoreUrl, UrlForm, UrlSyntax};
@@ -151,9 +152,23 @@ impl Setup {
         Ok(())
     }
 
-    /// Checks the addresses.
+    /// Checks the addresses and the times.
     pub(crate) fn check(&self) -> Result<()> {
         self.hosts.check()?;
+        let times = [
+            ("max-keep", Some(self.max_keep), &KEEP),
+            ("node-timeout", self.node_timeout, &NODE_TIMEOUT),
+        ];
+        for (what, time, limits) in times {
+            // The servers keep whole milliseconds.
+            let is_fine = |time: &Duration| {
+                limits.nearest(*time) == *time && time.subsec_nanos().is_multiple_of(1_000_000)
+            };
+            if let Some(time) = time.filter(|time| !is_fine(time)) {
+                let problem = format!("{what}={}", format_duration(time));
+                return Err(Error::invalid(problem).with_remedy(limits.remedy));
+            }
+        }
         let hosts: Vec<_> = self.endpoints().collect();
         if hosts.len() < NODES_MIN {
             let problem = format!("a Redlock of {} servers: {NODES_MIN} are needed", hosts.len());

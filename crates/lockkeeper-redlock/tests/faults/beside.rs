@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockkeeper::ErrorKind;
 use lockkeeper::store::{Evict, Evicted, Target};
 use lockkeeper_live::{Redlock, Way, with};
 
@@ -47,6 +48,20 @@ async fn a_break_beside_a_foreign_value_drops_no_connection() {
     // A connection that is dropped is made again after 50 ms.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(proxies[2].seen().connections, before);
+}
+
+/// A client with another `max-keep` is refused, and leaves its own on no server: the clients that
+/// have the right one connect as before.
+#[tokio::test]
+async fn a_refused_client_leaves_its_max_keep_nowhere() {
+    let mut servers = Redlock::start().unwrap();
+    let url = servers.url() + "?max-keep=60s";
+    keeper(&url, LONG).await;
+    servers.node(1).restart_empty().unwrap();
+    let other = lockkeeper::Keeper::from_url(&*(servers.url() + "?max-keep=2s&ttl=1s")).unwrap();
+    let error = other.connect().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    keeper(&url, LONG).await;
 }
 
 /// One server confirms the lock, one is dead, and one is silent. The error of the renewal names the
