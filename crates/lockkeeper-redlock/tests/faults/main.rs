@@ -7,6 +7,7 @@ mod beside;
 mod claims;
 mod crowds;
 mod kleppmann;
+mod lines;
 mod majority;
 mod mended;
 mod nodes;
