@@ -9,6 +9,7 @@ mod failovers;
 mod leaks;
 mod messages;
 mod plain;
+mod readers;
 mod redisson;
 mod redisson_fenced;
 mod redisson_rw;

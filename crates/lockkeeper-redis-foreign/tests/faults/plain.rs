@@ -45,12 +45,16 @@ async fn a_release_of_lockkeeper_wakes_its_waiter_with_a_message() {
     let guard = first.mutex(&*name).unwrap().lock().await.unwrap();
     let mutex = second.mutex(&*name).unwrap();
     let waiting = tokio::spawn(async move { mutex.lock().await });
-    let waits = async {
-        while !server.query::<bool>(&["HEXISTS", &format!("lkf:{{{name}}}"), "w"]).unwrap() {
-            tokio::task::yield_now().await;
+    let waits = || server.query::<Option<u64>>(&["HGET", &format!("lkf:{{{name}}}"), "w"]).unwrap();
+    // The waiter looks when it begins, and when its subscription stands. Then it sleeps.
+    let sleeps = async {
+        let mut seen = None;
+        while seen.is_none() || seen != waits() {
+            seen = waits();
+            tokio::time::sleep(Duration::from_millis(500)).await;
         }
     };
-    within(TIME_LIMIT, waits).await;
+    within(TIME_LIMIT, sleeps).await;
     let began = std::time::Instant::now();
     guard.release().await.unwrap();
     let next = within(TIME_LIMIT, waiting).await.unwrap().unwrap();

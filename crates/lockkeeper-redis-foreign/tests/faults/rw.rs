@@ -107,6 +107,8 @@ async fn a_hash_of_another_lock_is_refused_by_name_and_stays() {
         let error = claim.send().await.unwrap_err();
         assert!(error.to_string().contains("without a mode, such as an RLock"), "{error}");
     }
+    let error = store.line(&name.parse().unwrap()).await.unwrap_err();
+    assert!(error.to_string().contains("without a mode, such as an RLock"), "{error}");
     assert!(server.query::<bool>(&["HEXISTS", &name, JAVA]).unwrap());
 }
 

@@ -91,6 +91,55 @@ async fn a_claim_that_names_fewer_permits_finds_its_number_kept() {
     another.granted().await;
 }
 
+/// Redisson has set more permits than some claims name.
+#[tokio::test]
+async fn claims_that_name_several_numbers_are_held_to_the_smallest_of_those_that_live() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonSemaphore).await;
+    let ten = Claimant::new(&store, &name, LONG).await.of(1, 10);
+    let two = Claimant::new(&store, &name, LONG).await.of(1, 2);
+    let late = Claimant::new(&store, &name, LONG).await.of(1, 10);
+    server.run(&["SET", &name, "10"]).unwrap();
+    ten.granted().await;
+    two.granted().await;
+    late.busy().await;
+    two.release().await;
+    late.granted().await;
+    late.release().await;
+    ten.release().await;
+    // Redisson adds permits while they are held.
+    let three = Claimant::new(&store, &name, LONG).await.of(3, 3);
+    server.run(&["DEL", &name, &format!("lkf:{{{name}}}")]).unwrap();
+    server.run(&["SET", &name, "3"]).unwrap();
+    three.granted().await;
+    server.run(&["INCRBY", &name, "7"]).unwrap();
+    late.busy().await;
+    three.release().await;
+    late.granted().await;
+}
+
+/// Nobody has given back the permits of a claim that has died, until its client withdraws it.
+#[tokio::test]
+async fn the_withdrawal_of_permits_whose_time_is_over_is_published() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonSemaphore).await;
+    let dead = Claimant::new(&store, &name, Duration::from_millis(100)).await.of(2, 2);
+    dead.granted().await;
+    let died = async {
+        while !store.line(&name.parse().unwrap()).await.unwrap().entries.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(TIME_LIMIT, died).await;
+    let channel = format!("redisson_sc:{{{name}}}");
+    let (listening, connection) = (channel.clone(), server.connect().unwrap());
+    let message = tokio::task::spawn_blocking(move || first_message(connection, &listening));
+    until_listening(server, &channel).await;
+    let withdrawn = store.withdraw(&dead.claim.key, None).await.unwrap();
+    assert_eq!(withdrawn, Withdrawal::Absent);
+    assert_eq!(within(TIME_LIMIT, message).await.unwrap(), "2");
+}
+
 /// A script does something for each permit, and the server does nothing else meanwhile.
 #[tokio::test]
 async fn a_claim_of_too_many_permits_is_refused_before_it_is_sent() {

@@ -114,15 +114,23 @@ pub(crate) async fn until_listening(server: &Redis, channel: &str) {
 }
 
 /// The first message on a channel.
-pub(crate) fn first_message(mut connection: Connection, channel: &str) -> String {
-    let mut first = String::new();
+pub(crate) fn first_message(connection: Connection, channel: &str) -> String {
+    messages(connection, channel, 1).remove(0)
+}
+
+/// The next messages on a channel.
+pub(crate) fn messages(mut connection: Connection, channel: &str, count: usize) -> Vec<String> {
+    let mut all = Vec::new();
     connection
         .subscribe(channel, |message| {
-            first = message.get_payload().unwrap();
-            redis::ControlFlow::Break(())
+            all.push(message.get_payload().unwrap());
+            match all.len() < count {
+                true => redis::ControlFlow::Continue,
+                false => redis::ControlFlow::Break(()),
+            }
         })
         .unwrap();
-    first
+    all
 }
 
 /// The channel to which the waiters of a lock listen.
