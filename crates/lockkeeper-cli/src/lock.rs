@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::duration::human;
 use crate::exit::{Exit, Failure};
 use crate::output::{Verbosity, complain};
-use crate::settings::Settings;
+use crate::settings::{Settings, Store};
 
 /// Between two tries to reach a store that was not there, as when a whole machine starts at once.
 const RETRY: Duration = Duration::from_millis(200);
@@ -49,10 +49,23 @@ impl Terms {
     /// Returns whether an option asks for more than the store can keep. A ttl that no option has
     /// set is from the configuration.
     fn are_beyond(&self, can: &Capabilities, settings: &Settings) -> bool {
-        if !keeps_ttl(can, self.ttl.unwrap_or(settings.store.ttl)) {
+        let ttl = self.ttl.unwrap_or(settings.store.ttl);
+        if !keeps_ttl(can, ttl) {
             return self.ttl.is_some();
         }
-        self.lock_delay.is_some_and(|lock_delay| lock_delay > can.lock_delay_max)
+        let keeps = |lock_delay| can.check(&SessionSpec::new(ttl, lock_delay)).is_ok();
+        self.lock_delay.is_some_and(|lock_delay| !keeps(lock_delay))
+    }
+
+    /// The error about a ttl that nothing has set, with the setting that the store needs.
+    fn with_setting(&self, error: Error, can: &Capabilities, settings: &Settings) -> Error {
+        let Store { ttl, url, .. } = &settings.store;
+        if self.ttl.or(url.common.ttl).is_some() || keeps_ttl(can, *ttl) {
+            return error;
+        }
+        let nearest = format_duration((*ttl).clamp(can.ttl_min, can.ttl_max.max(can.ttl_min)));
+        let range = error.remedy().unwrap_or_default().to_owned();
+        error.with_remedy(format!("ttl={nearest} in the URL; {range}"))
     }
 }
 
@@ -212,8 +225,11 @@ pub(crate) async fn open_with(
             Err(_) => return Err(failed.map_or_else(silent, |error| unreached(&error, limit))),
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(error)) if !may_pass(&error, settings.store.url.hosts.len()) => {
-                let is_of_option = can.get().is_some_and(|can| terms.are_beyond(can, settings));
-                return Err(if is_of_option { refused(error, true) } else { configured(error) });
+                let Some(can) = can.get() else { return Err(configured(error)) };
+                return Err(match terms.are_beyond(can, settings) {
+                    true => refused(error, true),
+                    false => configured(terms.with_setting(error, can, settings)),
+                });
             }
             Ok(Err(error)) if left > RETRY => {
                 failed = Some(error);

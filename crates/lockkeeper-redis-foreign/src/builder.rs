@@ -39,7 +39,8 @@ impl ForeignRedisStoreBuilder {
     /// of Redisson shortens the life of the whole lock to this time. It has no effect elsewhere.
     pub fn watchdog(mut self, timeout: Duration) -> Self {
         if self.layout == Layout::RedissonRw {
-            (self.capabilities.ttl_max, self.capabilities.lock_delay_max) = (timeout, timeout);
+            let can = &mut self.capabilities;
+            (can.ttl_max, can.lock_delay_max, can.keep_max) = (timeout, timeout, timeout);
         }
         self
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::layout::{self, Layout};
+use super::layout;
 use super::{ForeignRedisStore, fault};
-use crate::store::{Opened, SessionId, SessionSpec, TOMBSTONE_MIN, refusal};
+use crate::store::{Opened, SessionId, SessionSpec, TOMBSTONE_MIN};
 use crate::{Error, Result};
 use lockkeeper_redis_client::slot;
 
@@ -13,12 +13,7 @@ pub(super) async fn open(
     id: &SessionId,
     spec: &SessionSpec,
 ) -> Result<Opened> {
-    let can = &store.0.capabilities;
-    can.check(spec)?;
-    let life = spec.ttl.saturating_add(spec.lock_delay);
-    if store.0.layout == Layout::RedissonRw && life > can.ttl_max {
-        return Err(refusal::out_of_range("ttl and lock-delay", life, can.ttl_min, can.ttl_max));
-    }
+    store.0.capabilities.check(spec)?;
     let now = store.0.clock.now();
     store.0.session_claims.opened(id, spec, now, is_closed(store, id)).await
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_core::store::{Claim, Meta, TOMBSTONE_MIN, Verdict, refusal};
+use lockkeeper_core::store::{Claim, Meta, SessionSpec, TOMBSTONE_MIN, Verdict, refusal};
 use lockkeeper_core::time::{Instant, believed};
 use lockkeeper_core::{Effect, Error, Result};
 
@@ -19,7 +19,7 @@ use crate::{renew, withdraw};
 pub(super) async fn claim(store: &RedlockStore, claim: &Claim) -> Result<Verdict> {
     store.check_process()?;
     store.0.capabilities.admits(claim.weight, claim.capacity)?;
-    store.check_keep(claim.ttl, claim.lock_delay)?;
+    store.0.capabilities.check(&SessionSpec::new(claim.ttl, claim.lock_delay))?;
     let (claims, now) = (&store.0.claims, store.0.clock.now());
     let known = claims.get(&claim.key.id);
     if let Some(own) = known.as_ref().filter(|own| own.token().is_some()) {

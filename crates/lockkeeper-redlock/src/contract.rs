@@ -25,7 +25,6 @@ impl Store for RedlockStore {
     async fn open(&self, id: &SessionId, spec: &SessionSpec) -> Result<Opened> {
         self.check_process()?;
         self.0.capabilities.check(spec)?;
-        self.check_keep(spec.ttl, spec.lock_delay)?;
         // No session is detached.
         let is_closed = ready(Ok(false));
         self.0.session_claims.opened(id, spec, self.0.clock.now(), is_closed).await

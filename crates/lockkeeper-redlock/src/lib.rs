@@ -39,7 +39,7 @@ use std::time::Duration;
 use lockkeeper_core::Result;
 use lockkeeper_core::kit::runtime::Runtime;
 use lockkeeper_core::kit::{Process, SessionClaims};
-use lockkeeper_core::store::{Admission, Capabilities, Fencing, refusal};
+use lockkeeper_core::store::{Admission, Capabilities, Elsewhere, Fencing};
 use lockkeeper_core::time::Clock;
 use lockkeeper_core::url::StoreUrl;
 pub use lockkeeper_redis_client::checks::Check;
@@ -60,8 +60,14 @@ const CAPABILITIES: Capabilities = Capabilities {
     ttl_min: Duration::from_millis(200),
     ttl_max: MAX_KEEP,
     lock_delay_max: MAX_KEEP,
+    keep_max: MAX_KEEP,
     min_hold_max: Duration::ZERO,
     amend: false,
+    elsewhere: Elsewhere {
+        semaphores: "redis:// or etcd://",
+        longer: Some("a longer max-keep in the URL of all clients"),
+        ..Elsewhere::STORE
+    },
     ..Capabilities::full()
 };
 
@@ -127,6 +133,7 @@ impl RedlockStore {
             ttl_min: setup.ttl_min(),
             ttl_max: setup.max_keep,
             lock_delay_max: setup.max_keep,
+            keep_max: setup.max_keep,
             ..CAPABILITIES
         };
         Ok(Self(Arc::new(Shared {
@@ -141,17 +148,6 @@ impl RedlockStore {
             process: Process::this(),
             runtime: Runtime::here_or_own()?,
         })))
-    }
-
-    /// Refuses a claim that may outlast the time for which a restarted server does not count.
-    fn check_keep(&self, ttl: Duration, lock_delay: Duration) -> Result<()> {
-        let most = self.0.setup.max_keep;
-        if ttl.saturating_add(lock_delay) <= most {
-            return Ok(());
-        }
-        let left = most.saturating_sub(ttl);
-        let error = refusal::out_of_range("lock-delay", lock_delay, Duration::ZERO, left);
-        Err(error.with_remedy("a longer max-keep in the URL of all clients, or a shorter ttl"))
     }
 
     /// A forked child shares the connections with its parent, so it must not use them.

@@ -124,7 +124,8 @@ impl Wait<'_> {
             Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
             Ok(Err(error)) if error.kind() == ErrorKind::Timeout => return self.busy(began).await,
             Ok(acquired) => acquired.map_err(|error| {
-                lock::refused(error, !lock::keeps_ttl(&keeper.capabilities(), args.ttl))
+                let can = keeper.capabilities();
+                lock::refused(error, can.resumable && !lock::keeps_ttl(&can, args.ttl))
             })?,
         };
         if let Err(failure) = file.fill(&handle) {

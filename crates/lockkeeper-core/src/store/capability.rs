@@ -53,6 +53,29 @@ pub enum Expiry {
     },
 }
 
+/// What a caller can do instead of what the store refuses, in the words of a remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Where mutexes are.
+    pub mutexes: &'static str,
+    /// Where read-write locks are.
+    pub read_write_locks: &'static str,
+    /// Where semaphores are.
+    pub semaphores: &'static str,
+    /// How the store keeps a claim for longer.
+    pub longer: Option<&'static str>,
+}
+
+impl Elsewhere {
+    /// Another store has it.
+    pub const STORE: Self = Self {
+        mutexes: "another store",
+        read_write_locks: "another store",
+        semaphores: "another store",
+        longer: None,
+    };
+}
+
 /// What a store can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
@@ -75,12 +98,16 @@ pub struct Capabilities {
     pub ttl_max: Duration,
     /// The longest lock-delay.
     pub lock_delay_max: Duration,
+    /// The longest ttl and lock-delay together.
+    pub keep_max: Duration,
     /// The longest minimum hold. Zero if the store keeps no claim after its release.
     pub min_hold_max: Duration,
     /// Whether a live claim can be changed: downgrade, proclaim.
     pub amend: bool,
     /// The largest number of waiters in one line.
     pub max_waiters: u32,
+    /// The remedies for what the store refuses.
+    pub elsewhere: Elsewhere,
 }
 
 impl Capabilities {
@@ -97,9 +124,11 @@ impl Capabilities {
             ttl_min: Duration::from_millis(100),
             ttl_max: Duration::from_secs(365 * 24 * 3600),
             lock_delay_max: Duration::from_secs(24 * 3600),
+            keep_max: Duration::MAX,
             min_hold_max: Duration::from_secs(365 * 24 * 3600),
             amend: true,
             max_waiters: 100_000,
+            elsewhere: Elsewhere::STORE,
         }
     }
 
@@ -114,7 +143,10 @@ impl Capabilities {
             _ if self.admission == Admission::Permits => return Ok(()),
             _ => Admission::Weighted,
         };
-        if needed > self.admission { Err(refusal::kind(needed, self.admission)) } else { Ok(()) }
+        match needed > self.admission {
+            true => Err(refusal::kind(needed, self.admission, &self.elsewhere)),
+            false => Ok(()),
+        }
     }
 
     /// Refuses a minimum hold that the store cannot keep.
@@ -137,18 +169,76 @@ impl Capabilities {
     /// # Errors
     /// [`Unsupported`](crate::ErrorKind::Unsupported), with the range of the duration.
     pub fn check(&self, session: &SessionSpec) -> Result<()> {
-        let Self { ttl_min, ttl_max, lock_delay_max, .. } = self;
-        if session.ttl < *ttl_min || session.ttl > *ttl_max {
-            return Err(refusal::out_of_range("ttl", session.ttl, *ttl_min, *ttl_max));
-        }
-        if session.lock_delay > *lock_delay_max {
-            return Err(refusal::out_of_range(
-                "lock-delay",
-                session.lock_delay,
-                Duration::ZERO,
-                *lock_delay_max,
-            ));
-        }
-        Ok(())
+        let Self { ttl_min, ttl_max, lock_delay_max, keep_max, .. } = self;
+        let SessionSpec { ttl, lock_delay, .. } = *session;
+        let refused = if ttl < *ttl_min || ttl > *ttl_max {
+            refusal::out_of_range("ttl", ttl, *ttl_min, *ttl_max)
+        } else if lock_delay > *lock_delay_max {
+            refusal::out_of_range("lock-delay", lock_delay, Duration::ZERO, *lock_delay_max)
+        } else if ttl.saturating_add(lock_delay) > *keep_max {
+            refusal::kept_too_long(ttl, lock_delay, *keep_max)
+        } else {
+            return Ok(());
+        };
+        let Some(longer) = self.elsewhere.longer.filter(|_| ttl >= *ttl_min) else {
+            return Err(refused);
+        };
+        let smaller = refused.remedy().unwrap_or_default().to_owned();
+        Err(refused.with_remedy(format!("{smaller}; or {longer}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn refused(can: &Capabilities, ttl: Duration, lock_delay: Duration) -> String {
+        can.check(&SessionSpec::new(ttl, lock_delay)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_kind_that_the_store_lacks_is_refused_with_where_it_is() {
+        let elsewhere = Elsewhere { semaphores: "layout=s", ..Elsewhere::STORE };
+        let rw =
+            Capabilities { admission: Admission::ReadWrite, elsewhere, ..Capabilities::full() };
+        assert!(rw.admits(MAX, MAX).is_ok() && rw.admits(1, MAX).is_ok());
+        assert_eq!(
+            rw.admits(1, 5).unwrap_err().to_string(),
+            "this store keeps mutexes and read-write locks only, no semaphores. Try: an exclusive \
+             lock, or layout=s"
+        );
+        let permits = Capabilities { admission: Admission::Permits, ..Capabilities::full() };
+        assert_eq!(
+            permits.admits(MAX, MAX).unwrap_err().to_string(),
+            "this store keeps semaphores only, no mutexes. Try: a semaphore, or another store"
+        );
+    }
+
+    #[test]
+    fn a_ttl_and_a_lock_delay_that_are_too_long_together_are_both_named() {
+        let longer = Some("a longer max-keep");
+        let elsewhere = Elsewhere { longer, ..Elsewhere::STORE };
+        let can = Capabilities {
+            ttl_max: 30 * SECOND,
+            keep_max: 30 * SECOND,
+            elsewhere,
+            ..Capabilities::full()
+        };
+        assert!(can.check(&SessionSpec::new(20 * SECOND, 10 * SECOND)).is_ok());
+        assert_eq!(
+            refused(&can, 20 * SECOND, 11 * SECOND),
+            "this store cannot keep a ttl of 20s with a lock-delay of 11s. Try: a shorter ttl or \
+             lock-delay, at most 30s together; or a longer max-keep"
+        );
+        assert_eq!(
+            refused(&can, 31 * SECOND, Duration::ZERO),
+            "this store cannot keep a ttl of 31s. Try: 100ms to 30s; or a longer max-keep"
+        );
+        assert_eq!(
+            refused(&can, SECOND / 100, Duration::ZERO),
+            "this store cannot keep a ttl of 10ms. Try: 100ms to 30s"
+        );
     }
 }

@@ -31,7 +31,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::admin::{Admin, Evict, Evicted, Target};
-pub use self::capability::{Admission, Capabilities, Expiry, Fencing, Wakes};
+pub use self::capability::{Admission, Capabilities, Elsewhere, Expiry, Fencing, Wakes};
 pub use self::claim::{
     Amend, Amended, Asked, Broken, CHANGE_MAX, Claim, Live, LiveState, Meta, Opened, Renewal,
     Renewed, Revision, SessionSpec, Verdict, Wake, Withdrawal,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Admission;
+use super::{Admission, Elsewhere};
 use crate::duration::format_duration;
 use crate::{Error, ErrorKind};
 
@@ -29,18 +29,19 @@ pub fn queue_full(max_waiters: u32) -> Error {
 }
 
 /// A kind of lock that the store does not have.
-pub fn kind(needed: Admission, has: Admission) -> Error {
-    let say = |admission| match admission {
-        Admission::Exclusive => "mutexes",
-        Admission::ReadWrite => "read-write locks",
-        Admission::Weighted | Admission::Permits => "semaphores",
+pub fn kind(needed: Admission, has: Admission, elsewhere: &Elsewhere) -> Error {
+    let (lacks, place) = match needed {
+        Admission::Exclusive => ("mutexes", elsewhere.mutexes),
+        Admission::ReadWrite => ("read-write locks", elsewhere.read_write_locks),
+        Admission::Weighted | Admission::Permits => ("semaphores", elsewhere.semaphores),
     };
-    let message = format!("this store keeps {} only, no {}", say(has), say(needed));
-    let remedy = match has {
-        Admission::Permits => "a semaphore, or another store",
-        _ => "an exclusive lock, or another store",
+    let (keeps, one) = match has {
+        Admission::Permits | Admission::Weighted => ("semaphores", "a semaphore"),
+        Admission::Exclusive => ("mutexes", "an exclusive lock"),
+        Admission::ReadWrite => ("mutexes and read-write locks", "an exclusive lock"),
     };
-    Error::new(ErrorKind::Unsupported, message).with_remedy(remedy)
+    let message = format!("this store keeps {keeps} only, no {lacks}");
+    Error::new(ErrorKind::Unsupported, message).with_remedy(format!("{one}, or {place}"))
 }
 
 /// A minimum hold on a store that has none.
@@ -57,6 +58,15 @@ pub fn out_of_range(what: &str, asked: Duration, min: Duration, max: Duration) -
     let [asked, min, max] = [asked, min, max].map(format_duration);
     Error::new(ErrorKind::Unsupported, format!("this store cannot keep a {what} of {asked}"))
         .with_remedy(format!("{min} to {max}"))
+}
+
+/// A ttl with a lock-delay that are too long together.
+pub fn kept_too_long(ttl: Duration, lock_delay: Duration, max: Duration) -> Error {
+    let [ttl, lock_delay, max] = [ttl, lock_delay, max].map(format_duration);
+    let message =
+        format!("this store cannot keep a ttl of {ttl} with a lock-delay of {lock_delay}");
+    Error::new(ErrorKind::Unsupported, message)
+        .with_remedy(format!("a shorter ttl or lock-delay, at most {max} together"))
 }
 
 /// A session whose id is not opened again.

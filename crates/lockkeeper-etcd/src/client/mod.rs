@@ -18,7 +18,7 @@ use crate::layout::transaction::only;
 use crate::layout::{Layout, Lines};
 use crate::runtime::Runtime;
 use crate::sessions::{Sessions, Tombstones};
-use crate::store::{Admission, Capabilities, Expiry};
+use crate::store::{Admission, Capabilities, Elsewhere, Expiry};
 use crate::time::Clock;
 use crate::wire::messages::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use crate::wire::{Calls, WireError};
@@ -35,8 +35,16 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
 };
 
 /// What the store can do in the layout that it shares with other programs.
-pub(crate) const SHARED_CAPABILITIES: Capabilities =
-    Capabilities { admission: Admission::Exclusive, min_hold_max: Duration::ZERO, ..CAPABILITIES };
+pub(crate) const SHARED_CAPABILITIES: Capabilities = Capabilities {
+    admission: Admission::Exclusive,
+    min_hold_max: Duration::ZERO,
+    elsewhere: Elsewhere {
+        read_write_locks: "etcd:// without layout=",
+        semaphores: "etcd:// without layout=",
+        ..Elsewhere::STORE
+    },
+    ..CAPABILITIES
+};
 
 /// A store on etcd. Clones share its connections.
 ///

@@ -23,7 +23,7 @@ pub(crate) use self::request::{
 };
 #[cfg(test)]
 pub(crate) use self::scripts::commands;
-use crate::store::{Admission, Capabilities, Fencing, Wakes};
+use crate::store::{Admission, Capabilities, Elsewhere, Fencing, Wakes};
 
 /// How the keys of a lock look: as another library writes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +45,13 @@ pub enum Layout {
 
 /// `lockWatchdogTimeout` of Redisson, as it is by default.
 const WATCHDOG: Duration = Duration::from_secs(30);
+/// The layouts that have the other kinds of locks.
+const ELSEWHERE: Elsewhere = Elsewhere {
+    mutexes: "layout=redisson",
+    read_write_locks: "layout=redisson-rw",
+    semaphores: "layout=redisson-semaphore",
+    longer: None,
+};
 /// What a lock can do that one holder has at a time.
 const EXCLUSIVE: Capabilities = Capabilities {
     admission: Admission::Exclusive,
@@ -53,6 +60,7 @@ const EXCLUSIVE: Capabilities = Capabilities {
     wake: Wakes::Push,
     min_hold_max: Duration::ZERO,
     max_waiters: 0,
+    elsewhere: ELSEWHERE,
     ..Capabilities::full()
 };
 /// The clients of other libraries publish nothing.
@@ -62,6 +70,11 @@ const RW: Capabilities = Capabilities {
     admission: Admission::ReadWrite,
     ttl_max: WATCHDOG,
     lock_delay_max: WATCHDOG,
+    keep_max: WATCHDOG,
+    elsewhere: Elsewhere {
+        longer: Some("watchdog=, if each Redisson has a longer lockWatchdogTimeout"),
+        ..ELSEWHERE
+    },
     ..EXCLUSIVE
 };
 const SEMAPHORE: Capabilities = Capabilities { admission: Admission::Permits, ..EXCLUSIVE };

@@ -118,11 +118,15 @@ async fn a_reader_lives_no_longer_than_the_watchdog_of_redisson_lets_it() {
     let (server, name) = (redis().unwrap(), name());
     let minute = Duration::from_secs(60);
     let watchful = store(server, Layout::RedissonRw).await;
-    for (ttl, lock_delay) in [(minute, Duration::ZERO), (LONG, Duration::from_secs(1))] {
+    let watchdog = "; or watchdog=, if each Redisson has a longer lockWatchdogTimeout";
+    for (ttl, lock_delay, remedy) in [
+        (minute, Duration::ZERO, "100ms to 30s"),
+        (LONG, Duration::from_secs(1), "a shorter ttl or lock-delay, at most 30s together"),
+    ] {
         let spec = SessionSpec::new(ttl, lock_delay);
         let error = watchful.open(&SessionId::random(), &spec).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-        assert_eq!(error.remedy(), Some("100ms to 30s"));
+        assert_eq!(error.remedy(), Some(&*format!("{remedy}{watchdog}")));
     }
     // The setting of a Redisson with a longer watchdog.
     let address = server.address().to_string();

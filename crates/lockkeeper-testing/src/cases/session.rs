@@ -194,11 +194,15 @@ pub async fn what_is_out_of_range_is_refused(case: &Case) {
     let client = case.client(Ttls::long()).await;
     let can = client.store.capabilities();
     let none = std::time::Duration::ZERO;
-    for (ttl, lock_delay) in [
+    let mut all = vec![
         (can.ttl_min / 2, none),
         (can.ttl_max * 2, none),
         (can.ttl_min, can.lock_delay_max * 2 + can.ttl_max),
-    ] {
+    ];
+    if can.keep_max < can.ttl_max + can.lock_delay_max {
+        all.push((can.ttl_max, can.lock_delay_max));
+    }
+    for (ttl, lock_delay) in all {
         let error = client
             .store
             .open(&SessionId::random(), &SessionSpec::new(ttl, lock_delay))

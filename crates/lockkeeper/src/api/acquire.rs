@@ -246,21 +246,25 @@ impl<G: Acquired> Acquire<G> {
         let spec = &self.request.spec;
         let kinds = std::iter::once((self.request.weight, self.request.capacity));
         let mut kinds = kinds.chain(self.also.iter().map(|part| (part.weight, part.capacity)));
-        let refused = can
-            .check(spec)
-            .and_then(|()| can.keeps(self.request.min_hold))
-            .and_then(|()| kinds.try_for_each(|(weight, capacity)| can.admits(weight, capacity)));
-        let refused = refused.err().or_else(|| {
-            let message =
-                "its locks end with the connection that acquired them, so none can be detached";
-            let is_impossible = spec.detached && !can.resumable;
-            is_impossible.then(|| {
-                Error::new(ErrorKind::Unsupported, message).with_remedy("a store of another kind")
-            })
-        });
-        let unsupported = refused.map(|error| self.engine.describe(error, &self.request.name));
+        // What no setting changes comes first.
+        let detached = match spec.detached && !can.resumable {
+            true => Err(none_detached()),
+            false => Ok(()),
+        };
+        let refused = detached
+            .and_then(|()| kinds.try_for_each(|(weight, capacity)| can.admits(weight, capacity)))
+            .and_then(|()| can.check(spec))
+            .and_then(|()| can.keeps(self.request.min_hold));
+        let unsupported =
+            refused.err().map(|error| self.engine.describe(error, &self.request.name));
         self.problem.take().or(unsupported)
     }
+}
+
+fn none_detached() -> Error {
+    let problem = "its locks end with the connection that acquired them, so none can be detached";
+    Error::new(ErrorKind::Unsupported, problem)
+        .with_remedy("a process that holds the lock (lockkeeper run), or a store of another kind")
 }
 
 impl<G> Acquire<G> {

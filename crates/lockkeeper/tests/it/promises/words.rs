@@ -73,14 +73,19 @@ fn delay(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
         );
     }
     // The first two cases have a waiter.
-    let shown = match can.queue {
+    let mut shown = match can.queue {
         true => vec![
             "suite `expiry::the_lock_delay_is_kept`",
             "suite `delay::a_crash_lets_the_delay_run_out`",
         ],
         false => vec!["suite `expiry::a_release_ends_the_lock_delay`"],
     };
-    ("Lock-delay", format!("Up to {}.", duration(can.lock_delay_max)), shown)
+    let mut together = String::new();
+    if can.keep_max < can.ttl_max + can.lock_delay_max {
+        together = format!(", and {} together with the ttl", duration(can.keep_max));
+        shown.push("suite `session::what_is_out_of_range_is_refused`");
+    }
+    ("Lock-delay", format!("Up to {}{together}.", duration(can.lock_delay_max)), shown)
 }
 
 fn minimum(can: &Capabilities) -> (&'static str, String, Vec<&'static str>) {
