@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::rights::{CHANNEL, Needed, is_refusal, needed, request};
+use crate::rights::{Needed, Place, is_refusal, needed, request};
 use crate::setup::Setup;
 use crate::time::Clock;
 use crate::wire::{Link, Listener, Request, WireError, listed};
@@ -19,19 +19,18 @@ pub fn rule(setup: &Setup, inside: &[Needed], shards: bool, keys: &str) -> Strin
     format!("ACL SETUSER NAME reset resetchannels on >PASSWORD {keys} {}", words.join(" "))
 }
 
-/// Which commands a server refuses, and in which words. `key` is a key of the store that no client
-/// has.
+/// Which commands a server refuses, and in which words.
 ///
 /// # Errors
 /// If the server does not answer.
 pub async fn refused_by(
     link: &Link,
     needed: &[Needed],
-    key: &str,
+    place: Place<'_>,
     within: Duration,
 ) -> Result<Option<String>> {
     let tried: Vec<_> = needed.iter().filter(|(_, words)| !words.is_empty()).collect();
-    let asked: Vec<_> = tried.iter().map(|(_, words)| link.send(request(words, key))).collect();
+    let asked: Vec<_> = tried.iter().map(|(_, words)| link.send(request(words, place))).collect();
     let (mut refused, mut how) = (Vec::new(), None);
     for ((word, _), answer) in tried.into_iter().zip(asked) {
         match answer.await {
@@ -46,12 +45,14 @@ pub async fn refused_by(
     }
     for (word, _) in needed.iter().filter(|(word, words)| words.is_empty() && *word != "select") {
         let may = match *word {
-            "subscribe" | "ssubscribe" => may_listen(link, *word == "ssubscribe", within).await?,
-            word => may_leave(link, word).await?,
+            "subscribe" | "ssubscribe" => {
+                may_listen(link, place.channel, *word == "ssubscribe", within).await?
+            }
+            word => may_leave(link, place.channel, word).await?,
         };
         if !may {
             let command = word.to_uppercase();
-            how.get_or_insert(format!("{command} {CHANNEL} is refused"));
+            how.get_or_insert(format!("{command} {} is refused", place.channel));
             refused.push(command);
         }
     }
@@ -59,10 +60,10 @@ pub async fn refused_by(
 }
 
 /// Whether this user may subscribe. Messages wake the waiters.
-async fn may_listen(link: &Link, sharded: bool, within: Duration) -> Result<bool> {
+async fn may_listen(link: &Link, channel: &str, sharded: bool, within: Duration) -> Result<bool> {
     let (sender, mut receiver) = watch::channel(None);
     let probe = link.beside(Arc::new(SubscriptionProbe(sender)));
-    probe.subscribe(CHANNEL.as_bytes().to_vec(), sharded);
+    probe.subscribe(channel.as_bytes().to_vec(), sharded);
     match Clock::boot().timeout(within, receiver.wait_for(Option::is_some)).await {
         Some(Ok(stands)) => Ok(*stands == Some(true)),
         _ => Err(Error::new(
@@ -77,9 +78,9 @@ async fn may_listen(link: &Link, sharded: bool, within: Duration) -> Result<bool
 
 /// Whether this user may end a subscription. If a push has the answer, the first reply is that of
 /// the `PING` behind it.
-async fn may_leave(link: &Link, word: &str) -> Result<bool> {
+async fn may_leave(link: &Link, channel: &str, word: &str) -> Result<bool> {
     let own = link.alone().await.map_err(fault::of)?;
-    let request = Request::command(&[word.as_bytes(), CHANNEL.as_bytes()]);
+    let request = Request::command(&[word.as_bytes(), channel.as_bytes()]);
     let [answer, _] = own.send_all([request, Request::command(&[b"PING"])]);
     match answer.await {
         Err(WireError::Server { code, message, .. }) => Ok(!is_refusal(&code, &message)),

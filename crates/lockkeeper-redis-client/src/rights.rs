@@ -10,8 +10,19 @@ pub type Needed = (&'static str, &'static [&'static str]);
 
 /// Stands for a key that no client has.
 pub const KEY: &str = "KEY";
-/// A channel to which no client listens.
-pub const CHANNEL: &str = "lk:w:lockkeeper-doctor";
+/// Stands for a channel to which no client listens.
+pub const CHANNEL: &str = "CHANNEL";
+
+/// What the requests of a store are about. A narrow access rule allows the keys and channels of the
+/// store only.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// A key of the store that no client has.
+    pub key: &'a str,
+    /// A channel of the store to which no client listens.
+    pub channel: &'a str,
+}
+
 /// The commands that a client sends itself.
 pub const OUTSIDE: [Needed; 8] = [
     ("evalsha", &["EVALSHA", "0000000000000000000000000000000000000000", "1", KEY]),
@@ -52,29 +63,32 @@ pub fn needed(setup: &Setup, inside: &[Needed], shards: bool) -> Vec<Needed> {
 
 /// What each connection tries before the store uses it: to call scripts, and the commands of the
 /// scripts (`inside`). If the server refuses one of these commands, no request would succeed.
-/// Without the right to publish no waiter would get a message. `key` is a key of the store that no
-/// client has. None, if the setup waives the check.
-pub fn trials(setup: &Setup, inside: &[Needed], key: &str) -> Vec<Trial> {
+/// Without the right to publish no waiter would get a message. None, if the setup waives the check.
+pub fn trials(setup: &Setup, inside: &[Needed], place: Place<'_>) -> Vec<Trial> {
     if setup.waived.contains(&Check::Rights) {
         return Vec::new();
     }
     // Each connection has a key of its own, since several may be made at once.
-    let key = format!("{key}:{:016x}", random::below(u64::MAX));
+    let key = format!("{}:{:016x}", place.key, random::below(u64::MAX));
     let calls = OUTSIDE.iter().filter(|(word, _)| ["evalsha", "script|load"].contains(word));
     // A server that has the command publishes to shards.
     let shards = IN_SHARDS
         .iter()
         .filter(|(_, words)| setup.topology == Deployment::Cluster && !words.is_empty());
     let of = |may_be_unknown| {
-        let key = key.clone();
-        move |(word, words): &Needed| Trial { word, request: request(words, &key), may_be_unknown }
+        let place = Place { key: &key, ..place };
+        move |(word, words): &Needed| Trial { word, request: request(words, place), may_be_unknown }
     };
     calls.chain(inside).map(of(false)).chain(shards.map(of(true))).collect()
 }
 
-/// The request of these words, about this key.
-pub fn request(words: &[&'static str], key: &str) -> Request {
-    let word = |word: &&'static str| if *word == KEY { key.as_bytes() } else { word.as_bytes() };
+/// The request of these words, about this place.
+pub fn request(words: &[&'static str], place: Place<'_>) -> Request {
+    let word = |word: &&'static str| match *word {
+        KEY => place.key.as_bytes(),
+        CHANNEL => place.channel.as_bytes(),
+        word => word.as_bytes(),
+    };
     Request::command(&words.iter().map(word).collect::<Vec<_>>())
 }
 

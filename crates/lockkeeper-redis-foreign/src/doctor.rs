@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockkeeper_core::kit::{Check as Row, Examination, checks, fail, ok, warn};
 use lockkeeper_redis_client::checks::{self as needed_of, Info};
 use lockkeeper_redis_client::refused::{refused_by, rule};
-use lockkeeper_redis_client::rights::needed;
+use lockkeeper_redis_client::rights::{Place, needed};
 
 use super::layout::Layout;
 use super::{Check, ForeignRedisStore, ForeignRedisStoreBuilder, Setup, fault, rights};
@@ -106,8 +106,10 @@ impl OpenStore {
     async fn refused(&self) -> Result<Option<String>> {
         let route = &self.store.0.route;
         let needed = needed(&self.setup, &rights::INSIDE, route.shards());
+        let channel = rights::channel(self.store.0.layout)?;
+        let place = Place { key: rights::TRIED, channel: &channel };
         for link in route.masters() {
-            let refused = refused_by(&link, &needed, rights::TRIED, self.within).await?;
+            let refused = refused_by(&link, &needed, place, self.within).await?;
             if refused.is_some() {
                 return Ok(refused);
             }
@@ -117,7 +119,9 @@ impl OpenStore {
 
     /// The access rule. The keys are the names of the locks.
     fn rule(&self) -> String {
-        rule(&self.setup, &rights::INSIDE, self.store.0.route.shards(), "~* &*")
+        let places = rights::places(self.store.0.layout, &self.prefix);
+        let places = places.as_deref().unwrap_or("~* &*");
+        rule(&self.setup, &rights::INSIDE, self.store.0.route.shards(), places)
     }
 
     /// The locks whose key has no ttl.

@@ -105,7 +105,11 @@ impl ForeignRedisStore {
     async fn open(builder: ForeignRedisStoreBuilder, address: &str) -> Result<Self> {
         let ForeignRedisStoreBuilder { setup, layout, adopt_ttl, capabilities } = builder;
         let channels = Arc::<Channels>::default();
-        let trials = needs::trials(&setup, &rights::INSIDE, rights::TRIED);
+        let trials = needs::trials(
+            &setup,
+            &rights::INSIDE,
+            needs::Place { key: rights::TRIED, channel: &rights::channel(layout)? },
+        );
         let settings = setup.settings(trials)?;
         let listener = Arc::clone(&channels) as Arc<dyn wire::Listener>;
         let route = Route::open(setup.servers()?, settings, listener).await.map_err(fault::of)?;

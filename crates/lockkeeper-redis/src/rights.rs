@@ -1,6 +1,6 @@
 //! The rights that a user needs for the scripts of this layout.
 
-use lockkeeper_redis_client::rights::{CHANNEL, KEY, Needed};
+use lockkeeper_redis_client::rights::{CHANNEL, KEY, Needed, Place};
 
 /// The commands of the scripts. `SET` makes the key a string, so the server refuses most of the
 /// others, but only after it has checked the rights.
@@ -24,8 +24,9 @@ pub(super) const INSIDE: [Needed; 17] = [
     ("publish", &["PUBLISH", CHANNEL, ""]),
 ];
 
-/// A key that no client has.
-pub(super) const TRIED: &str = "lk:{lockkeeper-rights}";
+/// What the requests of each connection are about.
+pub(super) const TRIED: Place<'static> =
+    Place { key: "lk:{lockkeeper-rights}", channel: "lk:w:lockkeeper-doctor" };
 
 #[cfg(test)]
 mod tests {

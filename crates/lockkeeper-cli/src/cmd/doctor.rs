@@ -20,10 +20,14 @@ const WIDTH: usize = 100;
 pub(crate) async fn doctor(settings: &Settings, init: bool) -> Result<Exit, Failure> {
     settings.refuse_missing_folder()?;
     let mut findings = vec![configuration(settings), store(settings)];
-    if init {
-        findings.push(initialize(&settings.store.url).await?);
+    let mut url = settings.store.url.clone();
+    if let Some(prefix) = &settings.prefix {
+        url.common.prefix = Some(prefix.clone());
     }
-    findings.extend(examine(&settings.store.url, settings.connect_timeout).await);
+    if init {
+        findings.push(initialize(&url).await?);
+    }
+    findings.extend(examine(&url, settings.connect_timeout).await);
     answer(&if settings.json {
         json(&findings)?
     } else {

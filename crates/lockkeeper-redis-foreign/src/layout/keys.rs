@@ -147,15 +147,21 @@ pub(crate) fn name_of_side(key: &[u8]) -> Option<LockName> {
     LockName::new(name).ok().filter(|name| side_of(name.as_str()) == key)
 }
 
-/// The pattern of `SCAN` for keys that belong to locks whose names begin with `prefix`.
-pub(crate) fn pattern(layout: Layout, prefix: &str) -> Vec<u8> {
+/// The text in a pattern of the server, where it stands for itself.
+pub(crate) fn escaped(text: &str) -> Vec<u8> {
     let mut escaped = Vec::new();
-    for byte in prefix.bytes() {
+    for byte in text.bytes() {
         if b"*?[]\\".contains(&byte) {
             escaped.push(b'\\');
         }
         escaped.push(byte);
     }
+    escaped
+}
+
+/// The pattern of `SCAN` for keys that belong to locks whose names begin with `prefix`.
+pub(crate) fn pattern(layout: Layout, prefix: &str) -> Vec<u8> {
+    let escaped = escaped(prefix);
     match layout {
         // `lkf:{NAME}` or `lkf::NAME`.
         Layout::Plain => [b"lkf:?", &escaped[..], b"*"].concat(),

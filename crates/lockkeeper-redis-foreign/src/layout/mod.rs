@@ -15,7 +15,7 @@ pub(crate) use self::answer::{
     Holders, Released, amend_answer, claim_answer, evict_answer, id_answer, is_closed, line_answer,
     line_answers, renew_answer, swept_answer, withdraw_answer,
 };
-pub(crate) use self::keys::{Keys, names_of, pattern};
+pub(crate) use self::keys::{Keys, escaped, names_of, pattern};
 pub(crate) use self::owner::{claim_id, owner, shown};
 pub(crate) use self::request::{
     Breaking, ID_KEY, Messages, amend, claim, close_session, evict, id, line, line_of_readers,

@@ -8,10 +8,14 @@ use lockkeeper_live::Redis;
 
 use crate::support::{keeper, name};
 
-async fn examined(url: &str) -> Vec<Finding> {
+pub(crate) async fn examined(url: &str) -> Vec<Finding> {
     let url = url.parse().unwrap();
     let driver = lockkeeper::drivers().into_iter().find(|driver| driver.has_scheme("redis"));
     driver.unwrap().examine(&url, Duration::from_secs(20)).await.findings
+}
+
+pub(crate) fn find(all: &[Finding], check: &str) -> Finding {
+    all.iter().find(|found| found.check == check).cloned().unwrap_or_else(|| panic!("{all:?}"))
 }
 
 #[tokio::test]
@@ -19,9 +23,6 @@ async fn the_doctor_names_the_layout_and_the_locks_without_a_ttl() {
     let server = Redis::start().unwrap();
     let plain = format!("{}?layout=plain", server.url());
     let (name, keeper) = (name(), keeper(&server, Layout::Plain).await);
-    let find = |all: &[Finding], check: &str| {
-        all.iter().find(|found| found.check == check).cloned().unwrap_or_else(|| panic!("{all:?}"))
-    };
     let all = examined(&plain).await;
     assert!(all.iter().all(|found| found.level == Level::Ok), "{all:?}");
     assert!(find(&all, "layout").finding.contains("SET NX PX"), "{all:?}");

@@ -14,6 +14,7 @@ mod redisson;
 mod redisson_fenced;
 mod redisson_rw;
 mod redisson_semaphore;
+mod rights;
 mod rw;
 mod semaphores;
 mod support;
