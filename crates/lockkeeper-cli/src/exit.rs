@@ -144,6 +144,14 @@ impl Failure {
         self.exit == Exit::Signal(rustix::process::Signal::PIPE.as_raw())
     }
 
+    /// The same failure, about this lock.
+    pub(crate) fn about(mut self, name: &str) -> Self {
+        if !self.message.starts_with("lock ") {
+            self.message = format!("lock {name:?}: {}", self.message);
+        }
+        self
+    }
+
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self::new(Exit::Usage, message.to_string())
     }

@@ -1,12 +1,17 @@
-//! Remedies that name `lockkeeper doctor`, completed with the options that chose the store: without
-//! them the doctor would examine another store.
+//! Remedies that name a command of lockkeeper, completed with the options that chose the store:
+//! without them the command would use another store.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
+use lockkeeper::Error;
+
 use crate::args::Global;
+use crate::exit::Failure;
 
 const DOCTOR: &str = "lockkeeper doctor";
+/// How the library writes the command for the lock of an error.
+const BREAK: &str = "lockkeeper break NAME";
 
 /// The options of this process. The environment also applies to the next command, so the remedy
 /// does not repeat it.
@@ -24,12 +29,27 @@ fn options(global: &Global) -> String {
         .as_deref()
         .map(|path| format!(" --config {}", quoted(&path.to_string_lossy())));
     let store = global.store.as_deref().map(|store| format!(" -S {}", quoted(store)));
-    config.into_iter().chain(store).collect()
+    let prefix = global.name_prefix.as_deref();
+    let prefix = prefix.map(|prefix| format!(" --prefix {}", quoted(prefix)));
+    config.into_iter().chain(store).chain(prefix).collect()
 }
 
 /// The line with a remedy that can be pasted.
 pub(crate) fn completed(line: &str) -> Cow<'_, str> {
     with_options(line, OPTIONS.get().map_or("", String::as_str))
+}
+
+/// The failure, whose remedy has the name as it was typed, and the options.
+pub(crate) fn named(error: Error, name: &str) -> Failure {
+    let mut failure = Failure::from(error);
+    failure.message = with_name(&failure.message, name, OPTIONS.get().map_or("", String::as_str));
+    failure
+}
+
+fn with_name(line: &str, name: &str, options: &str) -> String {
+    let (problem, remedy) = line.split_at(line.rfind("Try: ").unwrap_or(line.len()));
+    let command = format!("lockkeeper break{options} {}", quoted(name));
+    format!("{problem}{}", remedy.replace(BREAK, &command))
 }
 
 /// Only the text after `Try:` is certainly lockkeeper's own.
@@ -70,10 +90,23 @@ mod tests {
                 Global { config: Some("c.toml".into()), ..global("prod") },
                 "lockkeeper doctor --config c.toml -S prod, or",
             ),
+            (
+                Global { name_prefix: Some("a b/".to_owned()), ..global("prod") },
+                "lockkeeper doctor -S prod --prefix 'a b/', or",
+            ),
         ] {
             let printed = with_options(line, &options(&global)).into_owned();
             assert!(printed.starts_with(&format!("redis://h: gone. Try: {remedy}")), "{printed}");
         }
+    }
+
+    #[test]
+    fn break_gets_the_name_as_it_was_typed_and_the_options() {
+        let line = "lock \"lockkeeper break NAME\": held. Try: lockkeeper break NAME --id 7 --now";
+        assert_eq!(
+            with_name(line, "a b", " -S redis://h"),
+            "lock \"lockkeeper break NAME\": held. Try: lockkeeper break -S redis://h 'a b' --id 7 --now"
+        );
     }
 
     #[test]

@@ -85,12 +85,7 @@ impl Admin for ForeignRedisStore {
             Evict::Now => Breaking::Remove,
         };
         let done = break_claim(self, &keys, owner, how, (by, reason)).await?;
-        done.ok_or_else(|| {
-            fault::no_client(
-                &layout::shown(owner),
-                "lockkeeper break --now, which removes the claim",
-            )
-        })
+        done.ok_or_else(|| fault::no_client(self.0.layout, owner))
     }
 
     async fn request_release(&self, name: &LockName, by: &str, reason: &str) -> Result<bool> {
@@ -102,13 +97,11 @@ impl Admin for ForeignRedisStore {
             let how = Breaking::Ask;
             match break_claim(self, &keys, &holder.owner, how, (by, reason)).await? {
                 Some(done) => is_asked |= done == Evicted::Done,
-                None => stranger = Some(layout::shown(&holder.owner)),
+                None => stranger = Some(&holder.owner),
             }
         }
         match stranger.filter(|_| !is_asked) {
-            Some(stranger) => {
-                Err(fault::no_client(&stranger, "the program itself, or lockkeeper break --now"))
-            }
+            Some(stranger) => Err(fault::no_client(self.0.layout, stranger)),
             None => Ok(is_asked),
         }
     }

@@ -57,7 +57,7 @@ impl ForeignRedisStoreBuilder {
     /// The future may be dropped. Its connection is closed then.
     pub async fn connect(self) -> Result<ForeignRedisStore> {
         self.setup.hosts.check()?;
-        let address = self.setup.to_string();
+        let address = self.to_string();
         let opened = ForeignRedisStore::open(self, &address).await;
         opened.map_err(|error| error.at(&address))
     }

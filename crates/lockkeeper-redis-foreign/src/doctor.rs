@@ -30,10 +30,11 @@ static CHECKS: [Row<OpenStore>; 3] = checks! {
     ("ttl", |seen| seen.endless(), |names: Vec<String>| {
         let is_plain = seen.store.0.layout == Layout::Plain;
         is_plain.then(|| match names.is_empty() {
-            true => ok("no lock that lockkeeper has used is without a ttl"),
+            true => ok("no lock that lockkeeper has held or waited for is without a ttl"),
             false => warn(
                 format!("the keys of these locks have no ttl: {}", names.join(", ")),
-                "adopt-ttl=30s in the URL, or redis-cli PEXPIRE, once their program is known to be gone",
+                "once it is known that each of these keys is a lock, and its program is gone: \
+                 adopt-ttl=30s in the URL, or redis-cli PEXPIRE",
             ),
         })
     }),

@@ -2,7 +2,7 @@
 
 use lockkeeper_redis_client::fault::{explained, short};
 
-use super::layout::Keys;
+use super::layout::{Keys, Layout, claim_id, shown};
 use crate::wire::WireError;
 use crate::{Error, ErrorKind};
 
@@ -49,8 +49,14 @@ pub(super) fn foreign(keys: &Keys, key: &[u8], what: &str) -> Error {
     ))
 }
 
-/// The error about an administrator who wants more from another program than it does.
-pub(super) fn no_client(by: &str, remedy: &str) -> Error {
+/// The error about an administrator who wants more from another program than it does: only a
+/// removal is possible.
+pub(super) fn no_client(layout: Layout, owner: &[u8]) -> Error {
+    let by = shown(owner);
     let problem = format!("{by} holds the lock without lockkeeper, so nothing can be asked of it");
-    Error::new(ErrorKind::Unsupported, problem).with_remedy(remedy)
+    let id = claim_id(layout, owner).hash();
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(
+        "an end of that program, and then lockkeeper break NAME --id {id} --now --reason TEXT, \
+         which removes its claim at once"
+    ))
 }

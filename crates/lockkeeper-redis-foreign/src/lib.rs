@@ -123,7 +123,7 @@ impl ForeignRedisStore {
             session_claims: SessionClaims::default(),
             adopt_ttl,
             capabilities,
-            address: format!("{address}?layout={}", layout.name()),
+            address: address.to_owned(),
             clock: Clock::boot(),
             process: Process::this(),
         })))

@@ -1,5 +1,7 @@
 //! The program on a Redlock.
 
+use std::process::Output;
+
 use lockkeeper_live::{Redlock, redis};
 
 use crate::cli_doctor::{PATIENTLY, Report};
@@ -9,6 +11,10 @@ fn doctor(url: &str, options: &[&str]) -> Report {
     let mut command = program();
     command.args(["-S", url, "doctor", "--json"]).args(options).args(PATIENTLY);
     Report::of(&command.output().unwrap())
+}
+
+fn run(url: &str, args: &[&str]) -> Output {
+    program().args(["-S", url]).args(args).output().unwrap()
 }
 
 #[test]
@@ -21,6 +27,10 @@ fn new_servers_count_after_doctor_init_and_run_has_its_lock() {
     let before = doctor(&url, &[]);
     assert_eq!((before.code, before.line("memory of locks")[0]), (Some(1), "warn"));
     assert!(before.line("memory of locks")[2].contains("doctor --init"));
+    // An attempt does not wait until the servers count.
+    let early = run(&url, &["run", "-w", "30s", "a", "--", "true"]);
+    assert_eq!(early.status.code(), Some(69), "{early:?}");
+    assert!(stderr(&early).contains("counts again in"), "{early:?}");
     let after = doctor(&url, &["--init"]);
     assert_eq!((after.code, after.failed()), (Some(0), vec![]), "{:#?}", after.lines);
     assert_eq!(after.line("init"), ["ok", "all 3 servers count now", ""]);
@@ -30,6 +40,28 @@ fn new_servers_count_after_doctor_init_and_run_has_its_lock() {
         .output()
         .unwrap();
     assert!(stdout(&ran).trim().parse::<u64>().is_ok_and(|token| token > 0), "{ran:?}");
+}
+
+#[test]
+fn what_a_redlock_never_has_is_refused_with_where_it_is() {
+    let servers = lockkeeper_live::redlock().unwrap();
+    let url = servers.url();
+    let detached = run(&url, &["acquire", "a", "--handle-file", "h"]);
+    assert_eq!(detached.status.code(), Some(78), "{detached:?}");
+    let printed = stderr(&detached);
+    assert!(printed.starts_with("lockkeeper: lock \"a\": redlock://"), "{printed}");
+    assert!(printed.contains("none can be detached") && printed.contains("Try: "), "{printed}");
+    let permits = run(&url, &["run", "--permits", "1/5", "a", "--", "true"]);
+    assert_eq!(permits.status.code(), Some(78), "{permits:?}");
+    let printed = stderr(&permits);
+    assert!(
+        printed.contains("keeps mutexes and read-write locks only, no semaphores"),
+        "{printed}"
+    );
+    assert!(printed.contains("or redis:// or etcd://"), "{printed}");
+    let long = run(&url, &["run", "-t", "2m", "a", "--", "true"]);
+    assert_eq!(long.status.code(), Some(64), "{long:?}");
+    assert!(stderr(&long).contains("or a longer max-keep in the URL"), "{long:?}");
 }
 
 #[test]
@@ -46,4 +78,19 @@ fn a_store_without_an_initialization_says_so() {
     let url = redis().unwrap().url();
     let output = program().args(["-S", &url, "doctor", "--init"]).output().unwrap();
     assert!(stderr(&output).contains("Redis needs no initialization"), "{output:?}");
+}
+
+/// A library of Redlock has `SET NX PX` on a majority, as redsync with several pools.
+#[test]
+fn nothing_excludes_the_redlock_of_a_library() {
+    let servers = lockkeeper_live::redlock().unwrap();
+    let name = lockkeeper_live::locks::name();
+    for node in &servers.nodes()[1..] {
+        node.run(&["SET", &name, "worker-7", "NX", "PX", "60000"]).unwrap();
+    }
+    let plain = format!("{}?layout=plain", servers.nodes()[0].url());
+    for url in [servers.url(), plain] {
+        let ran = run(&url, &["run", "-n", &name, "--", "true"]);
+        assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    }
 }

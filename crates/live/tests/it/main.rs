@@ -7,6 +7,7 @@ mod cli_etcd;
 mod cli_everything;
 mod cli_fences;
 mod cli_kills;
+mod cli_layouts;
 mod cli_messages;
 mod cli_outages;
 mod cli_redlock;

@@ -55,8 +55,9 @@ pub(crate) struct CommandArgs {
     ///
     /// The option is for a job that must run once although the clocks of several hosts differ. The
     /// store keeps the lock: `run` ends with its command, and a kill, a crash or a signal does not
-    /// free the lock; `break` does. etcd with layout=concurrency cannot keep the lock. `run` itself
-    /// then stays until the time is over or a signal comes.
+    /// free the lock; `break` does. A store that shares its locks with other libraries (layout=)
+    /// and a Redlock cannot keep the lock. `run` itself then stays until the time is over or a
+    /// signal comes.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0")]
     pub(crate) min_hold: Duration,
 

@@ -11,7 +11,7 @@ use crate::duration::{human, millis};
 use crate::exit::{Exit, Failure};
 use crate::lock::{self, Terms};
 use crate::output::{Verbosity, answer, complain, json_line, printable};
-use crate::remedy::quoted;
+use crate::remedy::{named, quoted};
 use crate::settings::Settings;
 
 /// The claim that loses the lock, or its place in the queue.
@@ -50,12 +50,7 @@ pub(crate) async fn break_lock(args: &BreakArgs, settings: &Settings) -> Result<
     let info = keeper.inspect(args.name.as_str()).await?;
     let Some(claim) = find(&info, args) else { return Ok(nothing(args, settings)) };
     if args.now && claim.holds && !claim.kept && settings.verbosity >= Verbosity::Warnings {
-        complain(&format!(
-            "lock {:?}: --now frees the lock while {} may still work, for up to its ttl; only a resource that checks \
-             fencing tokens is safe",
-            args.name,
-            printable(&claim.owner)
-        ));
+        complain(&warning(&args.name, &claim));
     }
     if !args.yes && !agreed(&question(&args.name, &claim)) {
         complain("nothing was broken");
@@ -64,7 +59,8 @@ pub(crate) async fn break_lock(args: &BreakArgs, settings: &Settings) -> Result<
     let how = if args.now { Break::Now } else { Break::Mark };
     // The id names one attempt, so a claim that came after the look is not affected.
     let target = Target::IdHash(claim.id);
-    if !keeper.admin()?.break_lock(args.name.as_str(), target, &args.reason, how).await? {
+    let broken = keeper.admin()?.break_lock(args.name.as_str(), target, &args.reason, how).await;
+    if !broken.map_err(|error| named(error, &args.name))? {
         return Ok(nothing(args, settings));
     }
     let free_in = free_in(&keeper, args, &claim).await;
@@ -74,6 +70,22 @@ pub(crate) async fn break_lock(args: &BreakArgs, settings: &Settings) -> Result<
         text(args, &claim, free_in)
     })?;
     Ok(Exit::Ok)
+}
+
+/// What `--now` does to a holder. A program without lockkeeper has no token.
+fn warning(name: &str, claim: &Claim) -> String {
+    let owner = printable(&claim.owner);
+    let frees = format!("lock {name:?}: --now frees the lock while {owner} may still work");
+    match claim.token {
+        Some(_) => {
+            format!(
+                "{frees}, for up to its ttl; only a resource that checks fencing tokens is safe"
+            )
+        }
+        None => format!(
+            "{frees}; it has no fencing token, so no resource can refuse its writes: end it first"
+        ),
+    }
 }
 
 fn nothing(args: &BreakArgs, settings: &Settings) -> Exit {

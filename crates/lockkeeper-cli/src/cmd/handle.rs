@@ -76,7 +76,7 @@ pub(crate) async fn acquire(args: &AcquireArgs, settings: &Settings) -> Result<E
     let connecting =
         lock::connect(settings, Terms::default(), move |event| observer.observe(event, &sender));
     let keeper = match unless_ended(&mut signals, connecting).await {
-        Ok(keeper) => keeper?,
+        Ok(keeper) => keeper.map_err(|failure| failure.about(&args.name))?,
         Err(signal) => return Ok(Exit::Signal(signal.as_raw())),
     };
     let wait = Wait { keeper: &keeper, args, settings, reporter: &reporter, positions };

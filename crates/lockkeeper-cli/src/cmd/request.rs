@@ -7,7 +7,7 @@ use crate::args::RequestArgs;
 use crate::exit::{Exit, Failure};
 use crate::lock::{self, Terms};
 use crate::output::{Verbosity, answer, complain, json_line};
-use crate::remedy::quoted;
+use crate::remedy::{named, quoted};
 use crate::settings::Settings;
 
 #[derive(Serialize)]
@@ -20,7 +20,8 @@ struct Report<'a> {
 pub(crate) async fn request(args: &RequestArgs, settings: &Settings) -> Result<Exit, Failure> {
     LockName::new(&args.name)?;
     let keeper = lock::look(settings, Terms::default()).await?;
-    let asked = keeper.admin()?.request_release(args.name.as_str(), &args.reason).await?;
+    let asked = keeper.admin()?.request_release(args.name.as_str(), &args.reason).await;
+    let asked = asked.map_err(|error| named(error, &args.name))?;
     if settings.json {
         answer(&json_line(&Report { lock: &args.name, asked })?)?;
     } else if asked {

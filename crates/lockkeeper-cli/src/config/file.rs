@@ -106,6 +106,13 @@ impl Fields {
             }
             "password" => self.password[0] = Some(file.secret(key, value)?),
             "password_file" => self.password[1] = Some(file.secret_file(key, value)?),
+            // Only the URL of a Redlock has a list of logins.
+            "users" | "passwords" => {
+                let remedy = format!("{key}=A,B,C in the url, in the order of the hosts");
+                return Err(
+                    file.wrong(at.clone(), format!("unknown key {}. Try: {remedy}", shown(key)))
+                );
+            }
             _ => {
                 let name = key.replace('_', "-");
                 if !CommonParams::NAMES.contains(&&*name) {
@@ -302,6 +309,10 @@ mod tests {
                 "c.toml:3: unknown key \"pasword_file\". Try: password_file",
             ),
             ("[stores.a]\nurl = \"memory:\"\n\ntll = 5", "c.toml:4: unknown key \"tll\". Try: ttl"),
+            (
+                "[stores.a]\nurl = \"redlock://a,b,c\"\npasswords = \"x,y,z\"",
+                "c.toml:3: unknown key \"passwords\". Try: passwords=A,B,C in the url, in the order of the hosts",
+            ),
             (
                 "[stores.a]\nmax_waitesr = 5",
                 "c.toml:2: unknown key \"max_waitesr\". Try: max_waiters",

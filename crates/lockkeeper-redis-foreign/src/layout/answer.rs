@@ -137,8 +137,8 @@ impl Holder {
 
     /// What is shown of a program without lockkeeper.
     fn stranger(&self, layout: Layout) -> Meta {
-        let endless = "its key has no ttl, so it stays if the program dies; adopt-ttl=30s in the \
-                       URL gives it one";
+        let endless = "its key has no ttl, so it stays if the program dies; if the key is a lock, \
+                       and no data of an application, adopt-ttl=30s in the URL gives it one";
         let reason = (self.left.is_none() && layout == Layout::Plain).then(|| endless.into());
         Meta { owner: shown(&self.owner).into(), reason, ..Meta::default() }
     }
@@ -265,9 +265,13 @@ fn broken(layout: Layout, read: &mut Reader<'_>) -> Result<Option<Broken>> {
     Ok(match read.0.len() {
         0 => None,
         1 => Some(Broken {
-            by: shown(read.bytes()?).into(),
-            reason: format!("it now holds {} of this name, without lockkeeper", layout.lock())
-                .into(),
+            by: "another program".into(),
+            reason: format!(
+                "{} now holds {} of this name, without lockkeeper",
+                shown(read.bytes()?),
+                layout.lock()
+            )
+            .into(),
             removed: true,
         }),
         _ => Some(Broken { by: read.text()?, reason: read.text()?, removed: read.flag()? }),

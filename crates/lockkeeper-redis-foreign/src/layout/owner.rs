@@ -41,10 +41,11 @@ pub(crate) fn claim_id(layout: Layout, of: &[u8]) -> ClaimId {
 
 /// An owner for people: text as it is, anything else in hexadecimal digits.
 pub(crate) fn shown(of: &[u8]) -> String {
+    if of.is_empty() {
+        return "an empty value".to_owned();
+    }
     match std::str::from_utf8(of) {
-        Ok(text) if !text.is_empty() && !text.chars().any(char::is_control) => {
-            text.chars().take(128).collect()
-        }
+        Ok(text) if !text.chars().any(char::is_control) => text.chars().take(128).collect(),
         _ => HEXLOWER.encode(&of[..of.len().min(64)]),
     }
 }
@@ -71,9 +72,9 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_without_text_is_shown_in_digits() {
+    fn an_owner_without_text_is_shown_in_digits_or_as_empty() {
         assert_eq!(shown(b"worker-7"), "worker-7");
         assert_eq!(shown(b"\x00\xff"), "00ff");
-        assert_eq!(shown(b""), "");
+        assert_eq!(shown(b""), "an empty value");
     }
 }

@@ -28,13 +28,18 @@ async fn the_doctor_names_the_layout_and_the_locks_without_a_ttl() {
     assert!(find(&all, "layout").finding.contains("SET NX PX"), "{all:?}");
     assert!(find(&all, "rights").remedy.unwrap().contains("+evalsha"), "{all:?}");
     server.run(&["SET", &name, "worker-7"]).unwrap();
-    // A client of lockkeeper knows the lock.
+    // An attempt that does not wait leaves no trace, so the doctor does not know the lock.
     keeper.mutex(&*name).unwrap().try_lock().await.unwrap();
+    let found = find(&examined(&plain).await, "ttl");
+    let known = "no lock that lockkeeper has held or waited for is without a ttl";
+    assert_eq!((found.level, &*found.finding), (Level::Ok, known));
     drop(keeper.mutex(&*name).unwrap().lock().wait(Duration::from_millis(50)).await);
     let all = examined(&plain).await;
     let found = find(&all, "ttl");
     assert_eq!(found.level, Level::Warn, "{all:?}");
-    assert!(found.finding.contains(&name) && found.remedy.unwrap().contains("adopt-ttl"));
+    let remedy = found.remedy.unwrap();
+    assert!(found.finding.contains(&name) && remedy.contains("is a lock"), "{remedy}");
+    assert!(remedy.contains("adopt-ttl"), "{remedy}");
     let all = examined(&format!("{}?layout=plian", server.url())).await;
     assert_eq!(all[0].level, Level::Fail);
     assert_eq!(all[0].remedy.as_deref(), Some("layout=plain"), "{all:?}");

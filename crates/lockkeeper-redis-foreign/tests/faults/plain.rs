@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper::backend::redis_foreign::{ForeignRedisStore, Layout};
-use lockkeeper::{Keeper, LostReason};
+use lockkeeper::{Break, ErrorKind, Keeper, LostReason, Target};
 use lockkeeper_live::{Act, Proxy, redis};
 
 use crate::support::{TIME_LIMIT, keeper, name, until_listening, within};
@@ -73,12 +73,19 @@ async fn a_key_without_a_ttl_is_shown_and_stays_until_it_is_adopted() {
     let info = keeper.inspect(&*name).await.unwrap();
     let holder = &info.holders[0];
     assert_eq!(holder.expires_in, None);
-    assert!(holder.reason.as_ref().is_some_and(|reason| reason.contains("adopt-ttl=30s")));
+    let reason = holder.reason.as_ref().unwrap();
+    assert!(
+        reason.contains("if the key is a lock") && reason.contains("adopt-ttl=30s"),
+        "{reason}"
+    );
     assert_eq!(server.query::<i64>(&["PTTL", &name]).unwrap(), -1, "nobody has asked for it");
 
     let adopting = ForeignRedisStore::standalone(server.address().to_string(), Layout::Plain)
         .adopt_ttl(Duration::from_millis(400));
     let adopting = Keeper::builder(adopting).connect().await.unwrap();
+    // An attempt that does not wait gives the ttl too, whatever the string is.
+    assert!(adopting.mutex(&*name).unwrap().try_lock().await.unwrap().is_none());
+    assert_ne!(server.query::<i64>(&["PTTL", &name]).unwrap(), -1);
     let guard = within(TIME_LIMIT, adopting.mutex(&*name).unwrap().lock()).await.unwrap();
     guard.release().await.unwrap();
 }
@@ -94,8 +101,8 @@ async fn a_release_of_a_lock_that_another_program_has_names_that_program() {
     let error = guard.release().await.unwrap_err();
     match error.lost_reason() {
         Some(LostReason::Removed { by, reason }) => {
-            assert_eq!(by, "worker-7");
-            assert!(reason.contains("SET NX PX"), "{reason}");
+            assert_eq!(by, "another program");
+            assert!(reason.starts_with("worker-7 now holds a lock made by SET NX PX"), "{reason}");
         }
         other => panic!("{other:?}: {error}"),
     }
@@ -133,4 +140,44 @@ async fn an_owner_of_one_letter_holds_the_lock_as_any_other() {
     assert!(mutex.try_lock().await.unwrap().is_none());
     let info = keeper.inspect(&*name).await.unwrap();
     assert_eq!((&*info.holders[0].owner, info.holders[0].token), ("t", None));
+}
+
+#[tokio::test]
+async fn a_holder_without_lockkeeper_can_only_be_removed_and_the_error_has_its_id() {
+    let (server, name) = (redis().unwrap(), name());
+    let keeper = keeper(server, Layout::Plain).await;
+    server.run(&["SET", &name, "", "PX", "60000"]).unwrap();
+    let holder = &keeper.inspect(&*name).await.unwrap().holders[0];
+    assert_eq!((&*holder.owner, holder.token), ("an empty value", None));
+    let admin = keeper.admin().unwrap();
+    let command = format!("lockkeeper break NAME --id {} --now --reason TEXT", holder.id);
+    let asked = admin.request_release(&*name, "a fix waits").await.unwrap_err();
+    let target = || Target::IdHash(holder.id);
+    let marked = admin.break_lock(&*name, target(), "stuck", Break::Mark).await.unwrap_err();
+    for error in [asked, marked] {
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.message().contains("an empty value holds the lock"), "{error}");
+        assert!(error.remedy().unwrap().contains(&command), "{error}");
+    }
+    assert!(admin.break_lock(&*name, target(), "stuck", Break::Now).await.unwrap());
+    assert!(!server.query::<bool>(&["EXISTS", &name]).unwrap());
+}
+
+/// The key that lockkeeper keeps beside the lock shows, for a day, that a client still uses it.
+#[tokio::test]
+async fn the_side_key_stays_for_a_day_after_the_last_claim() {
+    let (server, name) = (redis().unwrap(), name());
+    let keeper = keeper(server, Layout::Plain).await;
+    keeper.mutex(&*name).unwrap().lock().await.unwrap().release().await.unwrap();
+    let left = server.query::<i64>(&["PTTL", &format!("lkf:{{{name}}}")]).unwrap();
+    let day = 24 * 3_600_000;
+    assert!((day - 60_000..=day + 60_000).contains(&left), "{left}");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_is_named_with_the_layout() {
+    let closed = ForeignRedisStore::standalone("127.0.0.1:1", Layout::RedissonRw);
+    let error = closed.connect().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.message().starts_with("redis://127.0.0.1:1?layout=redisson-rw: "), "{error}");
 }

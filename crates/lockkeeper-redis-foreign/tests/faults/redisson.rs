@@ -1,5 +1,8 @@
 //! `RLock` and `RFencedLock`, beside the scripts of Redisson.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
 use lockkeeper::backend::redis_foreign::Layout;
 use lockkeeper::store::{Admin as _, Evict, Evicted, LiveState, Renewal, Store as _, Target};
 use lockkeeper::{ErrorKind, LockName};
@@ -119,7 +122,7 @@ async fn a_claim_without_an_answer_is_not_lost_because_redisson_has_the_lock() {
     assert_eq!(redisson_locks(server, &name), None);
     assert_eq!(claim.renewed_as(LiveState::InFlight).await, Renewal::Unknown);
     match claim.renewed().await {
-        Renewal::Lost(Some(broken)) => assert_eq!(&*broken.by, JAVA),
+        Renewal::Lost(Some(broken)) => assert!(broken.reason.starts_with(JAVA), "{broken:?}"),
         other => panic!("{other:?}"),
     }
     assert_eq!(redisson_unlocks(server, &name), Some(1));
@@ -129,4 +132,30 @@ async fn a_claim_without_an_answer_is_not_lost_because_redisson_has_the_lock() {
     let broken = store.evict(&of, &target, Evict::Now, "ops", "stuck").await.unwrap();
     assert_eq!(broken, Evicted::Done);
     assert!(matches!(claim.renewed_as(LiveState::InFlight).await, Renewal::Lost(Some(_))));
+}
+
+/// `MONITOR` of the server shows which client sends the owner of a lock, and `CLIENT LIST` its name.
+#[tokio::test]
+async fn the_monitor_of_the_server_shows_the_address_of_a_holder() {
+    let (server, name) = (redis().unwrap(), name());
+    let port = server.port().to_string();
+    let mut monitor = Command::new("redis-cli")
+        .args(["-p", &port, "MONITOR"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(monitor.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().as_deref(), Some("OK"));
+    // As the watchdog of Redisson renews a lock.
+    let mut client = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let renewal = "return redis.call('hexists', KEYS[1], ARGV[1])";
+    redis::cmd("CLIENT").arg("SETNAME").arg(&name).exec(&mut client).unwrap();
+    redis::cmd("EVAL").arg(renewal).arg(1).arg(&name).arg(JAVA).exec(&mut client).unwrap();
+    let shown = lines.find(|line| line.contains(JAVA) && line.contains(&name)).unwrap();
+    monitor.kill().unwrap();
+    monitor.wait().unwrap();
+    let address = shown.split_once("[0 ").unwrap().1.split_once(']').unwrap().0;
+    let clients: String = server.query(&["CLIENT", "LIST"]).unwrap();
+    let found = clients.lines().find(|line| line.contains(&format!(" addr={address} ")));
+    assert!(found.unwrap().contains(&format!(" name={name} ")), "{shown}: {clients}");
 }

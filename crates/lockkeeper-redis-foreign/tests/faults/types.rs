@@ -53,3 +53,30 @@ async fn a_hash_of_an_application_is_no_lock() {
     assert!(error.message().contains("a hash of several fields"), "{error}");
     assert!(keeper.admin().unwrap().list(&name, 10).await.unwrap().is_empty());
 }
+
+/// A person finds the layout of a lock by the keys that are there while it is held.
+#[tokio::test]
+async fn each_layout_is_found_by_the_types_of_its_keys() {
+    let server = redis().unwrap();
+    for layout in Layout::ALL {
+        let (name, keeper) = (name(), keeper(server, layout).await);
+        let guard = match layout {
+            Layout::RedissonSemaphore => {
+                keeper.semaphore(&*name, 2).unwrap().acquire().await.unwrap()
+            }
+            _ => keeper.mutex(&*name).unwrap().lock().await.unwrap(),
+        };
+        let kind = |key: &str| server.query::<String>(&["TYPE", key]).unwrap();
+        let is_string = matches!(layout, Layout::Plain | Layout::RedissonSemaphore);
+        assert_eq!(kind(&name), if is_string { "string" } else { "hash" }, "{layout:?}");
+        let permits = kind(&format!("{{{name}}}:timeout")) == "zset";
+        assert_eq!(permits, layout == Layout::RedissonSemaphore, "{layout:?}");
+        let fenced = kind(&format!("redisson_lock_token:{{{name}}}")) == "string";
+        assert_eq!(fenced, layout == Layout::RedissonFenced, "{layout:?}");
+        if !is_string {
+            let has_mode = server.query::<bool>(&["HEXISTS", &name, "mode"]).unwrap();
+            assert_eq!(has_mode, layout == Layout::RedissonRw, "{layout:?}");
+        }
+        guard.release().await.unwrap();
+    }
+}

@@ -228,13 +228,13 @@ impl<'a> Run<'a> {
         ending
     }
 
-    /// An error of an option names the lock, as an error of the attempt does. With several locks
+    /// An error of the store names the lock, as an error of the attempt does. With several locks
     /// it would be an error of all.
-    fn about_the_lock(&self, mut failure: Failure) -> Failure {
-        if let (Exit::Usage, [name]) = (failure.exit, self.task.names) {
-            failure.message = format!("lock {name:?}: {}", failure.message);
+    fn about_the_lock(&self, failure: Failure) -> Failure {
+        match self.task.names {
+            [name] => failure.about(name),
+            _ => failure,
         }
-        failure
     }
 
     /// The remaining time for the withdrawal, for a release or for the steps after it.
