@@ -97,6 +97,17 @@ impl NodeFault {
             Self::Forgot(_) => {
                 "again then; or lockkeeper doctor --init, if no lock was ever held there".to_owned()
             }
+            // Each server may have another password.
+            Self::Refused(error) if error.message().contains("(NOAUTH)") => {
+                "passwords= in the URL, with one for each server; or LOCKKEEPER_PASSWORD, if all \
+                 servers have the same"
+                    .to_owned()
+            }
+            Self::Refused(error) if error.message().contains(" WRONGPASS ") => {
+                "the right password of this server, in passwords= of the URL, or in \
+                 LOCKKEEPER_PASSWORD for all servers; and its right user"
+                    .to_owned()
+            }
             Self::Refused(error) => error.remedy().unwrap_or("lockkeeper doctor").to_owned(),
             Self::Twin(_) => "each server once: they have to fail one by one".to_owned(),
             Self::Foreign { key, .. } => format!(
@@ -169,6 +180,17 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
+    }
+
+    #[test]
+    fn a_password_that_is_missing_or_wrong_may_be_that_of_one_server() {
+        for (code, remedy) in [("NOAUTH", "passwords= in the URL"), ("WRONGPASS", "passwords= of")]
+        {
+            let refused = || NodeFault::of(WireError::server(code, "no"));
+            let error = too_few(&[at("a", refused()), at("b", refused())], 3, 2);
+            let shown = error.remedy().unwrap();
+            assert!(shown.contains(remedy) && shown.contains("LOCKKEEPER_PASSWORD"), "{error}");
+        }
     }
 
     #[test]

@@ -171,7 +171,8 @@ impl Setup {
         }
         let hosts: Vec<_> = self.endpoints().collect();
         if hosts.len() < NODES_MIN {
-            let problem = format!("a Redlock of {} servers: {NODES_MIN} are needed", hosts.len());
+            let s = if hosts.len() == 1 { "" } else { "s" };
+            let problem = format!("a Redlock of {} server{s}: {NODES_MIN} are needed", hosts.len());
             return Err(Error::invalid(problem)
                 .with_remedy("redlock://HOST,HOST,HOST, or redis:// for one server"));
         }
@@ -281,7 +282,7 @@ mod tests {
     #[test]
     fn fewer_than_three_servers_and_one_server_twice_are_refused() {
         for (url, problem) in [
-            ("redlock://a", "a Redlock of 1 servers: 3 are needed"),
+            ("redlock://a", "a Redlock of 1 server: 3 are needed"),
             ("redlock://a,b", "a Redlock of 2 servers: 3 are needed"),
             ("redlock://a,b,a:6379", "a:6379 is named twice"),
         ] {
