@@ -52,6 +52,8 @@ if taken then
   raise_epoch(epoch)
   remember(millis(ttl+delay))
   forget(now)
+  -- The claim may weigh less than the one that it replaces.
+  if replaced~='' then wake() end
   return {owner,'h',token,ttl}
 end
 local holders,strangers=line()

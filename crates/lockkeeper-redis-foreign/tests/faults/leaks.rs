@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper::backend::redis_foreign::Layout;
 use lockkeeper::store::{
-    Admin as _, ClaimId, Evict, Evicted, MAX, Renewal, Store as _, TOMBSTONE_MIN, Target,
+    Admin as _, ClaimId, Evict, Evicted, MAX, Renewal, Store as _, TOMBSTONE_MIN, Target, Verdict,
     Withdrawal,
 };
 use lockkeeper_live::{Redis, redis};
@@ -69,6 +69,7 @@ async fn a_record_of_a_removal_outlives_the_withdrawal_and_says_who_it_was() {
         assert_eq!(evicted, Evicted::Done, "{layout:?}");
         let withdrawn = store.withdraw(&claim.claim.key, None).await.unwrap();
         assert_eq!(withdrawn, Withdrawal::Absent, "{layout:?}");
+        assert!(matches!(claim.send().await, Ok(Verdict::Gone)), "{layout:?}: a late copy");
         match claim.renewed().await {
             Renewal::Lost(Some(broken)) => assert_eq!(&*broken.by, "ops", "{layout:?}"),
             other => panic!("{layout:?}: {other:?}"),

@@ -96,6 +96,14 @@ async fn a_writer_that_leaves_or_reads_on_wakes_all_waiters_of_redisson() {
     assert_eq!(lowered, Amended::Done);
     next_writer.release().await;
     assert_eq!(within(TIME_LIMIT, both).await.unwrap(), ["1", "0"]);
+    let again = Claimant::new(&store, &name, LONG).await;
+    let mut reader = Claimant::new(&store, &name, LONG).await.of(1, MAX);
+    reader.claim.replaces = Some(again.claim.key.id);
+    again.granted().await;
+    let message = next(server, &name, 1).await;
+    reader.granted().await;
+    assert_eq!(within(TIME_LIMIT, message).await.unwrap(), ["1"], "a reader in its place");
+    reader.release().await;
     let strings: Vec<String> = server.query(&["KEYS", &format!("{{{name}}}:*")]).unwrap();
     assert!(strings.is_empty(), "{strings:?}");
 }

@@ -118,6 +118,22 @@ async fn claims_that_name_several_numbers_are_held_to_the_smallest_of_those_that
     late.granted().await;
 }
 
+#[tokio::test]
+async fn a_claim_of_fewer_permits_in_the_place_of_another_one_says_how_many_are_free() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonSemaphore).await;
+    let old = Claimant::new(&store, &name, LONG).await.of(3, 3);
+    let mut next = Claimant::new(&store, &name, LONG).await.of(1, 3);
+    next.claim.replaces = Some(old.claim.key.id);
+    old.granted().await;
+    let channel = format!("redisson_sc:{{{name}}}");
+    let (listening, connection) = (channel.clone(), server.connect().unwrap());
+    let message = tokio::task::spawn_blocking(move || first_message(connection, &listening));
+    until_listening(server, &channel).await;
+    next.granted().await;
+    assert_eq!(within(TIME_LIMIT, message).await.unwrap(), "2");
+}
+
 /// Nobody has given back the permits of a claim that has died, until its client withdraws it.
 #[tokio::test]
 async fn the_withdrawal_of_permits_whose_time_is_over_is_published() {
