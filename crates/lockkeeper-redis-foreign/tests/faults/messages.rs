@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use lockkeeper::backend::redis_foreign::{ForeignRedisStore, Layout};
-use lockkeeper::store::{MAX, Store as _, TOMBSTONE_MIN, Verdict, Withdrawal};
+use lockkeeper::store::{
+    Admin as _, Evict, Evicted, MAX, Renewal, Store as _, TOMBSTONE_MIN, Target, Verdict,
+    Withdrawal,
+};
 use lockkeeper::{Effect, ErrorKind, Result};
 use lockkeeper_live::{Act, Proxy, redis};
 
@@ -120,5 +123,22 @@ async fn a_late_copy_of_a_release_takes_the_lock_from_nobody() {
         let again = rig.claim.store.withdraw(&rig.claim.claim.key, None).await.unwrap();
         assert_eq!(again, Withdrawal::Absent, "{layout:?}");
         assert_eq!(rig.other.renewed().await.token(), Some(token), "{layout:?}");
+    }
+}
+
+/// The holder has lost it, so its next request must not make its life longer.
+#[tokio::test]
+async fn a_late_copy_of_a_claim_that_is_marked_or_has_no_record_is_not_granted() {
+    for layout in Layout::ALL {
+        let rig = Rig::new(layout).await;
+        let (claim, of) = (&rig.claim, &rig.claim.claim.key.name);
+        claim.granted().await;
+        let target = Target::Id(claim.claim.key.id.hash());
+        let marked = claim.store.evict(of, &target, Evict::Mark, "ops", "stuck").await.unwrap();
+        assert_eq!(marked, Evicted::Done, "{layout:?}");
+        assert!(matches!(claim.send().await, Ok(Verdict::Gone)), "{layout:?}: marked");
+        redis().unwrap().run(&["DEL", &format!("lkf:{{{of}}}")]).unwrap();
+        assert!(matches!(claim.send().await, Ok(Verdict::Gone)), "{layout:?}: no record");
+        assert_eq!(claim.renewed().await, Renewal::Lost(None), "{layout:?}");
     }
 }

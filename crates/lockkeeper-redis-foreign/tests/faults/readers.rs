@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper::backend::redis_foreign::Layout;
-use lockkeeper::store::{Amend, Amended, MAX, Store as _, Withdrawal};
+use lockkeeper::store::{Amend, Amended, MAX, Renewal, Store as _, Withdrawal};
 use lockkeeper_live::{Redis, redis};
 use tokio::task::JoinHandle;
 
@@ -77,6 +77,22 @@ async fn a_writer_finds_a_lock_free_whose_readers_have_all_died_and_says_so() {
     let message = next(server, &name, 1).await;
     Claimant::new(&store, &name, LONG).await.granted().await;
     assert_eq!(within(TIME_LIMIT, message).await.unwrap(), ["0"]);
+}
+
+/// `forceUnlock` of Redisson deletes the lock, and not the strings of its readers.
+#[tokio::test]
+async fn a_reader_whose_lock_was_deleted_has_lost_it_although_its_string_lives() {
+    let (server, name) = (redis().unwrap(), name());
+    let store = store(server, Layout::RedissonRw).await;
+    let reader = Claimant::new(&store, &name, LONG).await.of(1, MAX);
+    let writer = Claimant::new(&store, &name, LONG).await;
+    reader.granted().await;
+    server.run(&["DEL", &name]).unwrap();
+    writer.granted().await;
+    assert_eq!(reader.renewed().await, Renewal::Lost(None));
+    let withdrawn = store.withdraw(&reader.claim.key, None).await.unwrap();
+    assert_eq!(withdrawn, Withdrawal::Absent);
+    assert!(matches!(writer.renewed().await, Renewal::Held { .. }));
 }
 
 /// Redisson wakes all of its waiters at 1, since all readers may enter, and one at 0.

@@ -230,21 +230,34 @@ async fn a_reader_that_has_died_below_a_writer_wakes_no_waiter_again_and_again()
     assert!(server.query::<bool>(&["HEXISTS", &name, &writer]).unwrap());
 }
 
-/// The change may come from a client of a later epoch.
+/// The epoch of a holder is that of its claim, or that of a change from a client of a later epoch.
 #[tokio::test]
-async fn a_claim_of_an_epoch_below_that_of_a_changed_holder_is_refused() {
-    let (server, name) = (redis().unwrap(), name());
+async fn a_claim_of_an_epoch_below_that_of_a_holder_is_refused_as_long_as_it_holds() {
+    let server = redis().unwrap();
     let store = store(server, Layout::RedissonRw).await;
-    let holder = Claimant::new(&store, &name, LONG).await.of(1, MAX);
-    let mut late = Claimant::new(&store, &name, LONG).await.of(1, MAX);
-    late.claim.meta.epoch = 1;
-    holder.granted().await;
-    let change = Amend::Meta(Meta { epoch: 5, ..Meta::default() });
-    assert_eq!(store.amend(&holder.claim.key, 1, &change).await.unwrap(), Amended::Done);
-    let error = late.send().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
-    late.claim.meta.epoch = 5;
-    late.granted().await;
+    for changed in [false, true] {
+        let name = name();
+        let reader = async |epoch| {
+            let mut reader = Claimant::new(&store, &name, LONG).await.of(1, MAX);
+            reader.claim.meta.epoch = epoch;
+            reader
+        };
+        let holder = reader(if changed { 0 } else { 5 }).await;
+        holder.granted().await;
+        if changed {
+            let change = Amend::Meta(Meta { epoch: 5, ..Meta::default() });
+            let amended = store.amend(&holder.claim.key, 1, &change).await.unwrap();
+            assert_eq!(amended, Amended::Done);
+        }
+        let late = reader(1).await;
+        let error = late.send().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
+        reader(5).await.granted().await;
+        holder.release().await;
+        assert_eq!(late.send().await.unwrap_err().kind(), ErrorKind::Mismatch, "another one has 5");
+        server.run(&["DEL", &name]).unwrap();
+        late.granted().await;
+    }
 }
 
 /// The lock had been held for longer than its ttl. Other clients clean up behind dead claims

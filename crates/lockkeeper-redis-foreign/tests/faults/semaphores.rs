@@ -237,6 +237,8 @@ async fn a_number_that_is_gone_takes_its_claims_with_it_and_the_next_one_counts_
     old.granted().await;
     gone.granted().await;
     server.run(&["DEL", &name]).unwrap();
+    let line = store.line(&name.parse().unwrap()).await.unwrap();
+    assert!(line.entries.is_empty(), "{line:?}");
     assert_eq!(gone.renewed().await, Renewal::Lost(None));
     assert_eq!(store.withdraw(&gone.claim.key, None).await.unwrap(), Withdrawal::Absent);
     assert!(!server.query::<bool>(&["EXISTS", &name]).unwrap(), "a permit makes no number");
