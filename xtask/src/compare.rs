@@ -25,16 +25,28 @@ const CLIPPY: [&str; 9] = [
     "warnings",
 ];
 
-/// Compiles them with clippy: the libraries that lockkeeper is compared with take some minutes in a
-/// fresh folder.
+/// Each client in Rust locks and releases for a moment.
+const TEST: [&str; 5] = [
+    "test",
+    "--manifest-path=compare/Cargo.toml",
+    "--target-dir=target/compare",
+    "--workspace",
+    "--locked",
+];
+
+/// Compiles them with clippy, and runs their tests: the libraries that lockkeeper is compared with
+/// take some minutes in a fresh folder.
 pub(crate) fn check(root: &Path) -> Result<Outcome> {
     packages::install_missing(PROTOC)?;
     let start = Instant::now();
-    let mut clippy = cargo(root);
-    clippy.args(CLIPPY);
-    let line = say(&clippy);
-    let status = clippy.status().with_context(|| format!("cannot run {line}"))?;
-    let mut outcome = Outcome { took: start.elapsed(), ..Outcome::default() };
-    outcome.end("compare", status, |_| line.clone());
+    let mut outcome = Outcome::default();
+    for args in [&CLIPPY[..], &TEST] {
+        let mut command = cargo(root);
+        command.args(args);
+        let line = say(&command);
+        let status = command.status().with_context(|| format!("cannot run {line}"))?;
+        outcome.end("compare", status, |_| line.clone());
+    }
+    outcome.took = start.elapsed();
     Ok(outcome)
 }

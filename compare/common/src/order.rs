@@ -1,7 +1,7 @@
 //! The orders of the runner to a client: one line on the client's standard input each, with an
 //! answer of one line on its standard output.
 //!
-//! `README.md` lists the words; the clients in Go, Java and Python read the same.
+//! `README.md` lists the words; the clients in the other languages read the same.
 
 use std::collections::HashMap;
 use std::fmt;

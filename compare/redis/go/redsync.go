@@ -4,15 +4,17 @@ import (
 	"context"
 	"math"
 	"math/rand"
+	"strings"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
+	pools "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 	client "lockkeeper.dev/compare"
 )
 
-// redsync over one server, with its defaults but for the life of a lock and the number of tries.
+// redsync over one server or several, with its defaults but for the life of a lock and the number of tries.
 type redsyncClient struct {
 	sync    *redsync.Redsync
 	options []redsync.Option
@@ -29,12 +31,25 @@ func connectRedsyncOften(url string) (client.Client, error) {
 	}))
 }
 
+// Some servers of a Redlock may be dead.
+func connectRedsyncRedlock(url string) (client.Client, error) {
+	var all []pools.Pool
+	for _, server := range strings.Split(strings.TrimPrefix(url, "redlock://"), ",") {
+		all = append(all, goredis.NewPool(redis.NewClient(&redis.Options{Addr: server})))
+	}
+	return &redsyncClient{redsync.New(all...), endless()}, nil
+}
+
+func endless() []redsync.Option {
+	return []redsync.Option{redsync.WithExpiry(30 * time.Second), redsync.WithTries(math.MaxInt32)}
+}
+
 func connectRedsyncWith(url string, options ...redsync.Option) (client.Client, error) {
 	connection := redis.NewClient(&redis.Options{Addr: address(url)})
 	if err := connection.Ping(context.Background()).Err(); err != nil {
 		return nil, err
 	}
-	options = append(options, redsync.WithExpiry(30*time.Second), redsync.WithTries(math.MaxInt32))
+	options = append(options, endless()...)
 	return &redsyncClient{redsync.New(goredis.NewPool(connection)), options}, nil
 }
 

@@ -7,7 +7,7 @@ use super::tasks::{Client, Lock};
 
 /// Mutexes.
 #[derive(Debug)]
-pub struct Mutexes(Keeper);
+pub struct Mutexes(pub Keeper);
 
 impl Mutexes {
     /// Connects to the store that the URL names.

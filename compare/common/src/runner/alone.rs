@@ -19,6 +19,8 @@ pub struct AlonePart {
     /// The clients with one connection that blocks: they have one task, and may send a release with
     /// the next claim.
     pub blocking: &'static [Kind],
+    /// The numbers of tasks of a client, each with rows of its own.
+    pub tasks: &'static [usize],
     /// The requests that the server counts, in one word.
     pub requests: &'static str,
     /// The time that the server counts, in one word.
@@ -36,11 +38,14 @@ pub struct AloneRow {
     pub kind: Kind,
     tasks: usize,
     awaited: bool,
-    rate: Rounds,
+    /// Pairs per second.
+    pub rate: Rounds,
     /// The ratio to raw, which is measured right before and after.
     pub share: Rounds,
-    lock: [Rounds; 2],
-    release: [Rounds; 2],
+    /// The time of an acquire, in microseconds: the median, and the 99th percentile.
+    pub lock: [Rounds; 2],
+    /// The same of a release.
+    pub release: [Rounds; 2],
     requests: Rounds,
     /// The time that the server counts for a pair, in microseconds.
     pub work: Rounds,
@@ -49,12 +54,13 @@ pub struct AloneRow {
 }
 
 impl AlonePart {
-    /// Measures, prints the table, and judges the goals.
+    /// Measures, prints the table, and judges the goals. `on` names the servers if the part runs on
+    /// several. Returns the rows.
     ///
     /// # Errors
     ///
     /// The ceiling cannot be measured, or the report not be written.
-    pub fn run<S: Servers>(&self, bench: &mut Bench<S>) -> Result<()> {
+    pub fn run<S: Servers>(&self, bench: &mut Bench<S>, on: Option<&str>) -> Result<Vec<AloneRow>> {
         let mut rows = self.rows(bench);
         for row in &rows {
             // The first run of a client is slower, and a JVM has to compile first.
@@ -78,14 +84,16 @@ impl AlonePart {
                 };
                 let after = self.raw(bench, tasks)?;
                 row.add(&seen, raw.midpoint(after));
-                bench.report.add(&self.line(row, round, seen.seconds()))?;
+                let mut line = self.line(row, round, seen.seconds());
+                line["on"] = json!(on);
+                bench.report.add(&line)?;
                 before.insert(tasks, after);
             }
         }
         rows.retain(|row| bench.has(row.kind));
-        self.print(&rows);
+        self.print(&rows, on);
         goals(&(self.goals)(&rows));
-        Ok(())
+        Ok(rows)
     }
 
     /// Pairs per second of the ceiling.
@@ -103,7 +111,7 @@ impl AlonePart {
 
     fn rows<S: Servers>(&self, bench: &Bench<S>) -> Vec<AloneRow> {
         let mut rows = Vec::new();
-        for tasks in [1, 64] {
+        for &tasks in self.tasks {
             for &kind in [self.raw].iter().chain(self.kinds) {
                 let blocks = self.blocking.contains(&kind);
                 if !bench.has(kind) || (blocks && tasks > 1) {
@@ -137,9 +145,10 @@ impl AlonePart {
         })
     }
 
-    fn print(&self, rows: &[AloneRow]) {
+    fn print(&self, rows: &[AloneRow], on: Option<&str>) {
         let Self { requests, work, .. } = self;
-        println!("### One client, locks of its own\n");
+        let on = on.map_or(String::new(), |servers| format!(", on {servers}"));
+        println!("### One client, locks of its own{on}\n");
         println!(
             "| client | tasks | pairs/s | share of raw | lock p50 / p99 µs | release p50 / p99 µs | {requests} a pair \
              | {work}, server, client: µs a pair |\n|---|---|---|---|---|---|---|---|"

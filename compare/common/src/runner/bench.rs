@@ -25,6 +25,24 @@ pub trait Servers {
     /// The server does not answer.
     fn counts(&mut self, kind: Kind) -> Result<Counts>;
 
+    /// A measurement of clients of this kind begins. They have connected.
+    ///
+    /// # Errors
+    ///
+    /// The servers cannot be prepared.
+    fn begin(&mut self, _kind: Kind) -> Result<()> {
+        Ok(())
+    }
+
+    /// The measured time is over.
+    ///
+    /// # Errors
+    ///
+    /// The servers cannot be restored.
+    fn finish(&mut self, _kind: Kind) -> Result<()> {
+        Ok(())
+    }
+
     /// The memory of the data in the server of lockkeeper, in bytes, if it is known.
     ///
     /// # Errors
@@ -184,6 +202,7 @@ impl<S: Servers> Bench<S> {
             Program::Go => self.programs.join("go-client").exists(),
             Program::Java => self.programs.join("java/classes").exists(),
             Program::Python => self.programs.join("python/client.py").exists(),
+            Program::Node => self.programs.join("node/client.mjs").exists(),
         };
         let base = kind.name.strip_suffix("-mt").unwrap_or(kind.name);
         let is_wanted =
@@ -274,6 +293,7 @@ impl<S: Servers> Bench<S> {
         let kind = spec.kind;
         let clients = self.fleet(kind, spec.clients)?.len();
         let traces: Vec<_> = (0..clients).map(|number| self.trace(number)).collect();
+        self.servers.begin(kind)?;
         let start = nanos() + spec.warm;
         let end = start + spec.measured;
         for (number, (process, trace)) in
@@ -285,6 +305,7 @@ impl<S: Servers> Bench<S> {
         let (start, before) = (nanos(), self.sample(spec)?);
         sleep_until(end);
         let (end, after) = (nanos(), self.sample(spec)?);
+        self.servers.finish(kind)?;
         let limit = Duration::from_nanos(Spec::TIME_LIMIT) + Duration::from_secs(30);
         for process in self.fleet(kind, spec.clients)? {
             process.done(limit)?;

@@ -22,6 +22,8 @@ pub enum Program {
     Java,
     /// `python/client.py`.
     Python,
+    /// `node/client.mjs`.
+    Node,
 }
 
 impl Kind {

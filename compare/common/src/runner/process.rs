@@ -119,6 +119,11 @@ fn command(kind: Kind, programs: &Path) -> Command {
             python.arg(programs.join("python/client.py"));
             python
         }
+        Program::Node => {
+            let mut node = Command::new("node");
+            node.arg(programs.join("node/client.mjs"));
+            node
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) const ALONE: AlonePart = AlonePart {
     raw: RAW,
     kinds: &LOCKS,
     blocking: &[],
+    tasks: &[1, 64],
     requests: "messages",
     work: "disk",
     measured: [300, 700],

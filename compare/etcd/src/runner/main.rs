@@ -50,7 +50,7 @@ fn main() -> Result<()> {
     println!("{}; {}\n", bench.servers.description(), bench.versions());
     for part in &options.parts {
         match part.as_str() {
-            "alone" => alone::ALONE.run(&mut bench)?,
+            "alone" => drop(alone::ALONE.run(&mut bench, None)?),
             "crowd" => crowd::run(&mut bench, members)?,
             "aged" => aged::run(&mut bench)?,
             "waiters" => waiters::run(&mut bench)?,

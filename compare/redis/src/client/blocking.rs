@@ -65,9 +65,12 @@ fn cycles(pair: &mut impl Pair, go: &Go, log: &mut Log) -> Result<()> {
 
 /// The two requests for a lock, made beforehand.
 pub(crate) trait Requests {
-    /// The request that takes the lock, and the request that releases it; a release answers 1.
+    /// The request that takes the lock, and the request that releases it.
     fn of(&mut self, connection: &mut Connection, name: &str) -> Result<[Vec<u8>; 2]>;
     fn is_granted(&self, reply: &Reply) -> bool;
+    fn is_released(&self, reply: &Reply) -> bool {
+        *reply == Reply::Integer(1)
+    }
 }
 
 /// Repeats the same two requests on one connection.
@@ -88,7 +91,7 @@ impl<R: Requests> Repeated<R> {
 
     fn released(&mut self) -> Result<()> {
         let reply = self.connection.reply()?;
-        ensure!(reply == Reply::Integer(1), "a release answered {reply:?}");
+        ensure!(self.requests.is_released(&reply), "a release answered {reply:?}");
         Ok(())
     }
 }

@@ -16,8 +16,9 @@ const TTL: Duration = Duration::from_secs(30);
 pub(crate) struct Rslock(LockManager);
 
 impl Rslock {
-    pub(crate) async fn connect(url: &str, delay: Duration) -> Result<Self> {
-        let mut manager = LockManager::new(vec![url]);
+    /// One server, or those of a Redlock.
+    pub(crate) async fn connect(urls: Vec<String>, delay: Duration) -> Result<Self> {
+        let mut manager = LockManager::new(urls);
         manager.set_retry(u32::MAX, delay);
         Ok(Self(manager))
     }

@@ -12,11 +12,13 @@ use crate::resp::{Connection, Reply, address};
 
 pub(crate) struct Scripts {
     url: String,
+    /// The layout of another library.
+    layout: Option<String>,
 }
 
 impl Scripts {
-    pub(crate) fn new(url: &str) -> Self {
-        Self { url: url.to_owned() }
+    pub(crate) fn new(url: &str, layout: Option<&str>) -> Self {
+        Self { url: url.to_owned(), layout: layout.map(str::to_owned) }
     }
 }
 
@@ -25,7 +27,11 @@ impl Requests for Scripts {
         let tap = Tap::open(address(&self.url)?)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
-            let keeper = lockkeeper::connect(&tap.url).await?;
+            let layout = self.layout.as_ref();
+            let layout = layout.map_or(String::new(), |layout| format!("?layout={layout}"));
+            let keeper = lockkeeper::connect(&format!("{}{layout}", tap.url)).await?;
+            // The server gets the scripts with the first lock.
+            keeper.mutex(format!("{name}-first"))?.lock().await?.release().await?;
             keeper.mutex(name)?.lock().await?.release().await?;
             anyhow::Ok(())
         })?;
@@ -44,12 +50,21 @@ impl Requests for Scripts {
         }
     }
 
-    /// The token, or the answer that has it in a string.
+    /// The token, or an answer that has it. On the layouts of other libraries the owner of the
+    /// claim comes first.
     fn is_granted(&self, reply: &Reply) -> bool {
         match reply {
             Reply::Integer(token) => *token > 0,
             Reply::Text(text) => text.starts_with(b"g"),
-            _ => false,
+            Reply::Array(parts) => parts.get(1) == Some(&Reply::Text(b"h".to_vec())),
+            Reply::Nil => false,
+        }
+    }
+
+    fn is_released(&self, reply: &Reply) -> bool {
+        match reply {
+            Reply::Array(parts) => parts.get(1) == Some(&Reply::Integer(1)),
+            reply => *reply == Reply::Integer(1),
         }
     }
 }

@@ -24,6 +24,7 @@ pub(crate) const ALONE: AlonePart = AlonePart {
         REDIS_PY,
     ],
     blocking: &[RAW, SCRIPTS],
+    tasks: &[1, 64],
     requests: "commands",
     work: "script",
     measured: [250, 600],

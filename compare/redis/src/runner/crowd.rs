@@ -43,7 +43,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-fn first(kind: Kind, is_quick: bool, crowd: Crowd) -> u64 {
+pub(crate) fn first(kind: Kind, is_quick: bool, crowd: Crowd) -> u64 {
     match (kind.is_jvm(), is_quick, crowd.hold) {
         (true, false, 0) => 5000,
         (true, true, 0) | (true, false, _) => 1000,

@@ -27,11 +27,43 @@ pub(crate) const REDISSON_READ: Kind =
 pub(crate) const REDIS_PY: Kind = Kind::new("redis-py", "redis-py", Program::Python);
 pub(crate) const REDIS_PY_OFTEN: Kind =
     Kind::new("redis-py-1ms", "redis-py, asking each 1 ms", Program::Python);
+pub(crate) const REDISLOCK: Kind = Kind::new("bsm-redislock", "bsm/redislock", Program::Go);
+
+/// lockkeeper on the layouts of other libraries.
+pub(crate) const PLAIN: Kind = Kind::new("lockkeeper-plain", "**lockkeeper** plain", Program::Rust);
+pub(crate) const SCRIPTS_PLAIN: Kind =
+    Kind::new("scripts-plain", "the scripts of plain, blocking", Program::Rust);
+pub(crate) const REDISSON: Kind =
+    Kind::new("lockkeeper-redisson", "**lockkeeper** redisson", Program::Rust);
+pub(crate) const SCRIPTS_REDISSON: Kind =
+    Kind::new("scripts-redisson", "the scripts of redisson, blocking", Program::Rust);
+pub(crate) const REDISSON_FENCED: Kind =
+    Kind::new("lockkeeper-redisson-fenced", "**lockkeeper** redisson-fenced", Program::Rust);
+pub(crate) const REDISSON_RW: Kind =
+    Kind::new("lockkeeper-redisson-read", "**lockkeeper** redisson-rw, read lock", Program::Rust);
+
+/// The clients of a Redlock.
+pub(crate) const REDLOCK: Kind =
+    Kind::new("lockkeeper-redlock", "**lockkeeper** redlock", Program::Rust);
+pub(crate) const REDSYNC_REDLOCK: Kind = Kind::new("redsync-redlock", "redsync", Program::Go);
+pub(crate) const RSLOCK_REDLOCK: Kind = Kind::new("rslock-redlock", "rslock", Program::Rust);
+pub(crate) const NODE_REDLOCK: Kind = Kind::new("node-redlock", "node-redlock", Program::Node);
+
 pub(crate) const POSTGRES: Kind = Kind::new("postgres", "PostgreSQL advisory lock", Program::Rust);
 
 /// The clients whose SETs come from the client, and not from a script.
-const SETS: [Kind; 8] =
-    [RAW, RSLOCK, RSLOCK_MT, RSLOCK_OFTEN, REDSYNC, REDSYNC_OFTEN, REDIS_PY, REDIS_PY_OFTEN];
+const SETS: [Kind; 10] = [
+    RAW,
+    RSLOCK,
+    RSLOCK_MT,
+    RSLOCK_OFTEN,
+    RSLOCK_REDLOCK,
+    REDSYNC,
+    REDSYNC_OFTEN,
+    REDSYNC_REDLOCK,
+    REDIS_PY,
+    REDIS_PY_OFTEN,
+];
 
 /// Commands that only clients send. The server counts the commands of scripts separately.
 const FROM_CLIENTS: [&str; 16] = [
@@ -52,6 +84,11 @@ const FROM_CLIENTS: [&str; 16] = [
     "client|tracking",
     "wait",
 ];
+
+/// Whether the client has the servers of the Redlock.
+pub(crate) fn is_redlock(kind: Kind) -> bool {
+    [REDLOCK, REDSYNC_REDLOCK, RSLOCK_REDLOCK, NODE_REDLOCK].contains(&kind)
+}
 
 /// Whether a command of this name was sent by the client.
 pub(crate) fn sends(kind: Kind, command: &str) -> bool {

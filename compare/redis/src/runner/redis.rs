@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use ::redis::{Client, Connection, cmd};
 use anyhow::{Context, Result, bail};
 use compare_common::runner::{Counts, Kind, cpu, ending_with_us, free_port};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::kinds::sends;
 
@@ -47,7 +49,16 @@ impl Redis {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://{}", self.address())
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Stops the server, or lets it go on.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill(Pid::from_raw(i32::try_from(self.child.id())?), signal)?)
     }
 
     pub(crate) fn version(&mut self) -> Result<String> {
