@@ -10,6 +10,7 @@ use lockkeeper_core::{Effect, Error, Result};
 use crate::RedlockStore;
 use crate::claims::{OwnClaim, Said, Sending};
 use crate::fault::{NodeFault, too_few};
+use crate::late::LATE;
 use crate::layout::{NodeAnswer, wait};
 use crate::nodes::Round;
 use crate::protocol::{Acquire, Step};
@@ -126,7 +127,7 @@ impl<'a> Attempt<'a> {
         let (nodes, clock) = (&self.store.0.nodes, &self.store.0.clock);
         let limit = self.store.0.setup.node_timeout(self.own.ttl);
         let waiter = self.place.as_ref().map_or(String::new(), |place| place.waiter.clone());
-        let (mut step, mut until) = (self.acquire.begin(), self.began);
+        let (mut step, mut asked) = (self.acquire.begin(), self.began);
         loop {
             step = match step {
                 Step::Ask { floor, nodes: to } => {
@@ -138,10 +139,11 @@ impl<'a> Attempt<'a> {
                         };
                         self.round.add(node, async move { (floor, said.await) });
                     }
-                    until = clock.now() + limit;
+                    asked = clock.now();
                     Step::Wait
                 }
                 Step::Wait => {
+                    let until = asked + self.wait_limit(limit);
                     let left = until.saturating_since(clock.now());
                     match clock.timeout(left, self.round.next()).await.flatten() {
                         Some((node, (floor, said))) => self.answered(node, floor, said),
@@ -183,10 +185,29 @@ impl<'a> Attempt<'a> {
         self.acquire.refused(node);
     }
 
+    /// How long the attempt waits for the nodes that have not answered. When a majority has
+    /// answered, an on-time node may still decide, and a late one is not waited for: the others
+    /// get the lock sooner if this attempt fails.
+    fn wait_limit(&self, limit: Duration) -> Duration {
+        let nodes = &self.store.0.nodes;
+        let is_open = |node: &usize| self.acquire.is_open(*node);
+        let is_usable = |node: &usize| matches!(self.faults[*node], None | Some(NodeFault::Busy));
+        let all = 0..nodes.len();
+        let answered = all.clone().filter(|node| !is_open(node) && is_usable(node)).count();
+        if answered < nodes.quorum() {
+            return limit;
+        }
+        match all.filter(is_open).all(|node| nodes.lateness(node).is_late()) {
+            true => Duration::ZERO,
+            false => limit.min(LATE),
+        }
+    }
+
     fn silence(&mut self, limit: Duration) {
         for (node, fault) in self.faults.iter_mut().enumerate() {
-            if fault.is_none() && self.acquire.number(node).is_none() {
+            if self.acquire.is_open(node) {
                 *fault = Some(NodeFault::Silent(limit));
+                self.store.0.nodes.lateness(node).is_missed();
             }
         }
         self.acquire.silence();

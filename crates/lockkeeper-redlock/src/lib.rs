@@ -19,6 +19,7 @@ mod doctor;
 mod driver;
 mod fault;
 mod identity;
+mod late;
 mod layout;
 mod line;
 mod nodes;

@@ -14,6 +14,7 @@ use lockkeeper_core::{Error, ErrorKind, Result};
 use lockkeeper_redis_client::wire::{Answer, Link, Listener, Request, Value, WireError};
 
 use crate::fault::NodeFault;
+use crate::late::{Lateness, UnderWay};
 use crate::protocol;
 use crate::pushed::Pushed;
 use crate::setup::Setup;
@@ -32,6 +33,7 @@ struct Node {
     shown: String,
     /// The run of the server on the connection with this number.
     run: Mutex<Option<(u64, Arc<str>)>>,
+    lateness: Lateness,
 }
 
 /// The answer of a node, or why there is none.
@@ -51,6 +53,7 @@ impl Nodes {
                 Arc::new(NodeListener { node: at, pushed: Arc::downgrade(pushed) }),
             ),
             run: Mutex::default(),
+            lateness: Lateness::default(),
         };
         let all = setup.endpoints().zip(settings).enumerate().map(node).collect();
         Ok(Self { all, clock: Clock::boot() })
@@ -70,6 +73,11 @@ impl Nodes {
 
     pub(crate) fn link(&self, node: usize) -> &Link {
         &self.all[node].link
+    }
+
+    /// Whether a node has answered late, or not at all, when it was asked last.
+    pub(crate) fn lateness(&self, node: usize) -> &Lateness {
+        &self.all[node].lateness
     }
 
     pub(crate) fn subscribe(&self, channel: &[u8]) {
@@ -101,9 +109,11 @@ impl Nodes {
         let at = &self.all[node];
         let sent = self.run(node).map(|(number, run)| (number, send(&at.link, request(&run))));
         let link = at.link.clone();
+        let under_way = sent.is_ok().then(|| at.lateness.sent(&self.clock));
         Box::pin(async move {
             let (number, answer) = sent?;
             let value = answer.await.map_err(NodeFault::of)?;
+            under_way.into_iter().for_each(UnderWay::answered);
             if link.connection() != Some(number) {
                 let why = "the connection was lost meanwhile".to_owned();
                 return Err(NodeFault::Unreachable { why, sent: true });
@@ -200,6 +210,11 @@ impl<T> Round<T> {
         self.all.is_empty()
     }
 
+    /// The nodes whose replies are to come.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = usize> {
+        self.all.iter().map(|(node, _)| *node)
+    }
+
     /// The next reply; `None` if all have come.
     pub(crate) async fn next(&mut self) -> Option<(usize, T)> {
         poll_fn(|cx| {
@@ -220,7 +235,7 @@ impl<T> Round<T> {
 
 impl<T> fmt::Debug for Round<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.all.iter().map(|(node, _)| node)).finish()
+        f.debug_list().entries(self.waiting()).finish()
     }
 }
 

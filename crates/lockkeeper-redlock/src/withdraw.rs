@@ -10,6 +10,7 @@ use lockkeeper_core::store::{ClaimKey, Live, SessionId, TOMBSTONE_MIN, Withdrawa
 use crate::RedlockStore;
 use crate::claims::{OwnClaim, Said};
 use crate::fault::{NodeFault, too_few};
+use crate::late::LATE;
 use crate::layout::Keys;
 use crate::nodes::Round;
 use crate::protocol::Released;
@@ -58,16 +59,24 @@ pub(super) async fn from_all(
     (own.released().0, faults)
 }
 
-/// Withdraws a claim that no majority has. Waits for the nodes that may have it: no other client
-/// finds the claim there any more. Nodes that cannot be asked now are asked in the background.
+/// Withdraws a claim that no majority has. Waits for the nodes that may have it and are on time: no
+/// other client finds the claim there any more. The other nodes are asked in the background. They
+/// take the requests in their order, so the next claim of this client finds nothing there either.
 pub(super) async fn from_some(store: &RedlockStore, own: &Arc<OwnClaim>) {
+    let (nodes, clock) = (&store.0.nodes, &store.0.clock);
     let mut round = Round::new();
     for node in own.may_be_at() {
-        round.add(node, own.withdraw(&store.0.nodes, node, None));
+        round.add(node, own.withdraw(nodes, node, None));
     }
-    let limit = store.0.setup.node_timeout(own.ttl);
-    let all = async { while round.next().await.is_some() {} };
-    let _ = store.0.clock.timeout(limit, all).await;
+    let until = clock.now() + store.0.setup.node_timeout(own.ttl).min(LATE);
+    let on_time = |node: &usize| !nodes.lateness(*node).is_late();
+    while own.released().1.iter().any(on_time) {
+        let left = until.saturating_since(clock.now());
+        if clock.timeout(left, round.next()).await.flatten().is_none() {
+            round.waiting().for_each(|node| nodes.lateness(node).is_missed());
+            break;
+        }
+    }
     finish(store, own, round);
 }
 

@@ -36,7 +36,7 @@ pub(crate) const LARGE_STORES: &[LargeStore] = &[
     },
     LargeStore {
         path: "crates/lockkeeper-redlock/",
-        lines: 4290,
+        lines: 4338,
         why: "no server keeps its lines: its clients agree, wait and clean up on several servers",
     },
 ];

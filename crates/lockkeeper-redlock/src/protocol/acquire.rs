@@ -90,6 +90,11 @@ impl Acquire {
         self.raise(highest)
     }
 
+    /// Whether an answer of the node is to come.
+    pub(crate) fn is_open(&self, node: usize) -> bool {
+        self.nodes[node] == Position::Nothing
+    }
+
     /// The number of a node that holds the claim.
     pub(crate) fn number(&self, node: usize) -> Option<u64> {
         match self.nodes[node] {

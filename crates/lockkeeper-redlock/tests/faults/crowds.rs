@@ -83,6 +83,41 @@ async fn eight_clients_hand_one_lock_on_without_a_livelock() {
     assert_eq!(tokens.len(), count, "a token was given twice");
 }
 
+/// How often the lock went from one client to another: the tokens say in which order.
+fn hand_offs(all: &[Seen]) -> usize {
+    let of = |(client, seen): (usize, &Seen)| {
+        seen.tokens.iter().map(move |token| (*token, client)).collect::<Vec<_>>()
+    };
+    let mut order: Vec<_> = all.iter().enumerate().flat_map(of).collect();
+    order.sort_unstable();
+    order.windows(2).filter(|two| two[0].1 != two[1].1).count()
+}
+
+/// One server of three is slow or silent. An attempt that fails would wait for it for 400 ms here,
+/// and for the withdrawal there for as long, and would come behind the others each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hand_off_waits_for_no_server_that_it_does_not_need() {
+    const LASTS: Duration = Duration::from_millis(2500);
+    for is_silent in [false, true] {
+        let (servers, proxies) = behind_proxies(3);
+        let url = servers.url_through(&proxies);
+        // The clients connect, and then the server is slow.
+        let warm = crowd(3, &url, Duration::from_millis(100), LONG);
+        warm.await;
+        let slow = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            match is_silent {
+                true => proxies[2].hold(Way::ToClient),
+                false => proxies[2].delay(Way::ToClient, Duration::from_millis(300)),
+            }
+        };
+        let (all, ()) = tokio::join!(crowd(3, &url, LASTS, LONG), slow);
+        let count = hand_offs(&all);
+        eprintln!("{count} hand-offs with a server that is silent ({is_silent})");
+        assert!(count > 60, "{count} hand-offs in {LASTS:?}: {all:?}");
+    }
+}
+
 /// Servers are cut off, slow and stopped while clients contend. The kernel sees no two holders.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_storm_shows_no_two_holders_to_the_witness() {
