@@ -11,10 +11,11 @@ local mark=sub(id,1,8)
 -- claims of before.
 local born=redis.pcall('GET',KEYS[3])
 if type(born)=='table' and born.err then return foreign(KEYS[3],call('TYPE',KEYS[3]).ok) end
-local known,since=string.match(born or '','^(%S+) (%d+)$')
-if born and not known then return foreign(KEYS[3],'string') end
-since=tonumber(since)
-if known~=run or since>now then
+local since=born and sub(born,1,#run+1)==run..' ' and tonumber(sub(born,#run+2))
+if born and not since and not string.find(born,'^%S+ %d+$') then
+  return foreign(KEYS[3],'string')
+end
+if not since or since>now then
   since=now
   call('SET',KEYS[3],run..' '..string.format('%.0f',now))
 end
@@ -60,7 +61,7 @@ held={token=token,expires=now+keep,granted=held and held.granted or now,keep=kee
 line.holders[id]=held
 -- A full server refuses HSET, unless the script has written before.
 if only_here then call('HDEL',line.key,'-') end
-call('HSET',line.key,'h'..id,packed(held),'f',string.format('%.0f',line.fence),'l',line.last or '')
+call('HSET',line.key,'h'..id,packed(held),'f',line.fence,'l',line.last or '')
 for _,dead in ipairs(line.dead) do
   if dead~=id then call('HDEL',line.key,'h'..dead,'b'..dead,'a'..dead) end
 end
@@ -71,5 +72,5 @@ if waiter~='' then
 end
 local life=math.max(line.fence/1000-now,0)
 for _,holder in pairs(line.holders) do life=math.max(life,holder.expires-now) end
-call('PEXPIRE',line.key,string.format('%.0f',life+DAY))
-return {mark,'held',string.format('%.0f',token),line.notes['a'..id] or ''}
+call('PEXPIRE',line.key,math.ceil(life)+DAY)
+return {mark,'held',token,line.notes['a'..id] or ''}

@@ -34,7 +34,6 @@ local function read_line(key)
   local line={key=key,fence=0,holders={},notes={},dead={}}
   for i=1,#fields,2 do
     local field,value=fields[i],fields[i+1]
-    local kind,id=sub(field,1,1),sub(field,2)
     if field=='f' then line.fence=tonumber(value)
     elseif field=='l' then line.last=value
     elseif field=='n' and #value>17 then
@@ -42,16 +41,19 @@ local function read_line(key)
       if expires>now and expires<=now+RESERVED then
         line.next={expires=expires,ticket=ticket,exclusive=exclusive==1,waiter=sub(value,18)}
       end
-    elseif kind=='h' and #id==16 and #value>=RECORD-1 then
-      local token,expires,granted,keep,exclusive=struct.unpack(HEAD,value)
-      local holder={token=token,expires=expires,granted=granted,keep=keep,exclusive=exclusive==1,
-        texts=sub(value,RECORD)}
-      -- The clock of the server has gone back: the claim begins its life again, once.
-      if expires>now+keep then holder.expires,holder.moved=now+keep,true end
-      if holder.expires>now then line.holders[id]=holder else line.dead[#line.dead+1]=id end
-    elseif not ((kind=='b' or kind=='a') and #id==16) then
-      return nil,foreign(key,'hash')
-    else line.notes[field]=value end
+    else
+      local kind,id=sub(field,1,1),sub(field,2)
+      if kind=='h' and #id==16 and #value>=RECORD-1 then
+        local token,expires,granted,keep,exclusive=struct.unpack(HEAD,value)
+        local holder={token=token,expires=expires,granted=granted,keep=keep,exclusive=exclusive==1,
+          texts=sub(value,RECORD)}
+        -- The clock of the server has gone back: the claim begins its life again, once.
+        if expires>now+keep then holder.expires,holder.moved=now+keep,true end
+        if holder.expires>now then line.holders[id]=holder else line.dead[#line.dead+1]=id end
+      elseif not ((kind=='b' or kind=='a') and #id==16) then
+        return nil,foreign(key,'hash')
+      else line.notes[field]=value end
+    end
   end
   if not line.fence then return nil,foreign(key,'hash') end
   return line

@@ -4,10 +4,12 @@ local id,lasts=ARGV[1],tonumber(ARGV[2])
 local mark=sub(id,1,8)
 local line,wrong=read_line(KEYS[1])
 -- A full server refuses SET, unless the script has written before.
-if line then call('HDEL',KEYS[1],'h'..id,'b'..id,'a'..id) end
+if line then
+  local claim='h'..id
+  call('HDEL',KEYS[1],claim,'b'..id,'a'..id,line.last==id and 'l' or claim)
+end
 if lasts>0 and call('PTTL',KEYS[2])<lasts then call('SET',KEYS[2],'1','PX',lasts) end
 if wrong then return wrong end
-if line.last==id then call('HDEL',line.key,'l') end
 local held=line.holders[id]
 line.holders[id]=nil
 keep_moved(line)
