@@ -68,6 +68,11 @@ impl Subscriptions {
         Listens { subscriptions: Arc::downgrade(self), channel, stays }
     }
 
+    /// How many listeners a channel has; `None` if there is no subscription to it.
+    pub fn listeners(&self, channel: &[u8]) -> Option<usize> {
+        self.lock().get(channel).map(|here| here.listeners)
+    }
+
     /// Ends the subscription to a channel without listeners.
     fn leave(&self, all: &mut HashMap<Vec<u8>, Listening>, channel: &[u8]) {
         if all.get(channel).is_some_and(|here| here.listeners == 0 && !here.is_leaving) {

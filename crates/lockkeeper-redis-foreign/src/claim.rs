@@ -2,6 +2,7 @@
 
 use super::ForeignRedisStore;
 use super::layout::{self, Holders, Layout};
+use crate::random::jittered;
 use crate::store::{Amend, Amended, Claim, ClaimKey, Verdict, refusal};
 use crate::{Error, ErrorKind, Result};
 use lockkeeper_core::Effect;
@@ -16,6 +17,10 @@ pub(super) async fn claim(store: &ForeignRedisStore, claim: &Claim) -> Result<Ve
     if layout == Layout::RedissonSemaphore && claim.weight > MOST_PERMITS {
         let problem = format!("a claim of this layout has {MOST_PERMITS} permits at most");
         return Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("several claims"));
+    }
+    let pause = store.0.turns.pause(&claim.key.name, store.0.clock.now());
+    if !pause.is_zero() {
+        store.0.clock.sleep(jittered(pause)).await;
     }
     let (verdict, holders) = once(store, claim).await?;
     // Readers that have died are in the way of a writer for as long as others read, and no waiter

@@ -19,6 +19,7 @@ mod layout;
 mod renew;
 mod rights;
 mod session;
+mod turns;
 mod wait;
 mod withdraw;
 
@@ -65,6 +66,7 @@ struct Shared {
     channels: Arc<Channels>,
     subscriptions: Arc<Subscriptions>,
     session_claims: SessionClaims,
+    turns: turns::Turns,
     /// The life that a key without one gets. Zero: such keys stay as they are.
     adopt_ttl: Duration,
     capabilities: store::Capabilities,
@@ -121,6 +123,7 @@ impl ForeignRedisStore {
             channels,
             subscriptions,
             session_claims: SessionClaims::default(),
+            turns: turns::Turns::default(),
             adopt_ttl,
             capabilities,
             address: address.to_owned(),

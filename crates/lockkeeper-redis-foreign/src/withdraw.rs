@@ -14,7 +14,15 @@ pub(super) async fn withdraw(
     key: &ClaimKey,
     tombstone: Option<Duration>,
 ) -> Result<Withdrawal> {
-    let Released { withdrawal, left } = ask(store, key, tombstone, true)?.await?;
+    let (turns, clock, name) = (&store.0.turns, &store.0.clock, &key.name);
+    turns.releases(name, clock.now());
+    let Released { withdrawal, receivers, left } = ask(store, key, tombstone, true)?.await?;
+    if withdrawal == Withdrawal::Removed {
+        let own = store.0.subscriptions.listeners(&store.keys(name).channel());
+        // The subscription of this client is among the receivers.
+        let others_wait = receivers > u32::from(own.is_some()) || own > Some(0);
+        turns.released(name, others_wait, clock.now());
+    }
     store.0.session_claims.left(key);
     // The claim is withdrawn. Readers that have died end with the key at the latest.
     drop(claim::sweep(store, key, &left).await);

@@ -282,16 +282,20 @@ fn broken(layout: Layout, read: &mut Reader<'_>) -> Result<Option<Broken>> {
 #[derive(Debug)]
 pub(crate) struct Released {
     pub(crate) withdrawal: Withdrawal,
+    /// How many clients the message about the release goes to.
+    pub(crate) receivers: u32,
     /// The owners that still hold the lock.
     pub(crate) left: Vec<Vec<u8>>,
 }
 
 pub(crate) fn withdraw_answer(layout: Layout, id: &ClaimId, value: &Value) -> Result<Released> {
     let mut read = Reader::about(value, &owner(layout, id), "WITHDRAW")?;
-    let withdrawal =
-        if read.number::<u8>()? == 1 { Withdrawal::Removed } else { Withdrawal::Absent };
+    let (withdrawal, receivers) = match read.number::<u32>()? {
+        0 => (Withdrawal::Absent, 0),
+        removed => (Withdrawal::Removed, removed - 1),
+    };
     let left = read.0.map(|value| bytes(value).map(<[u8]>::to_vec)).collect::<Option<_>>();
-    Ok(Released { withdrawal, left: left.ok_or_else(|| garbled("WITHDRAW"))? })
+    Ok(Released { withdrawal, receivers, left: left.ok_or_else(|| garbled("WITHDRAW"))? })
 }
 
 pub(crate) fn amend_answer(layout: Layout, key: &ClaimKey, value: &Value) -> Result<Amended> {

@@ -11,7 +11,7 @@ end
 local function too_few() end
 local function prolong(of,life) call('PEXPIRE',main,life) end
 local function drop(of) return call('HDEL',main,of)==1 end
-local function wake() send('0') end
+local function wake() return send('0') end
 -- One holder has the lock whatever its weight is.
 local function lower() end
 local function owners()

@@ -41,7 +41,7 @@ local function prolong(of,life)
   read_until(life)
 end
 local message='0'
-local function wake() send(message) end
+local function wake() return send(message) end
 -- How the last field but `mode` ends.
 local function settle()
   if call('HLEN',main)==1 then call('DEL',main) return true end

@@ -27,7 +27,7 @@ end
 local function is_known(of) return call('ZSCORE',more,of) and true end
 local function free() return tonumber(call('GET',main) or '') end
 -- Redisson lets so many waiters look, and fails at fewer than none.
-local function wake() send(math.max(free() or 0,0)) end
+local function wake() return send(math.max(free() or 0,0)) end
 local function give_back(list)
   local given=0
   each(list,function(...) given=given+call('ZREM',more,...) end)

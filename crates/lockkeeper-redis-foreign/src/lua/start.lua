@@ -42,9 +42,11 @@ local first=0
 local function optional(text) return text~='' and string.sub(text,2) end
 -- A client of Redisson before 3.22, or with `shardedSubscriptionMode=OFF`, does not listen to the
 -- shards of a Cluster.
+-- Returns how many clients the message goes to, as far as this server knows.
 local function send(message)
-  redis.pcall(publish,channel,message)
+  local receivers=redis.pcall(publish,channel,message)
   if publish=='SPUBLISH' then redis.pcall('PUBLISH',channel,message) end
+  return receivers
 end
 local function strange(what)
   return type(what)=='table' and what or redis.error_reply('LKF '..what)

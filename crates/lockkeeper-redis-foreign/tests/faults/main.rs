@@ -18,6 +18,7 @@ mod rights;
 mod rw;
 mod semaphores;
 mod support;
+mod turns;
 mod types;
 
 // The simple lock has scripts and waits of its own.
