@@ -9,7 +9,7 @@ use crate::commands::{cargo, exit_code, say};
 use crate::test::install;
 
 /// The storms: the modules of `crates/live/tests/storms` that have one.
-const STORMS: [&str; 5] = ["cluster", "cluster_kills", "etcd", "file", "sentinel"];
+const STORMS: [&str; 6] = ["cluster", "cluster_kills", "etcd", "file", "redlock", "sentinel"];
 
 /// The variables of a storm, by the options of the user.
 const OPTIONS: [(&str, &str); 2] =
@@ -73,7 +73,10 @@ mod tests {
             ["", "clutser", "cluster --seconds", "cluster --seconds x", "cluster --minutes 1"]
         {
             let error = format!("{:#}", read(&words(wrong)).unwrap_err());
-            assert!(error.contains("cluster, cluster_kills, etcd, file, sentinel"), "{error}");
+            assert!(
+                error.contains("cluster, cluster_kills, etcd, file, redlock, sentinel"),
+                "{error}"
+            );
         }
     }
 

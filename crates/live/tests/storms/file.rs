@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use lockkeeper_testing::Seeded;
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::play::{Round, Storm, plain};
 
@@ -34,18 +33,11 @@ fn processes_are_killed_and_stopped() {
             round.kill_one(draw);
             kills += 1;
         } else {
-            stand_still(round.one(draw), Duration::from_millis(draw.below(3000)));
+            let time = Duration::from_millis(draw.below(3000));
+            round.stop_one(draw, time);
             stops += 1;
         }
     };
     STORM.play(&url, &[], fault, Storm::nobody_beside_another);
     eprintln!("{kills} processes were killed, {stops} stood still");
-}
-
-/// A child that is not reaped yet keeps its process id.
-fn stand_still(process: u32, time: Duration) {
-    let process = Pid::from_raw(process.try_into().unwrap()).unwrap();
-    kill_process(process, Signal::STOP).unwrap();
-    std::thread::sleep(time);
-    kill_process(process, Signal::CONT).unwrap();
 }

@@ -12,5 +12,6 @@ mod fenced;
 mod file;
 mod findings;
 mod play;
+mod redlock;
 mod sentinel;
 mod witness;

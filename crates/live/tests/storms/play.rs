@@ -9,6 +9,7 @@ use lockkeeper::{ErrorKind, Keeper};
 use lockkeeper_testing::Seeded;
 use lockkeeper_testing::history::processes::{RunningProcess, TestProcess, checked, recorded};
 use lockkeeper_testing::history::{Contestant, Kind, LibraryClient, Seed};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::witness::{Witnessed, violations};
 
@@ -153,9 +154,14 @@ impl Round<'_> {
         self.start(draw);
     }
 
-    /// The number of one of the processes.
-    pub(crate) fn one(&self, draw: &mut Seeded) -> u32 {
-        self.running[usize::try_from(draw.below(self.running.len() as u64)).unwrap()].id()
+    /// Stops a process for this time.
+    pub(crate) fn stop_one(&self, draw: &mut Seeded, time: Duration) {
+        let chosen = usize::try_from(draw.below(self.running.len() as u64)).unwrap();
+        // A child that is not reaped yet keeps its process id.
+        let process = Pid::from_raw(self.running[chosen].id().try_into().unwrap()).unwrap();
+        kill_process(process, Signal::STOP).unwrap();
+        std::thread::sleep(time);
+        kill_process(process, Signal::CONT).unwrap();
     }
 
     /// The folder of the processes' records.
