@@ -10,7 +10,6 @@ use lockkeeper_core::{Effect, Error, Result};
 use crate::RedlockStore;
 use crate::claims::{OwnClaim, Said, Sending};
 use crate::fault::{NodeFault, too_few};
-use crate::late::LATE;
 use crate::layout::{NodeAnswer, wait};
 use crate::nodes::Round;
 use crate::protocol::{Acquire, Step};
@@ -197,9 +196,9 @@ impl<'a> Attempt<'a> {
         if answered < nodes.quorum() {
             return limit;
         }
-        match all.filter(is_open).all(|node| nodes.lateness(node).is_late()) {
+        match all.filter(is_open).all(|node| nodes.is_late(node)) {
             true => Duration::ZERO,
-            false => limit.min(LATE),
+            false => limit.min(nodes.on_time()),
         }
     }
 
@@ -207,7 +206,7 @@ impl<'a> Attempt<'a> {
         for (node, fault) in self.faults.iter_mut().enumerate() {
             if self.acquire.is_open(node) {
                 *fault = Some(NodeFault::Silent(limit));
-                self.store.0.nodes.lateness(node).is_missed();
+                self.store.0.nodes.was_missed(node);
             }
         }
         self.acquire.silence();

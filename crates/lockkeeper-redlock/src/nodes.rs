@@ -14,7 +14,7 @@ use lockkeeper_core::{Error, ErrorKind, Result};
 use lockkeeper_redis_client::wire::{Answer, Link, Listener, Request, Value, WireError};
 
 use crate::fault::NodeFault;
-use crate::late::{Lateness, UnderWay};
+use crate::late::{self, Latency, UnderWay};
 use crate::protocol;
 use crate::pushed::Pushed;
 use crate::setup::Setup;
@@ -33,7 +33,7 @@ struct Node {
     shown: String,
     /// The run of the server on the connection with this number.
     run: Mutex<Option<(u64, Arc<str>)>>,
-    lateness: Lateness,
+    latency: Latency,
 }
 
 /// The answer of a node, or why there is none.
@@ -53,7 +53,7 @@ impl Nodes {
                 Arc::new(NodeListener { node: at, pushed: Arc::downgrade(pushed) }),
             ),
             run: Mutex::default(),
-            lateness: Lateness::default(),
+            latency: Latency::default(),
         };
         let all = setup.endpoints().zip(settings).enumerate().map(node).collect();
         Ok(Self { all, clock: Clock::boot() })
@@ -75,9 +75,19 @@ impl Nodes {
         &self.all[node].link
     }
 
+    /// How long a node that is not late takes at most.
+    pub(crate) fn on_time(&self) -> Duration {
+        late::limit(self.all.iter().map(|node| node.latency.get()), self.quorum())
+    }
+
     /// Whether a node has answered late, or not at all, when it was asked last.
-    pub(crate) fn lateness(&self, node: usize) -> &Lateness {
-        &self.all[node].lateness
+    pub(crate) fn is_late(&self, node: usize) -> bool {
+        self.all[node].latency.get() >= self.on_time()
+    }
+
+    /// A caller has waited for the answer of a node until the node was late.
+    pub(crate) fn was_missed(&self, node: usize) {
+        self.all[node].latency.is_at_least(self.on_time());
     }
 
     pub(crate) fn subscribe(&self, channel: &[u8]) {
@@ -109,7 +119,7 @@ impl Nodes {
         let at = &self.all[node];
         let sent = self.run(node).map(|(number, run)| (number, send(&at.link, request(&run))));
         let link = at.link.clone();
-        let under_way = sent.is_ok().then(|| at.lateness.sent(&self.clock));
+        let under_way = sent.is_ok().then(|| at.latency.sent(&self.clock));
         Box::pin(async move {
             let (number, answer) = sent?;
             let value = answer.await.map_err(NodeFault::of)?;

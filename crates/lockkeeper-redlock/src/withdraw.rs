@@ -10,7 +10,6 @@ use lockkeeper_core::store::{ClaimKey, Live, SessionId, TOMBSTONE_MIN, Withdrawa
 use crate::RedlockStore;
 use crate::claims::{OwnClaim, Said};
 use crate::fault::{NodeFault, too_few};
-use crate::late::LATE;
 use crate::layout::Keys;
 use crate::nodes::Round;
 use crate::protocol::Released;
@@ -68,12 +67,12 @@ pub(super) async fn from_some(store: &RedlockStore, own: &Arc<OwnClaim>) {
     for node in own.may_be_at() {
         round.add(node, own.withdraw(nodes, node, None));
     }
-    let until = clock.now() + store.0.setup.node_timeout(own.ttl).min(LATE);
-    let on_time = |node: &usize| !nodes.lateness(*node).is_late();
+    let until = clock.now() + store.0.setup.node_timeout(own.ttl).min(nodes.on_time());
+    let on_time = |node: &usize| !nodes.is_late(*node);
     while own.released().1.iter().any(on_time) {
         let left = until.saturating_since(clock.now());
         if clock.timeout(left, round.next()).await.flatten().is_none() {
-            round.waiting().for_each(|node| nodes.lateness(node).is_missed());
+            round.waiting().for_each(|node| nodes.was_missed(node));
             break;
         }
     }
