@@ -162,10 +162,10 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).map(|_| ()).with_context(|| format!("cannot copy {}", from.display()))
 }
 
-fn must(command: &mut Command) -> Result<()> {
+pub(crate) fn must(command: &mut Command) -> Result<()> {
     let ended = say_and_run(command)?;
     if !ended.success() {
-        bail!("a foreign client does not build: see above");
+        bail!("see above: {command:?} has failed");
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ mod storm;
 mod tables;
 mod test;
 mod tidy;
+mod valkey;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

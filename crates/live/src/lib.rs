@@ -50,5 +50,5 @@ pub use self::server::{
 };
 pub use self::shared::{
     cluster, etcd, etcd_debian, etcd_oldest, etcd_three, etcd_tls, redis, redis_tls, redlock,
-    redlock_of_five, sentinel,
+    redlock_of_five, redlock_of_valkeys, sentinel,
 };

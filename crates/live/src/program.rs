@@ -49,6 +49,17 @@ pub(crate) fn etcd_binary() -> Result<PathBuf> {
     named("LOCKKEEPER_LIVE_ETCD").unwrap_or_else(|| interop_binary("bin/etcd"))
 }
 
+/// The Valkey that `cargo xtask test --all` installs, or the Valkey that `LOCKKEEPER_LIVE_VALKEY`
+/// names.
+pub(crate) fn valkey_binary() -> Result<PathBuf> {
+    let installed = || {
+        interop_binary("bin/valkey-server").map_err(|_| {
+            anyhow!("valkey-server is not installed. Try: cargo xtask test --test matrix")
+        })
+    };
+    named("LOCKKEEPER_LIVE_VALKEY").unwrap_or_else(installed)
+}
+
 /// A program that is built from `interop/`, by its path: `bin/etcdctl`. `cargo xtask test` builds
 /// the servers of etcd and `etcdctl`, and `cargo xtask interop` builds the rest.
 ///

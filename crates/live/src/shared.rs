@@ -73,6 +73,16 @@ pub fn redlock_of_five() -> Result<&'static Redlock> {
     shared(&SHARED, || Redlock::of(5, &Redis::builder()))
 }
 
+/// Three independent servers of Valkey, for a Redlock.
+///
+/// # Errors
+/// If Valkey is not installed, with the command that installs it; if Valkey does not start, with
+/// its output.
+pub fn redlock_of_valkeys() -> Result<&'static Redlock> {
+    static SHARED: OnceLock<Result<Redlock, String>> = OnceLock::new();
+    shared(&SHARED, || Redlock::of(3, &Redis::builder().valkey()))
+}
+
 /// An etcd of one member, of the current version.
 ///
 /// # Errors

@@ -65,6 +65,11 @@ impl Args {
         self.cargo.iter().any(|arg| arg == "--test" || arg.starts_with("--test="))
     }
 
+    /// Returns whether the program `matrix` runs, which needs further servers.
+    pub(crate) fn runs_matrix(&self) -> bool {
+        self.all || self.cargo.iter().any(|arg| arg == "matrix" || arg == "--test=matrix")
+    }
+
     /// Returns whether the options choose nothing; `--all` chooses nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.cargo.is_empty() && self.program.is_empty()

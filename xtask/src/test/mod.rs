@@ -16,7 +16,7 @@ pub(crate) use self::outcome::{Outcome, Total};
 use self::programs::TestProgram;
 use crate::budgets::Budgets;
 use crate::packages::Program;
-use crate::{compare, examples, go, packages};
+use crate::{compare, examples, go, packages, valkey};
 
 /// The servers of the live tests, and the tracer that stops a command at a step of a test. The
 /// memory and the file store need no server. A Sentinel is `redis-server --sentinel`. The current
@@ -41,7 +41,10 @@ const ETCD: &str = "LOCKKEEPER_LIVE_ETCD";
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     let mut total = Total::default();
-    total.time("install", || install(root))?;
+    total.time("install", || {
+        install(root)?;
+        if Args::new(args).runs_matrix() { valkey::install(root) } else { Ok(()) }
+    })?;
     run_tests(root, &["--workspace"], args, total)
 }
 

@@ -24,9 +24,9 @@ pub use self::etcd::{
 pub use self::redis::{
     ByResp2, BySentinels, Clustered, FencedLayout, Moved, ONE_PERMIT, OnePermitLayout, PlainLayout,
     PlainLayoutByResp2, Protocol, RedisBehindTls, RedissonLayout, Resp2, Resp3, RwLayout,
-    Standalone, WithAReplica,
+    RwLayoutOnValkey, Standalone, WithAReplica,
 };
-pub use self::redlock::{FiveNodes, ThreeNodes};
+pub use self::redlock::{FiveNodes, ThreeNodes, ThreeValkeys};
 use crate::locks::connected;
 
 /// The longest name of a case: its prefix is a part of the name of the lock.

@@ -17,7 +17,7 @@ use lockkeeper_testing::{Crash, Harness, ServerClock, Time, Ttls, unique_prefix}
 
 use super::{NAME_MAX, servers};
 use crate::locks::connected;
-use crate::redis::{Redis, StandingClock};
+use crate::redis::{Redis, RedisBuilder, StandingClock};
 use crate::shared::{cluster, redis, redis_tls, sentinel};
 
 /// Makes a suite of each way to a Redis: `$suite` is `suite` or `way_suite` of
@@ -77,6 +77,11 @@ pub trait Protocol: Send + Sync + 'static {
     /// The query of the URL.
     const QUERY: &'static str;
 
+    /// The server of a case.
+    fn server() -> RedisBuilder {
+        Redis::builder()
+    }
+
     /// The store that the cases use, around the one of the URL.
     fn around(store: Arc<dyn Store>) -> Arc<dyn Store> {
         store
@@ -116,6 +121,22 @@ foreign_layouts! {
     FencedLayout = "?layout=redisson-fenced";
     /// `RReadWriteLock`. Some cases have a long ttl.
     RwLayout = "?layout=redisson-rw&watchdog=2h";
+}
+
+/// `RReadWriteLock` on Valkey.
+#[derive(Debug)]
+pub struct RwLayoutOnValkey;
+
+impl Protocol for RwLayoutOnValkey {
+    const QUERY: &'static str = RwLayout::QUERY;
+
+    fn server() -> RedisBuilder {
+        Redis::builder().valkey()
+    }
+
+    fn crowd(server: &Redis, name: &LockName, round: usize) {
+        RwLayout::crowd(server, name, round);
+    }
 }
 
 /// `RPermitExpirableSemaphore` of one permit, which is a mutex.
@@ -211,7 +232,7 @@ impl<P: Protocol> Harness for Moved<P> {
     const NAME_MAX: usize = NAME_MAX;
 
     async fn start() -> Self {
-        let server = Redis::builder().with_standing_clock().start().unwrap();
+        let server = P::server().with_standing_clock().start().unwrap();
         Self { server, protocol: PhantomData }
     }
 

@@ -6,7 +6,7 @@ use lockkeeper::LockName;
 use lockkeeper_testing::Ttls;
 
 use super::servers;
-use crate::shared::{redlock, redlock_of_five};
+use crate::shared::{redlock, redlock_of_five, redlock_of_valkeys};
 
 /// On real servers beside a busy machine, a stall of a second is no loss.
 const SHORT: Ttls = Ttls {
@@ -24,12 +24,14 @@ servers! {
     ThreeNodes = redlock().unwrap().url() + QUERY;
     /// Five independent servers.
     FiveNodes = redlock_of_five().unwrap().url() + QUERY;
+    /// Three independent servers of Valkey.
+    ThreeValkeys = redlock_of_valkeys().unwrap().url() + QUERY;
 }
 
 fn put_foreign_data(url: &str, name: &LockName, round: usize) {
-    let three = redlock().unwrap();
-    match url.starts_with(&three.url()) {
-        true => three.put_foreign_data(name, round).unwrap(),
-        false => redlock_of_five().unwrap().put_foreign_data(name, round).unwrap(),
-    }
+    // Nothing but the URL says which servers are meant. Valkey comes last: it may be missing.
+    let servers = [redlock, redlock_of_five, redlock_of_valkeys];
+    let of_url = servers.iter().filter_map(|servers| servers().ok());
+    let mut of_url = of_url.filter(|servers| url.starts_with(&(servers.url() + "?")));
+    of_url.next().unwrap().put_foreign_data(name, round).unwrap();
 }

@@ -19,6 +19,7 @@ pub struct RedisBuilder {
     asks_clients: bool,
     sentinel: bool,
     cluster: bool,
+    pub(super) valkey: bool,
     master: Option<u16>,
     users: Vec<String>,
     lines: Vec<String>,
@@ -92,6 +93,13 @@ impl RedisBuilder {
     /// Makes the server a node of a cluster, without knowledge of other nodes.
     pub(super) fn cluster_node(mut self) -> Self {
         self.cluster = true;
+        self
+    }
+
+    /// Starts the Valkey that `cargo xtask test --all` installs.
+    #[must_use]
+    pub fn valkey(mut self) -> Self {
+        self.valkey = true;
         self
     }
 

@@ -27,7 +27,7 @@ use crate::clock::Clock;
 use crate::nursery::nursery;
 use crate::port;
 use crate::process::{Process, eventually};
-use crate::program::Program;
+use crate::program::{Program, valkey_binary};
 use crate::proxy::Proxy;
 
 pub(crate) const SERVER: Program = Program {
@@ -326,7 +326,8 @@ impl Drop for Redis {
 }
 
 fn spawn(settings: &RedisBuilder, folder: &Path, clock: Option<&Clock>) -> Result<Process> {
-    let mut command = Command::new(SERVER.find()?);
+    let server = if settings.valkey { valkey_binary()? } else { SERVER.find()? };
+    let mut command = Command::new(server);
     command.arg(folder.join("redis.conf")).args(settings.arguments());
     if let Some(clock) = clock {
         clock.wind(&mut command);

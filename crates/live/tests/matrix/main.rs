@@ -4,3 +4,4 @@
 
 mod etcd;
 mod redis;
+mod valkey;
