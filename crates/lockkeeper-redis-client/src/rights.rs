@@ -23,6 +23,21 @@ pub struct Place<'a> {
     pub channel: &'a str,
 }
 
+impl<'a> Place<'a> {
+    /// This key and this channel.
+    pub const fn of(key: &'a str, channel: &'a str) -> Self {
+        Self { key, channel }
+    }
+
+    /// The same channel, and another key.
+    pub const fn at<'b>(self, key: &'b str) -> Place<'b>
+    where
+        'a: 'b,
+    {
+        Place { key, channel: self.channel }
+    }
+}
+
 /// The commands that a client sends itself.
 pub const OUTSIDE: [Needed; 8] = [
     ("evalsha", &["EVALSHA", "0000000000000000000000000000000000000000", "1", KEY]),
@@ -76,7 +91,7 @@ pub fn trials(setup: &Setup, inside: &[Needed], place: Place<'_>) -> Vec<Trial> 
         .iter()
         .filter(|(_, words)| setup.topology == Deployment::Cluster && !words.is_empty());
     let of = |may_be_unknown| {
-        let place = Place { key: &key, ..place };
+        let place = place.at(&key);
         move |(word, words): &Needed| Trial { word, request: request(words, place), may_be_unknown }
     };
     calls.chain(inside).map(of(false)).chain(shards.map(of(true))).collect()

@@ -108,7 +108,7 @@ impl OpenStore {
         let route = &self.store.0.route;
         let needed = needed(&self.setup, &rights::INSIDE, route.shards());
         let channel = rights::channel(self.store.0.layout)?;
-        let place = Place { key: rights::TRIED, channel: &channel };
+        let place = Place::of(rights::TRIED, &channel);
         for link in route.masters() {
             let refused = refused_by(&link, &needed, place, self.within).await?;
             if refused.is_some() {

@@ -110,7 +110,7 @@ impl ForeignRedisStore {
         let trials = needs::trials(
             &setup,
             &rights::INSIDE,
-            needs::Place { key: rights::TRIED, channel: &rights::channel(layout)? },
+            needs::Place::of(rights::TRIED, &rights::channel(layout)?),
         );
         let settings = setup.settings(trials)?;
         let listener = Arc::clone(&channels) as Arc<dyn wire::Listener>;

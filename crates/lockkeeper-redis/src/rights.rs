@@ -25,8 +25,7 @@ pub(super) const INSIDE: [Needed; 17] = [
 ];
 
 /// What the requests of each connection are about.
-pub(super) const TRIED: Place<'static> =
-    Place { key: "lk:{lockkeeper-rights}", channel: "lk:w:lockkeeper-doctor" };
+pub(super) const TRIED: Place<'_> = Place::of("lk:{lockkeeper-rights}", "lk:w:lockkeeper-doctor");
 
 #[cfg(test)]
 mod tests {

@@ -64,7 +64,7 @@ pub(crate) fn trials(waived: &[Check]) -> Vec<Trial> {
     let all = calls.chain(INSIDE.iter().filter(|(_, words)| !words.is_empty()));
     trials.extend(all.map(|(word, words)| Trial {
         word,
-        request: request(words, Place { key: &key, channel: TRIED }),
+        request: request(words, Place::of(&key, TRIED)),
         may_be_unknown: false,
     }));
     trials

@@ -68,12 +68,12 @@ pub struct Elsewhere {
 
 impl Elsewhere {
     /// Another store has it.
-    pub const STORE: Self = Self {
-        mutexes: "another store",
-        read_write_locks: "another store",
-        semaphores: "another store",
-        longer: None,
-    };
+    pub const STORE: Self = Self::at("another store");
+
+    /// All kinds of locks are there.
+    pub const fn at(place: &'static str) -> Self {
+        Self { mutexes: place, read_write_locks: place, semaphores: place, longer: None }
+    }
 }
 
 /// What a store can do.

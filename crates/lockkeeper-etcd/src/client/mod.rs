@@ -1,5 +1,4 @@
-//! The state of an open store, which all operations share, and the few requests that most of them
-//! send.
+//! The state of an open store, which all operations share, and the requests that most of them send.
 
 mod notices;
 mod order;
@@ -31,20 +30,13 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     // 1.5 times etcd's default election timeout: etcd grants no lease for less.
     ttl_min: Duration::from_secs(2),
     max_waiters: 10_000,
+    elsewhere: Elsewhere::at("etcd:// without layout="),
     ..Capabilities::full()
 };
 
 /// What the store can do in the layout that it shares with other programs.
-pub(crate) const SHARED_CAPABILITIES: Capabilities = Capabilities {
-    admission: Admission::Exclusive,
-    min_hold_max: Duration::ZERO,
-    elsewhere: Elsewhere {
-        read_write_locks: "etcd:// without layout=",
-        semaphores: "etcd:// without layout=",
-        ..Elsewhere::STORE
-    },
-    ..CAPABILITIES
-};
+pub(crate) const SHARED_CAPABILITIES: Capabilities =
+    Capabilities { admission: Admission::Exclusive, min_hold_max: Duration::ZERO, ..CAPABILITIES };
 
 /// A store on etcd. Clones share its connections.
 ///

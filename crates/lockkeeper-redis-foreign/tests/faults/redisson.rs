@@ -134,7 +134,8 @@ async fn a_claim_without_an_answer_is_not_lost_because_redisson_has_the_lock() {
     assert!(matches!(claim.renewed_as(LiveState::InFlight).await, Renewal::Lost(Some(_))));
 }
 
-/// `MONITOR` of the server shows which client sends the owner of a lock, and `CLIENT LIST` its name.
+/// `MONITOR` of the server shows which client sends the owner of a lock, and `CLIENT LIST` the name
+/// of the client.
 #[tokio::test]
 async fn the_monitor_of_the_server_shows_the_address_of_a_holder() {
     let (server, name) = (redis().unwrap(), name());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_core::kit::{fail, warn};
 use lockkeeper_redis_client::refused::{self, refused_by};
-use lockkeeper_redis_client::rights::{Place, is_refusal, needed};
+use lockkeeper_redis_client::rights::{is_refusal, needed};
 
 use super::super::rights::{INSIDE, TRIED};
 use super::super::setup::{Deployment, Setup};
@@ -46,9 +46,7 @@ pub(super) async fn refused(
     let name = LockName::new(&format!("{prefix}lockkeeper-doctor"))?;
     let key = format!("lk:{{{}}}:rights", name.encoded());
     for link in &masters {
-        if let Some(refused) =
-            refused_by(link, &needed, Place { key: &key, ..TRIED }, within).await?
-        {
+        if let Some(refused) = refused_by(link, &needed, TRIED.at(&key), within).await? {
             return Ok(Some(fail(refused, rule(setup, shards))));
         }
     }
