@@ -28,14 +28,15 @@ static CHECKS: [Row<OpenStore>; 3] = checks! {
         })
     }),
     ("ttl", |seen| seen.endless(), |names: Vec<String>| {
-        let is_plain = seen.store.0.layout == Layout::Plain;
-        is_plain.then(|| match names.is_empty() {
-            true => ok("no lock that lockkeeper has held or waited for is without a ttl"),
-            false => warn(
-                format!("the keys of these locks have no ttl: {}", names.join(", ")),
-                "once it is known that each of these keys is a lock, and its program is gone: \
-                 adopt-ttl=30s in the URL, or redis-cli PEXPIRE",
-            ),
+        let layout = seen.store.0.layout;
+        // Any string may be a key of an application, so `plain` knows only such locks.
+        let found = format!("these locks have a holder without a ttl: {}", names.join(", "));
+        Some(match names.is_empty() {
+            true if layout == Layout::Plain => {
+                ok("no lock that lockkeeper has held or waited for is without a ttl")
+            }
+            true => ok("no lock is without a ttl"),
+            false => warn(found, format!("once its program is known to be gone: {}", layout.end())),
         })
     }),
 };
@@ -125,11 +126,8 @@ impl OpenStore {
         rule(&self.setup, &rights::INSIDE, self.store.0.route.shards(), places)
     }
 
-    /// The locks whose key has no ttl.
+    /// The locks with a holder that has no ttl.
     async fn endless(&self) -> Result<Vec<String>> {
-        if self.store.0.layout != Layout::Plain {
-            return Ok(Vec::new());
-        }
         let lines = self.store.lines(&self.prefix, None, LOCKS).await?;
         let is_endless =
             |line: &crate::store::Line| line.entries.iter().any(|entry| entry.expires_in.is_none());

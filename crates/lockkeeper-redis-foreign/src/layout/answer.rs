@@ -70,15 +70,11 @@ impl Holders {
         self.all.iter().filter(|holder| holder.weight == 1).map(|holder| &holder.owner[..])
     }
 
-    /// Whether this can be a lock of the layout, and no other value of the same type: each owner is
-    /// a client of lockkeeper, or has the form that the library gives it.
+    /// Whether this can be a lock of the layout, and no other sorted set: each permit is one of
+    /// lockkeeper, or has the length of the permits of Redisson. The scripts look at hashes.
     pub(crate) fn is_lock(&self, layout: Layout) -> bool {
-        let has_form = |owner: &[u8]| match layout {
-            Layout::RedissonSemaphore => owner.len() == 16,
-            Layout::Plain => true,
-            _ => owner.get(36) == Some(&b':') && owner[37..].iter().all(u8::is_ascii_digit),
-        };
-        self.all.iter().all(|holder| holder.record.is_some() || has_form(&holder.owner))
+        let is_permit = |holder: &Holder| holder.record.is_some() || holder.owner.len() == 16;
+        layout != Layout::RedissonSemaphore || self.all.iter().all(is_permit)
     }
 
     /// The owner of the claim with this token, or with this hash of its id.
@@ -137,9 +133,9 @@ impl Holder {
 
     /// What is shown of a program without lockkeeper.
     fn stranger(&self, layout: Layout) -> Meta {
-        let endless = "its key has no ttl, so it stays if the program dies; if the key is a lock, \
-                       and no data of an application, adopt-ttl=30s in the URL gives it one";
-        let reason = (self.left.is_none() && layout == Layout::Plain).then(|| endless.into());
+        let endless =
+            || format!("it has no ttl, so it stays if its program dies; {}", layout.end());
+        let reason = self.left.is_none().then(|| endless().into());
         Meta { owner: shown(&self.owner).into(), reason, ..Meta::default() }
     }
 }

@@ -134,6 +134,23 @@ impl Layout {
         }
     }
 
+    /// What ends a holder without a ttl, for people.
+    pub(crate) const fn end(self) -> &'static str {
+        match self {
+            Self::Plain => {
+                "if the key is a lock, and no data of an application, adopt-ttl=30s in the URL \
+                 gives it one, or redis-cli PEXPIRE"
+            }
+            Self::Redisson | Self::RedissonFenced | Self::RedissonRw => {
+                "redis-cli PEXPIRE gives it one, or lockkeeper break --now removes it"
+            }
+            Self::RedissonSemaphore => {
+                "acquire of Redisson with a lease time gives it one, or lockkeeper break --now \
+                 removes it"
+            }
+        }
+    }
+
     /// Whether several claims hold a lock together.
     pub(crate) const fn is_shared(self) -> bool {
         matches!(self, Self::RedissonRw | Self::RedissonSemaphore)

@@ -18,6 +18,7 @@ local function owners()
   -- An application may have a large hash of this name.
   if call('HLEN',main)>1 then return nil,'a hash of several fields, such as an RReadWriteLock' end
   local of=call('HKEYS',main)[1]
+  if of and not is_owner(of) then return nil,NO_OWNER end
   return of and {{of,call('PTTL',main),1}} or {}
 end
 local function adopt() end

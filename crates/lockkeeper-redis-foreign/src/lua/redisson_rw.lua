@@ -20,10 +20,14 @@ local function is_shorter(life) local left=call('PTTL',main) return left<life en
 local function read_until(life)
   if is_shorter(life) then call('PEXPIRE',main,life) end
 end
+local function is_strange(field) return field~='mode' and not is_owner(field) end
 local function take(of,life,weight)
   local mode=call('HGET',main,'mode')
   if mode and (weight~=1 or mode~='read') then return false end
   if not mode and call('EXISTS',main)==1 then return nil,NO_MODE end
+  for _,field in ipairs(mode and call('HKEYS',main) or {}) do
+    if is_strange(field) then return nil,NO_OWNER end
+  end
   if weight==1 then
     call('HSET',main,'mode','read',of,1)
     call('SET',more,1,'PX',life)
@@ -76,6 +80,7 @@ local function owners()
   local fields=call('HGETALL',main)
   for i=1,#fields,2 do
     local field=fields[i]
+    if is_strange(field) then return nil,NO_OWNER end
     if field~='mode' then
       if string.sub(field,-#WRITE)==WRITE then
         found[#found+1]={string.sub(field,1,-#WRITE-1),left,0}

@@ -48,6 +48,10 @@ local function send(message)
   if publish=='SPUBLISH' then redis.pcall('PUBLISH',channel,message) end
   return receivers
 end
+-- An owner in the layouts of Redisson, whose hashes have no other field but `mode`.
+local OWNER='^'..string.rep('%x',8)..string.rep('%-%x%x%x%x',4)..string.rep('%x',8)..':%-?%d'
+local NO_OWNER='a hash with a field that is no UUID:THREAD'
+local function is_owner(of) return string.find(of,OWNER)~=nil end
 local function strange(what)
   return type(what)=='table' and what or redis.error_reply('LKF '..what)
 end

@@ -6,7 +6,7 @@ use lockkeeper::backend::redis_foreign::Layout;
 use lockkeeper::store::{Finding, Level};
 use lockkeeper_live::Redis;
 
-use crate::support::{keeper, name};
+use crate::support::{JAVA, keeper, name};
 
 pub(crate) async fn examined(url: &str) -> Vec<Finding> {
     let url = url.parse().unwrap();
@@ -43,4 +43,25 @@ async fn the_doctor_names_the_layout_and_the_locks_without_a_ttl() {
     let all = examined(&format!("{}?layout=plian", server.url())).await;
     assert_eq!(all[0].level, Level::Fail);
     assert_eq!(all[0].remedy.as_deref(), Some("layout=plain"), "{all:?}");
+}
+
+#[tokio::test]
+async fn the_doctor_warns_of_a_lock_of_redisson_without_a_ttl() {
+    let server = Redis::start().unwrap();
+    let name = name();
+    for layout in [Layout::Redisson, Layout::RedissonFenced] {
+        let url = format!("{}?layout={}", server.url(), layout.name());
+        server.run(&["DEL", &name]).unwrap();
+        server.run(&["HSET", &name, JAVA, "1"]).unwrap();
+        server.run(&["HSET", "user:7", "name", "bob"]).unwrap();
+        let all = examined(&url).await;
+        let found = all.iter().find(|found| found.check == "ttl").unwrap();
+        assert_eq!(found.level, Level::Warn, "{all:?}");
+        assert!(found.finding.contains(&name) && !found.finding.contains("user:7"), "{all:?}");
+        assert!(found.remedy.as_ref().unwrap().contains("break --now"), "{all:?}");
+        server.run(&["PEXPIRE", &name, "60000"]).unwrap();
+        let all = examined(&url).await;
+        let found = all.iter().find(|found| found.check == "ttl").unwrap();
+        assert_eq!(found.level, Level::Ok, "{all:?}");
+    }
 }

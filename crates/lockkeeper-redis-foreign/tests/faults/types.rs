@@ -1,10 +1,11 @@
 //! Values that are no locks, in the places of locks.
 
-use lockkeeper::ErrorKind;
 use lockkeeper::backend::redis_foreign::Layout;
+use lockkeeper::store::{Admin as _, ClaimId, Evict, MAX, Store as _, Target};
+use lockkeeper::{Error, ErrorKind};
 use lockkeeper_live::redis;
 
-use crate::support::{keeper, name};
+use crate::support::{Claimant, JAVA, LONG, keeper, name, store};
 
 /// The error names the key and the type, and the value stays.
 #[tokio::test]
@@ -78,5 +79,53 @@ async fn each_layout_is_found_by_the_types_of_its_keys() {
             assert_eq!(has_mode, layout == Layout::RedissonRw, "{layout:?}");
         }
         guard.release().await.unwrap();
+    }
+}
+
+/// An owner of Redisson is `UUID:THREAD`. A removal would delete the data of the application.
+#[tokio::test]
+async fn a_hash_of_one_field_that_is_no_owner_is_refused_and_stays() {
+    let server = redis().unwrap();
+    let is_refused = |error: Error| {
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.message().contains("a field that is no UUID:THREAD"), "{error}");
+    };
+    for layout in [Layout::Redisson, Layout::RedissonFenced, Layout::RedissonRw] {
+        let (name, store) = (name(), store(server, layout).await);
+        let mode = if layout == Layout::RedissonRw { &["mode", "read"][..] } else { &[] };
+        let fields = [&["HSET", &name, "name", "bob"], mode].concat();
+        server.run(&fields).unwrap();
+        let lock = name.parse().unwrap();
+        for weight in [MAX, 1] {
+            let claim = Claimant::new(&store, &name, LONG).await.of(weight, MAX);
+            if weight == MAX || layout == Layout::RedissonRw {
+                is_refused(claim.send().await.unwrap_err());
+            }
+        }
+        is_refused(store.line(&lock).await.unwrap_err());
+        for id in [ClaimId::random().hash(), "1ed1d6d3ab5a3ae0".parse().unwrap()] {
+            let broken = store.evict(&lock, &Target::Id(id), Evict::Now, "ops", "stuck").await;
+            is_refused(broken.unwrap_err());
+        }
+        is_refused(store.request_release(&lock, "ops", "stuck").await.unwrap_err());
+        assert!(store.lines(&name, None, 10).await.unwrap().is_empty());
+        assert_eq!(server.query::<String>(&["HGET", &name, "name"]).unwrap(), "bob");
+        assert_eq!(server.query::<usize>(&["HLEN", &name]).unwrap(), 1 + mode.len() / 2);
+    }
+}
+
+#[tokio::test]
+async fn an_owner_of_redisson_without_a_ttl_is_explained() {
+    let server = redis().unwrap();
+    for layout in [Layout::Redisson, Layout::RedissonFenced, Layout::RedissonRw] {
+        let (name, keeper) = (name(), keeper(server, layout).await);
+        // A transaction of Redisson has a third part.
+        let owner = format!("{JAVA}:8f2c:write");
+        let mode = if layout == Layout::RedissonRw { &["mode", "write"][..] } else { &[] };
+        server.run(&[&["HSET", &name, &owner, "1"], mode].concat()).unwrap();
+        let info = keeper.inspect(&*name).await.unwrap();
+        let reason = info.holders[0].reason.clone().unwrap_or_default();
+        assert!(reason.contains("no ttl") && reason.contains("break --now"), "{reason}");
+        assert!(keeper.mutex(&*name).unwrap().try_lock().await.unwrap().is_none());
     }
 }
