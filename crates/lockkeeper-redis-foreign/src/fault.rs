@@ -8,6 +8,10 @@ use crate::{Error, ErrorKind};
 
 /// How a script says that it cannot make sense of what it has read.
 const STRANGE: &str = "LKF";
+/// How a script says that the counter of the tokens is none.
+const STRANGE_COUNTER: &str = "LKCOUNT";
+/// How a script says that programs take an `RLock` as an `RFencedLock`.
+const FENCED: &str = "LKFENCED";
 /// How a script says how many permits there are, fewer than a claim asks for.
 const FEWER: &str = "LKFEW";
 
@@ -20,6 +24,8 @@ pub(super) fn of(error: WireError) -> Error {
 pub(super) fn about(error: WireError, keys: &Keys) -> Error {
     explained(error, |code, message| match code {
         STRANGE => Some(foreign(keys, keys.main(), message)),
+        STRANGE_COUNTER => Some(foreign(keys, keys.more(), message)),
+        FENCED => Some(fenced(keys.more())),
         FEWER => {
             let problem = format!("the semaphore has {message} permits, fewer than this claim");
             Some(Error::new(ErrorKind::Mismatch, problem).with_remedy("addPermits of Redisson"))
@@ -31,6 +37,16 @@ pub(super) fn about(error: WireError, keys: &Keys) -> Error {
         }
         _ => None,
     })
+}
+
+/// Tokens of two kinds would neither rise nor be unique.
+fn fenced(counter: &[u8]) -> Error {
+    let counter = String::from_utf8_lossy(counter);
+    let problem =
+        format!("programs use this name as an RFencedLock, and count its tokens in {counter}");
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(format!(
+        "layout=redisson-fenced; or redis-cli DEL '{counter}' when no program uses RFencedLock any more"
+    ))
 }
 
 /// Whether a script could not make sense of the data that it has read.

@@ -29,7 +29,7 @@ macro_rules! __keeper_cases {
                 waiting_for_oneself_is_refused []
                 what_can_never_work_is_refused []
                 a_prefix_and_a_name_are_one_name [Admin]
-                a_higher_epoch_outranks_the_lower []
+                a_higher_epoch_outranks_the_lower [Epochs]
                 a_full_line_takes_nobody [Queue]
                 a_shutdown_lets_go_of_everything [Queue]
             }

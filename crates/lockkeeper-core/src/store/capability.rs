@@ -108,6 +108,9 @@ pub struct Capabilities {
     pub max_waiters: u32,
     /// The remedies for what the store refuses.
     pub elsewhere: Elsewhere,
+    /// Whether a keeper may set an epoch, which stands above its tokens. It may not where clients
+    /// of another library take tokens too.
+    pub epochs: bool,
 }
 
 impl Capabilities {
@@ -129,6 +132,7 @@ impl Capabilities {
             amend: true,
             max_waiters: 100_000,
             elsewhere: Elsewhere::STORE,
+            epochs: true,
         }
     }
 

@@ -22,6 +22,14 @@ pub fn epoch(stored: u16, own: u16) -> Error {
         .with_remedy(format!("epoch={stored} here too"))
 }
 
+/// An epoch on a store whose tokens have none.
+pub fn no_epoch() -> Error {
+    let problem = "its tokens have no epoch, since clients of another library count them too";
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(
+        "no epoch= and no --epoch; after a loss of the counter, a counter above the last token",
+    )
+}
+
 /// The line is full.
 pub fn queue_full(max_waiters: u32) -> Error {
     Error::new(ErrorKind::QueueFull, format!("the queue is full (max-waiters is {max_waiters})"))

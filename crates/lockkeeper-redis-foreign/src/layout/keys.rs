@@ -21,7 +21,7 @@ impl Keys {
         let text = name.as_str();
         let side = side_of(text);
         let more = match layout {
-            Layout::RedissonFenced => prefixed("redisson_lock_token", text),
+            Layout::Redisson | Layout::RedissonFenced => prefixed("redisson_lock_token", text),
             Layout::RedissonSemaphore => suffixed(text, "timeout"),
             _ => side.clone(),
         };
@@ -36,6 +36,11 @@ impl Keys {
         self.layout
     }
 
+    /// A further key of the layout, if it has one.
+    pub(crate) fn more(&self) -> &[u8] {
+        &self.more
+    }
+
     pub(crate) fn side(&self) -> &[u8] {
         &self.side
     }
@@ -44,8 +49,8 @@ impl Keys {
     pub(crate) fn types(&self) -> [(&[u8], &'static str); 3] {
         let (main, more) = match self.layout {
             Layout::Plain => ("string", "hash"),
-            Layout::Redisson | Layout::RedissonRw => ("hash", "hash"),
-            Layout::RedissonFenced => ("hash", "string"),
+            Layout::RedissonRw => ("hash", "hash"),
+            Layout::Redisson | Layout::RedissonFenced => ("hash", "string"),
             Layout::RedissonSemaphore => ("string", "zset"),
         };
         [(self.main(), main), (&self.side, "hash"), (&self.more, more)]

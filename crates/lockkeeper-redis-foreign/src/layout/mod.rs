@@ -65,7 +65,9 @@ const EXCLUSIVE: Capabilities = Capabilities {
 };
 /// The clients of other libraries publish nothing.
 const PLAIN: Capabilities = Capabilities { wake: Wakes::Poll, ..EXCLUSIVE };
-const FENCED: Capabilities = Capabilities { fencing: Fencing::UntilFailover, ..EXCLUSIVE };
+/// Redisson counts on from the last token.
+const FENCED: Capabilities =
+    Capabilities { fencing: Fencing::UntilFailover, epochs: false, ..EXCLUSIVE };
 const RW: Capabilities = Capabilities {
     admission: Admission::ReadWrite,
     ttl_max: WATCHDOG,

@@ -20,7 +20,8 @@ if ARGV[8]=='1' then
   call('SET',gone,'1','PX',ARGV[9])
   return {owner,'g'}
 end
-if not has_counter() then return strange('a counter that is no number of up to 15 digits') end
+local no_token=refusal()
+if no_token then return no_token end
 local function too_low(holders)
   for i=2,#holders do
     local other=holders[i][5]

@@ -22,3 +22,7 @@ local function owners()
   return of and {{of,call('PTTL',main),1}} or {}
 end
 local function adopt() end
+-- KEYS: 4 the counter of the tokens, if programs take the lock as an RFencedLock.
+local function refusal()
+  if call('EXISTS',more)==1 then return redis.error_reply('LKFENCED there is a counter of tokens') end
+end

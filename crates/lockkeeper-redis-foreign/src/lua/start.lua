@@ -40,6 +40,8 @@ end
 local first=0
 -- A text that may be missing: ARGV has a letter before each text that is there.
 local function optional(text) return text~='' and string.sub(text,2) end
+-- Why the layout gives no token of this name, if so.
+local function refusal() end
 -- A client of Redisson before 3.22, or with `shardedSubscriptionMode=OFF`, does not listen to the
 -- shards of a Cluster.
 -- Returns how many clients the message goes to, as far as this server knows.

@@ -6,4 +6,3 @@ local function next_token(now)
   call('HSET',side,'t',token)
   return token
 end
-local function has_counter() return true end

@@ -7,8 +7,10 @@ local function last_token()
   local count=call('GET',more)
   return count and is_count(count) and tonumber(count) or 0
 end
-local function has_counter()
+local function refusal()
   local count=call('GET',more)
-  return not count or is_count(count)
+  if count and not is_count(count) then
+    return redis.error_reply('LKCOUNT a counter that is no number of up to 15 digits')
+  end
 end
 local function next_token() return call('INCR',more) end

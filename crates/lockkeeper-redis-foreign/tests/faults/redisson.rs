@@ -3,9 +3,9 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use lockkeeper::backend::redis_foreign::Layout;
+use lockkeeper::backend::redis_foreign::{ForeignRedisStore, Layout};
 use lockkeeper::store::{Admin as _, Evict, Evicted, LiveState, Renewal, Store as _, Target};
-use lockkeeper::{ErrorKind, LockName};
+use lockkeeper::{ErrorKind, Keeper, LockName};
 use lockkeeper_live::redis;
 
 use crate::support::{
@@ -108,6 +108,7 @@ async fn a_counter_that_cannot_count_on_is_refused_and_its_lock_stays_free() {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{counter}: {error}");
         assert!(!server.query::<bool>(&["EXISTS", &name]).unwrap(), "{counter}");
         assert_eq!(server.query::<String>(&["GET", &key]).unwrap(), counter);
+        assert!(error.message().contains(&format!("the key {key} holds a counter")), "{error}");
         let line = store.line(&name.parse().unwrap()).await.unwrap();
         assert_eq!(line.last_token, None, "{counter}");
     }
@@ -159,4 +160,43 @@ async fn the_monitor_of_the_server_shows_the_address_of_a_holder() {
     let clients: String = server.query(&["CLIENT", "LIST"]).unwrap();
     let found = clients.lines().find(|line| line.contains(&format!(" addr={address} ")));
     assert!(found.unwrap().contains(&format!(" name={name} ")), "{shown}: {clients}");
+}
+
+/// The tokens of the clock are far above those of the counter.
+#[tokio::test]
+async fn a_name_of_a_fenced_lock_is_refused_as_an_ordinary_lock() {
+    let (server, name) = (redis().unwrap(), name());
+    let counter = format!("redisson_lock_token:{{{name}}}");
+    let fenced = keeper(server, Layout::RedissonFenced).await;
+    fenced.mutex(&*name).unwrap().lock().await.unwrap().release().await.unwrap();
+    let ordinary = keeper(server, Layout::Redisson).await;
+    let mutex = ordinary.mutex(&*name).unwrap();
+    let error = mutex.try_lock().await.map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    let remedy = error.remedy().unwrap();
+    assert!(error.message().contains(&counter), "{error}");
+    assert!(remedy.contains("layout=redisson-fenced") && remedy.contains("DEL"), "{error}");
+    assert!(!ordinary.inspect(&*name).await.unwrap().is_held());
+    server.run(&["DEL", &counter]).unwrap();
+    mutex.try_lock().await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// Redisson counts on from the same counter, and has no epoch.
+#[tokio::test]
+async fn an_epoch_above_the_tokens_of_a_fenced_lock_is_refused() {
+    let server = redis().unwrap();
+    let url = format!("{}?layout=redisson-fenced", server.url());
+    let of_the_url = lockkeeper::connect(&format!("{url}&epoch=1")).await;
+    let of_the_keeper = {
+        let store =
+            ForeignRedisStore::standalone(server.address().to_string(), Layout::RedissonFenced);
+        Keeper::builder(store).epoch(1).connect().await
+    };
+    for refused in [of_the_url, of_the_keeper] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("redisson-fenced"), "{error}");
+        assert!(error.message().contains("no epoch"), "{error}");
+    }
+    lockkeeper::connect(&format!("{url}&epoch=0")).await.unwrap();
 }

@@ -16,7 +16,7 @@ use crate::events::Events;
 use crate::layer::Prefix;
 use crate::name::check_prefix;
 use crate::runtime::{Runtime, Task, inside};
-use crate::store::{Fencing, SessionSpec, Store};
+use crate::store::{Fencing, SessionSpec, Store, refusal};
 use crate::time::Clock;
 use crate::url::{CommonParams, StoreUrl};
 use crate::{Error, ErrorKind, FencingToken, Keeper, MemoryStore, Result};
@@ -374,6 +374,7 @@ fn check(store: &dyn Store, settings: &Settings, require: Option<Fencing>) -> Re
             Err(Error::new(ErrorKind::Unsupported, problem)
                 .with_remedy("a store with stronger fencing"))
         }
+        _ if settings.epoch > 0 && !can.epochs => Err(refusal::no_epoch()),
         _ => can.check(&SessionSpec::new(settings.ttl, settings.lock_delay)),
     };
     checked.map_err(|error| error.at(&store.to_string()))

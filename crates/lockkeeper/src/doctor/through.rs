@@ -45,8 +45,8 @@ pub(super) async fn examine(
 ) -> Vec<Finding> {
     let mut examination = Examination::new("the store", within);
     let prefix = url.common.prefix.clone().unwrap_or_default();
-    let keeper =
-        KeeperBuilder::new(Source::Store(Arc::clone(&store))).prefix(&*prefix).connect().await;
+    let keeper = KeeperBuilder::new(Source::Store(Arc::clone(&store))).prefix(&*prefix);
+    let keeper = keeper.epoch(url.common.epoch.unwrap_or_default()).connect().await;
     if let Some(keeper) = examination.known("keeper", keeper) {
         let seen = Seen { store, keeper, prefix, within };
         examination.run(&CHECKS, &seen).await;
