@@ -33,6 +33,8 @@ pub(crate) struct Holder {
     /// How long it lives; `None` for ever.
     left: Option<Duration>,
     weight: u32,
+    /// How many permits the semaphore has; 0 for other locks.
+    number: u32,
     age: Duration,
     /// What a client of lockkeeper has written beside the key.
     record: Option<Record>,
@@ -112,10 +114,11 @@ impl Holder {
     fn entry(&self, layout: Layout) -> Entry {
         let own = self.record.as_ref();
         let (weight, capacity) = match own {
+            // All clients share the number in Redis, whatever number a claim has named.
+            _ if self.number > 0 => (own.map_or(1, |record| record.weight), self.number),
             Some(record) => (record.weight, record.capacity),
             None if self.weight == 0 || !layout.is_shared() => (MAX, MAX),
-            None if layout == Layout::RedissonRw => (1, MAX),
-            None => (1, 1),
+            None => (1, MAX),
         };
         Entry {
             id: claim_id(layout, &self.owner).hash(),
@@ -359,10 +362,12 @@ fn holder(value: &Value) -> Result<Holder> {
         Value::Nil => None,
         value => Some(record(value)?),
     };
+    let number: u64 = read.number()?;
     Ok(Holder {
         owner,
         left: u64::try_from(left).ok().map(Duration::from_millis),
         weight,
+        number: u32::try_from(number).unwrap_or(MAX).min(MAX - 1),
         age: Duration::from_micros(u64::try_from(age).unwrap_or_default()),
         record,
     })

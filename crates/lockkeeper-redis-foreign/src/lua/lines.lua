@@ -1,8 +1,8 @@
 -- What all operations share: the record of a holder, and the line of all holders.
 --
 -- A line is the last token, and for each holder: its owner, its life in ms (-1 for ever), the weight
--- that the layout shows, how long it has held the lock in microseconds, and its record if it is a
--- client of lockkeeper.
+-- that the layout shows, how long it has held the lock in microseconds, its record if it is a client
+-- of lockkeeper, and how many permits the semaphore has (0 for other locks).
 local function top_epoch() return tonumber(call('HGET',side,'e')) or 0 end
 local function raise_epoch(epoch) if epoch>top_epoch() then call('HSET',side,'e',epoch) end end
 local function write(of,record) call('HSET',side,of,pack_record(record)) end
@@ -16,7 +16,8 @@ local function line()
     -- In its last millisecond a key is there, and has a life of 0.
     if holder[2]>=-1 then
       local record=record_of(holder[1])
-      shown[#shown+1]={holder[1],holder[2],holder[3],record and now-record[SINCE] or 0,record}
+      shown[#shown+1]={holder[1],holder[2],holder[3],record and now-record[SINCE] or 0,record,
+        holder[5] or 0}
     end
   end
   return shown

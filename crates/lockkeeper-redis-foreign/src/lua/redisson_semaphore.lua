@@ -125,6 +125,8 @@ local function owners()
   if count and not is_number(count) then return nil,NO_NUMBER end
   if not count then return found end
   local held=call('ZRANGE',more,0,-1,'WITHSCORES')
+  -- Permits whose time is over are in the set until they are given back.
+  local number=math.max(count+#held/2,1)
   for i=1,#held,2 do
     local record=record_of(held[i])
     if record then for number=1,record[WEIGHT]-1 do parts[permit(held[i],number)]=true end end
@@ -132,7 +134,7 @@ local function owners()
   for i=1,#held,2 do
     local ends=tonumber(held[i+1])
     if ends>now and not parts[held[i]] then
-      found[#found+1]={held[i],ends<FOREVER and math.max(math.floor(ends-now),1) or -1,1}
+      found[#found+1]={held[i],ends<FOREVER and math.max(math.floor(ends-now),1) or -1,1,false,number}
     end
   end
   return found

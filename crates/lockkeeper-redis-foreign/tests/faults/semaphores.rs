@@ -267,6 +267,32 @@ async fn a_claim_that_cannot_take_the_place_of_another_one_leaves_it() {
     assert_eq!(server.query::<u32>(&["GET", &name]).unwrap(), 1);
 }
 
+/// Redisson may have set another number than the claims of lockkeeper name, and take permits away.
+#[tokio::test]
+async fn the_number_of_permits_that_is_shown_is_the_number_in_redis() {
+    let (server, name) = (redis().unwrap(), name());
+    let keeper: Keeper = keeper(server, Layout::RedissonSemaphore).await;
+    let ends = (server.time().unwrap() + Duration::from_secs(60)).as_millis().to_string();
+    server.run(&["SET", &name, "4"]).unwrap();
+    server.run(&["ZADD", &format!("{{{name}}}:timeout"), &ends, "0123456789abcdef"]).unwrap();
+    let shown = async || {
+        let info = keeper.inspect(&*name).await.unwrap();
+        let listed = keeper.admin().unwrap().list(&name, 10).await.unwrap().remove(0);
+        assert_eq!(info.capacity, listed.capacity);
+        for holder in &info.holders {
+            assert_eq!(holder.capacity, info.capacity);
+        }
+        (info.holders.len(), info.capacity)
+    };
+    assert_eq!(shown().await, (1, Some(5)));
+    let guard = keeper.semaphore(&*name, 3).unwrap().acquire_many(2).await.unwrap();
+    assert_eq!(shown().await, (2, Some(5)));
+    server.run(&["DECRBY", &name, "2"]).unwrap();
+    assert_eq!(shown().await, (2, Some(3)));
+    guard.release().await.unwrap();
+    assert_eq!(shown().await, (1, Some(3)));
+}
+
 /// A waiter of Redisson that finds no number, or fewer permits than it wants, sleeps until a
 /// message comes.
 #[tokio::test]
