@@ -65,3 +65,15 @@ async fn the_doctor_warns_of_a_lock_of_redisson_without_a_ttl() {
         assert_eq!(found.level, Level::Ok, "{all:?}");
     }
 }
+
+/// A layout may keep semaphores only. What the doctor leaves is in the way of no other layout.
+#[tokio::test]
+async fn the_doctor_takes_a_lock_of_the_kind_that_the_layout_keeps() {
+    let server = Redis::start().unwrap();
+    for layout in Layout::ALL.into_iter().chain(Layout::ALL) {
+        let url = format!("{}?layout={}", server.url(), layout.name()).parse().unwrap();
+        let all = lockkeeper::doctor::examine(&url, Duration::from_secs(20)).await;
+        assert!(all.iter().all(|found| found.level != Level::Fail), "{all:?}");
+        assert!(all.iter().any(|found| found.check == "round trip"), "{all:?}");
+    }
+}

@@ -30,7 +30,8 @@ const WITHOUT_A_RIGHT: Duration = Duration::from_secs(1);
 /// Examines the store at `url`, and does not create a missing store. Each step may take `within`.
 ///
 /// The examination acquires and releases one lock several times: `lockkeeper-doctor` behind the
-/// prefix of the URL. A store that cannot be opened is a finding and not an error.
+/// prefix of the URL, with `-permits` or `-tokens` behind it where counters stay in the store. A
+/// store that cannot be opened is a finding and not an error.
 ///
 /// # Cancel safety
 /// The future may be dropped. A lock that the examination holds then is released in the background.

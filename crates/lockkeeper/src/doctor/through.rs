@@ -17,6 +17,8 @@ use crate::url::StoreUrl;
 use crate::{Keeper, LockInfo, Result};
 
 const NAME: &str = "lockkeeper-doctor";
+const PERMITS: &str = "lockkeeper-doctor-permits";
+const TOKENS: &str = "lockkeeper-doctor-tokens";
 /// The number of rounds: enough for a median, and few enough for a slow store.
 const ROUNDS: usize = 20;
 /// A lock that takes longer is noticed by its users.
@@ -79,12 +81,19 @@ impl Seen {
     }
 
     async fn round_trip(&self) -> Result<Duration> {
-        let (mutex, clock) = (self.keeper.mutex(NAME)?, Clock::boot());
+        let clock = Clock::boot();
+        let can = self.keeper.capabilities();
         let mut took = Vec::with_capacity(ROUNDS);
         for _ in 0..ROUNDS {
             let start = clock.now();
+            // A counter of tokens or of permits stays, which is no lock of another layout.
+            let acquire = match can.admission {
+                Admission::Permits => self.keeper.semaphore(PERMITS, 1)?.acquire(),
+                _ if !can.epochs => self.keeper.mutex(TOKENS)?.lock(),
+                _ => self.keeper.mutex(NAME)?.lock(),
+            };
             // Another client may be examining the same store.
-            mutex.lock().wait(self.within).await?.release().await?;
+            acquire.wait(self.within).await?.release().await?;
             took.push(clock.now().saturating_since(start));
         }
         Ok(median(took))
