@@ -21,7 +21,7 @@ pub(super) async fn line(store: &ForeignRedisStore, name: &LockName) -> Result<L
 }
 
 async fn holders(store: &ForeignRedisStore, keys: &Keys) -> Result<Holders> {
-    let request = layout::line(store.0.layout, keys, std::time::Duration::ZERO);
+    let request = layout::line(store.0.layout, keys, None);
     let found = store.ask(keys, request, |value| layout::line_answer(keys, value))?.await?;
     with_lives(store, keys, found).await
 }

@@ -57,7 +57,7 @@ pub(super) fn places(layout: Layout, prefix: &str) -> Result<String> {
         for key in of.of_claim(&ClaimId::from_bytes([0; 16])) {
             keys.push(before(&key, &name) + &String::from_utf8_lossy(&escaped(prefix)));
         }
-        channels.push(before(&of.channel(), &name));
+        channels.extend([of.channel(), of.grants()].map(|channel| before(&channel, &name)));
     }
     let pattern = |mark: char| move |begin: &String| format!("{mark}{begin}*");
     let (keys, channels) = (shortest(keys), shortest(channels));
@@ -96,11 +96,11 @@ mod tests {
         assert_eq!(
             of(Layout::RedissonFenced, "shop:"),
             "~lkf::shop:* ~lkf:id* ~lkf:s:{* ~lkf:{shop:* ~redisson_lock_token:shop:* \
-             ~redisson_lock_token:{shop:* ~shop:* &redisson_lock__channel:*"
+             ~redisson_lock_token:{shop:* ~shop:* &lkf::* &lkf:{* &redisson_lock__channel:*"
         );
         let rw = of(Layout::RedissonRw, "[a]");
         assert!(rw.contains(r"~\[a\]* ") && rw.contains(r"~{\[a\]* "), "{rw}");
-        assert_eq!(of(Layout::RedissonSemaphore, "a b/"), "~* &redisson_sc:*");
+        assert_eq!(of(Layout::RedissonSemaphore, "a b/"), "~* &lkf::* &lkf:{* &redisson_sc:*");
     }
 
     #[test]

@@ -3,15 +3,16 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use super::layout::{self, Holders, Keys, Layout};
+use super::layout::{self, Holders, Keys, Layout, Message};
 use super::{ForeignRedisStore, admin};
 use crate::random::jittered;
 use crate::store::{Revision, Wake};
 use crate::{LockName, Result};
+use lockkeeper_core::time::Instant;
 
 /// No wait without another look is longer.
 const LOOK: Duration = Duration::from_secs(5);
-/// Releases of lockkeeper are published for so long to a waiter that does not look again.
+/// Messages are published for so long to a client that does not look again.
 const WATCH: Duration = Duration::from_secs(10);
 /// The pauses between two looks at a lock whose holder publishes nothing. They grow with the wait.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -19,8 +20,10 @@ const LAST_PAUSE: Duration = Duration::from_millis(250);
 /// Such a pause is this part of the wait so far.
 const PART: u32 = 8;
 
-/// Each time that the line may have changed, the client asks the server. The subscription comes
-/// first, so no message between the look and the wait is missed.
+/// The pause between two looks for a holder whose grant nobody publishes.
+const GLANCE: Duration = Duration::from_secs(1);
+
+/// Each time that the line may have changed, the client asks the server.
 pub(super) async fn name(
     store: &ForeignRedisStore,
     name: &LockName,
@@ -28,40 +31,71 @@ pub(super) async fn name(
     within: Duration,
 ) -> Result<Wake> {
     let keys = store.keys(name);
-    let (channel, clock) = (keys.channel(), &store.0.clock);
-    let key = String::from_utf8_lossy(&channel).into_owned();
-    let waiting = store.0.channels.waiters.watch_key(key);
+    let until = store.0.clock.now() + within;
+    // Redisson publishes each release.
+    let is_asked = store.0.layout == Layout::Plain;
+    let release = is_asked.then_some(Message::Release);
+    match one(store, &keys, keys.channel(), release, seen, until).await? {
+        Some(wake) => Ok(wake),
+        // Only observers wait for a grant.
+        None => {
+            let grant = Some(Message::Grant);
+            let wake = one(store, &keys, keys.grants(), grant, seen, until).await?;
+            Ok(wake.unwrap_or(Wake::Elapsed))
+        }
+    }
+}
+
+/// Waits for a message on this channel. `None` if the lock is free, so that only a grant can change
+/// its line, and the channel has no grants. The subscription comes first, so no message between the
+/// look and the wait is missed.
+async fn one(
+    store: &ForeignRedisStore,
+    keys: &Keys,
+    channel: Vec<u8>,
+    message: Option<Message>,
+    seen: Revision,
+    until: Instant,
+) -> Result<Option<Wake>> {
+    let clock = &store.0.clock;
+    let waiting = store.0.channels.waiters.watch_key(String::from_utf8_lossy(&channel).into());
     let _listens = store.0.subscriptions.listen(keys.slot(), channel, true);
     let began = clock.now();
-    let until = began + within;
     loop {
         let mut notified = pin!(waiting.notify().notified());
         notified.as_mut().enable();
         if waiting.has_changed() {
-            return Ok(Wake::Changed);
+            return Ok(Some(Wake::Changed));
         }
-        let found = look(store, &keys).await?;
+        let found = look(store, keys, message).await?;
         if found.revision() != seen {
-            return Ok(Wake::Changed);
+            return Ok(Some(Wake::Changed));
         }
         let now = clock.now();
         if now >= until {
-            return Ok(Wake::Elapsed);
+            return Ok(Some(Wake::Elapsed));
         }
-        let is_silent = store.0.layout == Layout::Plain && found.has_stranger();
-        let pause = match is_silent {
-            true => (now.saturating_since(began) / PART).clamp(FIRST_PAUSE, LAST_PAUSE),
-            false => LOOK,
-        };
+        if found.all.is_empty() && message != Some(Message::Grant) {
+            return Ok(None);
+        }
+        let pause = pause(store.0.layout, &found, now.saturating_since(began));
         clock.timeout(jittered(pause).min(until.saturating_since(now)), notified).await;
     }
 }
 
-/// The line as it is now. From now on the releases of lockkeeper are published.
-async fn look(store: &ForeignRedisStore, keys: &Keys) -> Result<Holders> {
-    // Redisson publishes each release.
-    let waits = if store.0.layout == Layout::Plain { WATCH } else { Duration::ZERO };
-    let request = layout::line(store.0.layout, keys, waits);
+/// The pause before the next look at this line, after such a wait.
+fn pause(layout: Layout, found: &Holders, waited: Duration) -> Duration {
+    match layout {
+        Layout::Plain if found.has_stranger() => (waited / PART).clamp(FIRST_PAUSE, LAST_PAUSE),
+        // The grant of another holder changes the line, and nobody may publish it.
+        _ if found.all.is_empty() || layout.is_shared() => GLANCE,
+        _ => LOOK,
+    }
+}
+
+/// The line as it is now. From now on the clients of lockkeeper publish this message.
+async fn look(store: &ForeignRedisStore, keys: &Keys, message: Option<Message>) -> Result<Holders> {
+    let request = layout::line(store.0.layout, keys, message.map(|message| (message, WATCH)));
     let found = store.ask(keys, request, |value| layout::line_answer(keys, value))?.await?;
     // Observers compare with a line that leaves out the readers that have died.
     admin::with_lives(store, keys, found).await

@@ -95,6 +95,11 @@ impl Keys {
         }
     }
 
+    /// The channel on which lockkeeper publishes grants to observers.
+    pub(crate) fn grants(&self) -> Vec<u8> {
+        [&self.side[..], b":grants"].concat()
+    }
+
     /// The slot of the keys in a Cluster.
     pub(crate) fn slot(&self) -> u16 {
         slot(self.main())

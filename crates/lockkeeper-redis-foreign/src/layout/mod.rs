@@ -18,8 +18,8 @@ pub(crate) use self::answer::{
 pub(crate) use self::keys::{Keys, escaped, names_of, pattern};
 pub(crate) use self::owner::{claim_id, owner, shown};
 pub(crate) use self::request::{
-    Breaking, ID_KEY, Messages, amend, claim, close_session, evict, id, line, line_of_readers,
-    lines, renew, session_key, sweep, withdraw,
+    Breaking, ID_KEY, Message, Messages, amend, claim, close_session, evict, id, line,
+    line_of_readers, lines, renew, session_key, sweep, withdraw,
 };
 #[cfg(test)]
 pub(crate) use self::scripts::commands;

@@ -142,26 +142,34 @@ pub(crate) fn evict(
     call.arg([how as u8]).arg(by).arg(reason).request()
 }
 
-/// Asks for a line. With `waits` the releases of lockkeeper are published for so long.
-pub(crate) fn line(layout: Layout, keys: &Keys, waits: Duration) -> Request {
+/// What clients of lockkeeper publish only while another client waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Message {
+    Release = b'w',
+    Grant = b'f',
+}
+
+/// Asks for a line. With `waits` this message is published for so long.
+pub(crate) fn line(layout: Layout, keys: &Keys, waits: Option<(Message, Duration)>) -> Request {
     lines_of(layout, std::slice::from_ref(keys), 4, waits, &[])
 }
 
 /// Asks for the lines of several names.
 pub(crate) fn lines(layout: Layout, keys: &[Keys]) -> Request {
-    lines_of(layout, keys, 4, Duration::ZERO, &[])
+    lines_of(layout, keys, 4, None, &[])
 }
 
 /// Asks for a line, with the life of each of these readers.
 pub(crate) fn line_of_readers(layout: Layout, keys: &Keys, readers: &[Vec<u8>]) -> Request {
-    lines_of(layout, std::slice::from_ref(keys), 0, Duration::ZERO, readers)
+    lines_of(layout, std::slice::from_ref(keys), 0, None, readers)
 }
 
 fn lines_of(
     layout: Layout,
     keys: &[Keys],
     each: usize,
-    waits: Duration,
+    waits: Option<(Message, Duration)>,
     readers: &[Vec<u8>],
 ) -> Request {
     let mut call = Call {
@@ -170,7 +178,10 @@ fn lines_of(
         script: &scripts::of(layout).line,
     }
     .number(each)
-    .number(millis(waits));
+    .arg(
+        waits
+            .map_or_else(String::new, |(of, time)| format!("{}{}", of as u8 as char, millis(time))),
+    );
     call.with_readers(keys, readers);
     call.request()
 }

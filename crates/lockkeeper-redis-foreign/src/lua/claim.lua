@@ -55,6 +55,8 @@ if taken then
   forget(now)
   -- The claim may weigh less than the one that it replaces.
   if replaced~='' then wake() end
+  -- Contending waiters have nothing to do at a grant.
+  if is_awaited('f') then redis.pcall(publish,side..':grants','1') end
   return {owner,'h',token,ttl}
 end
 local holders,strangers=line()

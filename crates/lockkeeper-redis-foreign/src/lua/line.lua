@@ -1,7 +1,8 @@
--- LINE, of several names. ARGV: 4 how many keys a name has, 5 until when a client waits for a message,
--- in ms from now (0 if none does), 6 and later the readers of one name. KEYS: those of one name after
+-- LINE, of several names. ARGV: 4 how many keys a name has, 5 the field of a message for which a client
+-- waits, and for how many ms from now (empty if none does), 6 and later the readers of one name. KEYS: those of one name after
 -- the other; from 5 on the strings of these readers. Answers a line for each name.
-local each,wait=tonumber(ARGV[4]),tonumber(ARGV[5])
+local each=tonumber(ARGV[4])
+local field,wait=string.match(ARGV[5],'^(%l)(%d+)$')
 if each==0 then first,each=6,#KEYS end
 local lines={}
 for at=1,#KEYS,each do
@@ -13,11 +14,11 @@ for at=1,#KEYS,each do
   end
   lines[#lines+1]=shown or strange(problem)
 end
-if wait>0 then
+if field then
   local waits=micros()+wait*1000
-  if (tonumber(call('HGET',side,'w')) or 0)<waits then
-    call('HSET',side,'w',waits)
-    remember(wait)
+  if (tonumber(call('HGET',side,field)) or 0)<waits then
+    call('HSET',side,field,waits)
+    remember(tonumber(wait))
   end
 end
 return lines

@@ -8,8 +8,7 @@ local function prolong(of,life) call('PEXPIRE',main,life) end
 local function drop(of) return call('GET',main)==of and call('DEL',main)==1 end
 -- Other libraries do not listen, so a message is only for the waiters of lockkeeper.
 local function wake()
-  local waits=call('HGET',side,'w')
-  if waits and tonumber(waits)>micros() then return redis.pcall(publish,channel,'0') end
+  if is_awaited('w') then return redis.pcall(publish,channel,'0') end
 end
 -- One holder has the lock whatever its weight is.
 local function lower() end

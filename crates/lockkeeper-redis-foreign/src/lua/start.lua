@@ -6,7 +6,7 @@
 -- ARGV: 1 the owner, as the lock's key holds it; 2 the channel; 3 PUBLISH or SPUBLISH.
 --
 -- The side key is a hash: `t` has the last token, `w` the time until which a client of lockkeeper
--- waits for a message, `e` the highest epoch, `c` the number of permits that all claims have named
+-- waits for a release, `f` that for a grant of a free lock, `e` the highest epoch, `c` the number of permits that all claims have named
 -- so far, `o` the number of permits that lockkeeper has set, and each longer field is an owner with its record. The lock's own key decides
 -- who holds the lock. A record only adds what the layout of the other library has no place for, and
 -- a record whose owner does not hold the lock is worthless.
@@ -35,6 +35,11 @@ local function record_of(of)
   -- Another program may name itself `t`.
   local packed=#of>1 and call('HGET',side,of)
   return packed and unpack_record(packed)
+end
+-- Whether a client of lockkeeper waits for this message.
+local function is_awaited(field)
+  local waits=call('HGET',side,field)
+  return waits and tonumber(waits)>micros()
 end
 -- Where ARGV begins to name readers whose strings are in KEYS.
 local first=0

@@ -20,6 +20,7 @@ mod semaphores;
 mod support;
 mod turns;
 mod types;
+mod watches;
 
 // The simple lock has scripts and waits of its own.
 lockkeeper_live::fault_suite! {
