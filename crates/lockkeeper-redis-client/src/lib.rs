@@ -3,8 +3,8 @@
 //!
 //! [`wire`] has one connection to one server. [`route`] finds the server of a request, and follows
 //! it. [`setup`] is what a URL or a builder says. [`checks`], [`rights`] and [`opening`] refuse
-//! servers on which locks cannot be relied on, and [`fault`] says in the words of users what went
-//! wrong. [`renewals`] puts the answers of several servers together, and
+//! servers on which locks cannot be relied on, [`report`] has what `doctor` says of a server, and
+//! [`fault`] says in the words of users what went wrong. [`renewals`] puts the answers of several servers together, and
 //! [`subscriptions`] has the channels on which they push.
 //!
 //! This crate is a part of lockkeeper, and no client of Redis for other programs: its API changes
@@ -19,6 +19,7 @@ mod options;
 pub mod peer;
 pub mod refused;
 pub mod renewals;
+pub mod report;
 pub mod rights;
 pub mod route;
 mod scan;

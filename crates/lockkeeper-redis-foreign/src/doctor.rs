@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use lockkeeper_core::kit::{Check as Row, Examination, checks, fail, ok, warn};
-use lockkeeper_redis_client::checks::{self as needed_of, Info};
 use lockkeeper_redis_client::refused::{refused_by, rule};
+use lockkeeper_redis_client::report::Servers;
 use lockkeeper_redis_client::rights::{Place, needed};
 
 use super::layout::Layout;
-use super::{Check, ForeignRedisStore, ForeignRedisStoreBuilder, Setup, fault, rights};
+use super::{Check, ForeignRedisStore, ForeignRedisStoreBuilder, Setup, rights};
 use crate::Result;
-use crate::store::{Admin as _, Finding, said_once};
+use crate::store::{Admin as _, Finding};
 use crate::url::StoreUrl;
-use crate::wire::{Link, Request};
 
 /// How many locks are looked at for keys without a ttl.
 const LOCKS: usize = 1000;
 
-static CHECKS: [Row<OpenStore>; 3] = checks! {
+static CHECKS: [Row<OpenStore>; 4] = checks! {
+    ("clock", |seen| seen.clocks(), |finding: Finding| Some(finding)),
     ("layout", |seen| seen.layout(), |finding: Finding| Some(finding)),
     ("rights", |seen| seen.refused(), |refused: Option<String>| {
         let rule = seen.rule();
@@ -47,6 +47,8 @@ struct OpenStore {
     setup: Setup,
     prefix: String,
     within: Duration,
+    url: StoreUrl,
+    servers: Servers,
 }
 
 /// Examines every master. Returns the store if it could be opened, and locks can be relied on
@@ -64,38 +66,18 @@ pub(super) async fn examine(
     let store = examination.ask("open", silence, lenient.connect()).await?;
     let prefix = url.common.prefix.clone().unwrap_or_default();
     let within = examination.within / 2;
-    let seen = OpenStore { store, setup: builder.setup, prefix, within };
-    let usable = seen.servers(examination).await;
+    let masters = store.0.route.masters();
+    let servers = Servers::examine(&masters, &builder.setup, false, examination).await;
+    let url = url.clone();
+    let seen = OpenStore { store, setup: builder.setup, prefix, within, url, servers };
     examination.run(&CHECKS, &seen).await;
-    usable.then_some(seen.store)
+    seen.servers.usable.then_some(seen.store)
 }
 
 impl OpenStore {
-    /// Examines all servers. Returns whether all can be used.
-    async fn servers(&self, examination: &mut Examination) -> bool {
-        let (mut all, mut usable) = (Vec::new(), true);
-        let masters = self.store.0.route.masters();
-        for link in &masters {
-            let judged = match info(link).await {
-                Ok(info) => needed_of::refuse(&info, &self.setup.waived).map(|()| {
-                    let name =
-                        if info.get("valkey_version").is_some() { "Valkey" } else { "Redis" };
-                    let version = info.get("valkey_version").or(info.get("redis_version"));
-                    format!("{name} {}, a master that forgets no key", version.unwrap_or("?"))
-                }),
-                Err(error) => Err(error),
-            };
-            let found = match judged {
-                Ok(fine) => Finding::ok("server", fine),
-                Err(error) => {
-                    usable = false;
-                    Finding::failed("server", &error)
-                }
-            };
-            all.push((link.endpoint().to_string(), found));
-        }
-        examination.findings.extend(said_once(all, masters.len()));
-        usable
+    /// The clocks of all servers, and of their replicas.
+    async fn clocks(&self) -> Result<Finding> {
+        Ok(self.servers.clocks(&self.store.0.route.masters(), &self.url).await)
     }
 
     /// The lock of the other library that each lock is.
@@ -134,8 +116,4 @@ impl OpenStore {
         let endless = lines.into_iter().filter(|(_, line)| line.as_ref().is_ok_and(is_endless));
         Ok(endless.map(|(name, _)| name.to_string()).collect())
     }
-}
-
-async fn info(link: &Link) -> Result<Info> {
-    Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)
 }

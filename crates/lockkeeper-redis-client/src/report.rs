@@ -1,17 +1,19 @@
-//! The report of one server about itself.
+//! The reports of the servers about themselves, for `doctor`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockkeeper_core::kit::{Row, fail, judged, ok, warn, warn_if};
+use lockkeeper_core::kit::{Examination, Row, fail, judged, ok, warn, warn_if};
+use lockkeeper_core::store::{Finding, Level, said_once};
 
-use super::super::fault;
-use super::super::setup::Setup;
-use crate::Result;
 use crate::checks::{self, Check, Info};
-use crate::store::{Finding, Level};
+use crate::setup::Setup;
+use crate::url::StoreUrl;
 use crate::wire::{Endpoint, Link, Request, Value};
+use crate::{Result, fault};
 
+/// The ttl of a keeper that sets no other.
+const TTL: Duration = Duration::from_secs(30);
 /// Clocks may differ by this part of the ttl in use, and by at most so many seconds. If another
 /// server takes over, a lock ends earlier by the difference, while its holder still relies on it.
 const PART_APART: f64 = 0.1;
@@ -30,18 +32,83 @@ static CHECKS: [Row<ServerReport>; 7] = [
     ("replicas", missing_replicas),
 ];
 
+/// What all servers of a store report.
+#[derive(Debug)]
+pub struct Servers {
+    /// Whether locks can be relied on at each of them.
+    pub usable: bool,
+    /// How far the clocks of the replicas are ahead of ours.
+    replicas: Vec<Option<f64>>,
+}
+
+impl Servers {
+    /// Examines all masters. `waits`: the store may wait for replicas.
+    pub async fn examine(
+        masters: &[Link],
+        setup: &Setup,
+        waits: bool,
+        examination: &mut Examination,
+    ) -> Self {
+        let (mut all, mut seen) = (Vec::new(), Self { usable: true, replicas: Vec::new() });
+        for link in masters {
+            let found = match ServerReport::of(link, setup, waits).await {
+                Ok(server) => {
+                    seen.usable &= server.is_usable();
+                    for replica in server.listed_replicas() {
+                        let replica = link.beside_at(replica).await;
+                        seen.replicas.push(match replica {
+                            Ok(replica) => offset(&replica).await,
+                            Err(_) => None,
+                        });
+                    }
+                    server.findings()
+                }
+                Err(error) => vec![Finding::failed("server", &error)],
+            };
+            all.extend(found.into_iter().map(|found| (link.endpoint().to_string(), found)));
+        }
+        examination.findings.extend(said_once(all, masters.len()));
+        seen
+    }
+
+    /// Compares the clocks of all servers, and of their replicas. The URL may have a ttl.
+    pub async fn clocks(&self, masters: &[Link], url: &StoreUrl) -> Finding {
+        let mut offsets = self.replicas.clone();
+        for link in masters {
+            offsets.push(offset(link).await);
+        }
+        clocks(&offsets, url.common.ttl.unwrap_or(TTL))
+    }
+}
+
+/// How far the server's clock is ahead of ours, in seconds.
+async fn offset(link: &Link) -> Option<f64> {
+    let sent = crate::time::wall_micros();
+    let time = time(link.send(Request::command(&[b"TIME"])).await.ok()?)?;
+    let now = crate::time::wall_micros();
+    // The server read its clock between these two moments.
+    let ours = (sent + now) / 2;
+    let micros = i64::try_from(time).ok()? - i64::try_from(ours).ok()?;
+    Some(
+        Duration::from_micros(micros.unsigned_abs()).as_secs_f64()
+            * f64::from(micros.signum() as i32),
+    )
+}
+
 /// A server, as it describes itself.
 #[derive(Default)]
-pub(super) struct ServerReport {
+struct ServerReport {
     info: Info,
     /// The answers of `CONFIG`, as far as this user may ask.
     configured: BTreeMap<&'static str, String>,
     waived: Vec<Check>,
     min_replicas: u32,
+    /// Whether the store may wait for replicas.
+    waits: bool,
 }
 
 impl ServerReport {
-    pub(super) async fn of(link: &Link, setup: &Setup) -> Result<Self> {
+    async fn of(link: &Link, setup: &Setup, waits: bool) -> Result<Self> {
         let info = Info::of(&link.send(Request::command(&[b"INFO"])).await.map_err(fault::of)?)?;
         let mut configured = BTreeMap::new();
         for name in ["min-replicas-to-write", "appendfsync", "save"] {
@@ -53,19 +120,20 @@ impl ServerReport {
             configured,
             waived: setup.waived.clone(),
             min_replicas: setup.min_replicas,
+            waits,
         })
     }
 
-    pub(super) fn findings(&self) -> Vec<Finding> {
+    fn findings(&self) -> Vec<Finding> {
         judged(&CHECKS, self)
     }
 
-    pub(super) fn is_usable(&self) -> bool {
+    fn is_usable(&self) -> bool {
         checks::refuse(&self.info, &self.waived).is_ok() && missing_replicas(self).is_none()
     }
 
     /// The addresses of the replicas of a master.
-    pub(super) fn listed_replicas(&self) -> Vec<Endpoint> {
+    fn listed_replicas(&self) -> Vec<Endpoint> {
         let listed = (0..).map_while(|number| self.info.get(&format!("slave{number}")));
         let endpoint = |listed: &str| {
             let part = |name: &str| {
@@ -164,7 +232,10 @@ fn replicas(server: &ServerReport) -> Option<Finding> {
             format!(
                 "{replicas}, and min-replicas-to-write 0: without its replicas the server still grants locks"
             ),
-            "CONFIG SET min-replicas-to-write 1; and min-replicas=1 in the URL",
+            match server.waits {
+                true => "CONFIG SET min-replicas-to-write 1; and min-replicas=1 in the URL",
+                false => "CONFIG SET min-replicas-to-write 1",
+            },
         ),
         (_, Some(needed)) => {
             ok(format!("{replicas}, and min-replicas-to-write {needed}; {asynchronous}"))
@@ -195,7 +266,7 @@ fn memory(info: &Info) -> Option<Finding> {
 }
 
 /// Compares the clocks of all servers and replicas with each other, and with ours.
-pub(super) fn clocks(offsets: &[Option<f64>], ttl: Duration) -> Finding {
+fn clocks(offsets: &[Option<f64>], ttl: Duration) -> Finding {
     let known: Vec<f64> = offsets.iter().copied().flatten().collect();
     let [low, high] =
         [f64::min, f64::max].map(|pick| known.iter().copied().reduce(pick).unwrap_or_default());
@@ -237,7 +308,7 @@ fn setting(answer: Value) -> Option<String> {
 }
 
 /// The answer to `TIME`, in µs.
-pub(super) fn time(answer: Value) -> Option<u64> {
+fn time(answer: Value) -> Option<u64> {
     let (seconds, micros): (u64, u64) = redis::from_redis_value(answer).ok()?;
     seconds.checked_mul(1_000_000)?.checked_add(micros)
 }
