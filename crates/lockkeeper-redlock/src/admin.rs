@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use lockkeeper_core::store::{
     Admin, ClaimId, ClaimKey, Evict, Evicted, Line, SessionId, TOMBSTONE_MIN, Target,
 };
-use lockkeeper_core::{ErrorKind, LockName, Result};
+use lockkeeper_core::{LockName, Result};
 use lockkeeper_redis_client::wire::{Request, Value};
 
 use crate::RedlockStore;
@@ -47,10 +47,8 @@ impl Admin for RedlockStore {
                     continue;
                 };
                 let line = line::merged(self, &on_nodes, at);
-                let is_used = line.as_ref().map_or_else(
-                    |error| error.kind() == ErrorKind::Unsupported,
-                    |line| !line.entries.is_empty(),
-                );
+                // Nobody knows whether a line that cannot be read has a holder.
+                let is_used = line.as_ref().map_or(true, |line| !line.entries.is_empty());
                 if is_used && is_wanted(&name) {
                     all.push((name, line));
                 }

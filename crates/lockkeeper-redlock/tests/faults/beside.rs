@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper::ErrorKind;
 use lockkeeper::store::{Evict, Evicted, Target};
-use lockkeeper_live::{Redlock, Way, with};
+use lockkeeper_live::{Act, Redlock, Way, with};
 
 use crate::support::{
     ByHand, LONG, SLOW, TIME_LIMIT, TTL, behind_proxies, keeper, line_key, lock, name,
@@ -98,4 +98,21 @@ async fn a_failed_release_says_of_a_dead_server_that_it_is_dead() {
     };
     assert!(says(1, "unreachable") && says(2, "no answer within"), "{error}");
     assert!(!says(0, ""), "{error}");
+}
+
+/// Too few servers say who holds a lock, after all of them have named it. The list shows the lock
+/// with the error, and is not empty.
+#[tokio::test]
+async fn a_list_hides_no_lock_that_too_few_servers_describe() {
+    let ((servers, proxies), name) = (behind_proxies(3), name());
+    let url = servers.url_through(&proxies) + "?timeout=1s";
+    let client = ByHand::connect(&with(&url, SLOW), &name).await;
+    client.token(&client.writer()).await.expect("it is free");
+    until_holding(&servers, &name, 3).await;
+    for proxy in &proxies[1..] {
+        proxy.on_request(|request| if request.is("EVALSHA") { Act::Hold } else { Act::Pass });
+    }
+    let listed = client.store.admin().unwrap().lines("", None, 10).await.unwrap();
+    let [(found, Err(error))] = &listed[..] else { panic!("{listed:?}") };
+    assert_eq!((found, error.kind()), (&client.name, ErrorKind::Unavailable), "{error}");
 }

@@ -180,6 +180,8 @@ async fn a_server_that_forgets_is_kept_out_for_a_whole_life() {
     while restarted.elapsed() < KEEP - Duration::from_millis(500) {
         match tried(&other, &name).await {
             Ok(None) => {}
+            // A try may end later than it began.
+            Ok(Some(_)) if restarted.elapsed() > KEEP - Duration::from_millis(100) => break,
             Ok(Some(_)) => panic!("a lock was given away after {:?}", restarted.elapsed()),
             Err(error) => named |= error.to_string().contains("may have forgotten locks"),
         }
