@@ -20,7 +20,11 @@ pub(super) async fn claim(store: &ForeignRedisStore, claim: &Claim) -> Result<Ve
     }
     let pause = store.0.turns.pause(&claim.key.name, store.0.clock.now());
     if !pause.is_zero() {
+        store.0.turns.pauses(claim.key.id);
         store.0.clock.sleep(jittered(pause)).await;
+        if !store.0.turns.ends_pause(&claim.key.id) {
+            return Ok(Verdict::Gone);
+        }
     }
     let (verdict, holders) = once(store, claim).await?;
     // Readers that have died are in the way of a writer for as long as others read, and no waiter

@@ -1,11 +1,12 @@
 //! The turns of other clients. The locks of these layouts have no queue, so a client that claims a
 //! lock again right after its release would come before all that wait for a message about it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use lockkeeper_core::LockName;
+use lockkeeper_core::store::ClaimId;
 use lockkeeper_core::sync::lock;
 use lockkeeper_core::time::Instant;
 
@@ -19,7 +20,11 @@ const NAMES: usize = 1024;
 
 /// The locks that this client has released while others waited for them.
 #[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<HashMap<LockName, Turn>>);
+pub(super) struct Turns {
+    all: Mutex<HashMap<LockName, Turn>>,
+    /// The claims that pause before they are sent, and were not withdrawn meanwhile.
+    paused: Mutex<HashSet<ClaimId>>,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Turn {
@@ -32,7 +37,7 @@ struct Turn {
 impl Turns {
     /// A lock is about to be released.
     pub(super) fn releases(&self, name: &LockName, now: Instant) {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.all);
         if let Some(turn) = all.get_mut(name).filter(|turn| now < turn.seen + KNOWN) {
             turn.until = now + TURN;
         }
@@ -40,7 +45,7 @@ impl Turns {
 
     /// A lock was released. Others wait for it, or nobody does.
     pub(super) fn released(&self, name: &LockName, others_wait: bool, now: Instant) {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.all);
         if !others_wait {
             all.remove(name);
             return;
@@ -53,8 +58,20 @@ impl Turns {
 
     /// How long the next claim of this client waits.
     pub(super) fn pause(&self, name: &LockName, now: Instant) -> Duration {
-        let all = lock(&self.0);
+        let all = lock(&self.all);
         all.get(name).map_or(Duration::ZERO, |turn| turn.until.saturating_since(now))
+    }
+
+    /// A claim pauses. Its withdrawal comes after it in the order of the requests, and may be sent
+    /// before it.
+    pub(super) fn pauses(&self, id: ClaimId) {
+        lock(&self.paused).insert(id);
+    }
+
+    /// The claim is withdrawn, whether it pauses or not. Or its pause is over: returns whether it
+    /// was not withdrawn meanwhile.
+    pub(super) fn ends_pause(&self, id: &ClaimId) -> bool {
+        lock(&self.paused).remove(id)
     }
 }
 

@@ -37,6 +37,7 @@ fn ask<'a>(
     posted: bool,
 ) -> Result<impl Future<Output = Result<Released>> + Send + 'a> {
     let layout = store.0.layout;
+    store.0.turns.ends_pause(&key.id);
     let request = layout::withdraw(layout, key, store.messages(), tombstone);
     let request = if posted { request.posted() } else { request };
     let read = move |value: &_| layout::withdraw_answer(layout, &key.id, value);

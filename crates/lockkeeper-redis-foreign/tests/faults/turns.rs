@@ -1,10 +1,13 @@
 //! The locks of these layouts have no queue. Who waits for one gets it all the same.
 
 use lockkeeper::backend::redis_foreign::Layout;
+use lockkeeper::store::Store as _;
 use lockkeeper::{FencingToken, Keeper};
 use lockkeeper_live::redis;
 
-use crate::support::{TIME_LIMIT, keeper, name, within};
+use crate::support::{
+    Claimant, LONG, TIME_LIMIT, first_message, keeper, name, store, until_listening, within,
+};
 
 const ROUNDS: usize = 20;
 
@@ -35,5 +38,28 @@ async fn a_client_that_takes_its_lock_again_leaves_others_their_turn() {
         let turns = order.windows(2).filter(|two| two[0].1 != two[1].1).count();
         // One client after the other would be one turn.
         assert!(turns > ROUNDS, "{layout:?}: {turns} turns in {} grants", order.len());
+    }
+}
+
+/// The claim has its place in the order before its withdrawal, although it is sent later.
+#[tokio::test]
+async fn a_claim_that_leaves_others_their_turn_gets_nothing_after_its_withdrawal() {
+    let server = redis().unwrap();
+    for (layout, prefix) in
+        [(Layout::Redisson, "redisson_lock__channel"), (Layout::RedissonRw, "redisson_rwlock")]
+    {
+        let (name, store) = (name(), store(server, layout).await);
+        let held = Claimant::new(&store, &name, LONG).await;
+        let next = Claimant::new(&store, &name, LONG).await;
+        held.granted().await;
+        let channel = format!("{prefix}:{{{name}}}");
+        let (listening, connection) = (channel.clone(), server.connect().unwrap());
+        let message = tokio::task::spawn_blocking(move || first_message(connection, &listening));
+        until_listening(server, &channel).await;
+        held.release().await;
+        let (claimed, withdrawn) = tokio::join!(next.send(), store.withdraw(&next.claim.key, None));
+        let line = store.line(&name.parse().unwrap()).await.unwrap();
+        assert!(line.entries.is_empty(), "{layout:?}: {claimed:?}, {withdrawn:?}");
+        within(TIME_LIMIT, message).await.unwrap();
     }
 }
