@@ -65,8 +65,8 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A node that takes this time or longer is late, where all nodes have these latencies. Servers that
-/// are all far away are not late.
+/// A node that takes this time or longer is late, where all nodes have these latencies. Servers
+/// that are all far away are not late.
 pub(crate) fn limit(latencies: impl Iterator<Item = Duration>, quorum: usize) -> Duration {
     let mut all: Vec<_> = latencies.collect();
     all.sort_unstable();
