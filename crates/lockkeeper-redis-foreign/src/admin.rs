@@ -93,7 +93,7 @@ impl Admin for ForeignRedisStore {
         let holders = holders(self, &keys).await?;
         let (mut is_asked, mut stranger) = (false, None);
         // A late copy of a request asks no later holder.
-        for holder in &holders.all {
+        for holder in holders.granted() {
             let how = Breaking::Ask;
             match break_claim(self, &keys, &holder.owner, how, (by, reason)).await? {
                 Some(done) => is_asked |= done == Evicted::Done,

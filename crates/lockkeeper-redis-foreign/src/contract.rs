@@ -49,9 +49,12 @@ impl Store for ForeignRedisStore {
         withdraw::withdraw(self, key, tombstone).await
     }
 
-    /// No claim waits in a line, so a wait for a claim is one for its name.
+    /// Where no claim waits in a queue, a wait for a claim is one for its name.
     async fn wait(&self, interest: Interest<'_>, seen: Revision, within: Duration) -> Result<Wake> {
         match interest {
+            Interest::Claim(key) if self.0.capabilities.queue => {
+                wait::claim(self, key, within).await
+            }
             Interest::Claim(key) => wait::name(self, &key.name, seen, within).await,
             Interest::Name(name) => wait::name(self, name, seen, within).await,
         }

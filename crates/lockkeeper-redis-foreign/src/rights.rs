@@ -8,7 +8,7 @@ use crate::store::ClaimId;
 
 /// The commands of the scripts. `SET` makes the key a string, so the server refuses most of the
 /// others, but only after it has checked the rights.
-pub(super) const INSIDE: [Needed; 25] = [
+pub(super) const INSIDE: [Needed; 33] = [
     ("set", &["SET", KEY, "", "PX", "1000"]),
     ("get", &["GET", KEY]),
     ("exists", &["EXISTS", KEY]),
@@ -26,6 +26,14 @@ pub(super) const INSIDE: [Needed; 25] = [
     ("hlen", &["HLEN", KEY]),
     ("hmget", &["HMGET", KEY, "f"]),
     ("hset", &["HSET", KEY, "f", ""]),
+    ("lindex", &["LINDEX", KEY, "0"]),
+    ("linsert", &["LINSERT", KEY, "AFTER", "", ""]),
+    ("llen", &["LLEN", KEY]),
+    ("lpos", &["LPOS", KEY, ""]),
+    ("lpush", &["LPUSH", KEY, ""]),
+    ("lrange", &["LRANGE", KEY, "0", "0"]),
+    ("lrem", &["LREM", KEY, "1", ""]),
+    ("rpush", &["RPUSH", KEY, ""]),
     ("zadd", &["ZADD", KEY, "XX", "1", "m"]),
     ("zcard", &["ZCARD", KEY]),
     ("zrange", &["ZRANGE", KEY, "0", "0"]),

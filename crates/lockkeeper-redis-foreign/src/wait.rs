@@ -3,10 +3,12 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use super::layout::{self, Holders, Keys, Layout, Message};
+use lockkeeper_core::kit::watchful_until;
+
+use super::layout::{self, Holders, Keys, Layout, Message, Place};
 use super::{ForeignRedisStore, admin};
 use crate::random::jittered;
-use crate::store::{Revision, Wake};
+use crate::store::{ClaimKey, Revision, Wake};
 use crate::{LockName, Result};
 use lockkeeper_core::time::Instant;
 
@@ -23,6 +25,34 @@ const PART: u32 = 8;
 /// The pause between two looks for a holder whose grant nobody publishes.
 const GLANCE: Duration = Duration::from_secs(1);
 
+/// Waits for a claim in the queue. Its channel has a message when the claim was granted or removed,
+/// or when a client of Redisson has released the lock.
+pub(super) async fn claim(
+    store: &ForeignRedisStore,
+    key: &ClaimKey,
+    within: Duration,
+) -> Result<Wake> {
+    let (layout, keys) = (store.0.layout, store.keys(&key.name));
+    let channel = keys.channel_of(&key.id);
+    let waiting = store.0.channels.waiters.watch_key(String::from_utf8_lossy(&channel).into());
+    let _listens = store.0.subscriptions.listen(keys.slot(), channel, true);
+    let clock = &store.0.clock;
+    let until = clock.now() + within + LOOK;
+    let look = || async {
+        let read = |value: &_| layout::look_answer(layout, &key.id, value);
+        let asked = store.ask(&keys, layout::look(layout, key, store.messages()), read);
+        match async { asked?.await }.await {
+            Ok(Place::Granted(token)) => Some(Ok(Wake::Granted { token })),
+            Ok(Place::Again) => Some(Ok(Wake::Changed)),
+            Ok(Place::Waits) => None,
+            Err(error) => Some(Err(error)),
+        }
+    };
+    // The time of the wait ends a look too.
+    let found = clock.timeout(within, watchful_until(clock, until, waiting.notify(), look)).await;
+    found.flatten().unwrap_or(Ok(Wake::Elapsed))
+}
+
 /// Each time that the line may have changed, the client asks the server.
 pub(super) async fn name(
     store: &ForeignRedisStore,
@@ -32,8 +62,8 @@ pub(super) async fn name(
 ) -> Result<Wake> {
     let keys = store.keys(name);
     let until = store.0.clock.now() + within;
-    // Redisson publishes each release.
-    let is_asked = store.0.layout == Layout::Plain;
+    // Redisson publishes each release on this channel, but not that of an `RFairLock`.
+    let is_asked = matches!(store.0.layout, Layout::Plain | Layout::RedissonFair);
     let release = is_asked.then_some(Message::Release);
     match one(store, &keys, keys.channel(), release, seen, until).await? {
         Some(wake) => Ok(wake),
@@ -75,7 +105,7 @@ async fn one(
         if now >= until {
             return Ok(Some(Wake::Elapsed));
         }
-        if found.all.is_empty() && message != Some(Message::Grant) {
+        if found.all.is_empty() && message != Some(Message::Grant) && !reports_grants(store) {
             return Ok(None);
         }
         let pause = pause(store.0.layout, &found, now.saturating_since(began));
@@ -83,10 +113,17 @@ async fn one(
     }
 }
 
+/// Whether clients of lockkeeper report each change of a line on the channel of the lock.
+fn reports_grants(store: &ForeignRedisStore) -> bool {
+    store.0.layout == Layout::RedissonFair
+}
+
 /// The pause before the next look at this line, after such a wait.
 fn pause(layout: Layout, found: &Holders, waited: Duration) -> Duration {
     match layout {
-        Layout::Plain if found.has_stranger() => (waited / PART).clamp(FIRST_PAUSE, LAST_PAUSE),
+        Layout::Plain | Layout::RedissonFair if found.has_stranger() => {
+            (waited / PART).clamp(FIRST_PAUSE, LAST_PAUSE)
+        }
         // The grant of another holder changes the line, and nobody may publish it.
         _ if found.all.is_empty() || layout.is_shared() => GLANCE,
         _ => LOOK,

@@ -23,7 +23,7 @@ pub(super) static URLS: UrlSyntax = UrlSyntax::new(&[
     Param::new(
         "layout",
         "the layout of the keys: `native`, the default, or that of another library: `plain`, \
-         `redisson`, `redisson-fenced`, `redisson-rw`, `redisson-semaphore`",
+         `redisson`, `redisson-fenced`, `redisson-fair`, `redisson-rw`, `redisson-semaphore`",
     ),
     Param::new(
         "adopt-ttl",

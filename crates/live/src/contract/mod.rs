@@ -22,9 +22,9 @@ pub use self::etcd::{
     DebianEtcd, EtcdBehindTls, OldestEtcd, OneMember, SharedWithGo, ThreeMembers,
 };
 pub use self::redis::{
-    ByResp2, BySentinels, Clustered, FencedLayout, Moved, ONE_PERMIT, OnePermitLayout, PlainLayout,
-    PlainLayoutByResp2, Protocol, RedisBehindTls, RedissonLayout, Resp2, Resp3, RwLayout,
-    RwLayoutOnValkey, Standalone, WithAReplica,
+    ByResp2, BySentinels, Clustered, FairLayout, FencedLayout, Moved, ONE_PERMIT, OnePermitLayout,
+    PlainLayout, PlainLayoutByResp2, Protocol, RedisBehindTls, RedissonLayout, Resp2, Resp3,
+    RwLayout, RwLayoutOnValkey, Standalone, WithAReplica,
 };
 pub use self::redlock::{FiveNodes, ThreeNodes, ThreeValkeys};
 use crate::locks::connected;

@@ -119,6 +119,8 @@ foreign_layouts! {
     RedissonLayout = "?layout=redisson";
     /// `RFencedLock`.
     FencedLayout = "?layout=redisson-fenced";
+    /// `RFairLock`.
+    FairLayout = "?layout=redisson-fair";
     /// `RReadWriteLock`. Some cases have a long ttl.
     RwLayout = "?layout=redisson-rw&watchdog=2h";
 }

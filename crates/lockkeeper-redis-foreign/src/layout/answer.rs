@@ -1,147 +1,26 @@
 //! The answers of the scripts.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_redis_client::fault::foreign_id;
 
+use super::holders::{Holder, Holders, Record};
 use super::owner::shown;
-use super::{Keys, Layout, claim_id, owner};
+use super::{Keys, Layout, owner};
 use crate::store::{
-    Amended, Asked, Broken, Claim, ClaimId, ClaimKey, Entry, Evicted, Line, Live, LiveState, MAX,
-    Meta, Renewal, Revision, StoreId, Target, Verdict, Withdrawal, refusal,
+    Amended, Asked, Broken, Claim, ClaimId, ClaimKey, Evicted, Live, LiveState, MAX, Meta, Renewal,
+    Revision, StoreId, Verdict, Withdrawal, refusal,
 };
 use crate::wire::Value;
 use crate::{Error, ErrorKind, Result, fault};
 
+/// A time that a script gives is rounded.
+const MOMENT: Duration = Duration::from_millis(1);
+/// A waiter looks again after this time at the latest.
+const LOOK: Duration = Duration::from_secs(5);
 /// How the id begins if lockkeeper has written it.
 const OURS: &[u8] = b"lockkeeper-store:";
-
-/// The claims that hold a lock.
-#[derive(Debug, Default)]
-pub(crate) struct Holders {
-    last_token: u64,
-    pub(crate) all: Vec<Holder>,
-}
-
-/// A claim that holds a lock.
-#[derive(Debug)]
-pub(crate) struct Holder {
-    /// As the key of the lock has it.
-    pub(crate) owner: Vec<u8>,
-    /// How long it lives; `None` for ever.
-    left: Option<Duration>,
-    weight: u32,
-    /// How many permits the semaphore has; 0 for other locks.
-    number: u32,
-    age: Duration,
-    /// What a client of lockkeeper has written beside the key.
-    record: Option<Record>,
-}
-
-#[derive(Debug)]
-struct Record {
-    token: u64,
-    weight: u32,
-    capacity: u32,
-    change: u64,
-    meta: Meta,
-    broken: Option<Broken>,
-    asked: bool,
-}
-
-impl Holders {
-    /// Changes with every change of the line.
-    pub(crate) fn revision(&self) -> Revision {
-        let mut hash = DefaultHasher::new();
-        let mut all: Vec<_> =
-            self.all.iter().map(|holder| (&holder.owner, holder.state())).collect();
-        all.sort();
-        (self.last_token, all).hash(&mut hash);
-        Revision(hash.finish())
-    }
-
-    /// Whether a program without lockkeeper holds the lock.
-    pub(crate) fn has_stranger(&self) -> bool {
-        self.all.iter().any(|holder| holder.record.is_none())
-    }
-
-    /// The owners that hold a read-write lock as readers.
-    pub(crate) fn readers(&self) -> impl Iterator<Item = &[u8]> {
-        self.all.iter().filter(|holder| holder.weight == 1).map(|holder| &holder.owner[..])
-    }
-
-    /// Whether this can be a lock of the layout, and no other sorted set: each permit is one of
-    /// lockkeeper, or has the length of the permits of Redisson. The scripts look at hashes.
-    pub(crate) fn is_lock(&self, layout: Layout) -> bool {
-        let is_permit = |holder: &Holder| holder.record.is_some() || holder.owner.len() == 16;
-        layout != Layout::RedissonSemaphore || self.all.iter().all(is_permit)
-    }
-
-    /// The owner of the claim with this token, or with this hash of its id.
-    pub(crate) fn find(&self, layout: Layout, target: &Target) -> Option<&[u8]> {
-        let is_meant = |holder: &&Holder| match target {
-            Target::Token(token) => holder.record.as_ref().is_some_and(|own| own.token == *token),
-            Target::Id(hash) => claim_id(layout, &holder.owner).hash() == *hash,
-        };
-        self.all.iter().find(is_meant).map(|holder| &holder.owner[..])
-    }
-
-    pub(crate) fn line(&self, layout: Layout) -> Line {
-        let mut entries: Vec<_> = self.all.iter().map(|holder| holder.entry(layout)).collect();
-        entries.sort_by_key(|entry| entry.token);
-        Line {
-            revision: self.revision(),
-            last_token: (self.last_token > 0).then_some(self.last_token),
-            entries,
-        }
-    }
-
-    /// The end of the last holder. A lock without an end ends by a message.
-    fn retry_after(&self) -> Option<Duration> {
-        self.all.iter().filter_map(|holder| holder.left).min()
-    }
-}
-
-impl Holder {
-    fn state(&self) -> (u64, u64, bool, bool) {
-        self.record.as_ref().map_or((0, 0, false, false), |record| {
-            (record.token, record.change, record.broken.is_some(), record.asked)
-        })
-    }
-
-    fn entry(&self, layout: Layout) -> Entry {
-        let own = self.record.as_ref();
-        let (weight, capacity) = match own {
-            // All clients share the number in Redis, whatever number a claim has named.
-            _ if self.number > 0 => (own.map_or(1, |record| record.weight), self.number),
-            Some(record) => (record.weight, record.capacity),
-            None if self.weight == 0 || !layout.is_shared() => (MAX, MAX),
-            None => (1, MAX),
-        };
-        Entry {
-            id: claim_id(layout, &self.owner).hash(),
-            weight,
-            capacity,
-            granted: true,
-            kept: false,
-            token: own.map(|record| record.token),
-            meta: own.map_or_else(|| self.stranger(layout), |record| record.meta.clone()),
-            age: own.map(|_| self.age),
-            expires_in: self.left,
-            broken: own.and_then(|record| record.broken.clone()),
-        }
-    }
-
-    /// What is shown of a program without lockkeeper.
-    fn stranger(&self, layout: Layout) -> Meta {
-        let endless =
-            || format!("it has no ttl, so it stays if its program dies; {}", layout.end());
-        let reason = self.left.is_none().then(|| endless().into());
-        Meta { owner: shown(&self.owner).into(), reason, ..Meta::default() }
-    }
-}
 
 /// Reads values in their order.
 struct Reader<'a>(std::slice::Iter<'a, Value>, &'static str);
@@ -229,12 +108,39 @@ pub(crate) fn claim_answer(
         b"e" => return Err(refusal::epoch(read.number()?, claim.meta.epoch)),
         b"b" => {
             let holders = holders(read.next()?)?;
-            let holder = holders.all.first().map(|first| first.entry(layout).meta.owner);
+            let holder = holders.granted().next().map(|first| first.entry(layout).meta.owner);
             let (retry_after, seen) = (holders.retry_after(), holders.revision());
             (Verdict::Busy { holder, retry_after, seen }, Some(holders))
         }
+        b"q" => {
+            let (ahead, left) = (read.number()?, read.number::<i64>()?);
+            let left = u64::try_from(left).map_or(LOOK, Duration::from_millis);
+            // A line may have changed since, and the wait for a claim does not compare it.
+            let seen = Revision::default();
+            (Verdict::Queued { ahead, seen, look_again: left.min(LOOK) + MOMENT }, None)
+        }
+        b"f" => return Err(refusal::queue_full(read.number()?)),
         _ => return Err(garbled("CLAIM")),
     })
+}
+
+/// What a look at a claim that waits has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Granted(u64),
+    Waits,
+    /// The claim is not there, or has to be sent again.
+    Again,
+}
+
+pub(crate) fn look_answer(layout: Layout, id: &ClaimId, value: &Value) -> Result<Place> {
+    let mut read = Reader::about(value, &owner(layout, id), "LOOK")?;
+    match read.bytes()? {
+        b"h" => Ok(Place::Granted(read.number()?)),
+        b"q" => Ok(Place::Waits),
+        b"a" => Ok(Place::Again),
+        _ => Err(garbled("LOOK")),
+    }
 }
 
 /// The answer to RENEW, and the request to release that the claim has.
@@ -250,6 +156,7 @@ pub(crate) fn renew_answer(
             let (by, reason) = (read.optional_text()?, read.optional_text()?);
             Ok((held, by.zip(reason).map(|(by, reason)| Asked { by, reason })))
         }
+        b"q" => Ok((Renewal::Queued, None)),
         // A copy of the claim may still be on its way. Only a granted claim can have been broken.
         b"l" if live.state == LiveState::InFlight && read.0.len() < 2 => {
             Ok((Renewal::Unknown, None))

@@ -14,6 +14,8 @@ pub(crate) struct Keys {
     side: Vec<u8>,
     /// A further key of the layout; without one it is the side key.
     more: Vec<u8>,
+    /// The times of the waiters, if the layout has a queue.
+    times: Option<Vec<u8>>,
 }
 
 impl Keys {
@@ -22,10 +24,13 @@ impl Keys {
         let side = side_of(text);
         let more = match layout {
             Layout::Redisson | Layout::RedissonFenced => prefixed("redisson_lock_token", text),
+            Layout::RedissonFair => prefixed("redisson_lock_queue", text),
             Layout::RedissonSemaphore => suffixed(text, "timeout"),
             _ => side.clone(),
         };
-        Self { name: name.clone(), layout, side, more }
+        let times =
+            (layout == Layout::RedissonFair).then(|| prefixed("redisson_lock_timeout", text));
+        Self { name: name.clone(), layout, side, more, times }
     }
 
     pub(crate) fn name(&self) -> &LockName {
@@ -46,14 +51,16 @@ impl Keys {
     }
 
     /// The keys, each with the type that it has if it is there.
-    pub(crate) fn types(&self) -> [(&[u8], &'static str); 3] {
+    pub(crate) fn types(&self) -> impl Iterator<Item = (&[u8], &'static str)> {
         let (main, more) = match self.layout {
             Layout::Plain => ("string", "hash"),
             Layout::RedissonRw => ("hash", "hash"),
             Layout::Redisson | Layout::RedissonFenced => ("hash", "string"),
+            Layout::RedissonFair => ("hash", "list"),
             Layout::RedissonSemaphore => ("string", "zset"),
         };
-        [(self.main(), main), (&self.side, "hash"), (&self.more, more)]
+        let times = self.times.iter().map(|times| (&times[..], "zset"));
+        [(self.main(), main), (&self.side, "hash"), (&self.more, more)].into_iter().chain(times)
     }
 
     /// The key that the other library gives the lock.
@@ -61,16 +68,20 @@ impl Keys {
         self.name.as_str().as_bytes()
     }
 
-    /// The four keys of a script about the line.
-    pub(crate) fn of_line(&self) -> [&[u8]; 4] {
-        [self.main(), &self.side, &self.side, &self.more]
+    /// The keys of a script about the line: four, or five with a queue.
+    pub(crate) fn of_line(&self) -> Vec<Vec<u8>> {
+        self.with_times([self.side.clone(), self.more.clone()])
     }
 
-    /// The four keys of a script about a claim.
-    pub(crate) fn of_claim(&self, id: &ClaimId) -> [Vec<u8>; 4] {
+    /// The keys of a script about a claim, as many.
+    pub(crate) fn of_claim(&self, id: &ClaimId) -> Vec<Vec<u8>> {
         let gone = [&self.side[..], b":gone:", hex(id).as_bytes()].concat();
-        let more = self.of_reader(&super::owner(self.layout, id));
-        [self.main().to_vec(), self.side.clone(), gone, more]
+        self.with_times([gone, self.of_reader(&super::owner(self.layout, id))])
+    }
+
+    fn with_times(&self, own: [Vec<u8>; 2]) -> Vec<Vec<u8>> {
+        let main = [self.main().to_vec(), self.side.clone()];
+        main.into_iter().chain(own).chain(self.times.clone()).collect()
     }
 
     /// The further key of a claim with this owner: in a read-write lock the string of a reader.
@@ -89,7 +100,9 @@ impl Keys {
         let name = self.name.as_str();
         match self.layout {
             Layout::Plain => [&side_of(name)[..], b":channel"].concat(),
-            Layout::Redisson | Layout::RedissonFenced => prefixed("redisson_lock__channel", name),
+            Layout::Redisson | Layout::RedissonFenced | Layout::RedissonFair => {
+                prefixed("redisson_lock__channel", name)
+            }
             Layout::RedissonRw => prefixed("redisson_rwlock", name),
             Layout::RedissonSemaphore => prefixed("redisson_sc", name),
         }
@@ -98,6 +111,11 @@ impl Keys {
     /// The channel on which lockkeeper publishes grants to observers.
     pub(crate) fn grants(&self) -> Vec<u8> {
         [&self.side[..], b":grants"].concat()
+    }
+
+    /// The channel on which a claim that waits gets its messages.
+    pub(crate) fn channel_of(&self, id: &ClaimId) -> Vec<u8> {
+        [&self.channel()[..], b":", &super::owner(self.layout, id)].concat()
     }
 
     /// The slot of the keys in a Cluster.
@@ -226,12 +244,19 @@ mod tests {
         );
         assert_eq!(text(&rw.channel()), "redisson_rwlock:{stock}");
         let fenced = keys(Layout::RedissonFenced, "stock");
-        assert_eq!(text(fenced.of_line()[3]), "redisson_lock_token:{stock}");
+        assert_eq!(text(&fenced.of_line()[3]), "redisson_lock_token:{stock}");
         assert_eq!(text(&fenced.channel()), "redisson_lock__channel:{stock}");
         let tagged = keys(Layout::RedissonSemaphore, "{shop}:stock");
-        assert_eq!(text(tagged.of_line()[3]), "{shop}:stock:timeout");
+        assert_eq!(text(&tagged.of_line()[3]), "{shop}:stock:timeout");
         assert_eq!(text(&tagged.channel()), "redisson_sc:{shop}:stock");
         assert_eq!(tagged.main(), b"{shop}:stock");
+        let fair = keys(Layout::RedissonFair, "stock");
+        let queue = ["redisson_lock_queue:{stock}", "redisson_lock_timeout:{stock}"];
+        assert_eq!([text(&fair.of_line()[3]), text(&fair.of_claim(&id)[4])], queue);
+        assert_eq!(
+            text(&fair.channel_of(&id)),
+            "redisson_lock__channel:{stock}:abababab-abab-abab-abab-abababababab:1"
+        );
     }
 
     #[test]

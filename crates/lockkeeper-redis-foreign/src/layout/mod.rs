@@ -2,6 +2,7 @@
 //! Nothing here does I/O.
 
 mod answer;
+mod holders;
 mod keys;
 mod owner;
 mod request;
@@ -12,14 +13,15 @@ use std::time::Duration;
 use lockkeeper_core::url::nearest;
 
 pub(crate) use self::answer::{
-    Holders, Released, amend_answer, claim_answer, evict_answer, id_answer, is_closed, line_answer,
-    line_answers, renew_answer, swept_answer, withdraw_answer,
+    Place, Released, amend_answer, claim_answer, evict_answer, id_answer, is_closed, line_answer,
+    line_answers, look_answer, renew_answer, swept_answer, withdraw_answer,
 };
+pub(crate) use self::holders::Holders;
 pub(crate) use self::keys::{Keys, escaped, names_of, pattern};
 pub(crate) use self::owner::{claim_id, owner, shown};
 pub(crate) use self::request::{
     Breaking, ID_KEY, Message, Messages, amend, claim, close_session, evict, id, line,
-    line_of_readers, lines, renew, session_key, sweep, withdraw,
+    line_of_readers, lines, look, renew, session_key, sweep, withdraw,
 };
 #[cfg(test)]
 pub(crate) use self::scripts::commands;
@@ -37,6 +39,8 @@ pub enum Layout {
     Redisson,
     /// `RFencedLock` of Redisson, whose clients share the counter of tokens.
     RedissonFenced,
+    /// `RFairLock` of Redisson, whose clients share its queue.
+    RedissonFair,
     /// `RReadWriteLock` of Redisson.
     RedissonRw,
     /// `RPermitExpirableSemaphore` of Redisson.
@@ -68,6 +72,8 @@ const PLAIN: Capabilities = Capabilities { wake: Wakes::Poll, ..EXCLUSIVE };
 /// Redisson counts on from the last token.
 const FENCED: Capabilities =
     Capabilities { fencing: Fencing::UntilFailover, epochs: false, ..EXCLUSIVE };
+/// Each renewal of a waiter counts those ahead of it, and so does each grant of Redisson.
+const FAIR: Capabilities = Capabilities { queue: true, max_waiters: 1000, ..EXCLUSIVE };
 const RW: Capabilities = Capabilities {
     admission: Admission::ReadWrite,
     ttl_max: WATCHDOG,
@@ -83,10 +89,11 @@ const SEMAPHORE: Capabilities = Capabilities { admission: Admission::Permits, ..
 
 impl Layout {
     /// All layouts.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Plain,
         Self::Redisson,
         Self::RedissonFenced,
+        Self::RedissonFair,
         Self::RedissonRw,
         Self::RedissonSemaphore,
     ];
@@ -97,6 +104,7 @@ impl Layout {
             Self::Plain => "plain",
             Self::Redisson => "redisson",
             Self::RedissonFenced => "redisson-fenced",
+            Self::RedissonFair => "redisson-fair",
             Self::RedissonRw => "redisson-rw",
             Self::RedissonSemaphore => "redisson-semaphore",
         }
@@ -120,6 +128,7 @@ impl Layout {
             Self::Plain => &PLAIN,
             Self::Redisson => &EXCLUSIVE,
             Self::RedissonFenced => &FENCED,
+            Self::RedissonFair => &FAIR,
             Self::RedissonRw => &RW,
             Self::RedissonSemaphore => &SEMAPHORE,
         }
@@ -131,6 +140,7 @@ impl Layout {
             Self::Plain => "a lock made by SET NX PX",
             Self::Redisson => "an RLock",
             Self::RedissonFenced => "an RFencedLock",
+            Self::RedissonFair => "an RFairLock",
             Self::RedissonRw => "an RReadWriteLock",
             Self::RedissonSemaphore => "an RPermitExpirableSemaphore",
         }
@@ -143,7 +153,7 @@ impl Layout {
                 "if the key is a lock, and no data of an application, adopt-ttl=30s in the URL \
                  gives it one, or redis-cli PEXPIRE"
             }
-            Self::Redisson | Self::RedissonFenced | Self::RedissonRw => {
+            Self::Redisson | Self::RedissonFenced | Self::RedissonFair | Self::RedissonRw => {
                 "redis-cli PEXPIRE gives it one, or lockkeeper break --now removes it"
             }
             Self::RedissonSemaphore => {

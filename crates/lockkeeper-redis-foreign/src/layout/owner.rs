@@ -12,7 +12,7 @@ pub(crate) fn owner(layout: Layout, id: &ClaimId) -> Vec<u8> {
     match layout {
         Layout::Plain => HEXLOWER.encode(id.as_bytes()).into_bytes(),
         Layout::RedissonSemaphore => id.as_bytes().to_vec(),
-        Layout::Redisson | Layout::RedissonFenced | Layout::RedissonRw => {
+        Layout::Redisson | Layout::RedissonFenced | Layout::RedissonFair | Layout::RedissonRw => {
             // Redisson writes the id of its client and the number of a thread.
             let hex = HEXLOWER.encode(id.as_bytes());
             let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
-use super::scripts::{self, SESSION, SWEEP};
+use super::scripts::{self, LOOK, SESSION, SWEEP};
 use super::{Keys, Layout, owner};
 use crate::random;
 use crate::store::{Amend, Claim, ClaimId, ClaimKey, Meta, SessionId, TOMBSTONE_MIN};
@@ -31,7 +31,7 @@ impl Call {
         messages: Messages,
     ) -> Self {
         let args = vec![owner(layout, id), keys.channel(), messages.into()];
-        Self { keys: keys.of_claim(id).into(), args, script }
+        Self { keys: keys.of_claim(id), args, script }
     }
 
     fn arg(mut self, arg: impl Into<Vec<u8>>) -> Self {
@@ -74,8 +74,14 @@ pub(crate) fn claim(layout: Layout, claim: &Claim, messages: Messages, adopt: Du
         .number(millis(claim.ttl.max(TOMBSTONE_MIN)))
         .meta(&claim.meta);
     let replaced = claim.replaces.map(|id| owner(layout, &id));
-    call = call.arg(replaced.clone().unwrap_or_default()).number(millis(adopt));
-    if let Some(replaced) = replaced {
+    let can = layout.capabilities();
+    call = call
+        .arg(replaced.clone().unwrap_or_default())
+        .number(millis(adopt))
+        .number(u8::from(claim.queue && can.queue))
+        .number(micros(claim.wait_ttl))
+        .number(claim.max_waiters.min(can.max_waiters));
+    if let Some(replaced) = replaced.filter(|_| layout == Layout::RedissonRw) {
         call.keys.push(keys.of_reader(&replaced));
     }
     call.request()
@@ -84,6 +90,12 @@ pub(crate) fn claim(layout: Layout, claim: &Claim, messages: Messages, adopt: Du
 pub(crate) fn renew(layout: Layout, key: &ClaimKey, messages: Messages) -> Request {
     let keys = Keys::of(layout, &key.name);
     Call::about(&scripts::of(layout).renew, &keys, layout, &key.id, messages).request()
+}
+
+/// Looks at a claim that waits.
+pub(crate) fn look(layout: Layout, key: &ClaimKey, messages: Messages) -> Request {
+    let keys = Keys::of(layout, &key.name);
+    Call::about(&LOOK, &keys, layout, &key.id, messages).request()
 }
 
 pub(crate) fn withdraw(
@@ -152,12 +164,13 @@ pub(crate) enum Message {
 
 /// Asks for a line. With `waits` this message is published for so long.
 pub(crate) fn line(layout: Layout, keys: &Keys, waits: Option<(Message, Duration)>) -> Request {
-    lines_of(layout, std::slice::from_ref(keys), 4, waits, &[])
+    lines_of(layout, std::slice::from_ref(keys), keys.of_line().len(), waits, &[])
 }
 
 /// Asks for the lines of several names.
 pub(crate) fn lines(layout: Layout, keys: &[Keys]) -> Request {
-    lines_of(layout, keys, 4, None, &[])
+    let each = keys.first().map_or(0, |first| first.of_line().len());
+    lines_of(layout, keys, each, None, &[])
 }
 
 /// Asks for a line, with the life of each of these readers.
@@ -173,7 +186,7 @@ fn lines_of(
     readers: &[Vec<u8>],
 ) -> Request {
     let mut call = Call {
-        keys: keys.iter().flat_map(|keys| keys.of_line().map(<[u8]>::to_vec)).collect(),
+        keys: keys.iter().flat_map(Keys::of_line).collect(),
         args: vec![Vec::new(), Vec::new(), Vec::new()],
         script: &scripts::of(layout).line,
     }
@@ -189,7 +202,7 @@ fn lines_of(
 /// Removes the readers of this list that have died.
 pub(crate) fn sweep(keys: &Keys, readers: &[Vec<u8>], messages: Messages) -> Request {
     let mut call = Call {
-        keys: keys.of_line().map(<[u8]>::to_vec).into(),
+        keys: keys.of_line(),
         args: vec![Vec::new(), keys.channel(), messages.into()],
         script: &SWEEP,
     };

@@ -14,14 +14,14 @@ pub(super) struct Scripts {
 }
 
 macro_rules! scripts {
-    ($name:ident, $layout:literal, $token:literal) => {
+    ($name:ident, $($part:literal),+) => {
         static $name: Scripts = Scripts {
-            claim: script!($name, $layout, $token, "claim"),
-            renew: script!($name, $layout, $token, "renew"),
-            withdraw: script!($name, $layout, $token, "withdraw"),
-            line: script!($name, $layout, $token, "line"),
-            amend: script!($name, $layout, $token, "amend"),
-            evict: script!($name, $layout, $token, "evict"),
+            claim: script!($name, "claim", $($part),+),
+            renew: script!($name, "renew", $($part),+),
+            withdraw: script!($name, "withdraw", $($part),+),
+            line: script!($name, "line", $($part),+),
+            amend: script!($name, "amend", $($part),+),
+            evict: script!($name, "evict", $($part),+),
         };
     };
 }
@@ -29,32 +29,35 @@ macro_rules! scripts {
 /// A release that is not awaited must not fall behind the next claim because the server lacks the
 /// script of the release alone. So a server gets these scripts together, that of a claim last.
 macro_rules! script {
-    ($name:ident, $layout:literal, $token:literal, $operation:literal) => {
-        Script::new(text!($layout, $token, $operation))
+    ($name:ident, $operation:literal, $($part:literal),+) => {
+        Script::new(text!($operation, $($part),+))
             .loaded_with(|| vec![&$name.withdraw, &$name.amend, &$name.renew, &$name.claim])
     };
 }
 
 macro_rules! text {
-    ($layout:literal, $token:literal, $operation:literal) => {
+    ($operation:literal, $($part:literal),+) => {
         concat!(
             include_str!("../lua/start.lua"),
-            include_str!(concat!("../lua/", $layout, ".lua")),
-            include_str!(concat!("../lua/token_of_", $token, ".lua")),
+            $(include_str!(concat!("../lua/", $part, ".lua")),)+
             include_str!("../lua/lines.lua"),
             include_str!(concat!("../lua/", $operation, ".lua")),
         )
     };
 }
 
-scripts!(PLAIN, "plain", "clock");
-scripts!(REDISSON, "redisson", "clock");
-scripts!(FENCED, "redisson", "counter");
-scripts!(RW, "redisson_rw", "clock");
-scripts!(SEMAPHORE, "redisson_semaphore", "clock");
+scripts!(PLAIN, "plain", "token_of_clock");
+scripts!(REDISSON, "redisson", "token_of_clock");
+scripts!(FENCED, "redisson", "token_of_counter");
+scripts!(FAIR, "redisson", "token_of_clock", "redisson_fair");
+scripts!(RW, "redisson_rw", "token_of_clock");
+scripts!(SEMAPHORE, "redisson_semaphore", "token_of_clock");
 
 /// Removes the readers that have died.
-pub(super) static SWEEP: Script = Script::new(text!("redisson_rw", "clock", "sweep"));
+pub(super) static SWEEP: Script = Script::new(text!("sweep", "redisson_rw", "token_of_clock"));
+/// Looks at a claim that waits.
+pub(super) static LOOK: Script =
+    Script::new(text!("look", "redisson", "token_of_clock", "redisson_fair"));
 /// Detached sessions, and the id of the store.
 pub(super) static SESSION: Script = Script::new(include_str!("../lua/session.lua"));
 pub(super) static ID: Script = Script::new(include_str!("../lua/id.lua"));
@@ -64,6 +67,7 @@ pub(super) fn of(layout: Layout) -> &'static Scripts {
         Layout::Plain => &PLAIN,
         Layout::Redisson => &REDISSON,
         Layout::RedissonFenced => &FENCED,
+        Layout::RedissonFair => &FAIR,
         Layout::RedissonRw => &RW,
         Layout::RedissonSemaphore => &SEMAPHORE,
     }
@@ -76,7 +80,7 @@ pub(crate) fn commands() -> std::collections::BTreeSet<String> {
         let Scripts { claim, renew, withdraw, line, amend, evict } = of(layout);
         [claim, renew, withdraw, line, amend, evict]
     };
-    let all = Layout::ALL.into_iter().flat_map(of).chain([&SWEEP, &SESSION, &ID]);
+    let all = Layout::ALL.into_iter().flat_map(of).chain([&SWEEP, &LOOK, &SESSION, &ID]);
     let text: String = all.flat_map(|script| script.text().lines()).collect();
     text.split("call('")
         .skip(1)

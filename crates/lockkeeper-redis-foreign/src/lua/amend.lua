@@ -2,8 +2,8 @@
 -- with 6 the epoch, 7 the text of the owner, 8 the reason and 9 the value. Answers the owner,
 -- and 1 if it is done, 0 if the claim is not there, or 2 and the number of a later change.
 local record=record_of(owner)
-if not record or not stands(owner) then return {owner,0} end
 local number,kind=tonumber(ARGV[4]),ARGV[5]
+if not record or not stands(owner) and (kind=='l' or not waits(record)) then return {owner,0} end
 if number==record[CHANGE] then return {owner,1} end
 if number<record[CHANGE] then return {owner,2,record[CHANGE]} end
 if kind=='l' then

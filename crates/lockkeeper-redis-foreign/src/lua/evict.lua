@@ -3,7 +3,7 @@
 -- and cannot be marked or asked.
 local how,record=ARGV[4],record_of(owner)
 -- A reader of Redisson that has entered several times is there although its first entry has ended.
-if record and not stands(owner) or not is_known(owner) then return {owner,0} end
+if record and not stands(owner) and not waits(record) or not is_known(owner) then return {owner,0} end
 if how=='n' then
   drop(owner)
   if record then

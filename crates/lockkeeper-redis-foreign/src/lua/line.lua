@@ -6,7 +6,7 @@ local field,wait=string.match(ARGV[5],'^(%l)(%d+)$')
 if each==0 then first,each=6,#KEYS end
 local lines={}
 for at=1,#KEYS,each do
-  main,side,gone,more=KEYS[at],KEYS[at+1],KEYS[at+2],KEYS[at+3]
+  main,side,gone,more,scores=KEYS[at],KEYS[at+1],KEYS[at+2],KEYS[at+3],KEYS[at+4]
   local done,shown,problem=pcall(line)
   -- A value of another type spoils its own line only.
   if not done then

@@ -2,7 +2,7 @@
 -- the operation.
 --
 -- KEYS: 1 the lock's own key, as the other library names it; 2 the side key, which only lockkeeper
--- writes; 3 the tombstone of the claim; 4 a further key of the layout, if it has one.
+-- writes; 3 the tombstone of the claim; 4 and 5 further keys of the layout, if it has some.
 -- ARGV: 1 the owner, as the lock's key holds it; 2 the channel; 3 PUBLISH or SPUBLISH.
 --
 -- The side key is a hash: `t` has the last token, `w` the time until which a client of lockkeeper
@@ -13,11 +13,15 @@
 --
 -- Nothing is written before everything that may be of another type was read.
 local call,unpack_record,pack_record=redis.call,cmsgpack.unpack,cmsgpack.pack
-local main,side,gone,more=KEYS[1],KEYS[2],KEYS[3],KEYS[4]
+local main,side,gone,more,scores=KEYS[1],KEYS[2],KEYS[3],KEYS[4],KEYS[5]
 local owner,channel,publish=ARGV[1],ARGV[2],ARGV[3]
--- The fields of a record. TTL and DELAY are in microseconds.
+-- The fields of a record. TTL, DELAY and WAIT are in microseconds. A claim that waits has the time at
+-- which it ends in UNTIL.
 local TOKEN,TTL,DELAY,WEIGHT,CAPACITY,CHANGE,SINCE,EPOCH=1,2,3,4,5,6,7,8
 local SHOWN,REASON,VALUE,BREAKER,WHY,REMOVED,ASKER,ASKED=9,10,11,12,13,14,15,16
+local WAIT,UNTIL=17,18
+-- What a line shows as the weight of a waiter.
+local WAITER=2
 -- In milliseconds: the last token stays for so long after the last claim.
 local DAY=86400000
 -- One time for the whole script: what has not ended when it looks first has not ended later.
@@ -50,15 +54,26 @@ local function refusal() end
 -- A client of Redisson before 3.22, or with `shardedSubscriptionMode=OFF`, does not listen to the
 -- shards of a Cluster.
 -- Returns how many clients the message goes to, as far as this server knows.
-local function send(message)
-  local receivers=redis.pcall(publish,channel,message)
-  if publish=='SPUBLISH' then redis.pcall('PUBLISH',channel,message) end
+local function send(message,to)
+  local receivers=redis.pcall(publish,to or channel,message)
+  if publish=='SPUBLISH' then redis.pcall('PUBLISH',to or channel,message) end
   return receivers
 end
 -- An owner in the layouts of Redisson, whose hashes have no other field but `mode`.
 local OWNER='^'..string.rep('%x',8)..string.rep('%-%x%x%x%x',4)..string.rep('%x',8)..':%-?%d'
 local NO_OWNER='a hash with a field that is no UUID:THREAD'
 local function is_owner(of) return string.find(of,OWNER)~=nil end
+local function write(of,record) call('HSET',side,of,pack_record(record)) end
+-- Always writes: a full server takes any command of a script that has begun to write.
+local function remember(life) call('PEXPIRE',side,math.max(call('PTTL',side),life+DAY)) end
+local function waits(record)
+  return record and record[UNTIL] and record[UNTIL]>micros() and not record[BREAKER]
+end
+-- What only a layout with a queue does.
+local function advance() end
+local function report() end
+local function queued() end
+local function join() end
 local function strange(what)
   return type(what)=='table' and what or redis.error_reply('LKF '..what)
 end

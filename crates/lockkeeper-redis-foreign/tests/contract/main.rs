@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failing test panics")]
 
 use lockkeeper_live::contract::{
-    FencedLayout, Moved, OnePermitLayout, PlainLayout, PlainLayoutByResp2, RedissonLayout, RwLayout,
+    FairLayout, FencedLayout, Moved, OnePermitLayout, PlainLayout, PlainLayoutByResp2,
+    RedissonLayout, RwLayout,
 };
 use lockkeeper_testing::{Crowded, InAStorm};
 
@@ -36,6 +37,13 @@ lockkeeper_testing::suite! {
 }
 
 lockkeeper_testing::suite! {
+    mod redisson_fair_crowded;
+    harness = Crowded<Moved<FairLayout>>;
+    lacks = [MinHold, ReadWrite, SessionExpiry, VirtualTime, Weighted];
+    left_out = 124
+}
+
+lockkeeper_testing::suite! {
     mod redisson_rw_crowded;
     harness = Crowded<Moved<RwLayout>>;
     lacks = [MinHold, Queue, SessionExpiry, VirtualTime, Weighted];
@@ -62,6 +70,13 @@ lockkeeper_testing::keeper_suite! {
     harness = InAStorm<Moved<RedissonLayout>>;
     lacks = [MinHold, NoFaults, Queue, ReadWrite, Weighted];
     left_out = 121
+}
+
+lockkeeper_testing::keeper_suite! {
+    mod redisson_fair_in_a_storm;
+    harness = InAStorm<Moved<FairLayout>>;
+    lacks = [MinHold, NoFaults, ReadWrite, Weighted];
+    left_out = 107
 }
 
 lockkeeper_testing::keeper_suite! {

@@ -6,6 +6,7 @@ mod clusters;
 mod doctor;
 mod ends;
 mod failovers;
+mod fair;
 mod leaks;
 mod messages;
 mod plain;

@@ -56,6 +56,8 @@ pub(crate) const NODE_REDLOCK: Kind = Kind::Foreign(Program::Node, "node-redlock
 pub(crate) const RSLOCK: Kind = Kind::Foreign(Program::Rust, "rslock");
 pub(crate) const REDISSON: Kind = Kind::Foreign(Program::Java, "redisson");
 pub(crate) const REDISSON_FAIR: Kind = Kind::Foreign(Program::Java, "redisson-fair");
+/// Its waiters keep their places for one ttl, and not for five minutes.
+pub(crate) const REDISSON_FAIR_SHORT: Kind = Kind::Foreign(Program::Java, "redisson-fair-short");
 pub(crate) const REDISSON_FENCED: Kind = Kind::Foreign(Program::Java, "redisson-fenced");
 pub(crate) const REDISSON_READ: Kind = Kind::Foreign(Program::Java, "redisson-read");
 pub(crate) const REDISSON_WRITE: Kind = Kind::Foreign(Program::Java, "redisson-write");
@@ -66,6 +68,7 @@ pub(crate) const REDISSON_REDLOCK: Kind = Kind::Foreign(Program::Java, "redisson
 
 pub(crate) const US_PLAIN: Kind = Kind::Us("plain", Mode::Exclusive);
 pub(crate) const US_REDISSON: Kind = Kind::Us("redisson", Mode::Exclusive);
+pub(crate) const US_FAIR: Kind = Kind::Us("redisson-fair", Mode::Exclusive);
 pub(crate) const US_FENCED: Kind = Kind::Us("redisson-fenced", Mode::Exclusive);
 pub(crate) const US_READ: Kind = Kind::Us("redisson-rw", Mode::Read);
 pub(crate) const US_WRITE: Kind = Kind::Us("redisson-rw", Mode::Write);

@@ -6,20 +6,64 @@ use lockkeeper_live::locks::name;
 
 use super::client::Client;
 use super::kind::{
-    Kind, REDISSON, REDISSON_FAIR, REDISSON_FENCED, REDISSON_READ, REDISSON_TWO_PERMITS,
-    REDISSON_WRITE, Servers, US_FENCED, US_READ, US_REDISSON, US_TWO_PERMITS, US_WRITE,
+    Kind, REDISSON, REDISSON_FAIR, REDISSON_FAIR_SHORT, REDISSON_FENCED, REDISSON_READ,
+    REDISSON_TWO_PERMITS, REDISSON_WRITE, Servers, US_FAIR, US_FENCED, US_READ, US_REDISSON,
+    US_TWO_PERMITS, US_WRITE,
 };
 use super::pairs::{LONG, SHORT, pair, what_one_holds_is_busy_for_the_other};
 
 pair!(redisson_and_us, REDISSON, US_REDISSON, one);
+pair!(redisson_fair_and_us, REDISSON_FAIR, US_FAIR, one);
 pair!(redisson_fenced_and_us, REDISSON_FENCED, US_FENCED, one);
 pair!(redisson_write_and_us, REDISSON_WRITE, US_WRITE, one);
 pair!(redisson_semaphore_and_us, REDISSON_SEMAPHORE, US_SEMAPHORE, one);
 
-/// They share no queue, so a fair lock of Redisson is fair only among clients of Redisson.
+/// They share no queue: `redisson` is the layout of the `RLock`.
 #[test]
 fn a_fair_lock_of_theirs_and_a_lock_of_ours_exclude_each_other() {
     what_one_holds_is_busy_for_the_other(REDISSON_FAIR, US_REDISSON, Servers::one());
+}
+
+#[test]
+fn a_mixed_queue_keeps_its_order() {
+    let name = name();
+    let mut all = [US_FAIR, REDISSON_FAIR, US_FAIR, REDISSON_FAIR, US_FAIR, REDISSON_FAIR]
+        .map(|kind| Client::start(kind, Servers::one(), LONG));
+    all.iter_mut().for_each(|client| assert!(client.gets_at_once(&name)));
+    let [holder, waiters @ ..] = &mut all;
+    holder.take(&name);
+    waiters.iter_mut().for_each(|waiter| waiter.wait_for(&name));
+    holder.release();
+    for at in 0..waiters.len() {
+        waiters[at].held();
+        assert!(waiters[at + 1..].iter_mut().all(|later| !later.has_answered()), "after {at}");
+        waiters[at].release();
+    }
+}
+
+/// The waiter behind it gets the lock: soon behind one of lockkeeper, and when its time is over
+/// behind one of Redisson.
+#[test]
+fn a_waiter_that_dies_lets_the_waiter_behind_it_in() {
+    for [dies, waits] in [[US_FAIR, REDISSON_FAIR], [REDISSON_FAIR_SHORT, US_FAIR]] {
+        let name = name();
+        let mut holder = Client::start(waits, Servers::one(), SHORT);
+        let mut dead = Client::start(dies, Servers::one(), SHORT);
+        let mut waiter = Client::start(waits, Servers::one(), SHORT);
+        for client in [&mut holder, &mut dead, &mut waiter] {
+            assert!(client.gets_at_once(&name));
+        }
+        holder.take(&name);
+        dead.wait_for(&name);
+        waiter.wait_for(&name);
+        dead.die();
+        let start = Instant::now();
+        holder.release();
+        waiter.held();
+        // The time of the waiter of Redisson begins when the holder would have ended.
+        assert!(start.elapsed() < 5 * SHORT, "{dies:?}: {:?}", start.elapsed());
+        waiter.release();
+    }
 }
 
 /// A waiter of Redisson looks again after the ttl, which is [`LONG`], and a waiter of lockkeeper
@@ -32,6 +76,7 @@ fn both_hand_on_by_messages() {
     for [one, other] in [
         [REDISSON, US_REDISSON],
         [REDISSON_FENCED, US_FENCED],
+        [REDISSON_FAIR, US_FAIR],
         [REDISSON_WRITE, US_WRITE],
         [REDISSON_WRITE, US_READ],
         [REDISSON_READ, US_WRITE],

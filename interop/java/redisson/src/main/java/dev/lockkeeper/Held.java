@@ -36,6 +36,7 @@ interface Held {
             case "redisson":
                 return new Plain(server.getLock(name));
             case "redisson-fair":
+            case "redisson-fair-short":
                 return new Plain(server.getFairLock(name));
             case "redisson-read":
                 return new Plain(server.getReadWriteLock(name).readLock());

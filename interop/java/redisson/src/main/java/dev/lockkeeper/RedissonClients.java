@@ -24,6 +24,10 @@ public final class RedissonClients {
         this.ttl = ttl;
         for (String address : addresses) {
             Config config = new Config().setLockWatchdogTimeout(ttl);
+            if (kind.equals("redisson-fair-short")) {
+                // By default a dead waiter keeps its place for five minutes.
+                config.setFairLockWaitTimeout(ttl);
+            }
             // Many clients start on few processors.
             config.setThreads(2).setNettyThreads(2);
             config.useSingleServer()
