@@ -10,7 +10,7 @@ use lockkeeper_testing::history::Kind;
 
 use super::{KilledProcesses, LiveStore, Need, Server};
 use crate::contract::{
-    FencedLayout, OnePermitLayout, PlainLayout, Protocol, RedissonLayout, RwLayout,
+    FairLayout, FencedLayout, OnePermitLayout, PlainLayout, Protocol, RedissonLayout, RwLayout,
 };
 use crate::locks::{TIME_LIMIT, within};
 use crate::proxy::Proxy;
@@ -26,6 +26,8 @@ pub trait ForeignLayout: Protocol {
     const SCHEME: &'static str = "redis";
     /// What is around `{NAME}` in the channel to which the waiters of a lock listen.
     const CHANNEL: [&'static str; 2];
+    /// Whether the waiters are in a queue, which a look shows.
+    const HAS_QUEUE: bool = false;
     /// The locks of the histories.
     const LOCKS: &'static [(&'static str, Kind)] = MUTEXES;
 }
@@ -43,6 +45,12 @@ impl ForeignLayout for RedissonLayout {
 impl ForeignLayout for FencedLayout {
     const SUITE: &'static str = "redisson_fenced";
     const CHANNEL: [&'static str; 2] = ["redisson_lock__channel:", ""];
+}
+
+impl ForeignLayout for FairLayout {
+    const SUITE: &'static str = "redisson_fair::every_store";
+    const CHANNEL: [&'static str; 2] = ["redisson_lock__channel:", ""];
+    const HAS_QUEUE: bool = true;
 }
 
 impl ForeignLayout for RwLayout {
@@ -85,7 +93,10 @@ impl<L: ForeignLayout> ForeignServer<L> {
 
 impl<L: ForeignLayout> LiveStore for ForeignServer<L> {
     const SUITE: &'static str = L::SUITE;
-    const CAN: &'static [Need] = &[Need::Server, Need::Clock, Need::Detached];
+    const CAN: &'static [Need] = match L::HAS_QUEUE {
+        true => &[Need::Server, Need::Clock, Need::Detached, Need::Queue],
+        false => &[Need::Server, Need::Clock, Need::Detached],
+    };
     const LOCKS: &'static [(&'static str, Kind)] = L::LOCKS;
     const LEAST_TTL: Duration = Duration::from_secs(1);
     const ON_CRASH: Crash = Crash::Silent;
@@ -107,9 +118,12 @@ impl<L: ForeignLayout> LiveStore for ForeignServer<L> {
         Self::url_of(&self.redis.url())
     }
 
-    /// So many clients listen for the release.
+    /// So many clients are in the queue, or listen for the release.
     #[allow(clippy::unwrap_used, reason = "a failing test panics")]
-    async fn until_waiting(&self, _keeper: &Keeper, name: &str, waiters: usize) {
+    async fn until_waiting(&self, keeper: &Keeper, name: &str, waiters: usize) {
+        if L::HAS_QUEUE {
+            return crate::locks::until_waiting(keeper, name, waiters).await;
+        }
         let look = async {
             while self.listeners(name).unwrap() < waiters {
                 tokio::task::yield_now().await;

@@ -12,6 +12,7 @@ mod messages;
 mod plain;
 mod readers;
 mod redisson;
+mod redisson_fair;
 mod redisson_fenced;
 mod redisson_rw;
 mod redisson_semaphore;
