@@ -155,7 +155,7 @@ pub(crate) async fn look(settings: &Settings, terms: Terms) -> Result<Keeper, Fa
         return connect(settings, terms, |_| {}).await;
     }
     warn_of_missing(settings);
-    builder(settings, terms)?.store(MemoryStore::new()).connect().await.map_err(configured)
+    builder(settings, terms, None)?.store(MemoryStore::new()).connect().await.map_err(configured)
 }
 
 /// The same for a command that looks until something changes: the command waits for a missing file
@@ -218,8 +218,8 @@ pub(crate) async fn open_with(
     let until = Instant::now() + limit;
     let (mut failed, can) = (None, Arc::<OnceLock<Capabilities>>::default());
     loop {
-        let builder = noting(set(builder(settings, terms)?), &can);
         let left = until.saturating_duration_since(Instant::now());
+        let builder = noting(set(builder(settings, terms, Some(left))?), &can);
         match timeout(left, connection(settings, builder)).await {
             // An earlier try may have ended, and know more.
             Err(_) => return Err(failed.map_or_else(silent, |error| unreached(&error, limit))),
@@ -276,9 +276,14 @@ async fn connection(settings: &Settings, builder: KeeperBuilder) -> Result<Conne
     Ok(Connection { keeper: builder.store(file.clone()).connect().await?, file: Some(file) })
 }
 
-fn builder(settings: &Settings, terms: Terms) -> Result<KeeperBuilder, Failure> {
-    let mut builder =
-        Keeper::from_url(&settings.store.url).map_err(configured)?.owner(settings.owner.clone());
+fn builder(
+    settings: &Settings,
+    terms: Terms,
+    within: Option<Duration>,
+) -> Result<KeeperBuilder, Failure> {
+    let mut url = settings.store.url.clone();
+    url.common.open_within = within;
+    let mut builder = Keeper::from_url(&url).map_err(configured)?.owner(settings.owner.clone());
     match &settings.prefix {
         _ if terms.whole_names => builder = builder.prefix(""),
         Some(prefix) => builder = builder.prefix(prefix),

@@ -4,8 +4,8 @@
 //! [`wire`] has one connection to one server. [`route`] finds the server of a request, and follows
 //! it. [`setup`] is what a URL or a builder says. [`checks`], [`rights`] and [`opening`] refuse
 //! servers on which locks cannot be relied on, [`report`] has what `doctor` says of a server, and
-//! [`fault`] says in the words of users what went wrong. [`renewals`] puts the answers of several servers together, and
-//! [`subscriptions`] has the channels on which they push.
+//! [`fault`] says in the words of users what went wrong. [`renewals`] puts the answers of several
+//! servers together, and [`subscriptions`] has the channels on which they push.
 //!
 //! This crate is a part of lockkeeper, and no client of Redis for other programs: its API changes
 //! without notice.

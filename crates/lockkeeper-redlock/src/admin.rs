@@ -1,6 +1,7 @@
 //! The operations of an administrator, on all nodes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lockkeeper_core::store::{
@@ -170,16 +171,21 @@ async fn scanned(store: &RedlockStore) -> Result<Vec<Keys>> {
         let store = store.clone();
         round.add(node, async move { scan(&store, node).await });
     }
-    let (mut found, mut faults) = (BTreeMap::new(), Vec::new());
-    while let Some((node, scanned)) = round.next().await {
+    let (mut found, mut faults, mut answered) = (BTreeMap::new(), Vec::new(), 0);
+    let mut rest = Duration::MAX;
+    while let Some(Some((node, scanned))) = store.0.clock.timeout(rest, round.next()).await {
         match scanned {
             Ok(keys) => {
                 found.extend(keys.into_iter().map(|keys| (keys.line().to_owned(), keys)));
+                answered += 1;
             }
             Err(fault) => faults.push((nodes.shown(node).to_owned(), fault)),
         }
+        if answered >= nodes.quorum() {
+            rest = line::REST;
+        }
     }
-    if nodes.len() - faults.len() < nodes.quorum() {
+    if answered < nodes.quorum() {
         return Err(too_few(&faults, nodes.len(), nodes.quorum()).without_effect());
     }
     Ok(found.into_values().collect())

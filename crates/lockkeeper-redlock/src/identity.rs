@@ -14,6 +14,7 @@ use crate::RedlockStore;
 use crate::claims::OwnClaim;
 use crate::fault::{NodeFault, too_few};
 use crate::layout::{Keys, vote, voted};
+use crate::line::REST;
 use crate::nodes::{Round, garbled};
 use crate::{claim, withdraw};
 
@@ -90,7 +91,7 @@ async fn asked(store: &RedlockStore, ballot: u64, id: &[u8]) -> Result<Votes> {
         round.add(node, nodes.ask(node, |_| vote(ballot, id)));
     }
     let (mut votes, mut faults) = (Vec::new(), Vec::new());
-    let until = clock.now() + store.0.setup.hosts.timeout;
+    let mut until = clock.now() + store.0.setup.hosts.timeout;
     while let Some(Some((node, reply))) =
         clock.timeout(until.saturating_since(clock.now()), round.next()).await
     {
@@ -102,6 +103,9 @@ async fn asked(store: &RedlockStore, ballot: u64, id: &[u8]) -> Result<Votes> {
                 faults.push((nodes.shown(node).to_owned(), fault));
             }
             Err(fault) => faults.push((nodes.shown(node).to_owned(), fault)),
+        }
+        if votes.len() >= nodes.quorum() {
+            until = until.min(clock.now() + REST);
         }
     }
     match votes.len() < nodes.quorum() {

@@ -14,7 +14,7 @@ use crate::nodes::{Round, garbled};
 use crate::protocol::agreed;
 
 /// When a majority has answered, the other nodes have this time.
-const REST: Duration = Duration::from_millis(250);
+pub(super) const REST: Duration = Duration::from_millis(250);
 /// The bits of a revision that no line has: see `waiters.rs`.
 const LINES: u64 = (1 << 62) - 1;
 

@@ -13,55 +13,86 @@ use crate::fault::{NodeFault, too_few};
 use crate::layout::{Keeping, init, keep, kept};
 use crate::nodes::Round;
 
-/// Refuses nodes on which locks cannot be relied on. A majority has to be there; each connection
-/// checks its node again.
+/// When a majority has answered, the other nodes get as long again, within these limits.
+const REST: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
+
+/// Refuses nodes on which locks cannot be relied on. A majority has to be there. A silent node does
+/// not hold the opening up: it counts when it answers.
 pub(crate) async fn check(store: &RedlockStore) -> Result<()> {
-    let nodes = &store.0.nodes;
-    nodes.ready(store.0.setup.hosts.timeout).await;
-    let mut round = Round::new();
-    for node in 0..nodes.len() {
-        round.add(node, nodes.ask(node, |_| Request::command(&[b"INFO"])));
-    }
-    let mut faults = Vec::new();
-    while let Some((node, reply)) = round.next().await {
-        match reply {
-            Ok(info) => refuse(&Info::of(&info)?, &store.0.setup.waived)
-                .map_err(|error| error.at(nodes.shown(node)))?,
-            // This does not pass by itself.
-            Err(fault @ NodeFault::Twin(_)) => {
-                let faults = vec![(nodes.shown(node).to_owned(), fault); nodes.len()];
-                return Err(too_few(&faults[..1], 1, 1).without_effect());
-            }
-            Err(fault) => faults.push((nodes.shown(node).to_owned(), fault)),
-        }
-    }
-    if nodes.len() - faults.len() < nodes.quorum() {
+    let (nodes, setup) = (&store.0.nodes, &store.0.setup);
+    let (usable, faults) = answered(store).await?;
+    if usable.len() < nodes.quorum() {
         return Err(too_few(&faults, nodes.len(), nodes.quorum()).without_effect());
     }
-    if store.0.setup.assumes_fresh {
+    if setup.assumes_fresh {
         initialize(store).await?;
     }
-    agree(store).await
+    let mut taken = Round::new();
+    for node in usable {
+        taken.add(node, nodes.ask(node, |_| keep(setup.max_keep, Keeping::TakeIfNone)));
+    }
+    while taken.next().await.is_some() {}
+    Ok(())
 }
 
-/// All clients need one `max-keep`: a node that has forgotten claims does not count for that time.
-async fn agree(store: &RedlockStore) -> Result<()> {
-    let (nodes, ours) = (&store.0.nodes, store.0.setup.max_keep);
-    // A client that is refused leaves its own on no node.
-    for how in [Keeping::Look, Keeping::TakeIfNone] {
-        let mut round = Round::new();
-        for node in 0..nodes.len() {
-            round.add(node, nodes.ask(node, |_| keep(ours, how)));
+/// The nodes that can be used, and what is wrong with others. Waits for a majority, and then a
+/// moment for the others. The caller that initializes the nodes waits for all.
+///
+/// # Errors
+/// Of one node, if it does not pass by itself.
+async fn answered(store: &RedlockStore) -> Result<(Vec<usize>, Vec<(String, NodeFault)>)> {
+    let (nodes, clock) = (&store.0.nodes, &store.0.clock);
+    let enough = if store.0.setup.assumes_fresh { nodes.len() } else { nodes.quorum() };
+    let (began, limit) = (clock.now(), store.0.setup.opening_limit());
+    let mut until = began + limit;
+    let mut round = Round::new();
+    for node in 0..nodes.len() {
+        let store = store.clone();
+        round.add(node, async move { examined(&store, node).await });
+    }
+    let (mut usable, mut faults) = (Vec::new(), Vec::new());
+    while let Some(Some((node, answer))) =
+        clock.timeout(until.saturating_since(clock.now()), round.next()).await
+    {
+        match answer? {
+            Ok(()) => usable.push(node),
+            Err(fault) => faults.push((nodes.shown(node).to_owned(), fault)),
         }
-        while let Some((node, reply)) = round.next().await {
-            let theirs = reply.ok().as_ref().and_then(kept);
-            if let Some(theirs) = theirs.filter(|theirs| *theirs != ours) {
-                let (problem, remedy) = disagreement(nodes.shown(node), ours, theirs);
-                return Err(Error::invalid(problem).with_remedy(remedy));
-            }
+        if usable.len() == enough {
+            let now = clock.now();
+            let [least, most] = REST;
+            until = until.min(now + now.saturating_since(began).clamp(least, most));
         }
     }
-    Ok(())
+    let silent = |node| (nodes.shown(node).to_owned(), NodeFault::Silent(limit));
+    faults.extend(round.waiting().map(silent));
+    Ok((usable, faults))
+}
+
+/// Whether a node can be used, or why not. An error does not pass by itself.
+async fn examined(store: &RedlockStore, node: usize) -> Result<Result<(), NodeFault>> {
+    let (nodes, ours) = (&store.0.nodes, store.0.setup.max_keep);
+    // The reason for a failure comes with the request.
+    drop(nodes.link(node).ready().await);
+    match nodes.ask(node, |_| Request::command(&[b"INFO"])).await {
+        Ok(info) => refuse(&Info::of(&info)?, &store.0.setup.waived)
+            .map_err(|error| error.at(nodes.shown(node)))?,
+        Err(fault @ NodeFault::Twin(_)) => {
+            let fault = (nodes.shown(node).to_owned(), fault);
+            return Err(too_few(&[fault], 1, 1).without_effect());
+        }
+        Err(fault) => return Ok(Err(fault)),
+    }
+    match nodes.ask(node, |_| keep(ours, Keeping::Look)).await {
+        Ok(theirs) => match kept(&theirs).filter(|theirs| *theirs != ours) {
+            Some(theirs) if !store.0.setup.assumes_fresh => {
+                let (problem, remedy) = disagreement(nodes.shown(node), ours, theirs);
+                Err(Error::invalid(problem).with_remedy(remedy))
+            }
+            _ => Ok(Ok(())),
+        },
+        Err(fault) => Ok(Err(fault)),
+    }
 }
 
 /// What is wrong with a node whose clients have another `max-keep`, and the remedy.

@@ -27,6 +27,9 @@ const NODE_TIMEOUT_MIN: Duration = Duration::from_millis(50);
 /// withdrawal.
 const TIMEOUTS: u32 = 4;
 
+/// The part of the caller's time that the opening uses.
+const OPENING: f64 = 0.9;
+
 const KEEP: Limits = Limits {
     least: Duration::from_secs(1),
     most: Duration::from_secs(24 * 3600),
@@ -79,6 +82,8 @@ pub(crate) struct Setup {
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) assumes_fresh: bool,
     pub(crate) waived: Vec<Check>,
+    /// How long the caller waits for the opening, if it limits this wait.
+    pub(crate) open_within: Option<Duration>,
 }
 
 impl Setup {
@@ -95,6 +100,7 @@ impl Setup {
             node_timeout: None,
             assumes_fresh: false,
             waived: Vec::new(),
+            open_within: None,
         }
     }
 
@@ -107,6 +113,7 @@ impl Setup {
         setup.db = database(url)?;
         setup.waived =
             url.common.unsafe_checks.iter().filter_map(|name| Check::from_name(name)).collect();
+        setup.open_within = url.common.open_within;
         setup.params(url)?;
         setup.check()?;
         if let Some(ttl) = url.common.ttl.filter(|ttl| *ttl > setup.max_keep) {
@@ -191,6 +198,13 @@ impl Setup {
     /// How long an attempt with this ttl waits for one node.
     pub(crate) fn node_timeout(&self, ttl: Duration) -> Duration {
         self.node_timeout.unwrap_or_else(|| NODE_TIMEOUT_MIN.max(ttl / 200))
+    }
+
+    /// How long the opening waits for a majority: it ends before its caller gives up, so that the
+    /// error names the servers that were silent.
+    pub(crate) fn opening_limit(&self) -> Duration {
+        let within = self.open_within.map(|within| within.mul_f64(OPENING));
+        self.hosts.timeout.min(within.unwrap_or(Duration::MAX))
     }
 
     /// A shorter ttl may be over before an attempt is.

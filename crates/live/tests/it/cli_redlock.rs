@@ -94,3 +94,23 @@ fn nothing_excludes_the_redlock_of_a_library() {
         assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     }
 }
+
+/// Two of three servers are stopped. The error of `run` names them and the lock, within the time
+/// that the command has to connect.
+#[test]
+fn run_names_the_lock_and_the_servers_that_are_silent() {
+    let mut servers = Redlock::start().unwrap();
+    servers.node(0).pause().unwrap();
+    servers.node(2).pause().unwrap();
+    let output = program()
+        .args(["-S", &servers.url(), "--connect-timeout", "1s", "run", "deploy", "--", "true"])
+        .output()
+        .unwrap();
+    let error = stderr(&output);
+    assert_eq!(output.status.code(), Some(69), "{output:?}");
+    assert!(error.starts_with("lockkeeper: lock \"deploy\": redlock://"), "{error}");
+    for (at, node) in servers.nodes().iter().enumerate() {
+        let is_named = error.contains(&format!("{}: no answer within", node.address()));
+        assert_eq!(is_named, at != 1, "{error}");
+    }
+}

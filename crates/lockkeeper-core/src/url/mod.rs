@@ -98,6 +98,9 @@ pub struct CommonParams {
     pub max_waiters: Option<u32>,
     /// The checks to waive.
     pub unsafe_checks: Vec<String>,
+    /// How long the caller waits for the opening of the store, if it limits this wait. The text of
+    /// a URL does not have it. A store that ends the opening in time can report what was missing.
+    pub open_within: Option<Duration>,
 }
 
 impl CommonParams {

@@ -45,6 +45,7 @@ fn common_parameters_are_typed() {
         ttl: Some(Duration::from_secs(90)),
         max_waiters: Some(0),
         unsafe_checks: vec!["role".into(), "fsync-2".into()],
+        open_within: None,
     };
     assert_eq!(url.common, expected);
     assert_eq!(

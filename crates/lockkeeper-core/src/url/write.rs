@@ -52,7 +52,7 @@ fn authority(url: &StoreUrl, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn common(params: &CommonParams) -> Vec<(&'static str, String)> {
-    let CommonParams { prefix, epoch, ttl, max_waiters, unsafe_checks } = params;
+    let CommonParams { prefix, epoch, ttl, max_waiters, unsafe_checks, open_within: _ } = params;
     let checks = (!unsafe_checks.is_empty()).then(|| unsafe_checks.join(","));
     let all = [
         ("prefix", prefix.clone()),

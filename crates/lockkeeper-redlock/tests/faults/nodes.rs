@@ -265,3 +265,50 @@ async fn clocks_that_go_back_do_not_prolong_a_dead_lock() {
     assert!(guard.check().is_err() && next.token() > guard.token());
     next.release().await.unwrap();
 }
+
+/// One server is stopped before the client connects. The store opens on the other two without a
+/// wait, and the server takes the lock when it answers.
+#[tokio::test]
+async fn a_silent_server_holds_up_no_opening_and_joins_later() {
+    let (mut servers, name) = (Redlock::start().unwrap(), name());
+    keeper(&servers.url(), LONG).await;
+    servers.node(1).pause().unwrap();
+    let (mut fastest, mut client) = (Duration::MAX, None);
+    for _ in 0..5 {
+        let began = Instant::now();
+        let keeper = keeper(&servers.url(), LONG).await;
+        assert!(keeper.inspect(&*name).await.unwrap().holders.is_empty());
+        assert!(keeper.admin().unwrap().list("", 9).await.unwrap().is_empty());
+        fastest = fastest.min(began.elapsed());
+        client = Some(keeper);
+    }
+    assert!(fastest < Duration::from_secs(1), "{fastest:?} to open, inspect and list");
+    let guard = lock(&client.unwrap(), &name).await;
+    servers.node(1).resume().unwrap();
+    within(TIME_LIMIT, async {
+        while holding(&servers, &name) < 3 {
+            renewed(&guard).await;
+        }
+    })
+    .await;
+    guard.release().await.unwrap();
+}
+
+/// Two servers are stopped: the error of the opening names them, and comes before the time is over
+/// that the caller has.
+#[tokio::test]
+async fn servers_that_are_silent_at_the_opening_are_named() {
+    let mut servers = Redlock::start().unwrap();
+    servers.node(0).pause().unwrap();
+    servers.node(2).pause().unwrap();
+    let mut url: lockkeeper::url::StoreUrl = servers.url().parse().unwrap();
+    url.common.open_within = Some(Duration::from_millis(600));
+    let began = Instant::now();
+    let error = lockkeeper::Keeper::from_url(&url).unwrap().connect().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    for (at, node) in servers.nodes().iter().enumerate() {
+        let is_named = error.to_string().contains(&format!("{}: no answer", node.address()));
+        assert_eq!(is_named, at != 1, "{error}");
+    }
+}
