@@ -31,17 +31,17 @@ pub(crate) const LARGE_STORES: &[LargeStore] = &[
     },
     LargeStore {
         path: "crates/lockkeeper-redis/",
-        lines: 4156,
+        lines: 4153,
         why: "its scripts answer each operation at once, and it has registers and transactions",
     },
     LargeStore {
         path: "crates/lockkeeper-redis-foreign/",
-        lines: 2540,
+        lines: 2632,
         why: "it has the layouts of six locks, and one of them has a queue",
     },
     LargeStore {
         path: "crates/lockkeeper-redlock/",
-        lines: 4338,
+        lines: 4417,
         why: "no server keeps its lines: its clients agree, wait and clean up on several servers",
     },
 ];
