@@ -18,6 +18,8 @@ struct Seen {
     grants: u64,
     longest: Duration,
     tokens: Vec<u64>,
+    /// How long the client waited for each of these tokens.
+    waits: Vec<Duration>,
 }
 
 /// Takes the lock again and again. The kernel is the witness that no other client holds it.
@@ -26,10 +28,12 @@ async fn contend(keeper: Keeper, name: String, witness: Arc<File>, until: Instan
     while Instant::now() < until {
         let began = Instant::now();
         let Ok(guard) = keeper.mutex(&*name).unwrap().lock().wait(LONG).await else { continue };
-        seen.longest = seen.longest.max(began.elapsed());
+        let wait = began.elapsed();
+        seen.longest = seen.longest.max(wait);
         if guard.check().is_ok() {
             witness.try_lock().expect("another client holds the lock");
             seen.tokens.push(guard.token().get());
+            seen.waits.push(wait);
             if guard.check().is_err() {
                 eprintln!("the lock was lost while it was held");
             }
@@ -42,12 +46,24 @@ async fn contend(keeper: Keeper, name: String, witness: Arc<File>, until: Instan
 }
 
 async fn crowd(clients: usize, url: &str, lasts: Duration, ttl: Duration) -> Vec<Seen> {
+    contention(keepers(clients, url, ttl).await, lasts).await
+}
+
+/// Clients that have connected.
+async fn keepers(clients: usize, url: &str, ttl: Duration) -> Vec<Keeper> {
+    let mut keepers = Vec::new();
+    for _ in 0..clients {
+        keepers.push(keeper(url, ttl).await);
+    }
+    keepers
+}
+
+async fn contention(keepers: Vec<Keeper>, lasts: Duration) -> Vec<Seen> {
     let (name, until) = (name(), Instant::now() + lasts);
     let folder = std::env::temp_dir().join(format!("redlock-{}", name.replace('/', "-")));
     File::create(&folder).unwrap();
     let mut tasks = Vec::new();
-    for _ in 0..clients {
-        let keeper = keeper(url, ttl).await;
+    for keeper in keepers {
         // Each client has a description of its own of the file.
         let witness = Arc::new(File::options().write(true).open(&folder).unwrap());
         tasks.push(tokio::spawn(contend(keeper, name.clone(), witness, until)));
@@ -83,38 +99,35 @@ async fn eight_clients_hand_one_lock_on_without_a_livelock() {
     assert_eq!(tokens.len(), count, "a token was given twice");
 }
 
-/// How often the lock went from one client to another: the tokens say in which order.
-fn hand_offs(all: &[Seen]) -> usize {
-    let of = |(client, seen): (usize, &Seen)| {
-        seen.tokens.iter().map(move |token| (*token, client)).collect::<Vec<_>>()
+/// The shortest wait of a client between two of its grants, where another one had the lock
+/// meanwhile: the tokens say in which order.
+fn shortest_turn(all: &[Seen]) -> Option<Duration> {
+    let has_other = |from: u64, to: u64| {
+        all.iter().flat_map(|seen| &seen.tokens).any(|token| (from + 1..to).contains(token))
     };
-    let mut order: Vec<_> = all.iter().enumerate().flat_map(of).collect();
-    order.sort_unstable();
-    order.windows(2).filter(|two| two[0].1 != two[1].1).count()
+    let of = |seen: &Seen| {
+        let turns = seen.tokens.windows(2).zip(&seen.waits[1..]);
+        turns.filter(|(two, _)| has_other(two[0], two[1])).map(|(_, wait)| *wait).min()
+    };
+    all.iter().filter(|seen| !seen.waits.is_empty()).filter_map(of).min()
 }
 
-/// One server of three is slow or silent. An attempt that fails would wait for it for 400 ms here,
-/// and for the withdrawal there for as long, and would come behind the others each time.
+/// One server of three is slow or silent. A client that is turned away would wait for its
+/// withdrawal there each time, for 300 or 400 ms here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_off_waits_for_no_server_that_it_does_not_need() {
     const LASTS: Duration = Duration::from_millis(2500);
     for is_silent in [false, true] {
         let (servers, proxies) = behind_proxies(3);
-        let url = servers.url_through(&proxies);
-        // The clients connect, and then the server is slow.
-        let warm = crowd(3, &url, Duration::from_millis(100), LONG);
-        warm.await;
-        let slow = async {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            match is_silent {
-                true => proxies[2].hold(Way::ToClient),
-                false => proxies[2].delay(Way::ToClient, Duration::from_millis(300)),
-            }
-        };
-        let (all, ()) = tokio::join!(crowd(3, &url, LASTS, LONG), slow);
-        let count = hand_offs(&all);
-        eprintln!("{count} hand-offs with a server that is silent ({is_silent})");
-        assert!(count > 60, "{count} hand-offs in {LASTS:?}: {all:?}");
+        let clients = keepers(3, &servers.url_through(&proxies), LONG).await;
+        match is_silent {
+            true => proxies[2].hold(Way::ToClient),
+            false => proxies[2].delay(Way::ToClient, Duration::from_millis(300)),
+        }
+        let all = contention(clients, LASTS).await;
+        let shortest = shortest_turn(&all).expect("no turn of another client");
+        eprintln!("{shortest:?} with a server that is silent ({is_silent})");
+        assert!(shortest < Duration::from_millis(200), "{shortest:?}: {all:?}");
     }
 }
 
