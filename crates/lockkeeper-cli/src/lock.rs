@@ -217,10 +217,10 @@ pub(crate) async fn open_with(
     };
     let until = Instant::now() + limit;
     let (mut failed, can) = (None, Arc::<OnceLock<Capabilities>>::default());
+    let left = || until.saturating_duration_since(Instant::now());
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let builder = noting(set(builder(settings, terms, Some(left))?), &can);
-        match timeout(left, connection(settings, builder)).await {
+        let builder = noting(set(builder(settings, terms, Some(left()))?), &can);
+        match timeout(left(), connection(settings, builder)).await {
             // An earlier try may have ended, and know more.
             Err(_) => return Err(failed.map_or_else(silent, |error| unreached(&error, limit))),
             Ok(Ok(connection)) => return Ok(connection),
@@ -231,7 +231,8 @@ pub(crate) async fn open_with(
                     false => configured(terms.with_setting(error, can, settings)),
                 });
             }
-            Ok(Err(error)) if left > RETRY => {
+            // A shorter try would say less about the store than this one.
+            Ok(Err(error)) if left() > 2 * RETRY => {
                 failed = Some(error);
                 sleep(RETRY).await;
             }

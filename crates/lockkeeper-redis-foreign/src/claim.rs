@@ -18,7 +18,10 @@ pub(super) async fn claim(store: &ForeignRedisStore, claim: &Claim) -> Result<Ve
         let problem = format!("a claim of this layout has {MOST_PERMITS} permits at most");
         return Err(Error::new(ErrorKind::Unsupported, problem).with_remedy("several claims"));
     }
-    let pause = store.0.turns.pause(&claim.key.name, store.0.clock.now());
+    let (claims, now) = (&store.0.session_claims, store.0.clock.now());
+    // A close finds the claim from now on, also while it pauses.
+    claims.claim(claim, now);
+    let pause = store.0.turns.pause(&claim.key.name, now);
     if !pause.is_zero() {
         store.0.turns.pauses(claim.key.id);
         store.0.clock.sleep(jittered(pause)).await;
@@ -33,14 +36,17 @@ pub(super) async fn claim(store: &ForeignRedisStore, claim: &Claim) -> Result<Ve
     let readers: Vec<_> = holders.readers().map(<[u8]>::to_vec).collect();
     match sweep(store, &claim.key, &readers).await? {
         0 => Ok(verdict),
-        _ => Ok(once(store, claim).await?.0),
+        _ => {
+            claims.claim(claim, store.0.clock.now());
+            Ok(once(store, claim).await?.0)
+        }
     }
 }
 
+/// Sends a claim that the session has.
 async fn once(store: &ForeignRedisStore, claim: &Claim) -> Result<(Verdict, Option<Holders>)> {
     let (layout, claims) = (store.0.layout, &store.0.session_claims);
     let request = layout::claim(layout, claim, store.messages(), store.0.adopt_ttl);
-    claims.claim(claim, store.0.clock.now());
     let refused = |error: &Error| {
         if error.effect() == Effect::None {
             claims.refused(&claim.key);

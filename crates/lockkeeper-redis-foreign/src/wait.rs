@@ -105,17 +105,12 @@ async fn one(
         if now >= until {
             return Ok(Some(Wake::Elapsed));
         }
-        if found.all.is_empty() && message != Some(Message::Grant) && !reports_grants(store) {
+        if found.all.is_empty() && message != Some(Message::Grant) {
             return Ok(None);
         }
         let pause = pause(store.0.layout, &found, now.saturating_since(began));
         clock.timeout(jittered(pause).min(until.saturating_since(now)), notified).await;
     }
-}
-
-/// Whether clients of lockkeeper report each change of a line on the channel of the lock.
-fn reports_grants(store: &ForeignRedisStore) -> bool {
-    store.0.layout == Layout::RedissonFair
 }
 
 /// The pause before the next look at this line, after such a wait.

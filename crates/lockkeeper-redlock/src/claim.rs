@@ -13,7 +13,7 @@ use crate::fault::{NodeFault, too_few};
 use crate::layout::{NodeAnswer, wait};
 use crate::nodes::Round;
 use crate::protocol::{Acquire, Step};
-use crate::waiters::{Place, with_ticket};
+use crate::waiters::{Place, bit, with_ticket};
 use crate::{renew, withdraw};
 
 pub(super) async fn claim(store: &RedlockStore, claim: &Claim) -> Result<Verdict> {
@@ -185,15 +185,19 @@ impl<'a> Attempt<'a> {
     }
 
     /// How long the attempt waits for the nodes that have not answered. When a majority has
-    /// answered, an on-time node may still decide, and a late one is not waited for: the others
-    /// get the lock sooner if this attempt fails.
+    /// answered, an on-time node may still decide, and so may a node that has let this client claim
+    /// next. Another late node is not waited for: the others get the lock sooner if this attempt
+    /// fails.
     fn wait_limit(&self, limit: Duration) -> Duration {
         let nodes = &self.store.0.nodes;
         let is_open = |node: &usize| self.acquire.is_open(*node);
         let is_usable = |node: &usize| matches!(self.faults[*node], None | Some(NodeFault::Busy));
+        let free = self.place.as_ref().map_or(0, |place| place.free);
         let all = 0..nodes.len();
         let answered = all.clone().filter(|node| !is_open(node) && is_usable(node)).count();
-        if answered < nodes.quorum() {
+        if answered < nodes.quorum()
+            || all.clone().any(|node| is_open(&node) && free & bit(node) != 0)
+        {
             return limit;
         }
         match all.filter(is_open).all(|node| nodes.is_late(node)) {

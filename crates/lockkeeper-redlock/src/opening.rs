@@ -31,7 +31,13 @@ pub(crate) async fn check(store: &RedlockStore) -> Result<()> {
     for node in usable {
         taken.add(node, nodes.ask(node, |_| keep(setup.max_keep, Keeping::TakeIfNone)));
     }
-    while taken.next().await.is_some() {}
+    while let Some((node, reply)) = taken.next().await {
+        // Another client may have been the first one meanwhile.
+        let theirs = reply.ok().as_ref().and_then(kept).filter(|theirs| *theirs != setup.max_keep);
+        if let Some(theirs) = theirs {
+            return Err(disagrees(store, node, theirs));
+        }
+    }
     Ok(())
 }
 
@@ -85,14 +91,16 @@ async fn examined(store: &RedlockStore, node: usize) -> Result<Result<(), NodeFa
     }
     match nodes.ask(node, |_| keep(ours, Keeping::Look)).await {
         Ok(theirs) => match kept(&theirs).filter(|theirs| *theirs != ours) {
-            Some(theirs) if !store.0.setup.assumes_fresh => {
-                let (problem, remedy) = disagreement(nodes.shown(node), ours, theirs);
-                Err(Error::invalid(problem).with_remedy(remedy))
-            }
+            Some(theirs) if !store.0.setup.assumes_fresh => Err(disagrees(store, node, theirs)),
             _ => Ok(Ok(())),
         },
         Err(fault) => Ok(Err(fault)),
     }
+}
+
+fn disagrees(store: &RedlockStore, node: usize, theirs: Duration) -> Error {
+    let (problem, remedy) = disagreement(store.0.nodes.shown(node), store.0.setup.max_keep, theirs);
+    Error::invalid(problem).with_remedy(remedy)
 }
 
 /// What is wrong with a node whose clients have another `max-keep`, and the remedy.

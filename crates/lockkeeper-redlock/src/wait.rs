@@ -153,7 +153,8 @@ impl<'a> Waiter<'a> {
     /// The next claim has the ticket of this waiter, also if it only looks.
     fn end(&mut self, wake: Wake) -> Wake {
         self.is_woken = true;
-        self.task.may_claim(self.name, self.store.0.clock.now());
+        let free = self.task.free() | self.free_before;
+        self.task.may_claim(self.name, free, self.store.0.clock.now());
         wake
     }
 

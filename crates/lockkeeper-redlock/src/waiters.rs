@@ -33,6 +33,8 @@ pub(crate) struct Place {
     pub(crate) exclusive: bool,
     /// As the nodes know the waiter.
     pub(crate) waiter: String,
+    /// The nodes that have let this waiter claim next, as bits.
+    pub(crate) free: u64,
 }
 
 /// The waiters of this client.
@@ -108,7 +110,12 @@ impl Waiters {
         state.waiting.insert(number, woken);
         let mode = if exclusive { 'x' } else { 's' };
         let waiter = format!("{}{number:08x}{mode}", self.client);
-        WaitingTask { waiters: self, number, notify, place: Place { ticket, exclusive, waiter } }
+        WaitingTask {
+            waiters: self,
+            number,
+            notify,
+            place: Place { ticket, exclusive, waiter, free: 0 },
+        }
     }
 
     /// A node lets a waiter claim next.
@@ -184,9 +191,10 @@ impl WaitingTask<'_> {
         state.waiting.get_mut(&self.number).map_or(0, |woken| std::mem::take(&mut woken.missed))
     }
 
-    /// The next claim of this client on this name has the place of this waiter.
-    pub(crate) fn may_claim(&self, name: &LockName, now: Instant) {
-        let place = (now, self.place.clone());
+    /// The next claim of this client on this name has the place of this waiter, which these nodes
+    /// let claim next.
+    pub(crate) fn may_claim(&self, name: &LockName, free: u64, now: Instant) {
+        let place = (now, Place { free, ..self.place.clone() });
         let may_claim = &mut self.waiters.lock().may_claim;
         if may_claim.len() >= NAMES {
             let is_used =
@@ -230,8 +238,8 @@ mod tests {
         assert_eq!((task.forget(bit(2) | bit(1)), task.free()), (bit(2), bit(0)));
         waiters.look_again(1);
         assert_eq!((task.missed(), task.missed()), (bit(1), 0));
-        task.may_claim(&name, now);
-        task.may_claim(&name, now);
+        task.may_claim(&name, 0, now);
+        task.may_claim(&name, 0, now);
         assert_eq!(waiters.may_claim(&name, false, now), None);
         assert_eq!(waiters.may_claim(&name, true, now), Some(task.place.clone()));
         assert_eq!(waiters.may_claim(&name, true, now + USED_WITHIN), None);

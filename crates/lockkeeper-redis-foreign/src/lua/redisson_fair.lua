@@ -55,8 +55,8 @@ local function report()
   if is_awaited('w') then send('0') end
 end
 -- The life of the claim stays what it was: the client renews it. If the client has died, no message
--- comes at the end. So the next waiter looks if it is one of Redisson, which then sleeps for that
--- life and no longer; one of lockkeeper looks with each renewal.
+-- comes at the end. So the next waiter of Redisson looks, which then sleeps for that life and no
+-- longer; the waiters of lockkeeper before it may have died too, and look with each renewal.
 local function grant(of,record,now)
   leave(of)
   call('HSET',main,of,1)
@@ -64,28 +64,32 @@ local function grant(of,record,now)
   record[TOKEN],record[SINCE],record[UNTIL]=next_token(now),now,false
   write(of,record)
   send('0',channel_of(of))
-  local next_of=call('LINDEX',more,0)
-  if next_of and call('HEXISTS',side,next_of)==0 then send('0',channel_of(next_of)) end
+  for _,next_of in ipairs(call('LRANGE',more,0,-1)) do
+    if call('HEXISTS',side,next_of)==0 then
+      send('0',channel_of(next_of))
+      break
+    end
+  end
   report()
 end
 -- Gives a free lock to the first waiter, if that is one of lockkeeper. A waiter of Redisson gets a
--- message if the lock has just become free, or the waiter has just become the first.
-local function advance(is_free_now)
+-- message: it may have become the first without one, and takes the lock then.
+local function advance()
   -- Nothing is written if a key has another type.
   call('HLEN',main)
   call('ZCARD',scores)
-  local now,was=micros(),call('LINDEX',more,0)
+  local now=micros()
   local of,record=head(now)
   if not of or call('EXISTS',main)==1 then return end
   if waits(record) then
     grant(of,record,now)
-  elseif is_free_now or of~=was then
+  else
     send('0',channel_of(of))
   end
 end
 local function wake()
   report()
-  advance(true)
+  advance()
 end
 local take_free=take
 local function take(of,life)

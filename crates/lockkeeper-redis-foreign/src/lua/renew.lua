@@ -15,6 +15,8 @@ if is_there and record then
 end
 if waits(record) then
   queued(owner,record)
+  -- It may be back at the head of a free lock.
+  advance()
   return {owner,'q'}
 end
 if not SHARED then

@@ -6,7 +6,11 @@ local removed=drop(owner)
 if not broken or not broken[REMOVED] or removed then call('HDEL',side,owner) end
 local keep=tonumber(ARGV[4])
 if keep>0 and call('PTTL',gone)<keep then call('SET',gone,'1','PX',keep) end
-if not removed then return {owner,0} end
+if not removed then
+  -- A dead waiter may have left the head of a free lock.
+  advance()
+  return {owner,0}
+end
 local receivers=wake()
 local left={owner,1+(type(receivers)=='number' and receivers or 0)}
 if SHARED then

@@ -81,6 +81,15 @@ impl Theirs {
         self.server.query(&["LRANGE", &self.queue(), "0", "-1"]).unwrap()
     }
 
+    /// The next message to this waiter of Redisson, which sleeps until it comes.
+    async fn message_to(&self, owner: &str) -> tokio::task::JoinHandle<String> {
+        let channel = format!("{}:{owner}", self.channel());
+        let (listening, connection) = (channel.clone(), self.server.connect().unwrap());
+        let message = tokio::task::spawn_blocking(move || first_message(connection, &listening));
+        until_listening(self.server, &channel).await;
+        message
+    }
+
     async fn claimant(&self, ttl: Duration) -> Claimant {
         let mut claimant =
             Claimant::new(&store(self.server, Layout::RedissonFair).await, &self.name, ttl).await;
@@ -119,10 +128,7 @@ async fn a_queue_of_both_keeps_its_order_and_each_release_wakes_the_next() {
     assert!(theirs.lock(JAVA[1]).is_some());
     assert_eq!(theirs.waiting(), [JAVA[0], &owner(&second), JAVA[1]]);
     // The waiter of Redisson sleeps until the message `0` on its own channel.
-    let channel = format!("{}:{}", theirs.channel(), JAVA[0]);
-    let (listening, connection) = (channel.clone(), theirs.server.connect().unwrap());
-    let message = tokio::task::spawn_blocking(move || first_message(connection, &listening));
-    until_listening(theirs.server, &channel).await;
+    let message = theirs.message_to(JAVA[0]).await;
     first.release().await;
     assert_eq!(within(TIME_LIMIT, message).await.unwrap(), "0");
     assert_eq!(theirs.lock(JAVA[1]), Some(0), "it is not the first");
@@ -210,6 +216,57 @@ async fn a_waiter_that_redisson_has_removed_comes_back_to_the_head() {
     assert_eq!(theirs.waiting(), [&owner(&first), &owner(&second), JAVA[0]]);
 }
 
+/// The release gives the lock to the first of them. Nobody is left who would wake the waiter of
+/// Redisson, which sleeps for the rest of the lease that it has seen last.
+#[tokio::test]
+async fn dead_waiters_of_lockkeeper_hide_no_waiter_of_redisson() {
+    let theirs = Theirs::new();
+    let [holder, mut one, mut two] = futures([LONG; 3].map(|ttl| theirs.claimant(ttl))).await;
+    holder.granted().await;
+    for dies in [&mut one, &mut two] {
+        dies.claim.wait_ttl = LONG;
+        queued(dies).await;
+    }
+    assert!(theirs.lock(JAVA[0]).is_some());
+    let message = theirs.message_to(JAVA[0]).await;
+    holder.release().await;
+    assert_eq!(within(TIME_LIMIT, message).await.unwrap(), "0");
+}
+
+/// The release of Redisson has woken the dead waiter only.
+#[tokio::test]
+async fn a_dead_waiter_that_is_withdrawn_gives_its_turn_to_redisson() {
+    let theirs = Theirs::new();
+    assert_eq!(theirs.lock(JAVA[0]), None);
+    let mut dies = theirs.claimant(LONG).await;
+    dies.claim.wait_ttl = Duration::from_millis(300);
+    queued(&dies).await;
+    assert!(theirs.lock(JAVA[1]).is_some());
+    assert_eq!(theirs.unlock(JAVA[0]), Some(1));
+    let of: LockName = theirs.name.parse().unwrap();
+    let is_dead = async { while dies.store.line(&of).await.unwrap().entries.len() > 1 {} };
+    within(TIME_LIMIT, is_dead).await;
+    let message = theirs.message_to(JAVA[1]).await;
+    let withdrawn = dies.store.withdraw(&dies.claim.key, None).await.unwrap();
+    assert_eq!(withdrawn, Withdrawal::Absent);
+    assert_eq!(within(TIME_LIMIT, message).await.unwrap(), "0");
+}
+
+/// Redisson has removed it at a release, and has woken nobody.
+#[tokio::test]
+async fn a_waiter_that_comes_back_to_the_head_of_a_free_lock_is_granted() {
+    let theirs = Theirs::new();
+    assert_eq!(theirs.lock(JAVA[0]), None);
+    let waiter = theirs.claimant(LONG).await;
+    queued(&waiter).await;
+    theirs.server.run(&["ZADD", &theirs.times(), "1", &owner(&waiter)]).unwrap();
+    assert_eq!(theirs.unlock(JAVA[0]), Some(1));
+    assert!(theirs.waiting().is_empty());
+    assert_eq!(waiter.renewed_as(LiveState::Queued).await, Renewal::Queued);
+    let line = waiter.store.line(&theirs.name.parse().unwrap()).await.unwrap();
+    assert!(line.entries[0].granted, "{line:?}");
+}
+
 /// Its time is that of a waiter of lockkeeper, and not the 5 minutes of Redisson.
 #[tokio::test]
 async fn a_dead_waiter_of_lockkeeper_holds_up_redisson_for_its_wait_ttl() {
@@ -219,10 +276,7 @@ async fn a_dead_waiter_of_lockkeeper_holds_up_redisson_for_its_wait_ttl() {
     holder.granted().await;
     queued(&dies).await;
     assert!(theirs.lock(JAVA[0]).is_some());
-    let channel = format!("{}:{}", theirs.channel(), JAVA[0]);
-    let (listening, connection) = (channel.clone(), theirs.server.connect().unwrap());
-    let message = tokio::task::spawn_blocking(move || first_message(connection, &listening));
-    until_listening(theirs.server, &channel).await;
+    let message = theirs.message_to(JAVA[0]).await;
     holder.release().await;
     // The release has given the lock to the dead waiter, for the rest of its wait. The next waiter
     // learns how long that is.

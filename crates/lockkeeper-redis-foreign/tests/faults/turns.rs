@@ -41,13 +41,14 @@ async fn a_client_that_takes_its_lock_again_leaves_others_their_turn() {
     }
 }
 
-/// The claim has its place in the order before its withdrawal, although it is sent later.
+/// The claim has its place in the order before its withdrawal, although it is sent later. So it has
+/// before the close of its session.
 #[tokio::test]
 async fn a_claim_that_leaves_others_their_turn_gets_nothing_after_its_withdrawal() {
     let server = redis().unwrap();
-    for (layout, prefix) in
-        [(Layout::Redisson, "redisson_lock__channel"), (Layout::RedissonRw, "redisson_rwlock")]
-    {
+    let layouts =
+        [(Layout::Redisson, "redisson_lock__channel"), (Layout::RedissonRw, "redisson_rwlock")];
+    for ((layout, prefix), closes) in layouts.into_iter().flat_map(|of| [(of, false), (of, true)]) {
         let (name, store) = (name(), store(server, layout).await);
         let held = Claimant::new(&store, &name, LONG).await;
         let next = Claimant::new(&store, &name, LONG).await;
@@ -57,9 +58,15 @@ async fn a_claim_that_leaves_others_their_turn_gets_nothing_after_its_withdrawal
         let message = tokio::task::spawn_blocking(move || first_message(connection, &listening));
         until_listening(server, &channel).await;
         held.release().await;
-        let (claimed, withdrawn) = tokio::join!(next.send(), store.withdraw(&next.claim.key, None));
+        let ends = async {
+            match closes {
+                true => store.close(&next.claim.key.session, &[]).await,
+                false => store.withdraw(&next.claim.key, None).await.map(drop),
+            }
+        };
+        let (claimed, ended) = tokio::join!(next.send(), ends);
         let line = store.line(&name.parse().unwrap()).await.unwrap();
-        assert!(line.entries.is_empty(), "{layout:?}: {claimed:?}, {withdrawn:?}");
+        assert!(line.entries.is_empty(), "{layout:?}, {closes}: {claimed:?}, {ended:?}");
         within(TIME_LIMIT, message).await.unwrap();
     }
 }

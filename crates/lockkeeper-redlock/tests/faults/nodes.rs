@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use lockkeeper::{ErrorKind, LostReason};
-use lockkeeper_live::{Redlock, Way};
+use lockkeeper_live::{Redlock, Way, with};
 
 use crate::support::{
-    LONG, TIME_LIMIT, TTL, behind_proxies, holding, keeper, lock, name, renewed, tried,
-    until_holding, until_waiting, waiter, within,
+    ByHand, LONG, SLOW, TIME_LIMIT, TTL, behind_proxies, holding, keeper, line_key, lock, name,
+    renewed, scripts_run, tried, until_holding, until_waiting, waiter, within,
 };
 
 #[tokio::test]
@@ -101,6 +101,29 @@ async fn one_slow_server_holds_up_no_hand_off() {
         }
         assert!(fastest < DELAY, "{way:?}: {fastest:?} for a hand-off");
     }
+}
+
+/// The claim of a client that has died is left on one server, and another one is slow. The lock is
+/// free on a majority, so a waiter gets it, and does not ask all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_server_decides_where_a_dead_claim_is_left_on_another_one() {
+    let ((servers, proxies), name) = (behind_proxies(3), name());
+    let url = servers.url_through(&proxies);
+    let keeper = keeper(&url, LONG).await;
+    let dies = ByHand::connect(&with(&url, SLOW), &name).await;
+    assert!(dies.token(&dies.writer()).await.is_some());
+    until_holding(&servers, &name, 3).await;
+    for node in &servers.nodes()[1..] {
+        node.run(&["DEL", &line_key(&name)]).unwrap();
+    }
+    proxies[2].delay(Way::ToClient, Duration::from_millis(100));
+    lock(&keeper, "another").await.release().await.unwrap();
+    let before = scripts_run(&servers.nodes()[0]);
+    let guard = within(LONG / 2, keeper.mutex(&*name).unwrap().lock()).await.unwrap();
+    let asked = scripts_run(&servers.nodes()[0]) - before;
+    assert!(asked < 60, "{asked} scripts for one lock");
+    assert_eq!(holding(&servers, &name), 3);
+    guard.release().await.unwrap();
 }
 
 /// A release reaches a server that was cut off, and so does the withdrawal of an attempt that has
