@@ -36,12 +36,12 @@ pub(crate) const LARGE_STORES: &[LargeStore] = &[
     },
     LargeStore {
         path: "crates/lockkeeper-redis-foreign/",
-        lines: 2632,
+        lines: 2633,
         why: "it has the layouts of six locks, and one of them has a queue",
     },
     LargeStore {
         path: "crates/lockkeeper-redlock/",
-        lines: 4417,
+        lines: 4438,
         why: "no server keeps its lines: its clients agree, wait and clean up on several servers",
     },
 ];
