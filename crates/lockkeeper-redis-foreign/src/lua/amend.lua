@@ -1,5 +1,5 @@
--- AMEND. ARGV: 4 the number of the change, 5 its kind: `l` with 6 the weight, `v` with 6 the value, `m`
--- with 6 the epoch, 7 the text of the owner, 8 the reason and 9 the value. Answers the owner,
+-- AMEND. ARGV: 4 the number of the change, 5 its kind: `l` with 6 the weight, `v` with 6 the value,
+-- `m` with 6 the epoch, 7 the text of the owner, 8 the reason and 9 the value. Answers the owner,
 -- and 1 if it is done, 0 if the claim is not there, or 2 and the number of a later change.
 local record=record_of(owner)
 local number,kind=tonumber(ARGV[4]),ARGV[5]

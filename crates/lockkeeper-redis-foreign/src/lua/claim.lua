@@ -1,13 +1,13 @@
--- CLAIM. ARGV: 4 ttl, 5 lock-delay (microseconds), 6 weight, 7 capacity, 8 whether an earlier copy may
--- have been processed, 9 the life of a tombstone in ms, 10 epoch, 11 the text of the owner, 12 the
--- reason, 13 the value, 14 the claim to replace, 15 the life for a key without one in ms, 16 whether
--- the claim waits in the queue, 17 for how long without a renewal (microseconds), 18 behind how many
--- waiters at most.
+-- CLAIM. ARGV: 4 ttl, 5 lock-delay (microseconds), 6 weight, 7 capacity, 8 whether an earlier copy
+-- may have been processed, 9 the life of a tombstone in ms, 10 epoch, 11 the text of the owner, 12
+-- the reason, 13 the value, 14 the claim to replace, 15 the life for a key without one in ms, 16
+-- whether the claim waits in the queue, 17 for how long without a renewal (microseconds), 18 behind
+-- how many waiters at most.
 -- KEYS: 5 the further key of the claim to replace.
 --
--- Answers the owner, and then 'h', token and ttl for a holder, 'g' for a claim that is gone, 'e' and
--- the higher epoch of another claim, 'q', how many are ahead and in how many ms to look again for a
--- waiter, 'f' and the number of waiters for a full queue, or 'b' and the line.
+-- Answers the owner, and then 'h', token and ttl for a holder, 'g' for a claim that is gone, 'e'
+-- and the higher epoch of another claim, 'q', how many are ahead and in how many ms to look again
+-- for a waiter, 'f' and the number of waiters for a full queue, or 'b' and the line.
 local ttl,delay,weight,capacity=tonumber(ARGV[4]),tonumber(ARGV[5]),tonumber(ARGV[6]),tonumber(ARGV[7])
 local epoch,replaced=tonumber(ARGV[10]),ARGV[14]
 if call('EXISTS',gone)==1 then return {owner,'g'} end

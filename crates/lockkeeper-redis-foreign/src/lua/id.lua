@@ -1,5 +1,5 @@
--- ID, of the store, which has nothing to do with lines. KEYS: its key. ARGV: 16 random bytes. Answers
--- what the key holds: the id, behind a word that no other program writes there.
+-- ID, of the store, which has nothing to do with lines. KEYS: its key. ARGV: 16 random bytes.
+-- Answers what the key holds: the id, behind a word that no other program writes there.
 --
 -- The first client that asks makes the id. The time makes another id of a late copy of its request,
 -- when somebody has wiped the database meanwhile.

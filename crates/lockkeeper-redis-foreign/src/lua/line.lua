@@ -1,6 +1,7 @@
--- LINE, of several names. ARGV: 4 how many keys a name has, 5 the field of a message for which a client
--- waits, and for how many ms from now (empty if none does), 6 and later the readers of one name. KEYS: those of one name after
--- the other; from 5 on the strings of these readers. Answers a line for each name.
+-- LINE, of several names. ARGV: 4 how many keys a name has, 5 the field of a message for which a
+-- client waits, and for how many ms from now (empty if none does), 6 and later the readers of one
+-- name. KEYS: those of one name after the other; from 5 on the strings of these readers. Answers a
+-- line for each name.
 local each=tonumber(ARGV[4])
 local field,wait=string.match(ARGV[5],'^(%l)(%d+)$')
 if each==0 then first,each=6,#KEYS end

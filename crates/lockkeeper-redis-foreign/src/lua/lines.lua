@@ -1,8 +1,8 @@
 -- What all operations share: the line of all holders, and then of all waiters.
 --
--- A line is the last token, and for each holder: its owner, its life in ms (-1 for ever), the weight
--- that the layout shows, how long it has held the lock in microseconds, its record if it is a client
--- of lockkeeper, and how many permits the semaphore has (0 for other locks).
+-- A line is the last token, and for each holder: its owner, its life in ms (-1 for ever), the
+-- weight that the layout shows, how long it has held the lock in microseconds, its record if it is
+-- a client of lockkeeper, and how many permits the semaphore has (0 for other locks).
 local function top_epoch() return tonumber(call('HGET',side,'e')) or 0 end
 local function raise_epoch(epoch) if epoch>top_epoch() then call('HSET',side,'e',epoch) end end
 local function line()

@@ -1,5 +1,5 @@
--- LOOK, at a claim that waits. Answers the owner, and then 'h' and the token for a holder, 'q' for a
--- waiter, and 'a' for a claim that is not there, or has to be sent again.
+-- LOOK, at a claim that waits. Answers the owner, and then 'h' and the token for a holder, 'q' for
+-- a waiter, and 'a' for a claim that is not there, or has to be sent again.
 local record=record_of(owner)
 if record and record[BREAKER] then return {owner,'a'} end
 if record and stands(owner) then return {owner,'h',record[TOKEN]} end

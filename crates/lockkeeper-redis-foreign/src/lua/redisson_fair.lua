@@ -1,12 +1,12 @@
--- RFAIRLOCK, behind the file of the RLock: its hash, and the waiters. KEYS: 4 a list of their owners;
--- 5 a sorted set with the time of each in milliseconds, from which on it counts as dead when it is
--- the first.
+-- RFAIRLOCK, behind the file of the RLock: its hash, and the waiters. KEYS: 4 a list of their
+-- owners; 5 a sorted set with the time of each in milliseconds, from which on it counts as dead
+-- when it is the first.
 --
 -- A waiter of Redisson gets the time of the waiter ahead and `fairLockWaitTimeout` more, and never
--- renews it. Each grant to a client of Redisson takes as much from the times of all waiters. A waiter
--- of lockkeeper renews its time, and ends soon without. So its time is its end, and STEP more for
--- each waiter of Redisson ahead, since the grant to that waiter takes the STEP away. A grant of
--- lockkeeper takes nothing from the others: its own time was no part of theirs.
+-- renews it. Each grant to a client of Redisson takes as much from the times of all waiters. A
+-- waiter of lockkeeper renews its time, and ends soon without. So its time is its end, and STEP
+-- more for each waiter of Redisson ahead, since the grant to that waiter takes the STEP away. A
+-- grant of lockkeeper takes nothing from the others: its own time was no part of theirs.
 local STEP=300000
 -- In milliseconds, for an answer: no time is longer.
 local FOREVER=9007199254740991

@@ -1,5 +1,5 @@
--- RREADWRITELOCK: a hash with `mode`, the readers, and the writer with `:write` behind it. Each hold
--- of a reader also has a string of its own life. KEYS: 4 the string of this claim.
+-- RREADWRITELOCK: a hash with `mode`, the readers, and the writer with `:write` behind it. Each
+-- hold of a reader also has a string of its own life. KEYS: 4 the string of this claim.
 local SHARED=true
 local WRITE=':write'
 -- In milliseconds: for less no waiter is woken.
@@ -65,8 +65,8 @@ local function drop(of,string_of)
   end
   return as=='w' or as=='r'
 end
--- KEYS from 5 on: the strings of the readers that ARGV from `first` on names. A reader that ARGV does
--- not name has the life of the whole lock.
+-- KEYS from 5 on: the strings of the readers that ARGV from `first` on names. A reader that ARGV
+-- does not name has the life of the whole lock.
 local function owners()
   local found,left,own={},call('PTTL',main),{}
   if first>0 then

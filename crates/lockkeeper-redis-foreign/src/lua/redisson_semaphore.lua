@@ -43,8 +43,8 @@ local function note(field,number)
   call('HSET',side,field,number)
   if call('PTTL',side)==-1 then call('PEXPIRE',side,DAY) end
 end
--- How many permits there are. As trySetPermits of Redisson, the first client sets the number. If that
--- was lockkeeper (`o` has what it has set), the next claim sets it once no permit is held.
+-- How many permits there are. As trySetPermits of Redisson, the first client sets the number. If
+-- that was lockkeeper (`o` has what it has set), the next claim sets it once no permit is held.
 local function number_for(capacity)
   local count,held=free(),call('ZCARD',more)
   local own=tonumber(call('HGET',side,'o') or '')

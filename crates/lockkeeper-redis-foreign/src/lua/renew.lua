@@ -1,6 +1,6 @@
--- RENEW. Answers the owner, and then 'h', token, ttl, asker and reason for a holder; 'l' for a claim
--- that is not there; 'q' for a waiter; 'l', breaker, reason and whether it was removed for one that was broken; 'l' and
--- the other owner if a program without lockkeeper holds the lock.
+-- RENEW. Answers the owner, and then 'h', token, ttl, asker and reason for a holder; 'l' for a
+-- claim that is not there; 'q' for a waiter; 'l', breaker, reason and whether it was removed for
+-- one that was broken; 'l' and the other owner if a program without lockkeeper holds the lock.
 local record=record_of(owner)
 if waits(record) then
   advance()
@@ -22,6 +22,7 @@ end
 if not SHARED then
   local found=owners()
   local other=found and found[1]
-  if other and other[3]~=WAITER and other[1]~=owner and not record_of(other[1]) then return {owner,'l',other[1]} end
+  local is_holder=other and other[3]~=WAITER and other[1]~=owner
+  if is_holder and not record_of(other[1]) then return {owner,'l',other[1]} end
 end
 return {owner,'l'}

@@ -6,17 +6,18 @@
 -- ARGV: 1 the owner, as the lock's key holds it; 2 the channel; 3 PUBLISH or SPUBLISH.
 --
 -- The side key is a hash: `t` has the last token, `w` the time until which a client of lockkeeper
--- waits for a release, `f` that for a grant of a free lock, `e` the highest epoch, `c` the number of permits that all claims have named
--- so far, `o` the number of permits that lockkeeper has set, and each longer field is an owner with its record. The lock's own key decides
--- who holds the lock. A record only adds what the layout of the other library has no place for, and
--- a record whose owner does not hold the lock is worthless.
+-- waits for a release, `f` that for a grant of a free lock, `e` the highest epoch, `c` the number
+-- of permits that all claims have named so far, `o` the number of permits that lockkeeper has set,
+-- and each longer field is an owner with its record. The lock's own key decides who holds the lock.
+-- A record only adds what the layout of the other library has no place for, and a record whose
+-- owner does not hold the lock is worthless.
 --
 -- Nothing is written before everything that may be of another type was read.
 local call,unpack_record,pack_record=redis.call,cmsgpack.unpack,cmsgpack.pack
 local main,side,gone,more,scores=KEYS[1],KEYS[2],KEYS[3],KEYS[4],KEYS[5]
 local owner,channel,publish=ARGV[1],ARGV[2],ARGV[3]
--- The fields of a record. TTL, DELAY and WAIT are in microseconds. A claim that waits has the time at
--- which it ends in UNTIL.
+-- The fields of a record. TTL, DELAY and WAIT are in microseconds. A claim that waits has the time
+-- at which it ends in UNTIL.
 local TOKEN,TTL,DELAY,WEIGHT,CAPACITY,CHANGE,SINCE,EPOCH=1,2,3,4,5,6,7,8
 local SHOWN,REASON,VALUE,BREAKER,WHY,REMOVED,ASKER,ASKED=9,10,11,12,13,14,15,16
 local WAIT,UNTIL=17,18
