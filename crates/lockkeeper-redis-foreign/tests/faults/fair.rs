@@ -90,6 +90,13 @@ impl Theirs {
         message
     }
 
+    /// Waits until so many holders and waiters live.
+    async fn until_live(&self, client: &Claimant, count: usize) {
+        let of: LockName = self.name.parse().unwrap();
+        let dead = async { while client.store.line(&of).await.unwrap().entries.len() > count {} };
+        within(TIME_LIMIT, dead).await;
+    }
+
     async fn claimant(&self, ttl: Duration) -> Claimant {
         let mut claimant =
             Claimant::new(&store(self.server, Layout::RedissonFair).await, &self.name, ttl).await;
@@ -243,9 +250,7 @@ async fn a_dead_waiter_that_is_withdrawn_gives_its_turn_to_redisson() {
     queued(&dies).await;
     assert!(theirs.lock(JAVA[1]).is_some());
     assert_eq!(theirs.unlock(JAVA[0]), Some(1));
-    let of: LockName = theirs.name.parse().unwrap();
-    let is_dead = async { while dies.store.line(&of).await.unwrap().entries.len() > 1 {} };
-    within(TIME_LIMIT, is_dead).await;
+    theirs.until_live(&dies, 1).await;
     let message = theirs.message_to(JAVA[1]).await;
     let withdrawn = dies.store.withdraw(&dies.claim.key, None).await.unwrap();
     assert_eq!(withdrawn, Withdrawal::Absent);
@@ -304,6 +309,7 @@ async fn a_dead_waiter_in_the_middle_gives_its_time_to_no_waiter_of_redisson() {
     queued(&dies).await;
     // As if it had died long ago.
     theirs.server.run(&["ZADD", &theirs.times(), "1", &owner(&dies)]).unwrap();
+    theirs.until_live(&dies, 2).await;
     assert_eq!(first.renewed_as(LiveState::Queued).await, Renewal::Queued);
     assert_eq!(theirs.waiting(), [owner(&first)]);
     assert!(theirs.lock(JAVA[0]).is_some_and(|left| left > 0), "it has a time of its own");
