@@ -24,8 +24,9 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 /// The user's variable for the number of tests that a program runs at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-/// The number that `.cargo/config.toml` sets for a bare `cargo test`. The user has not chosen it.
-const BARE: &str = "32";
+/// Has the number for a bare `cargo test`, which cargo also gives to xtask. The user has not chosen
+/// this number.
+const CARGO_CONFIG: &str = include_str!("../../../.cargo/config.toml");
 
 /// Allows the tests to take long.
 const ALL: &str = "LOCKKEEPER_ALL";
@@ -63,8 +64,8 @@ struct Seen {
 
 fn run_one(program: &mut TestProgram, args: &Args) -> Result<Outcome> {
     let (name, start) = (program.name.clone(), Instant::now());
-    let given = std::env::var(THREADS).ok().filter(|threads| threads != BARE);
-    let threads = given.unwrap_or_else(|| program.kind.threads().to_string());
+    let threads =
+        chosen(std::env::var(THREADS).ok()).unwrap_or_else(|| program.kind.threads().to_string());
     eprintln!("xtask: {name} begins, {threads} tests at a time");
     let command = program.command(&args.program).stdin(Stdio::null()).env(THREADS, threads);
     if args.all {
@@ -104,6 +105,11 @@ fn run_one(program: &mut TestProgram, args: &Args) -> Result<Outcome> {
     Ok(seen.outcome)
 }
 
+/// The number of tests at a time that the user has chosen.
+fn chosen(threads: Option<String>) -> Option<String> {
+    threads.filter(|threads| !CARGO_CONFIG.contains(&format!("\n{THREADS} = \"{threads}\"\n")))
+}
+
 /// Prints the output as a whole, so that no output of another program comes between.
 fn print(name: &str, seen: &Seen) {
     let outcome = &seen.outcome;
@@ -129,9 +135,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_bare_cargo_test_runs_at_a_time_is_known_as_no_choice_of_the_user() {
-        let settings =
-            std::fs::read_to_string(crate::root().unwrap().join(".cargo/config.toml")).unwrap();
-        assert!(settings.contains(&format!("\n{THREADS} = \"{BARE}\"\n")), "{settings}");
+    fn the_number_of_a_bare_cargo_test_is_no_choice_of_the_user() {
+        let of_cargo = CARGO_CONFIG.split_once(&format!("\n{THREADS} = \"")).unwrap().1;
+        let of_cargo = of_cargo.split_once('"').unwrap().0;
+        assert_eq!(chosen(Some(of_cargo.to_owned())), None);
+        assert_eq!(chosen(Some(format!("1{of_cargo}"))), Some(format!("1{of_cargo}")));
+        assert_eq!(chosen(None), None);
     }
 }
