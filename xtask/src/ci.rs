@@ -22,8 +22,9 @@ const FIRST: [Step; 3] = [
     ("build", "cargo test --workspace --all-features --locked --no-run"),
 ];
 
-/// The tests wait for most of their time.
-const TESTS: [Step; 2] = [("test", "cargo xtask test"), ("interop", "cargo xtask interop")];
+/// The tests wait for most of their time. The last lines of the last step name the failed tests:
+/// they stay in sight where only the end of a log is kept.
+const TESTS: [Step; 2] = [("interop", "cargo xtask interop"), ("test", "cargo xtask test")];
 
 /// The checks compute, beside the tests.
 const CHECKS: [Step; 3] = [
