@@ -21,6 +21,9 @@ use crate::settings::{Settings, Store};
 
 /// Between two tries to reach a store that was not there, as when a whole machine starts at once.
 const RETRY: Duration = Duration::from_millis(200);
+/// Within this time a try ends by itself against a server that accepts and is silent, and says more
+/// than the limit does.
+const EXPLAINS: Duration = Duration::from_secs(4);
 /// Between two looks for a file store that is not there yet.
 const APPEARS: Duration = Duration::from_secs(1);
 /// Messages of TLS when one side refuses the certificate of the other: waiting does not change
@@ -212,7 +215,11 @@ pub(crate) async fn open_with(
     let limit = settings.connect_timeout;
     let silent = || {
         let (store, limit) = (&settings.store.url, human(limit));
-        let remedy = "Try: a longer --connect-timeout, or look whether the store is overloaded";
+        let longer = match settings.connect_timeout < EXPLAINS && store.scheme != "file" {
+            true => "--connect-timeout 4s, so that the error names the cause",
+            false => "a longer --connect-timeout",
+        };
+        let remedy = format!("Try: {longer}; or look whether the store is overloaded");
         Failure::new(Exit::Unavailable, format!("{store} did not answer within {limit}. {remedy}"))
     };
     let until = Instant::now() + limit;

@@ -155,6 +155,21 @@ fn error_of_an_absent_store_says_how_long_it_was_tried() {
 }
 
 #[test]
+fn short_connect_timeout_names_the_one_that_lets_the_error_say_why() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("rediss://{}", silent.local_addr().unwrap());
+    let list = |limit: &str| {
+        program().args(["-S", &url, "--connect-timeout", limit, "list"]).output().unwrap()
+    };
+    assert_refused(
+        &list("300ms"),
+        69,
+        &["did not answer within 300ms. Try: --connect-timeout 4s, so that the error names"],
+    );
+    assert_refused(&list("4s"), 69, &["TLS failed", "redis:// instead of rediss://"]);
+}
+
+#[test]
 fn error_whose_remedy_is_doctor_names_the_store_that_was_typed() {
     let store = Store::new();
     let url =
