@@ -29,21 +29,24 @@ pub(super) async fn claim(store: &ForeignRedisStore, claim: &Claim) -> Result<Ve
             return Ok(Verdict::Gone);
         }
     }
-    let (verdict, holders) = once(store, claim).await?;
+    let (mut verdict, holders) = once(store, claim).await?;
     // Readers that have died are in the way of a writer for as long as others read, and no waiter
-    // sees them.
-    let Some(holders) = holders else { return Ok(verdict) };
-    let readers: Vec<_> = holders.readers().map(<[u8]>::to_vec).collect();
-    match sweep(store, &claim.key, &readers).await? {
-        0 => Ok(verdict),
-        _ => {
-            claims.claim(claim, store.0.clock.now());
-            Ok(once(store, claim).await?.0)
-        }
+    // sees them. A close finds the claim until its last copy is answered.
+    let readers = holders.iter().flat_map(Holders::readers).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let swept = sweep(store, &claim.key, &readers).await;
+    if matches!(swept, Ok(1..)) {
+        claims.claim(claim, store.0.clock.now());
+        claims.answered(&claim.key);
+        (verdict, _) = once(store, claim).await?;
     }
+    claims.answered(&claim.key);
+    if matches!(verdict, Verdict::Busy { .. }) {
+        claims.left_no_trace(&claim.key);
+    }
+    swept.map(|_| verdict)
 }
 
-/// Sends a claim that the session has.
+/// Sends a claim that the session has. The answer is not noted yet.
 async fn once(store: &ForeignRedisStore, claim: &Claim) -> Result<(Verdict, Option<Holders>)> {
     let (layout, claims) = (store.0.layout, &store.0.session_claims);
     let request = layout::claim(layout, claim, store.messages(), store.0.adopt_ttl);
@@ -54,12 +57,7 @@ async fn once(store: &ForeignRedisStore, claim: &Claim) -> Result<(Verdict, Opti
     };
     let read = |value: &_| layout::claim_answer(layout, claim, value);
     let asked = store.ask(&store.keys(&claim.key.name), request, read);
-    let (verdict, holders) = asked.inspect_err(refused)?.await.inspect_err(refused)?;
-    claims.answered(&claim.key);
-    if matches!(verdict, Verdict::Busy { .. }) {
-        claims.left_no_trace(&claim.key);
-    }
-    Ok((verdict, holders))
+    asked.inspect_err(refused)?.await.inspect_err(refused)
 }
 
 /// Removes the readers of this list that have died. Returns how many there were.

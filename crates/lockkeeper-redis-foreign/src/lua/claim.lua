@@ -62,7 +62,7 @@ if taken then
   -- The claim may weigh less than the one that it replaces.
   if replaced~='' then wake() end
   -- Contending waiters have nothing to do at a grant.
-  if is_awaited('f') then redis.pcall(publish,side..':grants','1') end
+  report_grant()
   report()
   return {owner,'h',record[TOKEN],ttl}
 end

@@ -70,6 +70,7 @@ local function grant(of,record,now)
       break
     end
   end
+  report_grant()
   report()
 end
 -- Gives a free lock to the first waiter, if that is one of lockkeeper. A waiter of Redisson gets a
@@ -98,6 +99,9 @@ local function take(of,life)
 end
 local release=drop
 local function drop(of)
+  -- Nothing is written if a key has another type.
+  call('LLEN',more)
+  call('ZCARD',scores)
   if release(of) then return true end
   local record=record_of(of)
   if not call('LPOS',more,of) and not waits(record) then return false end
@@ -186,6 +190,8 @@ local function join(record)
   call('RPUSH',more,owner)
   if dead then call('LREM',more,1,owner) end
   local place=queued(owner,record)
+  -- The record may have made the key.
+  remember(life(record))
   report()
   return place
 end

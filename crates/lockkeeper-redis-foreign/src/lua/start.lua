@@ -60,6 +60,10 @@ local function send(message,to)
   if publish=='SPUBLISH' then redis.pcall('PUBLISH',to or channel,message) end
   return receivers
 end
+-- Reports the grant of a free lock to the clients of lockkeeper that watch it.
+local function report_grant()
+  if is_awaited('f') then redis.pcall(publish,side..':grants','1') end
+end
 -- An owner in the layouts of Redisson, whose hashes have no other field but `mode`.
 local OWNER='^'..string.rep('%x',8)..string.rep('%-%x%x%x%x',4)..string.rep('%x',8)..':%-?%d'
 local NO_OWNER='a hash with a field that is no UUID:THREAD'

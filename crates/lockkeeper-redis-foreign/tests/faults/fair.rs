@@ -7,7 +7,7 @@ use lockkeeper::store::{
     Admin as _, Evict, Evicted, LiveState, Renewal, Store as _, TOMBSTONE_MIN, Target, Verdict,
     Withdrawal,
 };
-use lockkeeper::{ErrorKind, LockName};
+use lockkeeper::{Effect, ErrorKind, LockName};
 use lockkeeper_live::{Redis, redis};
 
 use crate::support::{
@@ -439,4 +439,61 @@ async fn a_wait_that_is_dropped_leaves_the_queue() {
     within(TIME_LIMIT, until(0)).await;
     assert!(!theirs.server.query::<bool>(&["EXISTS", &theirs.times()]).unwrap());
     assert_eq!(theirs.unlock(JAVA[0]), Some(1));
+}
+
+/// The first waiter makes the key that only lockkeeper writes.
+#[tokio::test]
+async fn nothing_is_left_for_ever_of_a_waiter_that_dies_behind_redisson() {
+    let theirs = Theirs::new();
+    let waiter = theirs.claimant(LONG).await;
+    assert_eq!(theirs.lock(JAVA[0]), None);
+    assert_eq!(queued(&waiter).await, 1);
+    let side = format!("lkf:{{{}}}", theirs.name);
+    let left: i64 = theirs.server.query(&["PTTL", &side]).unwrap();
+    assert!(left > 0, "{left}");
+}
+
+/// No claim of the waiter is answered with the grant, so no claim reports it.
+#[tokio::test]
+async fn a_grant_from_the_queue_is_reported_to_those_who_watch_a_free_lock() {
+    let theirs = Theirs::new();
+    let (side, server) = (format!("lkf:{{{}}}", theirs.name), theirs.server);
+    let (grants, connection) = (format!("{side}:grants"), server.connect().unwrap());
+    let channel = grants.clone();
+    let message = tokio::task::spawn_blocking(move || first_message(connection, &channel));
+    until_listening(server, &grants).await;
+    let keeper = keeper(server, Layout::RedissonFair).await;
+    let mut watch = keeper.watch(&*theirs.name).unwrap();
+    assert!(!watch.changed().await.unwrap().is_held());
+    let watching = tokio::spawn(async move { watch.changed().await.map(drop) });
+    let asks = async {
+        while !server.query::<bool>(&["HEXISTS", &side, "f"]).unwrap() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(TIME_LIMIT, asks).await;
+    let waiter = theirs.claimant(LONG).await;
+    assert_eq!(theirs.lock(JAVA[0]), None);
+    assert_eq!(queued(&waiter).await, 1);
+    assert_eq!(theirs.unlock(JAVA[0]), Some(1));
+    waiter.granted().await;
+    assert_eq!(within(TIME_LIMIT, message).await.unwrap(), "1");
+    within(TIME_LIMIT, watching).await.unwrap().unwrap();
+}
+
+/// A script that has changed something cannot say that it has changed nothing.
+#[tokio::test]
+async fn a_release_beside_the_values_of_others_changes_nothing() {
+    let theirs = Theirs::new();
+    let holder = theirs.claimant(LONG).await;
+    holder.granted().await;
+    for key in [theirs.queue(), theirs.times()] {
+        theirs.server.run(&["SET", &key, "x"]).unwrap();
+        let error = holder.store.withdraw(&holder.claim.key, None).await.unwrap_err();
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unsupported, Effect::None));
+        assert!(error.message().contains(&key), "{error}");
+        assert!(theirs.server.query::<bool>(&["EXISTS", &theirs.name]).unwrap(), "{key}");
+        theirs.server.run(&["DEL", &key]).unwrap();
+    }
+    holder.release().await;
 }

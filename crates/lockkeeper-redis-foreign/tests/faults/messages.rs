@@ -1,16 +1,17 @@
 //! Requests and replies are lost, doubled, and late.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use lockkeeper::backend::redis_foreign::{ForeignRedisStore, Layout};
 use lockkeeper::store::{
-    Admin as _, Evict, Evicted, MAX, Renewal, Store as _, TOMBSTONE_MIN, Target, Verdict,
-    Withdrawal,
+    Admin as _, Claim, ClaimKey, Evict, Evicted, MAX, Renewal, Store as _, TOMBSTONE_MIN, Target,
+    Verdict, Withdrawal,
 };
 use lockkeeper::{Effect, ErrorKind, Result};
 use lockkeeper_live::{Act, Proxy, redis};
 
-use crate::support::{Claimant, LONG, name, store};
+use crate::support::{Claimant, JAVA, LONG, name, store};
 
 /// After so long a request without a reply is given up.
 const HASTE: Duration = Duration::from_millis(1500);
@@ -141,4 +142,33 @@ async fn a_late_copy_of_a_claim_that_is_marked_or_has_no_record_is_not_granted()
         assert!(matches!(claim.send().await, Ok(Verdict::Gone)), "{layout:?}: no record");
         assert_eq!(claim.renewed().await, Renewal::Lost(None), "{layout:?}");
     }
+}
+
+/// A writer that was refused removes the readers that have died, and claims again.
+#[tokio::test]
+async fn nothing_is_claimed_behind_a_close_while_dead_readers_are_removed() {
+    let (rig, server) = (Rig::new(Layout::RedissonRw).await, redis().unwrap());
+    let Claim { key: ClaimKey { name, session, .. }, .. } = &rig.claim.claim;
+    // The key of the reader's life is gone, and that of the lock is still there.
+    server.run(&["HSET", name.as_str(), "mode", "read", JAVA, "1"]).unwrap();
+    server.run(&["PEXPIRE", name.as_str(), "30000"]).unwrap();
+    let mut scripts = 0;
+    rig.proxy.on_request(move |request| {
+        scripts += usize::from(request.is("EVALSHA"));
+        if request.is("EVALSHA") && scripts == 2 { Act::HoldReply } else { Act::Pass }
+    });
+    let closed = async {
+        rig.proxy.until(|seen| seen.held > 0).await.unwrap();
+        let mut closing = pin!(rig.claim.store.close(session, &[]));
+        // The request to withdraw goes out, and its answer waits behind the other one.
+        let early = tokio::time::timeout(Duration::ZERO, &mut closing).await;
+        rig.proxy.release();
+        match early {
+            Ok(closed) => closed,
+            Err(_) => closing.await,
+        }
+    };
+    let (claimed, closed) = tokio::join!(rig.claim.send(), closed);
+    closed.unwrap();
+    assert_eq!(rig.holders().await, 0, "{claimed:?}");
 }
