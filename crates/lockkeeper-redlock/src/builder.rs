@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use lockkeeper_core::kit::Hosts;
 use lockkeeper_core::{Result, Secret};
 
 use crate::RedlockStore;
-use crate::setup::Setup;
+use crate::setup::{NO_MEMBER, Setup};
 
 /// The options for a [`RedlockStore`]. A keeper takes the builder unopened too: see
 /// [`Open`](lockkeeper_core::Open).
@@ -38,6 +39,15 @@ impl RedlockStoreBuilder {
         self
     }
 
+    /// Sets the names of the servers by which the other clients know them, where the addresses here
+    /// are other names of the same servers, as behind a tunnel. A server refuses a client that
+    /// names other servers than its first client, or [`assume_fresh`](Self::assume_fresh), has
+    /// named.
+    pub fn members<H: AsRef<str>>(mut self, members: impl IntoIterator<Item = H>) -> Self {
+        self.setup.members = Some(Hosts::new(members, NO_MEMBER));
+        self
+    }
+
     /// Sets how long an attempt waits for one server; by default 50 ms, or a 200th of a longer ttl.
     /// A lock needs a ttl of four times as long.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
@@ -48,7 +58,7 @@ impl RedlockStoreBuilder {
     /// States that no server has forgotten a lock: the servers count at once, and not only
     /// [`max_keep`](Self::max_keep) after they are seen for the first time. For a fresh
     /// installation, and for tests. While another client holds a lock, this may give the lock away
-    /// again.
+    /// again. All clients need the same servers from then on: see [`members`](Self::members).
     pub fn assume_fresh(mut self) -> Self {
         self.setup.assumes_fresh = true;
         self
@@ -61,14 +71,14 @@ impl RedlockStoreBuilder {
     /// - `Unavailable`: too few servers answer.
     /// - `Denied`: the wrong password, or too few rights.
     /// - `Unsupported`: a [`Check`](crate::Check) fails.
-    /// - `Invalid`: fewer than three servers, one server twice, another `max-keep` than that of the
-    ///   other clients, or an address or a file that cannot be used.
+    /// - `Invalid`: fewer than three servers, one server twice, another `max-keep` or other
+    ///   servers than the other clients have, or an address or a file that cannot be used.
     ///
     /// # Cancel safety
     /// The future may be dropped. Its connections are closed then.
     pub async fn connect(self) -> Result<RedlockStore> {
         self.setup.check()?;
-        RedlockStore::open(self.setup).await
+        Ok(RedlockStore::open(self.setup).await?.0)
     }
 }
 

@@ -110,7 +110,13 @@ impl<'a> Attempt<'a> {
     async fn run(mut self, claim: &Claim) -> Result<Verdict> {
         let token = |old| self.store.0.claims.get(old).and_then(|own| own.token());
         let replaces = claim.replaces.as_ref().map(|old| (old, token(old).unwrap_or_default()));
-        match self.pursue(Sending { replaces, ..Sending::default() }).await {
+        let token = self.pursue(Sending { replaces, ..Sending::default() }).await;
+        if let Err(error) = self.store.0.nodes.check_members() {
+            self.leave();
+            withdraw::from_all(self.store, self.own, Some(TOMBSTONE_MIN)).await;
+            return Err(error);
+        }
+        match token {
             _ if self.is_gone => {
                 self.leave();
                 withdraw::from_all(self.store, self.own, Some(TOMBSTONE_MIN)).await;

@@ -261,14 +261,17 @@ impl OwnClaim {
             waiter: how.waiter,
             texts,
             only_here: how.only_here,
+            members: nodes.members(),
         };
         let reply = match how.only_here {
             true => nodes.ask(node, |run| claim(&request, run)),
             false => nodes.ask_once(node, |run| claim(&request, run)),
         };
         let (own, link) = (Arc::clone(self), nodes.link(node).clone());
+        let others = nodes.others(node);
         Box::pin(async move {
             let said = own.read(reply.await, &link);
+            others.note(&said);
             // A request that may still arrive leaves the claim unsettled there.
             if !said.as_ref().is_err_and(NodeFault::may_have_effect) {
                 own.lock().unanswered[node].answered(&said);

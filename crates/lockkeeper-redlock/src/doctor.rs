@@ -11,8 +11,8 @@ use lockkeeper_core::url::StoreUrl;
 use lockkeeper_redis_client::checks::{Check, Info, NEVER_FORGET, refuse};
 use lockkeeper_redis_client::wire::{Request, Value, text};
 
-use crate::fault::NodeFault;
-use crate::layout::{BORN_KEY, Keeping, born, keep, kept};
+use crate::fault::{NodeFault, other_members};
+use crate::layout::{BORN_KEY, Keeping, Kept, born, keep, kept};
 use crate::nodes::Round;
 use crate::opening::disagreement;
 use crate::setup::Setup;
@@ -29,8 +29,8 @@ struct Report {
     ahead: i128,
     /// The content of `lk:born`.
     born: Option<String>,
-    /// The `max-keep` of its clients.
-    kept: Option<Duration>,
+    /// What it has of its clients.
+    kept: Kept,
 }
 
 /// Examines every node. Returns the store if locks can be acquired there.
@@ -52,14 +52,16 @@ pub(crate) async fn examine(url: &StoreUrl, examination: &mut Examination) -> Op
         findings.push(Finding::fail("node", fault.shown_at(node), remedy));
     }
     let each = reports.iter().flat_map(|report| {
-        let found = report.findings(&waived, store.0.setup.max_keep);
+        let found = report.findings(&waived, &store);
         found.into_iter().map(|found| (report.node.clone(), found))
     });
     findings.extend(said_once(each.collect(), nodes));
     findings.extend(together(&reports));
-    let max_keep = store.0.setup.max_keep;
+    let (max_keep, members) = (store.0.setup.max_keep, store.0.nodes.members());
     let refused = |report: &Report| {
-        refuse(&report.info, &waived).is_err() || report.disagrees(max_keep).is_some()
+        refuse(&report.info, &waived).is_err()
+            || report.disagrees(max_keep).is_some()
+            || report.others(members).is_some()
     };
     let usable = reports.iter().filter(|report| !refused(report)).count();
     let is_usable = usable >= store.0.nodes.quorum() && !reports.iter().any(refused);
@@ -97,7 +99,7 @@ async fn report(store: &RedlockStore, node: usize) -> Result<Report, NodeFault> 
     let info = nodes.ask(node, |_| Request::command(&[b"INFO"])).await?;
     let born = nodes.ask(node, |_| Request::command(&[b"GET", BORN_KEY.as_bytes()])).await?;
     let keeping = keep(store.0.setup.max_keep, Keeping::Look);
-    let kept = kept(&nodes.ask(node, |_| keeping).await?);
+    let kept = kept(&nodes.ask(node, |_| keeping).await?).unwrap_or_default();
     let sent = wall_micros();
     let time = nodes.ask(node, |_| Request::command(&[b"TIME"])).await?;
     let ours = i128::from(sent.midpoint(wall_micros()));
@@ -130,7 +132,8 @@ fn quorum(nodes: usize, quorum: usize) -> Finding {
 }
 
 impl Report {
-    fn findings(&self, waived: &[Check], max_keep: Duration) -> Vec<Finding> {
+    fn findings(&self, waived: &[Check], store: &RedlockStore) -> Vec<Finding> {
+        let max_keep = store.0.setup.max_keep;
         let mut findings = vec![self.version()];
         let refused = refuse(&self.info, waived).err();
         findings.extend(refused.map(|error| Finding::failed("node", &error)));
@@ -144,6 +147,10 @@ impl Report {
             let (problem, remedy) = disagreement(&self.node, max_keep, theirs);
             findings.push(Finding::fail("max-keep", problem, remedy));
         }
+        findings.push(match self.others(store.0.nodes.members()) {
+            Some(theirs) => Finding::failed("members", &other_members(theirs).at(&self.node)),
+            None => Finding::ok("members", "no client has other servers"),
+        });
         findings.push(self.persistence());
         findings.push(self.counts(max_keep));
         findings
@@ -151,7 +158,12 @@ impl Report {
 
     /// The `max-keep` of its clients, if it is another one than this.
     fn disagrees(&self, max_keep: Duration) -> Option<Duration> {
-        self.kept.filter(|theirs| *theirs != max_keep)
+        self.kept.max_keep.filter(|theirs| *theirs != max_keep)
+    }
+
+    /// The servers of its clients, if they are others than these.
+    fn others(&self, members: &str) -> Option<&str> {
+        self.kept.members.as_deref().filter(|theirs| *theirs != members)
     }
 
     fn version(&self) -> Finding {
@@ -231,7 +243,13 @@ mod tests {
     fn report(version: &str, ahead: i128, born: Option<&str>) -> Report {
         let info = format!("redis_version:{version}\r\nrun_id:r1\r\nmaxmemory_policy:noeviction");
         let born = born.map(str::to_owned);
-        Report { node: "a:1".to_owned(), info: Info::parse(&info), ahead, born, kept: None }
+        Report {
+            node: "a:1".to_owned(),
+            info: Info::parse(&info),
+            ahead,
+            born,
+            kept: Kept::default(),
+        }
     }
 
     fn level(findings: &[Finding], check: &str) -> Option<Level> {

@@ -8,7 +8,7 @@ use lockkeeper_core::store::{Driver, DriverLayout, Finding, Opening, Store};
 use lockkeeper_core::url::StoreUrl;
 
 use crate::setup::URLS;
-use crate::{CAPABILITIES, RedlockStore, doctor, opening};
+use crate::{CAPABILITIES, RedlockStore, doctor};
 
 /// The driver of `redlock:` URLs.
 pub static DRIVER: Driver = Driver::new("Redlock", &URLS, open)
@@ -20,8 +20,9 @@ pub static DRIVER: Driver = Driver::new("Redlock", &URLS, open)
 
 /// Lets the servers count at once. Each has to answer.
 async fn initialize(url: &StoreUrl) -> Result<Finding> {
-    let store = RedlockStore::from_url(url)?.assume_fresh().connect().await?;
-    let (done, all) = (opening::initialize(&store).await?, store.0.nodes.len());
+    let setup = RedlockStore::from_url(url)?.assume_fresh().setup;
+    let (store, done) = RedlockStore::open(setup).await?;
+    let all = store.0.nodes.len();
     if done.len() < all {
         let problem = format!("{} of {all} servers count now: {}", done.len(), done.join(", "));
         return Ok(Finding::warn("init", problem, "again, when all servers can be reached"));

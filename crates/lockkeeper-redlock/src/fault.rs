@@ -44,6 +44,7 @@ impl NodeFault {
         match answer {
             NodeAnswer::Busy { .. } => Some(Self::Busy),
             NodeAnswer::Forgot(left) => Some(Self::Forgot(*left)),
+            NodeAnswer::Members(theirs) => Some(Self::Refused(other_members(theirs))),
             NodeAnswer::Foreign { key, kind } => {
                 Some(Self::Foreign { key: key.clone(), kind: kind.clone() })
             }
@@ -122,6 +123,14 @@ impl NodeFault {
             _ => "lockkeeper doctor, or a look whether the servers run".to_owned(),
         }
     }
+}
+
+/// The error about a node whose clients have other servers than this one.
+pub(crate) fn other_members(theirs: &str) -> Error {
+    Error::invalid(format!("its clients have the servers {theirs}")).with_remedy(
+        "the same servers for all clients, in any order; members= in the URL, if these are the \
+         same servers by other names",
+    )
 }
 
 /// The error of a request that too few nodes have answered: what is wrong with each node. The kind

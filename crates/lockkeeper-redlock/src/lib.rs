@@ -119,11 +119,12 @@ impl RedlockStore {
         Ok(RedlockStoreBuilder { setup: Setup::from_url(url)? })
     }
 
-    async fn open(setup: Setup) -> Result<Self> {
+    /// The store, and the nodes that were initialized.
+    async fn open(setup: Setup) -> Result<(Self, Vec<String>)> {
         let address = setup.to_string();
         let store = Self::connecting(setup, &address)?;
-        opening::check(&store).await.map_err(|error| error.at(&address))?;
-        Ok(store)
+        let initialized = opening::check(&store).await.map_err(|error| error.at(&address))?;
+        Ok((store, initialized))
     }
 
     /// The store, which has begun to connect.

@@ -13,8 +13,9 @@ use lockkeeper_core::time::Clock;
 use lockkeeper_core::{Error, ErrorKind, Result};
 use lockkeeper_redis_client::wire::{Answer, Link, Listener, Request, Value, WireError};
 
-use crate::fault::NodeFault;
+use crate::fault::{NodeFault, other_members};
 use crate::late::{self, Latency, UnderWay};
+use crate::layout::NodeAnswer;
 use crate::protocol;
 use crate::pushed::Pushed;
 use crate::setup::Setup;
@@ -23,6 +24,8 @@ use crate::setup::Setup;
 #[derive(Debug)]
 pub(crate) struct Nodes {
     all: Vec<Node>,
+    /// The servers as all clients name them.
+    members: String,
     clock: Clock,
 }
 
@@ -34,6 +37,22 @@ struct Node {
     /// The run of the server on the connection with this number.
     run: Mutex<Option<(u64, Arc<str>)>>,
     latency: Latency,
+    others: Others,
+}
+
+/// The servers of the clients of a node, as long as they are others than those of this client.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Others(Arc<Mutex<Option<String>>>);
+
+impl Others {
+    /// Takes note of an answer to a claim.
+    pub(crate) fn note(&self, said: &Result<NodeAnswer, NodeFault>) {
+        match said {
+            Ok(NodeAnswer::Members(theirs)) => *lock(&self.0) = Some(theirs.clone()),
+            Ok(_) => *lock(&self.0) = None,
+            Err(_) => {}
+        }
+    }
 }
 
 /// The answer of a node, or why there is none.
@@ -54,9 +73,10 @@ impl Nodes {
             ),
             run: Mutex::default(),
             latency: Latency::default(),
+            others: Others::default(),
         };
         let all = setup.endpoints().zip(settings).enumerate().map(node).collect();
-        Ok(Self { all, clock: Clock::boot() })
+        Ok(Self { all, members: setup.members(), clock: Clock::boot() })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -88,6 +108,27 @@ impl Nodes {
     /// A caller has waited for the answer of a node until the node was late.
     pub(crate) fn was_missed(&self, node: usize) {
         self.all[node].latency.is_at_least(self.on_time());
+    }
+
+    pub(crate) fn members(&self) -> &str {
+        &self.members
+    }
+
+    pub(crate) fn others(&self, node: usize) -> Others {
+        self.all[node].others.clone()
+    }
+
+    /// Checks that no node has clients with other servers, as far as the nodes have answered. The
+    /// majorities of such clients may have no node in common with those of this client.
+    ///
+    /// # Errors
+    /// `Invalid` with that node, and the servers of its clients.
+    pub(crate) fn check_members(&self) -> Result<()> {
+        let theirs = |node: &Node| Some((node.shown.clone(), lock(&node.others.0).clone()?));
+        match self.all.iter().find_map(theirs) {
+            Some((node, theirs)) => Err(other_members(&theirs).at(&node)),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn subscribe(&self, channel: &[u8]) {

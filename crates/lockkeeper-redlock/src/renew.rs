@@ -148,6 +148,9 @@ impl Confirmation {
                 }
                 RenewStep::Held => {
                     self.take_the_others(round);
+                    if let Err(error) = self.store.0.nodes.check_members() {
+                        return Confirmed::Failed(error.with_unknown_effect());
+                    }
                     return Confirmed::Held { token: self.token, asked: self.asked };
                 }
                 RenewStep::Lost => return Confirmed::Lost(None),

@@ -15,6 +15,7 @@ use lockkeeper_redis_client::wire::{Endpoint, Settings};
 use crate::rights;
 
 const PORT: u16 = 6379;
+pub(crate) const NO_MEMBER: &str = "members= without a server";
 /// A majority of two nodes is both: such a store is less available than one server.
 const NODES_MIN: usize = 3;
 /// The time in which a connection has to be made, if the time-out of an answer is not longer.
@@ -58,6 +59,10 @@ pub(crate) static URLS: UrlSyntax = UrlSyntax::new(&[Scheme::new(
         "node-timeout",
         "how long an attempt waits for one server; by default 50ms, or a 200th of a longer ttl",
     ),
+    Param::new(
+        "members",
+        "the servers as the other clients name them, if the hosts here are other names of them",
+    ),
     Param::new("users", "the users of the servers, in the order of the hosts, if they differ"),
     Param::new(
         "passwords",
@@ -78,6 +83,8 @@ pub(crate) struct Setup {
     /// The logins of the servers, in the order of the hosts; empty if all have the same.
     pub(crate) logins: Vec<(Option<String>, Option<Secret>)>,
     pub(crate) db: u32,
+    /// The servers as the other clients name them, if they name them otherwise.
+    pub(crate) members: Option<Hosts>,
     pub(crate) max_keep: Duration,
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) assumes_fresh: bool,
@@ -96,6 +103,7 @@ impl Setup {
             hosts,
             logins: Vec::new(),
             db: 0,
+            members: None,
             max_keep: MAX_KEEP,
             node_timeout: None,
             assumes_fresh: false,
@@ -148,6 +156,7 @@ impl Setup {
         }
         for (key, value) in &url.params {
             match key.as_str() {
+                "members" => self.members = Some(Hosts::new(value.split(','), NO_MEMBER)),
                 "max-keep" => self.max_keep = KEEP.read(url, key, value)?,
                 "node-timeout" => {
                     self.node_timeout = Some(NODE_TIMEOUT.read(url, key, value)?);
@@ -176,6 +185,14 @@ impl Setup {
                 return Err(Error::invalid(problem).with_remedy(limits.remedy));
             }
         }
+        if let Some(members) = &self.members {
+            members.check()?;
+            if members.hosts.len() != self.hosts.hosts.len() {
+                let (names, hosts) = (members.hosts.len(), self.hosts.hosts.len());
+                return Err(Error::invalid(format!("members= with {names} of {hosts} servers"))
+                    .with_remedy("a name for each server, as the other clients name them"));
+            }
+        }
         let hosts: Vec<_> = self.endpoints().collect();
         if hosts.len() < NODES_MIN {
             let s = if hosts.len() == 1 { "" } else { "s" };
@@ -193,6 +210,20 @@ impl Setup {
 
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = Endpoint> {
         self.hosts.addresses(PORT).map(|(host, port)| Endpoint { host: host.to_owned(), port })
+    }
+
+    /// The servers as all clients name them, in an order that all have.
+    pub(crate) fn members(&self) -> String {
+        let mut all: Vec<_> = self.member_names().collect();
+        all.sort();
+        all.join(",")
+    }
+
+    /// The names of the servers, in the order of the hosts or of the parameter.
+    fn member_names(&self) -> impl Iterator<Item = String> {
+        let hosts = self.members.as_ref().unwrap_or(&self.hosts);
+        let host = |(host, port): (&str, u16)| Endpoint { host: host.to_lowercase(), port };
+        hosts.addresses(PORT).map(move |named| host(named).to_string())
     }
 
     /// How long an attempt with this ttl waits for one node.

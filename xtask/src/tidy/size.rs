@@ -36,13 +36,13 @@ pub(crate) const LARGE_STORES: &[LargeStore] = &[
     },
     LargeStore {
         path: "crates/lockkeeper-redis-foreign/",
-        lines: 2633,
+        lines: 2631,
         why: "it has the layouts of six locks, and one of them has a queue",
     },
     LargeStore {
         path: "crates/lockkeeper-redlock/",
-        lines: 4438,
-        why: "no server keeps its lines: its clients agree, wait and clean up on several servers",
+        lines: 4650,
+        why: "no server keeps its lines: its clients agree on members and tokens, wait and clean up, on several servers",
     },
 ];
 

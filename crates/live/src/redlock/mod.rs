@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use crate::proxy::Proxy;
 use crate::redis::{Redis, RedisBuilder};
+use crate::server::with;
 
 /// The usual number of servers.
 const NODES: usize = 3;
@@ -64,9 +65,17 @@ impl Redlock {
         self.url_of(self.nodes.iter().map(|node| node.address().to_string()))
     }
 
-    /// The URL for clients behind a proxy before each server.
+    /// The URL for clients behind a proxy before each server. The clients have the same servers as
+    /// those without proxies.
     pub fn url_through(&self, proxies: &[Proxy]) -> String {
-        self.url_of(proxies.iter().map(|proxy| proxy.address().to_string()))
+        let url = self.url_of(proxies.iter().map(|proxy| proxy.address().to_string()));
+        with(&url, &self.members())
+    }
+
+    /// The parameter that names the servers as clients without proxies name them.
+    pub fn members(&self) -> String {
+        let all: Vec<_> = self.nodes.iter().map(|node| node.address().to_string()).collect();
+        format!("members={}", all.join(","))
     }
 
     fn url_of(&self, addresses: impl Iterator<Item = String>) -> String {

@@ -7,14 +7,14 @@ use lockkeeper::{Keeper, LockName};
 use lockkeeper_testing::Crash;
 use lockkeeper_testing::history::Kind;
 
-use super::{KilledProcesses, LiveStore, Need, Server};
+use super::{KilledProcesses, LiveStore, Need, Server, with};
 use crate::locks::{TIME_LIMIT, within};
 use crate::proxy::Proxy;
 use crate::redis::{Redis, RedisBuilder};
 use crate::redlock::Redlock;
 
 /// Some cases hold locks for minutes. A busy machine takes longer than 50 ms to answer.
-const QUERY: &str = "?max-keep=1h&node-timeout=240ms";
+const QUERY: &str = "max-keep=1h&node-timeout=240ms";
 
 /// The number of servers.
 const NODES: usize = 3;
@@ -66,7 +66,7 @@ impl<const FAILING: usize> LiveStore for RedlockServer<FAILING> {
     }
 
     fn url(&self) -> String {
-        self.redlock.url() + QUERY
+        with(&self.redlock.url(), QUERY)
     }
 
     /// A majority of the servers keeps so many waiters.
@@ -111,7 +111,7 @@ impl<const FAILING: usize> Server for RedlockServer<FAILING> {
     }
 
     fn url_through_proxies(&self) -> String {
-        self.redlock.url_through(&self.proxies) + QUERY
+        with(&self.redlock.url_through(&self.proxies), QUERY)
     }
 
     fn shift_clock(&mut self, seconds: i64) -> Result<()> {

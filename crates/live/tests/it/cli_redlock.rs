@@ -114,3 +114,18 @@ fn run_names_the_lock_and_the_servers_that_are_silent() {
         assert_eq!(is_named, at != 1, "{error}");
     }
 }
+
+/// One server of three is gone. Nothing else would say that no other one may fail.
+#[test]
+fn run_says_with_verbose_which_server_is_of_no_use() {
+    let mut servers = Redlock::start().unwrap();
+    let gone = servers.nodes()[2].address();
+    servers.node(2).kill().unwrap();
+    let ran =
+        |options: &[&str]| run(&servers.url(), &[options, &["run", "a", "--", "true"]].concat());
+    let (quiet, verbose) = (ran(&[]), ran(&["-v"]));
+    assert_eq!((quiet.status.code(), verbose.status.code()), (Some(0), Some(0)), "{verbose:?}");
+    let named = format!("a server of no use: {gone}: unreachable");
+    assert!(stderr(&verbose).contains(&named), "{verbose:?}");
+    assert!(!stderr(&quiet).contains("of no use"), "{quiet:?}");
+}

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_live::{Proxy, Redis, Redlock, Way};
+use lockkeeper_live::{Proxy, Redis, Redlock, Way, with};
 use lockkeeper_testing::Seeded;
 
 use crate::play::{Round, Storm, plain};
@@ -19,7 +19,7 @@ const STORM: Storm = Storm {
 };
 
 /// A restarted server does not count for longer than any lock lasts.
-const QUERY: &str = "?max-keep=3s&node-timeout=200ms&timeout=1s";
+const QUERY: &str = "max-keep=3s&node-timeout=200ms&timeout=1s";
 
 /// The longest fault, and the longest pause between two faults: in ms.
 const FAULT: u64 = 1500;
@@ -38,7 +38,7 @@ fn servers_and_clients_fail_one_by_one_and_two_at_a_time() {
         return;
     }
     let mut servers = Servers::start();
-    let url = servers.redlock.url_through(&servers.proxies) + QUERY;
+    let url = with(&servers.redlock.url_through(&servers.proxies), QUERY);
     let fault = |round: &mut Round<'_>, draw: &mut Seeded| {
         if round.remaining() < Duration::from_millis(FAULT + CALM) {
             return std::thread::sleep(round.remaining());

@@ -27,6 +27,8 @@ pub(crate) enum NodeAnswer {
     Absent,
     /// The claim was there, and was withdrawn.
     Released,
+    /// The clients of the node have these servers, and this client has others.
+    Members(String),
     /// A key holds a value that lockkeeper has not written.
     Foreign { key: String, kind: String },
 }
@@ -62,6 +64,7 @@ impl NodeAnswer {
                 Self::Broken(Broken { by, reason, removed: false })
             }
             b"forgot" => Self::Forgot(Duration::from_millis(number(2)?)),
+            b"members" => Self::Members(String::from_utf8_lossy(text(2)?).into_owned()),
             b"absent" => Self::Absent,
             b"released" => Self::Released,
             _ => return None,
@@ -114,16 +117,26 @@ pub(crate) fn voted(value: &Value) -> Option<Result<(u64, Vec<u8>), NodeAnswer>>
     Some(Ok((ballot, bytes(parts.get(2)?)?.to_vec())))
 }
 
-/// The `max-keep` that a node has of its clients, if it has one.
-pub(crate) fn kept(value: &Value) -> Option<Duration> {
-    let millis = std::str::from_utf8(bytes(array(value)?.get(1)?)?).ok()?.parse().ok()?;
-    Some(Duration::from_millis(millis))
+/// What a node has of its clients: their `max-keep`, and their servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) max_keep: Option<Duration>,
+    pub(crate) members: Option<String>,
+}
+
+/// Reads the answer to KEEP.
+pub(crate) fn kept(value: &Value) -> Option<Kept> {
+    let parts = array(value)?;
+    let text = |at: usize| std::str::from_utf8(bytes(parts.get(at)?)?).ok();
+    let max_keep = text(1)?.parse().ok().map(Duration::from_millis);
+    let members = Some(text(2)?.to_owned()).filter(|members| !members.is_empty());
+    Some(Kept { max_keep, members })
 }
 
 /// The run of a server in `lk:born`, and since when its claims count, in ms.
 pub(crate) fn born(stored: &str) -> Option<(&str, u64)> {
-    let (run, since) = stored.split_once(' ')?;
-    Some((run, since.parse().ok()?))
+    let mut words = stored.split(' ');
+    Some((words.next()?, words.next()?.parse().ok()?))
 }
 
 /// The answer about a key of another program, if it is one.

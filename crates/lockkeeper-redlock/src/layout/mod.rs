@@ -8,12 +8,12 @@ mod scripts;
 mod texts;
 
 pub(crate) use self::answers::{
-    NodeAnswer, Waited, born, foreign_answer, kept, noted, voted, waited,
+    Kept, NodeAnswer, Waited, born, foreign_answer, kept, noted, voted, waited,
 };
 pub(crate) use self::keys::{BORN_KEY, Keys, channel};
 pub(crate) use self::lines::{Holder, NodeLine, lines};
 pub(crate) use self::requests::{
-    ClaimRequest, Keeping, claim, init, keep, note, read, vote, wait, withdraw,
+    ClaimRequest, Counts, Keeping, claim, init, keep, note, read, vote, wait, withdraw,
 };
 pub(crate) use self::scripts::all as scripts;
 pub(crate) use self::texts::{Texts, by_and_reason};

@@ -25,6 +25,8 @@ pub(crate) struct ClaimRequest<'a> {
     pub(crate) texts: &'a [u8],
     /// A claim that is not there is not made: a renewal.
     pub(crate) only_here: bool,
+    /// The servers of this client.
+    pub(crate) members: &'a str,
 }
 
 /// CLAIM, to a server with this run.
@@ -35,7 +37,7 @@ pub(crate) fn claim(of: &ClaimRequest<'_>, run: &str) -> Request {
         Some((id, number)) => (&id.as_bytes()[..], number.to_string()),
         None => (&[][..], String::new()),
     };
-    let args: [&[u8]; 11] = [
+    let args: [&[u8]; 12] = [
         of.id.as_bytes(),
         run.as_bytes(),
         &max_keep,
@@ -47,6 +49,7 @@ pub(crate) fn claim(of: &ClaimRequest<'_>, run: &str) -> Request {
         of.texts,
         flag(of.only_here),
         number.as_bytes(),
+        of.members.as_bytes(),
     ];
     call(&scripts::CLAIM, of.keys, of.id, &args)
 }
@@ -85,9 +88,26 @@ pub(crate) fn vote(ballot: u64, id: &[u8]) -> Request {
     Request::eval(&scripts::VOTE, &[ID_KEY.as_bytes()], &[ballot.as_bytes(), id])
 }
 
-/// INIT: the claims of this run count from the beginning.
-pub(crate) fn init(run: &str) -> Request {
-    Request::eval(&scripts::INIT, &[BORN_KEY.as_bytes()], &[run.as_bytes()])
+/// Which claims of a node count after its initialization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counts {
+    /// All: it has forgotten none.
+    All,
+    /// Those that counted before.
+    AsBefore,
+    /// A life after now: others may have locks that it has not.
+    FromNow,
+}
+
+/// INIT: the servers of all clients, and which claims of this run count.
+pub(crate) fn init(run: &str, members: &str, counts: Counts) -> Request {
+    let counts: &[u8] = match counts {
+        Counts::All => b"all",
+        Counts::AsBefore => b"as",
+        Counts::FromNow => b"now",
+    };
+    let args = [run.as_bytes(), members.as_bytes(), counts];
+    Request::eval(&scripts::INIT, &[BORN_KEY.as_bytes()], &args)
 }
 
 /// What a node does with the `max-keep` of a client.
@@ -100,14 +120,15 @@ pub(crate) enum Keeping {
     Take,
 }
 
-/// KEEP: the `max-keep` that a node has of its clients.
+/// KEEP: the `max-keep` and the servers that a node has of its clients.
 pub(crate) fn keep(max_keep: Duration, how: Keeping) -> Request {
     let how: &[u8] = match how {
         Keeping::Look => b"",
         Keeping::TakeIfNone => b"new",
         Keeping::Take => b"set",
     };
-    Request::eval(&scripts::KEEP, &[ID_KEY.as_bytes()], &[&millis(max_keep), how])
+    let keys = [ID_KEY.as_bytes(), BORN_KEY.as_bytes()];
+    Request::eval(&scripts::KEEP, &keys, &[&millis(max_keep), how])
 }
 
 fn call(script: &'static Script, keys: &Keys, id: &ClaimId, args: &[&[u8]]) -> Request {

@@ -1,27 +1,29 @@
 -- CLAIM: makes, raises, confirms and renews a claim on one node.
 -- KEYS: line, tombstone, lk:born, waiters.
 -- ARGV: id, run of this server, max-keep, floor, keep, exclusive, the claim that this one replaces,
--- waiter, texts, whether the claim is to be here already, the number of the claim to replace.
+-- waiter, texts, whether the claim is to be here already, the number of the claim to replace, the
+-- servers of this client.
 local id,run,max_keep=ARGV[1],ARGV[2],tonumber(ARGV[3])
 local floor,keep,exclusive,replaces=tonumber(ARGV[4]),tonumber(ARGV[5]),ARGV[6]=='1',ARGV[7]
 local waiter,texts,only_here=ARGV[8],ARGV[9],ARGV[10]=='1'
 local mark=sub(id,1,8)
 
 -- Since when the claims of this node count: a server that was started again may have forgotten the
--- claims of before.
-local born=redis.pcall('GET',KEYS[3])
-if type(born)=='table' and born.err then return foreign(KEYS[3],call('TYPE',KEYS[3]).ok) end
-local since=born and sub(born,1,#run+1)==run..' ' and tonumber(sub(born,#run+2))
-if born and not since and not string.find(born,'^%S+ %d+$') then
-  return foreign(KEYS[3],'string')
-end
-if not since or since>now then
-  since=now
-  call('SET',KEYS[3],run..' '..string.format('%.0f',now))
+-- claims of before. Majorities of clients with other servers may have no server in common with
+-- those of this client.
+local born,wrong=read_born(KEYS[3])
+if wrong then return wrong end
+local members=born and born.members or ''
+if members~='' and members~=ARGV[12] then return {mark,'members',members} end
+local since=born and born.run==run and born.since
+if not since or since>now or members=='' then
+  if not since or since>now then since=now end
+  write_born(KEYS[3],run,string.format('%.0f',since),ARGV[12])
 end
 if since>0 and since+max_keep>now then return {mark,'forgot',since+max_keep-now} end
 if call('EXISTS',KEYS[2])==1 then return {mark,'gone'} end
-local line,wrong=read_line(KEYS[1])
+local line
+line,wrong=read_line(KEYS[1])
 if wrong then return wrong end
 keep_moved(line)
 local broken=line.notes['b'..id]

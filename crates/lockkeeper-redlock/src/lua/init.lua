@@ -1,6 +1,10 @@
--- INIT: the claims of this run of the server count from the beginning. KEYS: lk:born. ARGV: run.
-local born=redis.pcall('GET',KEYS[1])
-if type(born)=='table' and born.err then return foreign(KEYS[1],call('TYPE',KEYS[1]).ok) end
-if born and not string.match(born,'^(%S+) (%d+)$') then return foreign(KEYS[1],'string') end
-call('SET',KEYS[1],ARGV[1]..' 0')
+-- INIT: the servers of all clients, and since when the claims of this node count. KEYS: lk:born.
+-- ARGV: run, the servers, and 'all' claims, those from 'now' on, or 'as' before.
+local run,members,counts=ARGV[1],ARGV[2],ARGV[3]
+local born,wrong=read_born(KEYS[1])
+if wrong then return wrong end
+local since=0
+if counts=='as' and born and born.run==run then since=born.since
+elseif counts~='all' then since=now end
+write_born(KEYS[1],run,string.format('%.0f',since),members)
 return {'counts'}

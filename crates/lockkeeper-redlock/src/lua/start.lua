@@ -7,7 +7,8 @@
 --   b<id>     the break of that holder, a<id> a request to that holder to release the lock
 --   n         the waiter that may claim next: <until><ticket><exclusive><waiter>
 -- `lk:r:{name}:w` has the waiters by their tickets, `lk:r:{name}:g:<id>` is the tombstone of a
--- claim, and `lk:born` has the run of this server and since when its claims count.
+-- claim, and `lk:born` has the run of this server, since when its claims count, and the servers of
+-- its clients.
 -- Times are in ms by the clock of this server.
 local call,byte,sub,floor_of=redis.call,string.byte,string.sub,math.floor
 local HEAD,RECORD,RESERVATION='<ddddB',34,'<ddB'
@@ -21,6 +22,17 @@ local now=floor_of(now_us/1000)
 
 -- A value that lockkeeper has not written: the answer to the client.
 local function foreign(key,what) return {'foreign',key,what} end
+
+-- Reads lk:born; nothing if it is not there. The second result is the answer if it is something else.
+local function read_born(key)
+  local born=redis.pcall('GET',key)
+  if not born then return end
+  if born.err then return nil,foreign(key,call('TYPE',key).ok) end
+  local run,since,members=string.match(born,'^(%S+) (%d+) ?(%S*)$')
+  if not run then return nil,foreign(key,'string') end
+  return {run=run,since=tonumber(since),members=members}
+end
+local function write_born(key,run,since,members) call('SET',key,run..' '..since..' '..members) end
 
 -- Reads a line. The second result is the answer if the key is no line.
 local function read_line(key)

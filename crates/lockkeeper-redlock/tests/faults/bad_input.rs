@@ -134,3 +134,21 @@ async fn the_doctor_says_what_an_even_number_means_and_that_versions_agree() {
     assert!(!found.iter().any(|found| found.level == Level::Fail), "{found:?}");
     assert_eq!(says("versions"), "", "{found:?}");
 }
+
+/// The servers take the `max-keep` of the first client, one after the other.
+#[tokio::test]
+async fn of_two_first_clients_with_different_max_keep_one_goes_on() {
+    let servers = Redlock::start().unwrap();
+    let [a, b, c] = [0, 1, 2].map(|node| servers.nodes()[node].address());
+    let urls = [
+        format!("redlock://{a},{b},{c}?max-keep=60s"),
+        format!("redlock://{c},{b},{a}?max-keep=30s"),
+    ];
+    let opens = async |url: &String| Keeper::from_url(&**url).unwrap().connect().await.is_ok();
+    for round in 0..20 {
+        servers.nodes().iter().for_each(|node| node.run(&["DEL", "lk:r:id"]).unwrap());
+        tokio::join!(opens(&urls[0]), opens(&urls[1]));
+        let (one, other) = (opens(&urls[0]).await, opens(&urls[1]).await);
+        assert!(one != other, "round {round}: {one}, {other}");
+    }
+}

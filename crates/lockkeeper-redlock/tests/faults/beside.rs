@@ -105,7 +105,7 @@ async fn a_failed_release_says_of_a_dead_server_that_it_is_dead() {
 #[tokio::test]
 async fn a_list_hides_no_lock_that_too_few_servers_describe() {
     let ((servers, proxies), name) = (behind_proxies(3), name());
-    let url = servers.url_through(&proxies) + "?timeout=1s";
+    let url = with(&servers.url_through(&proxies), "timeout=1s");
     let client = ByHand::connect(&with(&url, SLOW), &name).await;
     client.token(&client.writer()).await.expect("it is free");
     until_holding(&servers, &name, 3).await;

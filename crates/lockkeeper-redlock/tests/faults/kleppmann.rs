@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockkeeper::fence::FenceGate;
 use lockkeeper::{ErrorKind, LostReason};
-use lockkeeper_live::Way;
+use lockkeeper_live::{Way, with};
 
 use crate::support::{
     LONG, TIME_LIMIT, behind_proxies, keeper, lock, name, renewed, tried, until_holding, within,
@@ -46,10 +46,10 @@ async fn k3_a_clock_jump_breaks_the_lock_and_the_fence_refuses_the_old_holder() 
 #[tokio::test]
 async fn k4_a_server_that_forgets_gives_no_lock_away() {
     let ((mut servers, proxies), name) = (behind_proxies(5), name());
-    let query = "?max-keep=5s";
+    let query = "max-keep=5s";
     let ttl = Duration::from_secs(4);
-    let first = keeper(&(servers.url_through(&proxies) + query), ttl).await;
-    let second = keeper(&(servers.url() + query), ttl).await;
+    let first = keeper(&with(&servers.url_through(&proxies), query), ttl).await;
+    let second = keeper(&with(&servers.url(), query), ttl).await;
     cut_off(&proxies[3..]);
     let older = lock(&first, &name).await;
     until_holding(&servers, &name, 3).await;

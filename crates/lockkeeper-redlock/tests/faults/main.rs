@@ -9,6 +9,7 @@ mod crowds;
 mod kleppmann;
 mod lines;
 mod majority;
+mod members;
 mod mended;
 mod nodes;
 mod one;

@@ -1,0 +1,98 @@
+//! Clients with other servers, whose majorities need not share a server.
+
+use lockkeeper::doctor::{Level, examine, initialize};
+use lockkeeper::{Error, ErrorKind, Keeper, LostReason};
+use lockkeeper_live::{Proxy, Redis, Redlock};
+
+use crate::support::{TIME_LIMIT, TTL, keeper, lock, name, renewed, tried, within};
+
+/// The URL of a Redlock on some of these servers.
+fn url(servers: &Redlock, nodes: impl IntoIterator<Item = usize>) -> String {
+    let address = |node: usize| servers.nodes()[node].address().to_string();
+    format!("redlock://{}", nodes.into_iter().map(address).collect::<Vec<_>>().join(","))
+}
+
+async fn refused(url: &str) -> Error {
+    Keeper::from_url(url).unwrap().connect().await.map(drop).unwrap_err()
+}
+
+fn is_about_others(error: &Error) {
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("its clients have the servers 127.0.0.1:"), "{error}");
+    assert!(error.remedy().unwrap().starts_with("the same servers for all clients"), "{error}");
+}
+
+#[tokio::test]
+async fn a_client_with_other_servers_gets_no_lock() {
+    let (servers, name) = (Redlock::of(5, &Redis::builder()).unwrap(), name());
+    let first = keeper(&url(&servers, 0..3), TTL).await;
+    let guard = lock(&first, &name).await;
+    for others in [vec![2, 3, 4], vec![0, 1, 2, 3, 4], vec![0, 1, 3]] {
+        let others = url(&servers, others);
+        is_about_others(&refused(&others).await);
+        let found = examine(&others.parse().unwrap(), TIME_LIMIT).await;
+        assert!(
+            found.iter().any(|found| found.check == "members" && found.level == Level::Fail),
+            "{found:?}"
+        );
+    }
+    // In another order, and by other names.
+    let localhost = url(&servers, 0..3).replace("127.0.0.1", "localhost");
+    let members = url(&servers, 0..3).replace("redlock://", "members=");
+    for same in [url(&servers, [2, 0, 1]), format!("{localhost}?{members}")] {
+        assert!(tried(&keeper(&same, TTL).await, &name).await.unwrap().is_none(), "{same}");
+    }
+    renewed(&guard).await;
+    guard.release().await.unwrap();
+}
+
+/// The only server that both have was away when the second client came.
+#[tokio::test]
+async fn a_client_stops_when_it_reaches_a_server_whose_clients_have_others() {
+    let (servers, name) = (Redlock::of(5, &Redis::builder()).unwrap(), name());
+    let shared = Proxy::resp(servers.nodes()[2].address()).unwrap();
+    shared.refuse();
+    let members = url(&servers, 2..5).replace("redlock://", "members=");
+    let through = url(&servers, 2..5)
+        .replace(&servers.nodes()[2].address().to_string(), &shared.address().to_string());
+    let second = keeper(&format!("{through}?{members}"), TTL).await;
+    let theirs = lock(&second, &name).await;
+    let first = keeper(&url(&servers, 0..3), TTL).await;
+    let ours = lock(&first, &name).await;
+    shared.accept().unwrap();
+    let stops = async {
+        loop {
+            match theirs.renew_once().await {
+                Err(error) if error.kind() == ErrorKind::Invalid => return error,
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    };
+    is_about_others(&within(TIME_LIMIT, stops).await);
+    is_about_others(&tried(&second, "another").await.unwrap_err());
+    assert_eq!(within(TIME_LIMIT, theirs.lost()).await, LostReason::Expired);
+    renewed(&ours).await;
+    ours.release().await.unwrap();
+}
+
+/// The old clients cannot renew their locks from now on, and nobody gets a lock that they may hold.
+#[tokio::test]
+async fn a_server_in_the_place_of_another_one_counts_when_the_locks_of_before_have_ended() {
+    let (servers, name) = (Redlock::of(4, &Redis::builder()).unwrap(), name());
+    let keep = "?max-keep=3s";
+    let old = keeper(&(url(&servers, 0..3) + keep), TTL).await;
+    let held = lock(&old, &name).await;
+    let before = servers.nodes()[3].time().unwrap();
+    let changed = url(&servers, [0, 1, 3]) + keep;
+    let found = initialize(&changed.parse().unwrap()).await.unwrap();
+    assert_eq!(found.finding, "all 3 servers count now");
+    let born: Vec<String> =
+        [0, 1, 3].map(|node| servers.nodes()[node].query(&["GET", "lk:born"]).unwrap()).to_vec();
+    let since = |born: &String| born.split(' ').nth(1).unwrap().parse::<u128>().unwrap();
+    assert_eq!((since(&born[0]), since(&born[1])), (0, 0), "they have forgotten nothing");
+    assert!(since(&born[2]) >= before.as_millis(), "{born:?}");
+    is_about_others(&held.renew_once().await.unwrap_err());
+    let next = lock(&keeper(&changed, TTL).await, &name).await;
+    assert!(held.check().is_err() && next.token() > held.token());
+    next.release().await.unwrap();
+}
