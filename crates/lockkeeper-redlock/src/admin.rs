@@ -7,13 +7,13 @@ use async_trait::async_trait;
 use lockkeeper_core::store::{
     Admin, ClaimId, ClaimKey, Evict, Evicted, Line, SessionId, TOMBSTONE_MIN, Target,
 };
-use lockkeeper_core::{LockName, Result};
+use lockkeeper_core::{Error, LockName, Result};
 use lockkeeper_redis_client::wire::{Request, Value};
 
 use crate::RedlockStore;
 use crate::claims::OwnClaim;
 use crate::fault::{NodeFault, too_few};
-use crate::layout::{Keys, by_and_reason, note, noted};
+use crate::layout::{Keys, NodeLine, by_and_reason, note, noted};
 use crate::line::{self, OnNodes};
 use crate::nodes::{Round, garbled};
 use crate::protocol::{Released, agreed};
@@ -80,7 +80,8 @@ impl Admin for RedlockStore {
         }
         let (keep, now) = (self.0.setup.max_keep, self.0.clock.now());
         let key = ClaimKey { name: name.clone(), session: SessionId::random(), id };
-        let own = OwnClaim::unknown(key, keys, (keep, keep), (self.0.nodes.len(), now));
+        let (at, why) = ((self.0.nodes.len(), now), by_and_reason(by, reason));
+        let own = OwnClaim::removed(key, keys, (keep, keep), at, why);
         match withdraw::from_all(self, &own, Some(TOMBSTONE_MIN)).await {
             (Released::Removed, _) => Ok(Evicted::Done),
             (Released::Absent, _) => Ok(Evicted::Absent),
@@ -155,6 +156,34 @@ async fn noted_on(
         () if absent > nodes.len() - nodes.quorum() => Ok(false),
         () => Err(too_few(&faults, nodes.len(), nodes.quorum()).with_unknown_effect()),
     }
+}
+
+/// Checks that no node has a claim that another one may have forgotten.
+///
+/// # Errors
+/// `Invalid` with the lock and both nodes.
+pub(crate) async fn check_none_forgotten(store: &RedlockStore) -> Result<()> {
+    let nodes = &store.0.nodes;
+    for some in scanned(store).await?.chunks(LINES) {
+        let on_nodes = line::on_nodes(store, some).await?;
+        for (at, keys) in some.iter().enumerate() {
+            let find = |is_it: fn(&NodeLine) -> bool| {
+                let mut lines = on_nodes.iter().map(|lines| lines.get(at));
+                lines.position(|line| matches!(line, Some(Ok(line)) if is_it(line)))
+            };
+            let holding = find(|line| !line.holders.is_empty());
+            let (Some(one), Some(other)) = (holding, find(|line| !line.counts)) else { continue };
+            let name = keys.name().or_else(|| shown_name(&on_nodes, at));
+            let name = name.map_or_else(|| keys.line().to_owned(), |name| name.to_string());
+            let (one, other) = (nodes.shown(one), nodes.shown(other));
+            let problem =
+                format!("{one} has a holder of {name:?}, and {other} may have forgotten it");
+            return Err(Error::invalid(problem).with_remedy(
+                "again when it is released, or lockkeeper break, if nobody holds it",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The name of a line whose key has only a hash of it.

@@ -39,8 +39,8 @@ impl RedlockStoreBuilder {
         self
     }
 
-    /// Sets the names of the servers by which the other clients know them, where the addresses here
-    /// are other names of the same servers, as behind a tunnel. A server refuses a client that
+    /// Sets the names of the servers by which the other clients know them, in the order of the
+    /// servers, where the addresses here are other names of them, as behind a tunnel. A server refuses a client that
     /// names other servers than its first client, or [`assume_fresh`](Self::assume_fresh), has
     /// named.
     pub fn members<H: AsRef<str>>(mut self, members: impl IntoIterator<Item = H>) -> Self {

@@ -38,6 +38,8 @@ pub(crate) struct OwnClaim {
     pub(crate) exclusive: bool,
     keys: Keys,
     texts: Vec<u8>,
+    /// Who removes the claim and why, if an administrator does.
+    why: Vec<u8>,
     max_keep: Duration,
     state: Mutex<State>,
 }
@@ -107,6 +109,7 @@ impl Claims {
                 exclusive: of.weight == MAX,
                 keys: Keys::of(&of.key.name),
                 texts: Texts::of(&of.key.name, &of.meta).write(),
+                why: Vec::new(),
                 max_keep,
                 state: Mutex::new(State::new(nodes.len(), now + 2 * keep)),
             })
@@ -170,21 +173,41 @@ impl OwnClaim {
         keep: (Duration, Duration),
         at: (usize, Instant),
     ) -> Arc<Self> {
-        let own = Self::alone(key, keys, keep, at);
+        Self::removed(key, keys, keep, at, Vec::new())
+    }
+
+    /// The same for a claim that an administrator removes, with who does so and why.
+    pub(crate) fn removed(
+        key: ClaimKey,
+        keys: Keys,
+        (keep, max_keep): (Duration, Duration),
+        at: (usize, Instant),
+        why: Vec<u8>,
+    ) -> Arc<Self> {
+        let own = Self { why, ..Self::of_store(key, keys, (keep, max_keep), at) };
         own.lock().unanswered.iter_mut().for_each(|node| node.was_held = true);
-        own
+        Arc::new(own)
     }
 
     /// A claim of the store itself. It is exclusive and shows nothing.
     pub(crate) fn alone(
         key: ClaimKey,
         keys: Keys,
+        keep: (Duration, Duration),
+        at: (usize, Instant),
+    ) -> Arc<Self> {
+        Arc::new(Self::of_store(key, keys, keep, at))
+    }
+
+    fn of_store(
+        key: ClaimKey,
+        keys: Keys,
         (keep, max_keep): (Duration, Duration),
         (nodes, now): (usize, Instant),
-    ) -> Arc<Self> {
-        let texts = Texts::default().write();
+    ) -> Self {
+        let (texts, why) = (Texts::default().write(), Vec::new());
         let state = Mutex::new(State::new(nodes, now + keep));
-        Arc::new(Self { key, ttl: keep, keep, exclusive: true, keys, texts, max_keep, state })
+        Self { key, ttl: keep, keep, exclusive: true, keys, texts, why, max_keep, state }
     }
 
     pub(crate) fn keys(&self) -> &Keys {
@@ -297,7 +320,7 @@ impl OwnClaim {
             let may_arrive = state.unanswered[node].may_arrive_after(connection);
             state.tombstone.max(may_arrive.then(|| self.keep.max(TOMBSTONE_MIN)))
         };
-        let request = withdraw(&self.keys, &self.key.id, tombstone);
+        let request = withdraw(&self.keys, &self.key.id, tombstone, &self.why);
         let reply = nodes.ask(node, |_| request);
         let (own, link) = (Arc::clone(self), nodes.link(node).clone());
         async move {

@@ -202,7 +202,7 @@ impl Report {
             left => Finding::warn(
                 "memory of locks",
                 format!("it may have forgotten locks, and counts again in {left}s"),
-                "again then; or lockkeeper doctor --init, if no lock was ever held there",
+                "again then; or lockkeeper doctor --init, if no lock is held",
             ),
         }
     }
@@ -211,6 +211,9 @@ impl Report {
 /// What the nodes are together.
 fn together(reports: &[Report]) -> Vec<Finding> {
     let mut findings = Vec::new();
+    if reports.is_empty() {
+        return findings;
+    }
     let mut versions: Vec<_> = reports.iter().map(|report| report.version().finding).collect();
     versions.sort();
     versions.dedup();

@@ -1,8 +1,10 @@
 //! How a URL reaches the store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockkeeper_core::Result;
+use lockkeeper_core::duration::format_duration;
 use lockkeeper_core::kit::examine;
 use lockkeeper_core::store::{Driver, DriverLayout, Finding, Opening, Store};
 use lockkeeper_core::url::StoreUrl;
@@ -18,16 +20,23 @@ pub static DRIVER: Driver = Driver::new("Redlock", &URLS, open)
     .initializing(|url| Box::pin(async move { initialize(&url).await }))
     .layouts(&[DriverLayout::new("", &CAPABILITIES)]);
 
-/// Lets the servers count at once. Each has to answer.
+/// Lets the servers count at once, or as soon as no lock of before can be held. Each has to answer.
 async fn initialize(url: &StoreUrl) -> Result<Finding> {
     let setup = RedlockStore::from_url(url)?.assume_fresh().setup;
     let (store, done) = RedlockStore::open(setup).await?;
-    let all = store.0.nodes.len();
+    let (all, names) = (store.0.nodes.len(), |of: Vec<&str>| of.join(", "));
     if done.len() < all {
-        let problem = format!("{} of {all} servers count now: {}", done.len(), done.join(", "));
+        let done: Vec<_> = done.iter().map(|(node, _)| node.as_str()).collect();
+        let problem = format!("{} of {all} servers have the list: {}", done.len(), names(done));
         return Ok(Finding::warn("init", problem, "again, when all servers can be reached"));
     }
-    Ok(Finding::ok("init", format!("all {all} servers count now")))
+    let later: Vec<_> = done.iter().filter(|(_, later)| !later.is_zero()).collect();
+    let Some(last) = later.iter().map(|(_, later)| *later).max() else {
+        return Ok(Finding::ok("init", format!("all {all} servers count now")));
+    };
+    let nodes = names(later.iter().map(|(node, _)| node.as_str()).collect());
+    let last = format_duration(Duration::from_secs(last.as_secs() + 1));
+    Ok(Finding::ok("init", format!("all {all} servers have the list; {nodes}: counts in {last}")))
 }
 
 fn open(url: StoreUrl) -> Opening {

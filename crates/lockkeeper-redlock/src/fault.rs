@@ -7,7 +7,7 @@ use lockkeeper_core::{Effect, Error, ErrorKind};
 use lockkeeper_redis_client::fault;
 use lockkeeper_redis_client::wire::WireError;
 
-use crate::layout::NodeAnswer;
+use crate::layout::{BORN_KEY, NodeAnswer};
 
 /// Why a node does not hold a claim, or gives no answer.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ impl NodeFault {
     fn remedy(&self) -> String {
         match self {
             Self::Forgot(_) => {
-                "again then; or lockkeeper doctor --init, if no lock was ever held there".to_owned()
+                "again then; or lockkeeper doctor --init, if no lock is held".to_owned()
             }
             // Each server may have another password.
             Self::Refused(error) if error.message().contains("(NOAUTH)") => {
@@ -111,6 +111,9 @@ impl NodeFault {
             }
             Self::Refused(error) => error.remedy().unwrap_or("lockkeeper doctor").to_owned(),
             Self::Twin(_) => "each server once: they have to fail one by one".to_owned(),
+            Self::Foreign { key, .. } if key == BORN_KEY => {
+                format!("redis-cli RENAME '{key}' there to another name")
+            }
             Self::Foreign { key, .. } => format!(
                 "redis-cli TYPE '{key}' there, and RENAME of it to another name; or another name \
                  for the lock"

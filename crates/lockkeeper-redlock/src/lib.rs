@@ -119,8 +119,8 @@ impl RedlockStore {
         Ok(RedlockStoreBuilder { setup: Setup::from_url(url)? })
     }
 
-    /// The store, and the nodes that were initialized.
-    async fn open(setup: Setup) -> Result<(Self, Vec<String>)> {
+    /// The store, and the nodes that were initialized, with the time after which each counts.
+    async fn open(setup: Setup) -> Result<(Self, Vec<(String, Duration)>)> {
         let address = setup.to_string();
         let store = Self::connecting(setup, &address)?;
         let initialized = opening::check(&store).await.map_err(|error| error.at(&address))?;

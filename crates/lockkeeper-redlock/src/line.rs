@@ -30,10 +30,10 @@ pub(super) async fn line(store: &RedlockStore, name: &LockName) -> Result<Line> 
 /// Asks all nodes for these lines.
 pub(super) async fn on_nodes(store: &RedlockStore, keys: &[Keys]) -> Result<OnNodes> {
     store.check_process()?;
-    let (nodes, clock) = (&store.0.nodes, &store.0.clock);
+    let (nodes, clock, max_keep) = (&store.0.nodes, &store.0.clock, store.0.setup.max_keep);
     let mut round = Round::new();
     for node in 0..nodes.len() {
-        round.add(node, nodes.ask(node, |_| read(keys)));
+        round.add(node, nodes.ask(node, |run| read(keys, run, max_keep)));
     }
     let limit = store.0.setup.hosts.timeout;
     let mut until = clock.now() + limit;
@@ -65,21 +65,27 @@ pub(super) fn foreign(answer: crate::layout::NodeAnswer) -> NodeFault {
 
 /// One of the lines. A claim is a holder if a majority has it with one number, its token. Claims of
 /// attempts that are under way, or were cut off, are none. A node that has not answered may have
-/// any claim, so a claim that has a majority with that node is shown too.
+/// any claim, and one that may have forgotten claims may have had any: so a claim that has a
+/// majority with such nodes is shown too.
 ///
 /// # Errors
-/// Fewer than a majority can be read.
+/// Fewer than a majority can be read, or know whether the lock is held.
 pub(super) fn merged(store: &RedlockStore, on_nodes: &OnNodes, at: usize) -> Result<Line> {
     let nodes = &store.0.nodes;
     let quorum = nodes.quorum();
     let mut faults = Vec::new();
     let mut holders: BTreeMap<ClaimId, Vec<&Holder>> = BTreeMap::new();
-    let mut fences = Vec::new();
+    let (mut fences, mut forgetful) = (Vec::new(), 0);
     for (node, lines) in on_nodes.iter().enumerate() {
         match &lines[at] {
             Err(fault) => faults.push((nodes.shown(node).to_owned(), fault.clone())),
             Ok(line) => {
                 fences.push(line.fence);
+                if !line.counts {
+                    forgetful += 1;
+                    let left = store.0.setup.max_keep;
+                    faults.push((nodes.shown(node).to_owned(), NodeFault::Forgot(left)));
+                }
                 line.holders.iter().for_each(|holder| {
                     holders.entry(holder.id).or_default().push(holder);
                 });
@@ -89,9 +95,13 @@ pub(super) fn merged(store: &RedlockStore, on_nodes: &OnNodes, at: usize) -> Res
     if fences.len() < quorum {
         return Err(too_few(&faults, nodes.len(), quorum).without_effect());
     }
-    let enough = (fences.len() + quorum).saturating_sub(nodes.len()).max(1);
+    let known = fences.len() - forgetful;
+    let enough = (known + quorum).saturating_sub(nodes.len()).max(1);
     let mut entries: Vec<Entry> =
         holders.into_values().filter_map(|holders| entry(&holders, enough)).collect();
+    if entries.is_empty() && known < quorum {
+        return Err(too_few(&faults, nodes.len(), quorum).without_effect());
+    }
     entries.sort_by_key(|entry| entry.token);
     let last_token = agreed(fences.iter().copied(), quorum).filter(|fence| *fence > 0);
     let revision = revision(&entries, last_token);

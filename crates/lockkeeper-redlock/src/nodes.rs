@@ -24,7 +24,9 @@ use crate::setup::Setup;
 #[derive(Debug)]
 pub(crate) struct Nodes {
     all: Vec<Node>,
-    /// The servers as all clients name them.
+    /// The servers as all clients name them, in the order of the nodes.
+    names: Vec<String>,
+    /// The same in an order that all clients have, as one text.
     members: String,
     clock: Clock,
 }
@@ -76,7 +78,10 @@ impl Nodes {
             others: Others::default(),
         };
         let all = setup.endpoints().zip(settings).enumerate().map(node).collect();
-        Ok(Self { all, members: setup.members(), clock: Clock::boot() })
+        let names = setup.member_names();
+        let mut sorted = names.clone();
+        sorted.sort();
+        Ok(Self { all, names, members: sorted.join(","), clock: Clock::boot() })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -108,6 +113,10 @@ impl Nodes {
     /// A caller has waited for the answer of a node until the node was late.
     pub(crate) fn was_missed(&self, node: usize) {
         self.all[node].latency.is_at_least(self.on_time());
+    }
+
+    pub(crate) fn name(&self, node: usize) -> &str {
+        &self.names[node]
     }
 
     pub(crate) fn members(&self) -> &str {

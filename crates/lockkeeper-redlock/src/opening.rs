@@ -10,8 +10,9 @@ use lockkeeper_redis_client::fault;
 use lockkeeper_redis_client::wire::Request;
 
 use crate::RedlockStore;
+use crate::admin::check_none_forgotten;
 use crate::fault::{NodeFault, other_members, too_few};
-use crate::layout::{Counts, Keeping, Kept, init, keep, kept};
+use crate::layout::{Counts, Keeping, Kept, counted, init, keep, kept};
 use crate::nodes::Round;
 use crate::protocol::quorum;
 
@@ -19,12 +20,20 @@ use crate::protocol::quorum;
 const REST: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
 
 /// Refuses nodes on which locks cannot be relied on. A majority has to be there. A silent node does
-/// not hold the opening up: it counts when it answers. Returns the nodes that were initialized.
-pub(crate) async fn check(store: &RedlockStore) -> Result<Vec<String>> {
+/// not hold the opening up: it counts when it answers. Returns the nodes that were initialized, and
+/// when each counts.
+pub(crate) async fn check(store: &RedlockStore) -> Result<Vec<(String, Duration)>> {
     let (nodes, setup) = (&store.0.nodes, &store.0.setup);
     let (usable, faults) = answered(store).await?;
     if usable.len() < nodes.quorum() {
         return Err(too_few(&faults, nodes.len(), nodes.quorum()).without_effect());
+    }
+    // Of two addresses of one server, the one that has answered first shows nothing.
+    for (node, _) in &usable {
+        if let Err(fault @ NodeFault::Twin(_)) = nodes.run(*node) {
+            let fault = (nodes.shown(*node).to_owned(), fault);
+            return Err(too_few(&[fault], 1, 1).without_effect());
+        }
     }
     for (node, fault) in &faults {
         let said = fault.shown_at(node);
@@ -132,64 +141,76 @@ pub(crate) fn disagreement(node: &str, ours: Duration, theirs: Duration) -> (Str
 
 /// The `max-keep` and the servers of this client are those of all clients from now on. The claims
 /// of each node that is there count: it has forgotten none. Where the servers change, they count
-/// when the locks of before have ended. Returns the nodes.
-async fn initialize(store: &RedlockStore) -> Result<Vec<String>> {
+/// when the locks of before have ended. Returns the nodes, and when each counts.
+async fn initialize(store: &RedlockStore) -> Result<Vec<(String, Duration)>> {
     let (nodes, max_keep) = (&store.0.nodes, store.0.setup.max_keep);
-    let mut there = Vec::new();
+    let (mut there, mut lists) = (Vec::new(), Vec::new());
     for node in 0..nodes.len() {
         let Ok((_, run)) = nodes.run(node) else { continue };
         let asked = nodes.link(node).send(keep(max_keep, Keeping::Look)).await;
-        there.push((node, run, kept(&asked.map_err(fault::of)?).unwrap_or_default().members));
+        let known = kept(&asked.map_err(fault::of)?).unwrap_or_default().members;
+        lists.push((nodes.name(node), known.clone().unwrap_or_default()));
+        there.push((node, run, known.unwrap_or_default()));
     }
-    let lists: Vec<_> = there.iter().map(|(.., members)| members.as_deref()).collect();
-    let mut counting: Vec<_> = counting(&lists, nodes.members())?.into_iter().zip(there).collect();
-    // The new ones come first: an initialization that fails half-way does the same again.
-    counting.sort_by_key(|(counts, _)| *counts == Counts::AsBefore);
+    let counting = counting(&lists, nodes.members())?;
+    if counting.contains(&Counts::All) {
+        check_none_forgotten(store).await?;
+    }
     let mut initialized = Vec::new();
-    for (counts, (node, run, _)) in counting {
-        let init = init(&run, nodes.members(), counts);
+    for (counts, (node, run, known)) in counting.into_iter().zip(there) {
+        let shown = nodes.shown(node).to_owned();
+        let init = init(&run, (&known, nodes.members()), max_keep, counts);
         let reply = nodes.link(node).send(init).await.map_err(fault::of)?;
         if let Some(answer) = crate::layout::foreign_answer(&reply) {
             let fault = NodeFault::of_answer(&answer).unwrap_or(NodeFault::Busy);
-            let faults = [(nodes.shown(node).to_owned(), fault)];
-            return Err(too_few(&faults, 1, 1).without_effect());
+            return Err(too_few(&[(shown, fault)], 1, 1).without_effect());
         }
+        let Some(later) = counted(&reply) else {
+            let problem = format!("{shown}: another client has changed its list of servers");
+            return Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("again"));
+        };
         let keeping = keep(max_keep, Keeping::Take);
         nodes.link(node).send(keeping).await.map_err(fault::of)?;
-        initialized.push(nodes.shown(node).to_owned());
+        initialized.push((shown, later));
     }
     Ok(initialized)
 }
 
-/// Which claims count on each of these nodes, which have these lists of servers.
+/// Which claims count on each of these nodes, which have these names and lists of servers.
 ///
 /// Where another list is replaced, so many of its servers have to take the new one that no
-/// majority of the rest can renew a lock. A server that was not among them counts when all locks of
+/// majority of the rest can renew a lock. A server without the old list counts when all locks of
 /// before have ended, and so do the others, if a majority of the new list may have none of an old
 /// majority.
 ///
 /// # Errors
 /// `Invalid` if too few servers of the other list are here.
-fn counting(lists: &[Option<&str>], ours: &str) -> Result<Vec<Counts>> {
-    let is_other = |list: &&str| *list != ours;
-    let others: BTreeSet<&str> = lists.iter().copied().flatten().filter(is_other).collect();
-    let Some(old) = others.first() else { return Ok(vec![Counts::All; lists.len()]) };
+fn counting(nodes: &[(&str, String)], ours: &str) -> Result<Vec<Counts>> {
+    let is_other = |list: &&str| !list.is_empty() && *list != ours;
+    let lists = nodes.iter().map(|(_, list)| list.as_str());
+    let others: BTreeSet<&str> = lists.filter(is_other).collect();
+    let Some(old) = others.first() else { return Ok(vec![Counts::All; nodes.len()]) };
     let size = |list: &str| list.split(',').count();
-    let (before, after, here) = (size(old), size(ours), lists.iter().flatten().count());
+    let (before, after) = (size(old), size(ours));
+    // An initialization that ended early may have changed some of them.
+    let is_of_old = |(name, list): &&(&str, String)| {
+        list == old || list == ours && old.split(',').any(|member| member == *name)
+    };
+    let here = nodes.iter().filter(is_of_old).count();
     if others.len() > 1 || here <= before - quorum(before) {
         let shown = others.into_iter().collect::<Vec<_>>().join(" and ");
         let problem = format!("{here} of these servers are in use, by clients that have {shown}");
-        return Err(Error::new(ErrorKind::Invalid, problem).with_remedy(
+        return Err(Error::invalid(problem).with_remedy(
             "a list with more of their servers: replace one server at a time; or redis-cli DEL \
              lk:born on each server, when no client uses them",
         ));
     }
     let stays = quorum(before) + quorum(after) > before;
-    let counts = |list: &Option<&str>| match list {
-        Some(_) if stays => Counts::AsBefore,
-        _ => Counts::FromNow,
+    let counts = |(_, list): &(&str, String)| match list == old && stays {
+        true => Counts::AsBefore,
+        false => Counts::FromNow,
     };
-    Ok(lists.iter().map(counts).collect())
+    Ok(nodes.iter().map(counts).collect())
 }
 
 #[cfg(test)]
@@ -199,24 +220,29 @@ mod tests {
     #[test]
     fn a_list_that_replaces_another_keeps_enough_of_its_servers() {
         use Counts::{All, AsBefore, FromNow};
-        let (old, new) = (Some("a,b,c"), Some("a,b,d"));
-        let five = Some("a,b,c,d,e");
-        for (lists, ours, expected) in [
-            (&[None, None, None][..], "a,b,c", Some(&[All, All, All][..])),
-            (&[old, None, old], "a,b,c", Some(&[All, All, All])),
-            (&[old, old, None], "a,b,d", Some(&[AsBefore, AsBefore, FromNow])),
-            (&[old, old, new], "a,b,d", Some(&[AsBefore, AsBefore, AsBefore])),
+        let (old, new, five) = ("a,b,c", "a,b,d", "a,b,c,d,e");
+        for (nodes, ours, expected) in [
+            (&[("a", ""), ("b", ""), ("c", "")][..], old, Some(&[All, All, All][..])),
+            (&[("a", old), ("b", ""), ("c", old)], old, Some(&[All, All, All])),
+            (&[("a", old), ("b", old), ("d", "")], new, Some(&[AsBefore, AsBefore, FromNow])),
+            // The first time ended early.
+            (&[("a", old), ("b", old), ("d", new)], new, Some(&[AsBefore, AsBefore, FromNow])),
+            (&[("a", new), ("b", old), ("d", new)], new, Some(&[FromNow, AsBefore, FromNow])),
             (
-                &[old, old, old, None, None],
-                "a,b,c,d,e",
+                &[("a", old), ("b", old), ("c", old), ("d", ""), ("e", "")],
+                five,
                 Some(&[AsBefore, AsBefore, AsBefore, FromNow, FromNow]),
             ),
             // Two of these are no majority of five, and need not meet one.
-            (&[five, five, five], "a,b,c", Some(&[FromNow, FromNow, FromNow])),
-            (&[old, None, None], "a,d,e", None),
-            (&[old, Some("c,d,e"), None], "a,b,d", None),
+            (&[("a", five), ("b", five), ("c", five)], old, Some(&[FromNow, FromNow, FromNow])),
+            (&[("a", old), ("d", ""), ("e", "")], "a,d,e", None),
+            (&[("a", old), ("d", "a,d,e"), ("e", "a,d,e")], "a,d,e", None),
+            (&[("a", old), ("b", old), ("d", "c,d,e")], new, None),
         ] {
-            assert_eq!(counting(lists, ours).ok().as_deref(), expected, "{lists:?} {ours}");
+            let nodes: Vec<_> =
+                nodes.iter().map(|(name, list)| (*name, (*list).to_owned())).collect();
+            let counts = counting(&nodes, ours).ok();
+            assert_eq!(counts.as_deref(), expected, "{nodes:?} {ours}");
         }
     }
 }

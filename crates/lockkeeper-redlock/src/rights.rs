@@ -41,7 +41,7 @@ pub(crate) fn rule() -> String {
     words.sort();
     words.dedup();
     format!(
-        "ACL SETUSER NAME on >PASSWORD resetchannels ~lk:r:* ~lk:born &lk:r:w:* {}",
+        "ACL SETUSER NAME reset resetchannels on >PASSWORD ~lk:r:* ~lk:born &lk:r:w:* {}",
         words.join(" ")
     )
 }

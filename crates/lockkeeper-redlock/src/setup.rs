@@ -61,7 +61,8 @@ pub(crate) static URLS: UrlSyntax = UrlSyntax::new(&[Scheme::new(
     ),
     Param::new(
         "members",
-        "the servers as the other clients name them, if the hosts here are other names of them",
+        "the servers as the other clients name them, in the order of the hosts, if these are other \
+         names of them",
     ),
     Param::new("users", "the users of the servers, in the order of the hosts, if they differ"),
     Param::new(
@@ -192,6 +193,12 @@ impl Setup {
                 return Err(Error::invalid(format!("members= with {names} of {hosts} servers"))
                     .with_remedy("a name for each server, as the other clients name them"));
             }
+            let names = self.member_names();
+            let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+            if let Some((_, name)) = twice {
+                return Err(Error::invalid(format!("members= names {name} twice"))
+                    .with_remedy("a name for each server, as the other clients name them"));
+            }
         }
         let hosts: Vec<_> = self.endpoints().collect();
         if hosts.len() < NODES_MIN {
@@ -212,18 +219,11 @@ impl Setup {
         self.hosts.addresses(PORT).map(|(host, port)| Endpoint { host: host.to_owned(), port })
     }
 
-    /// The servers as all clients name them, in an order that all have.
-    pub(crate) fn members(&self) -> String {
-        let mut all: Vec<_> = self.member_names().collect();
-        all.sort();
-        all.join(",")
-    }
-
-    /// The names of the servers, in the order of the hosts or of the parameter.
-    fn member_names(&self) -> impl Iterator<Item = String> {
+    /// The servers as all clients name them, in the order of the hosts.
+    pub(crate) fn member_names(&self) -> Vec<String> {
         let hosts = self.members.as_ref().unwrap_or(&self.hosts);
         let host = |(host, port): (&str, u16)| Endpoint { host: host.to_lowercase(), port };
-        hosts.addresses(PORT).map(move |named| host(named).to_string())
+        hosts.addresses(PORT).map(|named| host(named).to_string()).collect()
     }
 
     /// How long an attempt with this ttl waits for one node.

@@ -100,7 +100,8 @@ fn text(findings: &[Finding], width: usize) -> String {
 fn remedy(found: &Finding) -> Option<&str> {
     let remedy = found.remedy.as_deref()?;
     let rest = remedy.strip_prefix("lockkeeper doctor").unwrap_or(remedy);
-    Some(rest.strip_prefix(", or ").unwrap_or(rest)).filter(|rest| !rest.is_empty())
+    let is_more = |rest: &&str| !rest.is_empty() && !rest.starts_with(", which ");
+    Some(rest.strip_prefix(", or ").unwrap_or(rest)).filter(is_more)
 }
 
 fn status(level: Level) -> &'static str {
@@ -121,13 +122,15 @@ mod tests {
             Finding::ok("server", "Redis 7.0.15"),
             Finding::warn("round trip", "a lock takes 200ms, which is long", "a nearer store"),
             Finding::fail("role", "a replica", "lockkeeper doctor"),
+            Finding::fail("locks", "NOPERM", "lockkeeper doctor, which prints the rule"),
         ];
         let narrow = "ok    server      Redis 7.0.15\n\
                       warn  round trip  a lock takes 200ms,\n                  which is long\n\
                       \x20                 Try: a nearer store\n\
-                      FAIL  role        a replica\n";
+                      FAIL  role        a replica\n\
+                      FAIL  locks       NOPERM\n";
         assert_eq!(text(&findings, 40), narrow);
-        assert_eq!(text(&findings, 100).lines().count(), 4);
+        assert_eq!(text(&findings, 100).lines().count(), 5);
         // No word is cut, however narrow the terminal is.
         assert!(text(&findings, 0).contains("200ms,"));
     }

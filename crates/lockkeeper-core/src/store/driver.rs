@@ -108,7 +108,7 @@ impl Driver {
     }
 
     /// The same, for a store that an operator initializes: `initialize` gets the URL, and states
-    /// that no lock was ever held there. `lockkeeper doctor --init` calls it.
+    /// that no lock is held there. `lockkeeper doctor --init` calls it.
     #[must_use]
     pub const fn initializing(mut self, initialize: fn(StoreUrl) -> Initializing) -> Self {
         self.initialize = Some(initialize);

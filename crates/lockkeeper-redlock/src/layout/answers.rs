@@ -61,7 +61,7 @@ impl NodeAnswer {
             b"gone" => Self::Gone,
             b"broken" => {
                 let (by, reason) = read_by_and_reason(text(2)?)?;
-                Self::Broken(Broken { by, reason, removed: false })
+                Self::Broken(Broken { by, reason, removed: parts.len() > 3 })
             }
             b"forgot" => Self::Forgot(Duration::from_millis(number(2)?)),
             b"members" => Self::Members(String::from_utf8_lossy(text(2)?).into_owned()),
@@ -131,6 +131,14 @@ pub(crate) fn kept(value: &Value) -> Option<Kept> {
     let max_keep = text(1)?.parse().ok().map(Duration::from_millis);
     let members = Some(text(2)?.to_owned()).filter(|members| !members.is_empty());
     Some(Kept { max_keep, members })
+}
+
+/// For how long no claim counts after INIT; `None` if the servers have changed since they were read.
+pub(crate) fn counted(value: &Value) -> Option<Duration> {
+    match array(value)?.get(1)? {
+        Value::Int(millis) => u64::try_from(*millis).ok().map(Duration::from_millis),
+        _ => None,
+    }
 }
 
 /// The run of a server in `lk:born`, and since when its claims count, in ms.

@@ -17,6 +17,8 @@ pub(crate) struct NodeLine {
     /// The last number that the node has assigned.
     pub(crate) fence: u64,
     pub(crate) holders: Vec<Holder>,
+    /// Whether the node may have forgotten no claim.
+    pub(crate) counts: bool,
 }
 
 /// A holder on one node.
@@ -42,11 +44,11 @@ fn line(value: &Value) -> Option<Result<NodeLine, NodeAnswer>> {
     if let Some(foreign) = foreign(parts) {
         return Some(Err(foreign));
     }
-    let [_, Value::Int(now), fence, holders] = parts else { return None };
+    let [_, Value::Int(now), fence, holders, Value::Int(counts)] = parts else { return None };
     let fence = std::str::from_utf8(bytes(fence)?).ok()?.parse().ok()?;
     let now = u64::try_from(*now).ok()?;
     let holders = array(holders)?.iter().map(|value| holder(value, now)).collect::<Option<_>>()?;
-    Some(Ok(NodeLine { fence, holders }))
+    Some(Ok(NodeLine { fence, holders, counts: *counts == 1 }))
 }
 
 fn holder(value: &Value, now: u64) -> Option<Holder> {

@@ -8,7 +8,7 @@ mod scripts;
 mod texts;
 
 pub(crate) use self::answers::{
-    Kept, NodeAnswer, Waited, born, foreign_answer, kept, noted, voted, waited,
+    Kept, NodeAnswer, Waited, born, counted, foreign_answer, kept, noted, voted, waited,
 };
 pub(crate) use self::keys::{BORN_KEY, Keys, channel};
 pub(crate) use self::lines::{Holder, NodeLine, lines};

@@ -54,10 +54,16 @@ pub(crate) fn claim(of: &ClaimRequest<'_>, run: &str) -> Request {
     call(&scripts::CLAIM, of.keys, of.id, &args)
 }
 
-/// WITHDRAW, with a tombstone for this time, if any.
-pub(crate) fn withdraw(keys: &Keys, id: &ClaimId, tombstone: Option<Duration>) -> Request {
+/// WITHDRAW, with a tombstone for this time, if any, and who removes the claim and why, if an
+/// administrator does.
+pub(crate) fn withdraw(
+    keys: &Keys,
+    id: &ClaimId,
+    tombstone: Option<Duration>,
+    why: &[u8],
+) -> Request {
     let lasts = millis(tombstone.unwrap_or_default());
-    call(&scripts::WITHDRAW, keys, id, &[id.as_bytes(), &lasts])
+    call(&scripts::WITHDRAW, keys, id, &[id.as_bytes(), &lasts, why])
 }
 
 /// WAIT, or the end of a wait without a ticket.
@@ -70,9 +76,10 @@ pub(crate) fn wait(keys: &Keys, waiter: &str, ticket: Option<u64>) -> Request {
 }
 
 /// READ, of these lines.
-pub(crate) fn read(all: &[Keys]) -> Request {
-    let keys: Vec<&[u8]> = all.iter().map(|keys| keys.line().as_bytes()).collect();
-    Request::eval(&scripts::READ, &keys, &[])
+pub(crate) fn read(all: &[Keys], run: &str, max_keep: Duration) -> Request {
+    let born = std::iter::once(BORN_KEY.as_bytes());
+    let keys: Vec<&[u8]> = all.iter().map(|keys| keys.line().as_bytes()).chain(born).collect();
+    Request::eval(&scripts::READ, &keys, &[run.as_bytes(), &millis(max_keep)])
 }
 
 /// NOTE: a break or a request for this holder.
@@ -99,14 +106,20 @@ pub(crate) enum Counts {
     FromNow,
 }
 
-/// INIT: the servers of all clients, and which claims of this run count.
-pub(crate) fn init(run: &str, members: &str, counts: Counts) -> Request {
+/// INIT: the servers of all clients, in the place of those that are known, and which claims of this
+/// run count.
+pub(crate) fn init(
+    run: &str,
+    (known, members): (&str, &str),
+    max_keep: Duration,
+    counts: Counts,
+) -> Request {
     let counts: &[u8] = match counts {
         Counts::All => b"all",
         Counts::AsBefore => b"as",
         Counts::FromNow => b"now",
     };
-    let args = [run.as_bytes(), members.as_bytes(), counts];
+    let args = [run.as_bytes(), members.as_bytes(), known.as_bytes(), &millis(max_keep), counts];
     Request::eval(&scripts::INIT, &[BORN_KEY.as_bytes()], &args)
 }
 

@@ -18,10 +18,14 @@ if members~='' and members~=ARGV[12] then return {mark,'members',members} end
 local since=born and born.run==run and born.since
 if not since or since>now or members=='' then
   if not since or since>now then since=now end
-  write_born(KEYS[3],run,string.format('%.0f',since),ARGV[12])
+  write_born(KEYS[3],run,since,ARGV[12],born and born.joined)
 end
 if since>0 and since+max_keep>now then return {mark,'forgot',since+max_keep-now} end
-if call('EXISTS',KEYS[2])==1 then return {mark,'gone'} end
+local gone=redis.pcall('GET',KEYS[2])
+if gone then
+  if type(gone)=='string' and gone~='' then return {mark,'broken',gone,'1'} end
+  return {mark,'gone'}
+end
 local line
 line,wrong=read_line(KEYS[1])
 if wrong then return wrong end

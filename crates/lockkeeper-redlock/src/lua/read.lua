@@ -1,7 +1,9 @@
--- READ: the lines of these keys, on one node. Changes nothing.
+-- READ: the lines of these keys, on one node. Changes nothing. KEYS: the lines, lk:born. ARGV: run,
+-- max-keep.
 local answers={}
-for i,key in ipairs(KEYS) do
-  local line,wrong=read_line(key)
+local known=counts(read_born(KEYS[#KEYS]),ARGV[1],tonumber(ARGV[2])) and 1 or 0
+for i=1,#KEYS-1 do
+  local line,wrong=read_line(KEYS[i])
   if wrong then
     if wrong.err then return wrong end
     answers[i]=wrong
@@ -10,7 +12,7 @@ for i,key in ipairs(KEYS) do
     for id,holder in pairs(line.holders) do
       holders[#holders+1]={id,packed(holder),line.notes['b'..id] or ''}
     end
-    answers[i]={'line',now,string.format('%.0f',line.fence),holders}
+    answers[i]={'line',now,string.format('%.0f',line.fence),holders,known}
   end
 end
 return answers

@@ -7,8 +7,8 @@
 --   b<id>     the break of that holder, a<id> a request to that holder to release the lock
 --   n         the waiter that may claim next: <until><ticket><exclusive><waiter>
 -- `lk:r:{name}:w` has the waiters by their tickets, `lk:r:{name}:g:<id>` is the tombstone of a
--- claim, and `lk:born` has the run of this server, since when its claims count, and the servers of
--- its clients.
+-- claim, and `lk:born` has the run of this server, since when its claims count, the servers of its
+-- clients, and since when they are these, if they were others before.
 -- Times are in ms by the clock of this server.
 local call,byte,sub,floor_of=redis.call,string.byte,string.sub,math.floor
 local HEAD,RECORD,RESERVATION='<ddddB',34,'<ddB'
@@ -28,11 +28,18 @@ local function read_born(key)
   local born=redis.pcall('GET',key)
   if not born then return end
   if born.err then return nil,foreign(key,call('TYPE',key).ok) end
-  local run,since,members=string.match(born,'^(%S+) (%d+) ?(%S*)$')
+  local run,since,members,joined=string.match(born,'^(%S+) (%d+) ?(%S*) ?(%d*)$')
   if not run then return nil,foreign(key,'string') end
-  return {run=run,since=tonumber(since),members=members}
+  return {run=run,since=tonumber(since),members=members,joined=tonumber(joined)}
 end
-local function write_born(key,run,since,members) call('SET',key,run..' '..since..' '..members) end
+-- Whether the claims of this run count: none of an earlier run can be held any more.
+local function counts(born,run,max_keep)
+  return born and born.run==run and (born.since==0 or born.since+max_keep<=now)
+end
+local function write_born(key,run,since,members,joined)
+  local last=joined and string.format(' %.0f',joined) or ''
+  call('SET',key,string.format('%s %.0f %s',run,since,members)..last)
+end
 
 -- Reads a line. The second result is the answer if the key is no line.
 local function read_line(key)

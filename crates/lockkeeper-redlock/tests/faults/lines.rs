@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use lockkeeper::store::{Claim, Interest, Live, LiveState, Renewal, Revision, Wake};
+use lockkeeper::ErrorKind;
+use lockkeeper::doctor::initialize;
+use lockkeeper::store::{
+    Broken, Claim, Evict, Evicted, Interest, Live, LiveState, Renewal, Revision, Target, Wake,
+};
 use lockkeeper_live::{Redis, Redlock, with};
 
 use crate::support::{
@@ -176,4 +180,42 @@ async fn tries_do_not_prolong_a_dead_lock_after_the_clocks_went_back() {
     let tries = async { while client.token(&client.writer()).await.is_none() {} };
     within(TIME_LIMIT, tries).await;
     assert!(holding(&servers, &name) >= 2);
+}
+
+/// Two of three servers have lost their memory. The third one alone knows whether the lock is held.
+#[tokio::test]
+async fn a_lock_that_a_majority_may_have_forgotten_is_not_shown_as_free() {
+    let (servers, name) = (Redlock::start().unwrap(), name());
+    let (url, keeper) = (servers.url(), keeper(&servers.url(), LONG).await);
+    let guard = lock(&keeper, &name).await;
+    until_holding(&servers, &name, 3).await;
+    servers.nodes()[..2].iter().for_each(|node| node.run(&["FLUSHALL"]).unwrap());
+    assert!(keeper.inspect(&*name).await.unwrap().is_held());
+    let refused = initialize(&url.parse().unwrap()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    assert!(refused.to_string().contains(&format!("has a holder of {name:?}")), "{refused}");
+    drop(guard.release().await);
+    until_holding(&servers, &name, 0).await;
+    let unknown = keeper.inspect(&*name).await.unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::Unavailable, "{unknown}");
+    assert!(unknown.to_string().contains("may have forgotten locks"), "{unknown}");
+    initialize(&url.parse().unwrap()).await.unwrap();
+    assert!(!keeper.inspect(&*name).await.unwrap().is_held());
+}
+
+/// The holder learns who has removed its lock.
+#[tokio::test]
+async fn a_removed_holder_is_told_by_whom_and_why() {
+    let (servers, name) = (Redlock::start().unwrap(), name());
+    let client = by_hand(&servers, &name).await;
+    let claim = client.writer();
+    client.token(&claim).await.expect("it is free");
+    until_holding(&servers, &name, 3).await;
+    let (admin, target) = (client.store.admin().unwrap(), Target::Id(claim.key.id.hash()));
+    let evicted = admin.evict(&client.name, &target, Evict::Now, "ops", "stuck").await.unwrap();
+    assert_eq!(evicted, Evicted::Done);
+    let live = Live { key: claim.key.clone(), state: LiveState::Granted };
+    let renewed = client.store.renew(&claim.key.session, &[live]).await.unwrap();
+    let by = Broken { by: "ops".into(), reason: "stuck".into(), removed: true };
+    assert_eq!(renewed.claims, [Renewal::Lost(Some(by))]);
 }

@@ -46,7 +46,7 @@ pub async fn examine(url: &StoreUrl, within: Duration) -> Vec<Finding> {
     findings
 }
 
-/// Initializes the store at `url`, where no lock was ever held: the servers of a Redlock count at
+/// Initializes the store at `url`, where no lock is held: the servers of a Redlock count at
 /// once, and not only when they have run for as long as a lock may last. A lock that is held there
 /// may be given away again.
 ///
