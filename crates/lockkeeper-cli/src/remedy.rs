@@ -46,6 +46,15 @@ pub(crate) fn named(error: Error, name: &str) -> Failure {
     failure
 }
 
+/// The command that removes this holder.
+pub(crate) fn to_break(name: &str, id: &str) -> String {
+    let options = OPTIONS.get().map_or("", String::as_str);
+    let name = quoted(name);
+    format!(
+        "lockkeeper break{options} {name} --id {id} --now --reason dead, if its program has ended"
+    )
+}
+
 fn with_name(line: &str, name: &str, options: &str) -> String {
     let (problem, remedy) = line.split_at(line.rfind("Try: ").unwrap_or(line.len()));
     let command = format!("lockkeeper break{options} {}", quoted(name));

@@ -195,6 +195,12 @@ pub(crate) fn in_the_way(info: &LockInfo) -> String {
     }
 }
 
+/// The id of a first holder that no wait outlasts: the key of another program has no ttl.
+pub(crate) fn endless(info: &LockInfo) -> Option<String> {
+    let first = holds(info)?;
+    (first.token.is_none() && first.expires_in.is_none()).then(|| first.id.to_string())
+}
+
 /// The number of taken permits, and the capacity: another holder may have named fewer permits than
 /// this claim.
 fn permits(info: &LockInfo) -> String {

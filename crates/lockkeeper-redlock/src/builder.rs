@@ -40,9 +40,9 @@ impl RedlockStoreBuilder {
     }
 
     /// Sets the names of the servers by which the other clients know them, in the order of the
-    /// servers, where the addresses here are other names of them, as behind a tunnel. A server refuses a client that
-    /// names other servers than its first client, or [`assume_fresh`](Self::assume_fresh), has
-    /// named.
+    /// servers, where the addresses here are other names of them, as behind a tunnel. A server
+    /// refuses a client that names other servers than its first client, or
+    /// [`assume_fresh`](Self::assume_fresh), has named.
     pub fn members<H: AsRef<str>>(mut self, members: impl IntoIterator<Item = H>) -> Self {
         self.setup.members = Some(Hosts::new(members, NO_MEMBER));
         self
@@ -70,9 +70,9 @@ impl RedlockStoreBuilder {
     /// # Errors
     /// - `Unavailable`: too few servers answer.
     /// - `Denied`: the wrong password, or too few rights.
-    /// - `Unsupported`: a [`Check`](crate::Check) fails.
-    /// - `Invalid`: fewer than three servers, one server twice, another `max-keep` or other
-    ///   servers than the other clients have, or an address or a file that cannot be used.
+    /// - `Unsupported`: a [`Check`](crate::Check) fails, or the other clients have other servers.
+    /// - `Invalid`: fewer than three servers, one server twice, another `max-keep` than the
+    ///   other clients have, or an address or a file that cannot be used.
     ///
     /// # Cancel safety
     /// The future may be dropped. Its connections are closed then.

@@ -111,7 +111,9 @@ impl<'a> Attempt<'a> {
         let token = |old| self.store.0.claims.get(old).and_then(|own| own.token());
         let replaces = claim.replaces.as_ref().map(|old| (old, token(old).unwrap_or_default()));
         let token = self.pursue(Sending { replaces, ..Sending::default() }).await;
+        self.await_members().await;
         if let Err(error) = self.store.0.nodes.check_members() {
+            self.forget_the_others();
             self.leave();
             withdraw::from_all(self.store, self.own, Some(TOMBSTONE_MIN)).await;
             return Err(error);
@@ -188,6 +190,33 @@ impl<'a> Attempt<'a> {
         };
         self.faults[node] = fault;
         self.acquire.refused(node);
+    }
+
+    /// Waits for the nodes whose clients may have other servers, once on each connection, and as
+    /// long as a node has said so before.
+    async fn await_members(&mut self) {
+        let (nodes, clock) = (&self.store.0.nodes, &self.store.0.clock);
+        let until = clock.now() + self.store.0.setup.node_timeout(self.own.ttl);
+        let is_undecided = |node: &usize| nodes.is_undecided(*node);
+        while self.round.waiting().any(|node| is_undecided(&node)) {
+            let left = until.saturating_since(clock.now());
+            match clock.timeout(left, self.round.next()).await.flatten() {
+                Some((node, (floor, said))) => self.answered(node, floor, said),
+                None => {
+                    let silent = self.round.waiting().filter(is_undecided);
+                    return silent.for_each(|node| nodes.was_missed(node));
+                }
+            }
+        }
+    }
+
+    /// Nobody waits for the answers that are still to come. They may say that the clients of a node
+    /// have other servers, or the same again.
+    fn forget_the_others(&mut self) {
+        let mut round = std::mem::replace(&mut self.round, Round::new());
+        if round.waiting().any(|node| self.store.0.nodes.is_undecided(node)) {
+            self.store.0.runtime.post(async move { while round.next().await.is_some() {} });
+        }
     }
 
     /// How long the attempt waits for the nodes that have not answered. When a majority has
@@ -276,6 +305,7 @@ impl<'a> Attempt<'a> {
         let (nodes, store) = (&self.store.0.nodes, self.store);
         self.leave();
         self.await_the_others().await;
+        self.forget_the_others();
         let held = (0..nodes.len()).filter(|node| self.acquire.number(*node).is_some()).count();
         if self.busy.is_empty() || held + self.busy.len() < nodes.quorum() {
             return Err(self.too_few());

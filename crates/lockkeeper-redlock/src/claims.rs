@@ -291,10 +291,10 @@ impl OwnClaim {
             false => nodes.ask_once(node, |run| claim(&request, run)),
         };
         let (own, link) = (Arc::clone(self), nodes.link(node).clone());
-        let others = nodes.others(node);
+        let (others, connection) = (nodes.others(node), link.connection());
         Box::pin(async move {
             let said = own.read(reply.await, &link);
-            others.note(&said);
+            others.note(connection, &said);
             // A request that may still arrive leaves the claim unsettled there.
             if !said.as_ref().is_err_and(NodeFault::may_have_effect) {
                 own.lock().unanswered[node].answered(&said);

@@ -130,7 +130,8 @@ impl NodeFault {
 
 /// The error about a node whose clients have other servers than this one.
 pub(crate) fn other_members(theirs: &str) -> Error {
-    Error::invalid(format!("its clients have the servers {theirs}")).with_remedy(
+    let problem = format!("its clients have the servers {theirs}");
+    Error::new(ErrorKind::Unsupported, problem).with_remedy(
         "the same servers for all clients, in any order; members= in the URL, if these are the \
          same servers by other names",
     )

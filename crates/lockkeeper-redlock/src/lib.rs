@@ -28,6 +28,7 @@ mod protocol;
 mod pushed;
 mod renew;
 mod rights;
+mod scan;
 mod setup;
 mod wait;
 mod waiters;

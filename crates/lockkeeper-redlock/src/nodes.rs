@@ -42,18 +42,27 @@ struct Node {
     others: Others,
 }
 
-/// The servers of the clients of a node, as long as they are others than those of this client.
+/// Whether the clients of a node have other servers than this client, as the node has answered
+/// last.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Others(Arc<Mutex<Option<String>>>);
+pub(crate) struct Others(Arc<Mutex<Option<Listed>>>);
+
+#[derive(Clone, Debug)]
+struct Listed {
+    connection: u64,
+    /// The servers of the clients, if they are others.
+    theirs: Option<String>,
+}
 
 impl Others {
-    /// Takes note of an answer to a claim.
-    pub(crate) fn note(&self, said: &Result<NodeAnswer, NodeFault>) {
-        match said {
-            Ok(NodeAnswer::Members(theirs)) => *lock(&self.0) = Some(theirs.clone()),
-            Ok(_) => *lock(&self.0) = None,
-            Err(_) => {}
-        }
+    /// Takes note of an answer to a claim that was sent on this connection.
+    pub(crate) fn note(&self, connection: Option<u64>, said: &Result<NodeAnswer, NodeFault>) {
+        let (Some(connection), Ok(said)) = (connection, said) else { return };
+        let theirs = match said {
+            NodeAnswer::Members(theirs) => Some(theirs.clone()),
+            _ => None,
+        };
+        *lock(&self.0) = Some(Listed { connection, theirs });
     }
 }
 
@@ -127,17 +136,46 @@ impl Nodes {
         self.all[node].others.clone()
     }
 
-    /// Checks that no node has clients with other servers, as far as the nodes have answered. The
-    /// majorities of such clients may have no node in common with those of this client.
+    /// Whether a node has clients with the same servers, as it has said on its connection. `None`
+    /// if it has not said it there.
+    fn agrees(&self, node: usize) -> Option<Result<(), String>> {
+        let at = &self.all[node];
+        let Listed { connection, theirs } = lock(&at.others.0).clone()?;
+        let is_present = at.link.connection() == Some(connection);
+        is_present.then(|| theirs.map_or(Ok(()), Err))
+    }
+
+    /// Whether the clients of this node have other servers, as it has said last.
+    pub(crate) fn has_others(&self, node: usize) -> bool {
+        matches!(self.agrees(node), Some(Err(_)))
+    }
+
+    /// Whether an answer of this node decides if the claims of this client count.
+    pub(crate) fn is_undecided(&self, node: usize) -> bool {
+        match self.agrees(node) {
+            Some(agrees) => agrees.is_err(),
+            None => self.all[node].link.is_connected() && !self.is_late(node),
+        }
+    }
+
+    /// Checks that no clients with other servers can have a majority, as far as the nodes have
+    /// answered. A node whose clients have another list is no danger, if so many servers of that
+    /// list have the list of this client that the others are no majority.
     ///
     /// # Errors
-    /// `Invalid` with that node, and the servers of its clients.
+    /// `Unsupported` with such a node, and the servers of its clients.
     pub(crate) fn check_members(&self) -> Result<()> {
-        let theirs = |node: &Node| Some((node.shown.clone(), lock(&node.others.0).clone()?));
-        match self.all.iter().find_map(theirs) {
-            Some((node, theirs)) => Err(other_members(&theirs).at(&node)),
-            None => Ok(()),
+        for node in 0..self.all.len() {
+            let Some(Err(theirs)) = self.agrees(node) else { continue };
+            let size = theirs.split(',').count();
+            let is_theirs = |node: &usize| theirs.split(',').any(|name| name == self.names[*node]);
+            let ours = |node: &usize| matches!(self.agrees(*node), Some(Ok(())));
+            let shared = (0..self.all.len()).filter(is_theirs).filter(ours).count();
+            if shared <= size - protocol::quorum(size) {
+                return Err(other_members(&theirs).at(self.shown(node)));
+            }
         }
+        Ok(())
     }
 
     pub(crate) fn subscribe(&self, channel: &[u8]) {

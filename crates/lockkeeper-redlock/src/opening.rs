@@ -10,14 +10,14 @@ use lockkeeper_redis_client::fault;
 use lockkeeper_redis_client::wire::Request;
 
 use crate::RedlockStore;
-use crate::admin::check_none_forgotten;
 use crate::fault::{NodeFault, other_members, too_few};
 use crate::layout::{Counts, Keeping, Kept, counted, init, keep, kept};
 use crate::nodes::Round;
 use crate::protocol::quorum;
+use crate::scan::check_none_forgotten;
 
 /// When a majority has answered, the other nodes get as long again, within these limits.
-const REST: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
+const REST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(100)];
 
 /// Refuses nodes on which locks cannot be relied on. A majority has to be there. A silent node does
 /// not hold the opening up: it counts when it answers. Returns the nodes that were initialized, and
@@ -46,7 +46,7 @@ pub(crate) async fn check(store: &RedlockStore) -> Result<Vec<(String, Duration)
     // One after the other, in an order that all clients have: of two first clients with different
     // settings, one stops at a node, and the other finds its own on all nodes.
     let mut new: Vec<_> = usable.into_iter().filter(|(_, is_new)| *is_new).collect();
-    new.sort_by_key(|(node, _)| nodes.shown(*node).to_owned());
+    new.sort_by_key(|(node, _)| nodes.name(*node));
     for (node, _) in new {
         let Ok(reply) = nodes.ask(node, |_| keep(setup.max_keep, Keeping::TakeIfNone)).await else {
             continue;
@@ -117,7 +117,8 @@ async fn examined(store: &RedlockStore, node: usize) -> Result<Result<bool, Node
 }
 
 /// # Errors
-/// `Invalid` if the other clients of this node have another `max-keep`, or other servers.
+/// `Invalid` if the other clients of this node have another `max-keep`, `Unsupported` if they have
+/// other servers.
 fn fits(store: &RedlockStore, node: usize, theirs: &Kept) -> Result<()> {
     let (ours, shown) = (store.0.setup.max_keep, store.0.nodes.shown(node));
     if let Some(theirs) = theirs.max_keep.filter(|theirs| *theirs != ours) {
@@ -157,7 +158,10 @@ async fn initialize(store: &RedlockStore) -> Result<Vec<(String, Duration)>> {
         check_none_forgotten(store).await?;
     }
     let mut initialized = Vec::new();
-    for (counts, (node, run, known)) in counting.into_iter().zip(there) {
+    let mut all: Vec<_> = counting.into_iter().zip(there).collect();
+    // The old clients can do nothing any more when the new servers begin.
+    all.sort_by_key(|(counts, _)| *counts == Counts::FromNow);
+    for (counts, (node, run, known)) in all {
         let shown = nodes.shown(node).to_owned();
         let init = init(&run, (&known, nodes.members()), max_keep, counts);
         let reply = nodes.link(node).send(init).await.map_err(fault::of)?;
@@ -193,20 +197,20 @@ fn counting(nodes: &[(&str, String)], ours: &str) -> Result<Vec<Counts>> {
     let size = |list: &str| list.split(',').count();
     let (before, after) = (size(old), size(ours));
     // An initialization that ended early may have changed some of them.
-    let is_of_old = |(name, list): &&(&str, String)| {
+    let is_of_old = |(name, list): &(&str, String)| {
         list == old || list == ours && old.split(',').any(|member| member == *name)
     };
-    let here = nodes.iter().filter(is_of_old).count();
+    let here = nodes.iter().filter(|node| is_of_old(node)).count();
     if others.len() > 1 || here <= before - quorum(before) {
         let shown = others.into_iter().collect::<Vec<_>>().join(" and ");
         let problem = format!("{here} of these servers are in use, by clients that have {shown}");
         return Err(Error::invalid(problem).with_remedy(
             "a list with more of their servers: replace one server at a time; or redis-cli DEL \
-             lk:born on each server, when no client uses them",
+             lk:born on each of these that no client of the other list uses any more",
         ));
     }
     let stays = quorum(before) + quorum(after) > before;
-    let counts = |(_, list): &(&str, String)| match list == old && stays {
+    let counts = |node| match stays && is_of_old(node) {
         true => Counts::AsBefore,
         false => Counts::FromNow,
     };
@@ -227,7 +231,7 @@ mod tests {
             (&[("a", old), ("b", old), ("d", "")], new, Some(&[AsBefore, AsBefore, FromNow])),
             // The first time ended early.
             (&[("a", old), ("b", old), ("d", new)], new, Some(&[AsBefore, AsBefore, FromNow])),
-            (&[("a", new), ("b", old), ("d", new)], new, Some(&[FromNow, AsBefore, FromNow])),
+            (&[("a", new), ("b", old), ("d", new)], new, Some(&[AsBefore, AsBefore, FromNow])),
             (
                 &[("a", old), ("b", old), ("c", old), ("d", ""), ("e", "")],
                 five,

@@ -147,6 +147,7 @@ impl Confirmation {
                     until = clock.now() + limit;
                 }
                 RenewStep::Held => {
+                    self.await_members(&mut round, until).await;
                     self.take_the_others(round);
                     if let Err(error) = self.store.0.nodes.check_members() {
                         return Confirmed::Failed(error.with_unknown_effect());
@@ -155,6 +156,19 @@ impl Confirmation {
                 }
                 RenewStep::Lost => return Confirmed::Lost(None),
                 RenewStep::Unknown => return Confirmed::Failed(self.too_few()),
+            }
+        }
+    }
+
+    /// Waits for the nodes whose clients have had other servers before.
+    async fn await_members(&mut self, round: &mut Round<Said>, until: Instant) {
+        let store = self.store.clone();
+        let (nodes, clock) = (&store.0.nodes, &store.0.clock);
+        while round.waiting().any(|node| nodes.has_others(node)) {
+            let left = until.saturating_since(clock.now());
+            match clock.timeout(left, round.next()).await.flatten() {
+                Some((node, said)) => self.answered(node, said),
+                None => return,
             }
         }
     }

@@ -102,3 +102,29 @@ fn the_prefix_of_the_variable_is_part_of_the_key_of_other_libraries() {
     let doctor = output(&url("plain"), &["--prefix", "shop:", "doctor", "--json"]);
     assert!(stdout(&doctor).contains("~lkf:{shop:* ~shop:* "), "{doctor:?}");
 }
+
+/// A wait for such a key would never end.
+#[test]
+fn a_key_without_a_ttl_is_reported_with_the_command_that_removes_it() {
+    let (name, url) = (name(), url("plain"));
+    redis().unwrap().run(&["SET", &name, "worker-7"]).unwrap();
+    for limit in [&["-n"][..], &["-w", "300ms"]] {
+        let busy = output(&url, &[&["run"], limit, &[&name, "--", "true"]].concat());
+        let remedy = format!("without an end. Try: lockkeeper break -S '{url}' {name} --id ");
+        assert_refused(
+            &busy,
+            75,
+            &name,
+            &["; held by worker-7", &remedy, " --now --reason dead, if its"],
+        );
+        let printed = stderr(&busy);
+        let id = printed.split_once("--id ").unwrap().1.split(' ').next().unwrap().to_owned();
+        if limit.len() == 1 {
+            continue;
+        }
+        let options = ["--id", &id, "--now", "--reason", "dead", "--yes"];
+        let broken = output(&url, &[&["break", &name], &options[..]].concat());
+        assert_eq!(broken.status.code(), Some(0), "{broken:?}");
+        assert_eq!(output(&url, &["run", "-n", &name, "--", "true"]).status.code(), Some(0));
+    }
+}

@@ -18,7 +18,8 @@ use crate::exit::Exit;
 use crate::held::Held;
 use crate::lock::{Away, first_holder};
 use crate::output::{Verbosity, complaint, printable};
-use crate::waiting::in_the_way;
+use crate::remedy::to_break;
+use crate::waiting::{endless, in_the_way};
 
 /// A place in the line for a lock.
 #[derive(Clone, Debug)]
@@ -259,6 +260,10 @@ impl Reporter {
         }
         self.report(lock, &event, || {
             let holder = line.map(in_the_way).unwrap_or_default();
+            if let Some(endless) = line.and_then(endless) {
+                let remedy = to_break(lock, &endless);
+                return format!("not acquired{holder}, without an end. Try: {remedy}");
+            }
             if limit == Some(Limit::For(Duration::ZERO)) {
                 return format!("not acquired{holder}. Try: --wait DURATION, which waits for it");
             }

@@ -13,6 +13,7 @@ end
 -- One holder has the lock whatever its weight is.
 local function lower() end
 local function owners()
+  if call('HEXISTS',side,'o')==1 then return nil,'the number of permits of a semaphore' end
   local found=call('GET',main)
   return found and {{found,call('PTTL',main),1}} or {}
 end

@@ -129,3 +129,17 @@ async fn an_owner_of_redisson_without_a_ttl_is_explained() {
         assert!(keeper.mutex(&*name).unwrap().try_lock().await.unwrap().is_none());
     }
 }
+
+/// The number of permits stays without a ttl when all are free.
+#[tokio::test]
+async fn the_permits_of_a_semaphore_of_lockkeeper_are_no_simple_lock() {
+    let (server, name) = (redis().unwrap(), name());
+    let permits = keeper(server, Layout::RedissonSemaphore).await;
+    permits.semaphore(&*name, 2).unwrap().acquire().await.unwrap().release().await.unwrap();
+    let plain = keeper(server, Layout::Plain).await;
+    let error = plain.mutex(&*name).unwrap().try_lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.message().contains("the number of permits of a semaphore"), "{error}");
+    assert!(plain.admin().unwrap().list(&name, 10).await.unwrap().is_empty());
+    assert_eq!(server.query::<String>(&["GET", &name]).unwrap(), "2");
+}

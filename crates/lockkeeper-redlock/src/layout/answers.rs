@@ -133,7 +133,8 @@ pub(crate) fn kept(value: &Value) -> Option<Kept> {
     Some(Kept { max_keep, members })
 }
 
-/// For how long no claim counts after INIT; `None` if the servers have changed since they were read.
+/// For how long no claim counts after INIT; `None` if the servers have changed since they were
+/// read.
 pub(crate) fn counted(value: &Value) -> Option<Duration> {
     match array(value)?.get(1)? {
         Value::Int(millis) => u64::try_from(*millis).ok().map(Duration::from_millis),

@@ -1,8 +1,10 @@
 //! Clients with other servers, whose majorities need not share a server.
 
+use std::time::Duration;
+
 use lockkeeper::doctor::{Level, examine, initialize};
 use lockkeeper::{Error, ErrorKind, Keeper, LostReason};
-use lockkeeper_live::{Proxy, Redis, Redlock};
+use lockkeeper_live::{Proxy, Redis, Redlock, Way};
 
 use crate::support::{TIME_LIMIT, TTL, keeper, lock, name, renewed, tried, until_holding, within};
 
@@ -17,8 +19,8 @@ async fn refused(url: &str) -> Error {
 }
 
 fn is_about_others(error: &Error) {
-    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-    assert!(error.to_string().contains("its clients have the servers 127.0.0.1:"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("its clients have the servers 1"), "{error}");
     assert!(error.remedy().unwrap().starts_with("the same servers for all clients"), "{error}");
 }
 
@@ -63,7 +65,7 @@ async fn a_client_stops_when_it_reaches_a_server_whose_clients_have_others() {
     let stops = async {
         loop {
             match theirs.renew_once().await {
-                Err(error) if error.kind() == ErrorKind::Invalid => return error,
+                Err(error) if error.kind() == ErrorKind::Unsupported => return error,
                 _ => tokio::task::yield_now().await,
             }
         }
@@ -103,4 +105,69 @@ async fn a_server_in_the_place_of_another_one_counts_when_the_locks_of_before_ha
     until_holding(&servers, &name, 0).await;
     // A second time lets the new server count no sooner.
     changes().await;
+}
+
+/// Two other servers are a majority, and answer at once.
+#[tokio::test]
+async fn a_client_asks_a_slow_server_before_it_has_its_first_lock() {
+    let (servers, name) = (Redlock::of(5, &Redis::builder()).unwrap(), name());
+    let shared = Proxy::resp(servers.nodes()[2].address()).unwrap();
+    let members = url(&servers, [3, 4, 2]).replace("redlock://", "members=");
+    let through = url(&servers, [3, 4, 2])
+        .replace(&servers.nodes()[2].address().to_string(), &shared.address().to_string());
+    let second = keeper(&format!("{through}?{members}"), TTL).await;
+    let held = lock(&keeper(&url(&servers, 0..3), TTL).await, &name).await;
+    shared.delay(Way::ToClient, Duration::from_millis(25));
+    is_about_others(&tried(&second, &name).await.unwrap_err());
+    renewed(&held).await;
+}
+
+/// The server has its list back, or is gone: the client goes on by itself.
+#[tokio::test]
+async fn a_client_that_was_refused_goes_on_when_the_cause_is_gone() {
+    let (mut servers, name) = (Redlock::of(3, &Redis::builder()).unwrap(), name());
+    let keeper = keeper(&servers.url(), TTL).await;
+    let guard = lock(&keeper, &name).await;
+    let born: String = servers.nodes()[2].query(&["GET", "lk:born"]).unwrap();
+    let others = born.replace("127.0.0.1", "10.0.0.1");
+    let refused = async |name: &str| {
+        loop {
+            match tried(&keeper, name).await {
+                Err(error) => return is_about_others(&error),
+                Ok(guard) => drop(guard),
+            }
+        }
+    };
+    servers.nodes()[2].run(&["SET", "lk:born", &others]).unwrap();
+    within(TIME_LIMIT, refused("another")).await;
+    is_about_others(&guard.renew_once().await.unwrap_err());
+    servers.nodes()[2].run(&["SET", "lk:born", &born]).unwrap();
+    renewed(&guard).await;
+    tried(&keeper, "another").await.unwrap().expect("it is free").release().await.unwrap();
+    servers.nodes()[2].run(&["SET", "lk:born", &others]).unwrap();
+    within(TIME_LIMIT, refused("another")).await;
+    servers.node(2).kill().unwrap();
+    renewed(&guard).await;
+    lock(&keeper, "another").await.release().await.unwrap();
+}
+
+/// A server was away when its Redlock got another one. Too few servers have the old list for a
+/// majority.
+#[tokio::test]
+async fn a_server_that_comes_back_with_a_replaced_list_stops_nobody() {
+    let (servers, name) = (Redlock::of(6, &Redis::builder()).unwrap(), name());
+    let (old, new) = (url(&servers, 0..5), url(&servers, [0, 1, 2, 4, 5]));
+    lock(&keeper(&old, TTL).await, &name).await.release().await.unwrap();
+    let before: String = servers.nodes()[4].query(&["GET", "lk:born"]).unwrap();
+    until_holding(&servers, &name, 0).await;
+    initialize(&new.parse().unwrap()).await.unwrap();
+    let keeper = keeper(&new, TTL).await;
+    servers.nodes()[4].run(&["SET", "lk:born", &before]).unwrap();
+    let guard = lock(&keeper, &name).await;
+    renewed(&guard).await;
+    guard.release().await.unwrap();
+    is_about_others(&refused(&old).await);
+    // The server gets the list again, and the others count as before.
+    initialize(&new.parse().unwrap()).await.unwrap();
+    tried(&keeper, &name).await.unwrap().expect("it is free").release().await.unwrap();
 }
