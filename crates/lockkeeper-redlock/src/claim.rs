@@ -52,7 +52,7 @@ async fn again(store: &RedlockStore, own: &Arc<OwnClaim>) -> Result<Verdict> {
         renew::Confirmed::Held { token, .. } => Ok(Verdict::Granted { token, ttl: own.ttl }),
         // The next claim of this id finds a tombstone.
         renew::Confirmed::Lost(broken) => {
-            if broken.is_none() {
+            if broken.is_none_or(|broken| broken.removed) {
                 withdraw::from_all(store, own, Some(TOMBSTONE_MIN)).await;
                 store.0.claims.forget(&own.key.id);
             }
@@ -204,7 +204,7 @@ impl<'a> Attempt<'a> {
                 Some((node, (floor, said))) => self.answered(node, floor, said),
                 None => {
                     let silent = self.round.waiting().filter(is_undecided);
-                    return silent.for_each(|node| nodes.was_missed(node));
+                    return silent.for_each(|node| nodes.was_asked_in_vain(node));
                 }
             }
         }
@@ -214,7 +214,7 @@ impl<'a> Attempt<'a> {
     /// have other servers, or the same again.
     fn forget_the_others(&mut self) {
         let mut round = std::mem::replace(&mut self.round, Round::new());
-        if round.waiting().any(|node| self.store.0.nodes.is_undecided(node)) {
+        if round.waiting().any(|node| self.store.0.nodes.has_to_say(node)) {
             self.store.0.runtime.post(async move { while round.next().await.is_some() {} });
         }
     }

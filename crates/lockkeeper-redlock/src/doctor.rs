@@ -98,8 +98,8 @@ async fn report(store: &RedlockStore, node: usize) -> Result<Report, NodeFault> 
     let nodes = &store.0.nodes;
     let info = nodes.ask(node, |_| Request::command(&[b"INFO"])).await?;
     let born = nodes.ask(node, |_| Request::command(&[b"GET", BORN_KEY.as_bytes()])).await?;
-    let keeping = keep(store.0.setup.max_keep, Keeping::Look);
-    let kept = kept(&nodes.ask(node, |_| keeping).await?).unwrap_or_default();
+    let keeping = |run: &str| keep(store.0.setup.max_keep, Keeping::Look, run);
+    let kept = kept(&nodes.ask(node, keeping).await?).unwrap_or_default();
     let sent = wall_micros();
     let time = nodes.ask(node, |_| Request::command(&[b"TIME"])).await?;
     let ours = i128::from(sent.midpoint(wall_micros()));

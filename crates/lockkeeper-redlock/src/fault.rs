@@ -128,12 +128,13 @@ impl NodeFault {
     }
 }
 
-/// The error about a node whose clients have other servers than this one.
+/// The error about a node whose clients have other servers than this one. It may pass: the node may
+/// get the list of this client.
 pub(crate) fn other_members(theirs: &str) -> Error {
     let problem = format!("its clients have the servers {theirs}");
-    Error::new(ErrorKind::Unsupported, problem).with_remedy(
+    Error::new(ErrorKind::Unavailable, problem).with_remedy(
         "the same servers for all clients, in any order; members= in the URL, if these are the \
-         same servers by other names",
+         same servers by other names; lockkeeper doctor --init, if that list was replaced",
     )
 }
 

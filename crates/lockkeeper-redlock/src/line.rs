@@ -85,6 +85,7 @@ pub(super) fn merged(store: &RedlockStore, on_nodes: &OnNodes, at: usize) -> Res
                     forgetful += 1;
                     let left = store.0.setup.max_keep;
                     faults.push((nodes.shown(node).to_owned(), NodeFault::Forgot(left)));
+                    continue;
                 }
                 line.holders.iter().for_each(|holder| {
                     holders.entry(holder.id).or_default().push(holder);

@@ -45,13 +45,15 @@ struct Node {
 /// Whether the clients of a node have other servers than this client, as the node has answered
 /// last.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Others(Arc<Mutex<Option<Listed>>>);
+pub(crate) struct Others(Arc<Mutex<Listed>>);
 
-#[derive(Clone, Debug)]
+#[derive(Debug, Default)]
 struct Listed {
-    connection: u64,
-    /// The servers of the clients, if they are others.
-    theirs: Option<String>,
+    /// The connection on which the node has answered last, and the servers of its clients, if they
+    /// are others.
+    said: Option<(u64, Option<String>)>,
+    /// The last connection on which a grant has waited for an answer in vain.
+    missed: Option<u64>,
 }
 
 impl Others {
@@ -62,7 +64,7 @@ impl Others {
             NodeAnswer::Members(theirs) => Some(theirs.clone()),
             _ => None,
         };
-        *lock(&self.0) = Some(Listed { connection, theirs });
+        lock(&self.0).said = Some((connection, theirs));
     }
 }
 
@@ -136,26 +138,48 @@ impl Nodes {
         self.all[node].others.clone()
     }
 
-    /// Whether a node has clients with the same servers, as it has said on its connection. `None`
-    /// if it has not said it there.
-    fn agrees(&self, node: usize) -> Option<Result<(), String>> {
+    /// Takes note of the servers of the clients of a node. Returns whether they are others.
+    pub(crate) fn lists_others(&self, node: usize, theirs: &str) -> bool {
         let at = &self.all[node];
-        let Listed { connection, theirs } = lock(&at.others.0).clone()?;
-        let is_present = at.link.connection() == Some(connection);
-        is_present.then(|| theirs.map_or(Ok(()), Err))
+        let is_other = theirs != self.members;
+        let theirs = is_other.then(|| theirs.to_owned());
+        lock(&at.others.0).said = at.link.connection().map(|connection| (connection, theirs));
+        is_other
     }
 
-    /// Whether the clients of this node have other servers, as it has said last.
-    pub(crate) fn has_others(&self, node: usize) -> bool {
-        matches!(self.agrees(node), Some(Err(_)))
+    /// The servers of the clients of a node, if they are others, as it has said on its connection.
+    fn theirs(&self, node: usize) -> Option<String> {
+        let at = &self.all[node];
+        let (connection, theirs) = lock(&at.others.0).said.clone()?;
+        theirs.filter(|_| at.link.connection() == Some(connection))
     }
 
-    /// Whether an answer of this node decides if the claims of this client count.
+    /// Whether a node has said nothing on its connection, and no grant has waited for it there.
+    pub(crate) fn is_unasked(&self, node: usize) -> bool {
+        let at = &self.all[node];
+        let connection = at.link.connection();
+        let listed = lock(&at.others.0);
+        let said = listed.said.as_ref().map(|(connection, _)| *connection);
+        connection.is_some() && said != connection && listed.missed != connection
+    }
+
+    /// Whether a later answer of this node may still be news: it has not said that it agrees.
+    pub(crate) fn has_to_say(&self, node: usize) -> bool {
+        let at = &self.all[node];
+        let agreed = matches!(&lock(&at.others.0).said, Some((connection, None))
+            if at.link.connection() == Some(*connection));
+        !agreed
+    }
+
+    /// A grant has waited for this node in vain.
+    pub(crate) fn was_asked_in_vain(&self, node: usize) {
+        let at = &self.all[node];
+        lock(&at.others.0).missed = at.link.connection();
+    }
+
+    /// Whether an answer of this node may decide if the claims of this client count.
     pub(crate) fn is_undecided(&self, node: usize) -> bool {
-        match self.agrees(node) {
-            Some(agrees) => agrees.is_err(),
-            None => self.all[node].link.is_connected() && !self.is_late(node),
-        }
+        self.is_unasked(node) || self.theirs(node).is_some() && self.check_members().is_err()
     }
 
     /// Checks that no clients with other servers can have a majority, as far as the nodes have
@@ -163,13 +187,15 @@ impl Nodes {
     /// list have the list of this client that the others are no majority.
     ///
     /// # Errors
-    /// `Unsupported` with such a node, and the servers of its clients.
+    /// `Unavailable` with such a node, and the servers of its clients.
     pub(crate) fn check_members(&self) -> Result<()> {
         for node in 0..self.all.len() {
-            let Some(Err(theirs)) = self.agrees(node) else { continue };
+            let Some(theirs) = self.theirs(node) else { continue };
             let size = theirs.split(',').count();
             let is_theirs = |node: &usize| theirs.split(',').any(|name| name == self.names[*node]);
-            let ours = |node: &usize| matches!(self.agrees(*node), Some(Ok(())));
+            // A server that is gone serves the others no more than this client.
+            let ours =
+                |node: &usize| matches!(lock(&self.all[*node].others.0).said, Some((_, None)));
             let shared = (0..self.all.len()).filter(is_theirs).filter(ours).count();
             if shared <= size - protocol::quorum(size) {
                 return Err(other_members(&theirs).at(self.shown(node)));

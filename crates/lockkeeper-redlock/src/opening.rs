@@ -25,6 +25,12 @@ const REST: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(10
 pub(crate) async fn check(store: &RedlockStore) -> Result<Vec<(String, Duration)>> {
     let (nodes, setup) = (&store.0.nodes, &store.0.setup);
     let (usable, faults) = answered(store).await?;
+    // A client that is there already may wait until the servers have its list. One that begins has
+    // a wrong setting.
+    nodes.check_members().map_err(|error| {
+        let remedy = error.remedy().unwrap_or_default().to_owned();
+        Error::new(ErrorKind::Unsupported, error.message().to_owned()).with_remedy(remedy)
+    })?;
     if usable.len() < nodes.quorum() {
         return Err(too_few(&faults, nodes.len(), nodes.quorum()).without_effect());
     }
@@ -48,7 +54,8 @@ pub(crate) async fn check(store: &RedlockStore) -> Result<Vec<(String, Duration)
     let mut new: Vec<_> = usable.into_iter().filter(|(_, is_new)| *is_new).collect();
     new.sort_by_key(|(node, _)| nodes.name(*node));
     for (node, _) in new {
-        let Ok(reply) = nodes.ask(node, |_| keep(setup.max_keep, Keeping::TakeIfNone)).await else {
+        let Ok(reply) = nodes.ask(node, |run| keep(setup.max_keep, Keeping::TakeIfNone, run)).await
+        else {
             continue;
         };
         fits(store, node, &kept(&reply).unwrap_or_default())?;
@@ -86,7 +93,8 @@ async fn answered(store: &RedlockStore) -> Result<(Vec<(usize, bool)>, Vec<(Stri
             until = until.min(now + now.saturating_since(began).clamp(least, most));
         }
     }
-    let silent = |node| (nodes.shown(node).to_owned(), NodeFault::Silent(limit));
+    let waited = clock.now().saturating_since(began);
+    let silent = |node| (nodes.shown(node).to_owned(), NodeFault::Silent(waited));
     faults.extend(round.waiting().map(silent));
     Ok((usable, faults))
 }
@@ -106,29 +114,30 @@ async fn examined(store: &RedlockStore, node: usize) -> Result<Result<bool, Node
         }
         Err(fault) => return Ok(Err(fault)),
     }
-    match nodes.ask(node, |_| keep(max_keep, Keeping::Look)).await {
+    match nodes.ask(node, |run| keep(max_keep, Keeping::Look, run)).await {
         Ok(_) if store.0.setup.assumes_fresh => Ok(Ok(false)),
         Ok(theirs) => {
             let theirs = kept(&theirs).unwrap_or_default();
-            fits(store, node, &theirs).map(|()| Ok(theirs.max_keep.is_none()))
+            fits(store, node, &theirs)?;
+            let others = theirs.members.filter(|theirs| nodes.lists_others(node, theirs));
+            match others {
+                Some(others) => Ok(Err(NodeFault::Refused(other_members(&others)))),
+                None => Ok(Ok(theirs.max_keep.is_none())),
+            }
         }
         Err(fault) => Ok(Err(fault)),
     }
 }
 
 /// # Errors
-/// `Invalid` if the other clients of this node have another `max-keep`, `Unsupported` if they have
-/// other servers.
+/// `Invalid` if the other clients of this node have another `max-keep`.
 fn fits(store: &RedlockStore, node: usize, theirs: &Kept) -> Result<()> {
     let (ours, shown) = (store.0.setup.max_keep, store.0.nodes.shown(node));
     if let Some(theirs) = theirs.max_keep.filter(|theirs| *theirs != ours) {
         let (problem, remedy) = disagreement(shown, ours, theirs);
         return Err(Error::invalid(problem).with_remedy(remedy));
     }
-    match theirs.members.as_deref().filter(|theirs| *theirs != store.0.nodes.members()) {
-        Some(theirs) => Err(other_members(theirs).at(shown)),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// What is wrong with a node whose clients have another `max-keep`, and the remedy.
@@ -145,25 +154,45 @@ pub(crate) fn disagreement(node: &str, ours: Duration, theirs: Duration) -> (Str
 /// when the locks of before have ended. Returns the nodes, and when each counts.
 async fn initialize(store: &RedlockStore) -> Result<Vec<(String, Duration)>> {
     let (nodes, max_keep) = (&store.0.nodes, store.0.setup.max_keep);
-    let (mut there, mut lists) = (Vec::new(), Vec::new());
+    let (mut there, mut lists, mut forgetful) = (Vec::new(), Vec::new(), None);
     for node in 0..nodes.len() {
         let Ok((_, run)) = nodes.run(node) else { continue };
-        let asked = nodes.link(node).send(keep(max_keep, Keeping::Look)).await;
-        let known = kept(&asked.map_err(fault::of)?).unwrap_or_default().members;
-        lists.push((nodes.name(node), known.clone().unwrap_or_default()));
-        there.push((node, run, known.unwrap_or_default()));
+        let asked = nodes.link(node).send(keep(max_keep, Keeping::Look, &run)).await;
+        let known = kept(&asked.map_err(fault::of)?).unwrap_or_default();
+        let list = known.members.unwrap_or_default();
+        forgetful = if known.counts { forgetful } else { Some(node) };
+        lists.push((nodes.name(node), list.clone()));
+        there.push((node, run, list));
     }
     let counting = counting(&lists, nodes.members())?;
-    if counting.contains(&Counts::All) {
-        check_none_forgotten(store).await?;
+    let is_new = |counts: &Counts| *counts == Counts::FromNow;
+    let have_it = lists.iter().filter(|(_, list)| list == nodes.members()).count();
+    let away = |why: &str, remedy: &str| {
+        let problem = format!("{} of {} servers are there, and {why}", there.len(), nodes.len());
+        Err(Error::new(ErrorKind::Unavailable, problem).with_remedy(remedy))
+    };
+    match (counting.contains(&Counts::All), there.len() < nodes.len()) {
+        (true, true) if let Some(node) = forgetful => {
+            let why = format!("{} may have forgotten a lock of another one", nodes.shown(node));
+            return away(&why, "again when all are there, or a max-keep later");
+        }
+        (true, _) => check_none_forgotten(store).await?,
+        // One that is away would count with its old memory.
+        (false, true) if have_it < nodes.quorum() => {
+            return away("a list is replaced on all of its servers", "again when all are there");
+        }
+        (false, _) => {}
     }
     let mut initialized = Vec::new();
-    let mut all: Vec<_> = counting.into_iter().zip(there).collect();
-    // The old clients can do nothing any more when the new servers begin.
-    all.sort_by_key(|(counts, _)| *counts == Counts::FromNow);
-    for (counts, (node, run, known)) in all {
+    let all: Vec<_> = counting.into_iter().zip(there).collect();
+    // New servers do not count while the old clients may get a lock: from before the others change
+    // on, and for a life after it.
+    let first = all.iter().filter(|(counts, _)| is_new(counts));
+    let (last, others): (Vec<_>, Vec<_>) = all.iter().partition(|(counts, _)| is_new(counts));
+    for (counts, (node, run, known)) in first.chain(others).chain(last) {
+        let (counts, node) = (*counts, *node);
         let shown = nodes.shown(node).to_owned();
-        let init = init(&run, (&known, nodes.members()), max_keep, counts);
+        let init = init(run, (known, nodes.members()), max_keep, counts);
         let reply = nodes.link(node).send(init).await.map_err(fault::of)?;
         if let Some(answer) = crate::layout::foreign_answer(&reply) {
             let fault = NodeFault::of_answer(&answer).unwrap_or(NodeFault::Busy);
@@ -173,8 +202,9 @@ async fn initialize(store: &RedlockStore) -> Result<Vec<(String, Duration)>> {
             let problem = format!("{shown}: another client has changed its list of servers");
             return Err(Error::new(ErrorKind::Unavailable, problem).with_remedy("again"));
         };
-        let keeping = keep(max_keep, Keeping::Take);
+        let keeping = keep(max_keep, Keeping::Take, run);
         nodes.link(node).send(keeping).await.map_err(fault::of)?;
+        initialized.retain(|(node, _)| *node != shown);
         initialized.push((shown, later));
     }
     Ok(initialized)

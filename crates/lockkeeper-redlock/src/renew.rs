@@ -60,7 +60,7 @@ pub(super) async fn renew(
                 Renewal::Held { token, ttl: own.ttl }
             }
             Confirmed::Lost(broken) => {
-                lost(store, &own, broken.is_some());
+                lost(store, &own, broken.as_ref().is_some_and(|broken| !broken.removed));
                 Renewal::Lost(broken)
             }
             Confirmed::Failed(error) => Renewal::Failed(error),
@@ -164,7 +164,7 @@ impl Confirmation {
     async fn await_members(&mut self, round: &mut Round<Said>, until: Instant) {
         let store = self.store.clone();
         let (nodes, clock) = (&store.0.nodes, &store.0.clock);
-        while round.waiting().any(|node| nodes.has_others(node)) {
+        while round.waiting().any(|node| !nodes.is_unasked(node) && nodes.is_undecided(node)) {
             let left = until.saturating_since(clock.now());
             match clock.timeout(left, round.next()).await.flatten() {
                 Some((node, said)) => self.answered(node, said),

@@ -26,12 +26,16 @@ pub(super) async fn check_none_forgotten(store: &RedlockStore) -> Result<()> {
     for some in scanned(store).await?.chunks(LINES) {
         let on_nodes = line::on_nodes(store, some).await?;
         for (at, keys) in some.iter().enumerate() {
-            let find = |is_it: fn(&NodeLine) -> bool| {
-                let mut lines = on_nodes.iter().map(|lines| lines.get(at));
-                lines.position(|line| matches!(line, Some(Ok(line)) if is_it(line)))
-            };
-            let holding = find(|line| !line.holders.is_empty());
-            let (Some(one), Some(other)) = (holding, find(|line| !line.counts)) else { continue };
+            let lines =
+                on_nodes.iter().map(|lines| lines.get(at).and_then(|line| line.as_ref().ok()));
+            let lines: Vec<_> =
+                lines.enumerate().filter_map(|(node, line)| Some((node, line?))).collect();
+            let has = |line: &NodeLine, id| line.holders.iter().any(|holder| holder.id == id);
+            let forgotten = lines.iter().find_map(|(one, line)| {
+                let lacks = |id| lines.iter().find(|(_, other)| !other.counts && !has(other, id));
+                line.holders.iter().find_map(|holder| Some((*one, lacks(holder.id)?.0)))
+            });
+            let Some((one, other)) = forgotten else { continue };
             let name = keys.name().or_else(|| shown_name(&on_nodes, at));
             let name = name.map_or_else(|| keys.line().to_owned(), |name| name.to_string());
             let (one, other) = (nodes.shown(one), nodes.shown(other));

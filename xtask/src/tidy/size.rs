@@ -41,7 +41,7 @@ pub(crate) const LARGE_STORES: &[LargeStore] = &[
     },
     LargeStore {
         path: "crates/lockkeeper-redlock/",
-        lines: 4881,
+        lines: 4945,
         why: "no server keeps its lines: its clients agree on members and tokens, wait and clean up, on several servers",
     },
 ];

@@ -129,3 +129,12 @@ fn run_says_with_verbose_which_server_is_of_no_use() {
     assert!(stderr(&verbose).contains(&named), "{verbose:?}");
     assert!(!stderr(&quiet).contains("of no use"), "{quiet:?}");
 }
+
+/// The default ttl would be longer than `max-keep`.
+#[test]
+fn the_doctor_tries_locks_with_the_ttl_of_the_url() {
+    let servers = Redlock::start().unwrap();
+    let url = servers.url() + "?max-keep=10s&node-timeout=1s&ttl=8s";
+    let found = doctor(&url, &["--init"]);
+    assert_eq!((found.code, found.failed()), (Some(0), vec![]), "{:#?}", found.lines);
+}

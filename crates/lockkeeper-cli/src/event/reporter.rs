@@ -303,7 +303,7 @@ impl Reporter {
             return;
         }
         if self.in_jeopardy.swap(false, Ordering::Relaxed) {
-            self.report(&self.lock, &Event::Recovered {}, || "renewals succeed again".to_owned());
+            self.report(&self.lock, &Event::Recovered {}, || "the store answers again".to_owned());
         }
     }
 

@@ -88,7 +88,7 @@ fn r6_people_learn_of_the_loss() {
         ),
         "{rest}"
     );
-    assert!(!rest.contains("renewals succeed again"), "{rest}");
+    assert!(!rest.contains("the store answers again"), "{rest}");
 }
 
 #[test]

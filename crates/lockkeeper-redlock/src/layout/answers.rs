@@ -122,6 +122,8 @@ pub(crate) fn voted(value: &Value) -> Option<Result<(u64, Vec<u8>), NodeAnswer>>
 pub(crate) struct Kept {
     pub(crate) max_keep: Option<Duration>,
     pub(crate) members: Option<String>,
+    /// Whether the node may have forgotten no claim.
+    pub(crate) counts: bool,
 }
 
 /// Reads the answer to KEEP.
@@ -130,7 +132,7 @@ pub(crate) fn kept(value: &Value) -> Option<Kept> {
     let text = |at: usize| std::str::from_utf8(bytes(parts.get(at)?)?).ok();
     let max_keep = text(1)?.parse().ok().map(Duration::from_millis);
     let members = Some(text(2)?.to_owned()).filter(|members| !members.is_empty());
-    Some(Kept { max_keep, members })
+    Some(Kept { max_keep, members, counts: text(3)? == "1" })
 }
 
 /// For how long no claim counts after INIT; `None` if the servers have changed since they were

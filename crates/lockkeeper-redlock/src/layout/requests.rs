@@ -134,14 +134,14 @@ pub(crate) enum Keeping {
 }
 
 /// KEEP: the `max-keep` and the servers that a node has of its clients.
-pub(crate) fn keep(max_keep: Duration, how: Keeping) -> Request {
+pub(crate) fn keep(max_keep: Duration, how: Keeping, run: &str) -> Request {
     let how: &[u8] = match how {
         Keeping::Look => b"",
         Keeping::TakeIfNone => b"new",
         Keeping::Take => b"set",
     };
     let keys = [ID_KEY.as_bytes(), BORN_KEY.as_bytes()];
-    Request::eval(&scripts::KEEP, &keys, &[&millis(max_keep), how])
+    Request::eval(&scripts::KEEP, &keys, &[&millis(max_keep), how, run.as_bytes()])
 }
 
 fn call(script: &'static Script, keys: &Keys, id: &ClaimId, args: &[&[u8]]) -> Request {

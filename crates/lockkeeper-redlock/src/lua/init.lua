@@ -4,7 +4,8 @@
 local run,members,known,max_keep,counts=ARGV[1],ARGV[2],ARGV[3],tonumber(ARGV[4]),ARGV[5]
 local born,wrong=read_born(KEYS[1])
 if wrong then return wrong end
-if (born and born.members or '')~=known then return {'changed'} end
+local has=born and born.members or ''
+if has~=known and has~=members then return {'changed'} end
 local since,joined=now,born and born.joined
 if joined and (joined>now or joined+max_keep<=now) then joined=nil end
 if counts=='now' then joined=now

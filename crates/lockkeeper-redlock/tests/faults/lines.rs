@@ -205,7 +205,7 @@ async fn a_lock_that_a_majority_may_have_forgotten_is_not_shown_as_free() {
 
 /// The holder learns who has removed its lock.
 #[tokio::test]
-async fn a_removed_holder_is_told_by_whom_and_why() {
+async fn a_removed_holder_learns_who_has_removed_it_and_why() {
     let (servers, name) = (Redlock::start().unwrap(), name());
     let client = by_hand(&servers, &name).await;
     let claim = client.writer();
@@ -218,4 +218,33 @@ async fn a_removed_holder_is_told_by_whom_and_why() {
     let renewed = client.store.renew(&claim.key.session, &[live]).await.unwrap();
     let by = Broken { by: "ops".into(), reason: "stuck".into(), removed: true };
     assert_eq!(renewed.claims, [Renewal::Lost(Some(by))]);
+}
+
+/// A server was started again with the claim of a lock that the others have released meanwhile.
+#[tokio::test]
+async fn the_old_claim_of_a_server_that_does_not_count_holds_nothing() {
+    let (servers, name) = (Redlock::start().unwrap(), name());
+    let (url, keeper) = (servers.url(), keeper(&servers.url(), LONG).await);
+    let _guard = lock(&keeper, &name).await;
+    until_holding(&servers, &name, 3).await;
+    servers.nodes()[2].run(&["SET", "lk:born", "another-run 0"]).unwrap();
+    servers.nodes()[..2].iter().for_each(|node| node.run(&["DEL", &line_key(&name)]).unwrap());
+    assert!(!keeper.inspect(&*name).await.unwrap().is_held());
+    initialize(&url.parse().unwrap()).await.unwrap();
+}
+
+/// Nobody claims a lock meanwhile.
+#[tokio::test]
+async fn servers_count_a_life_after_the_first_client_has_opened_the_store() {
+    let (servers, name) = (Redlock::start().unwrap(), name());
+    servers.nodes().iter().for_each(|node| node.run(&["DEL", "lk:born"]).unwrap());
+    let keeper = lockkeeper::connect(&with(&servers.url(), "max-keep=1s&ttl=1s")).await.unwrap();
+    let error = keeper.inspect(&*name).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let known = async {
+        while keeper.inspect(&*name).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(TIME_LIMIT, known).await;
 }

@@ -48,6 +48,10 @@ pub(super) async fn examine(
     let mut examination = Examination::new("the store", within);
     let prefix = url.common.prefix.clone().unwrap_or_default();
     let keeper = KeeperBuilder::new(Source::Store(Arc::clone(&store))).prefix(&*prefix);
+    let keeper = match url.common.ttl {
+        Some(ttl) => keeper.ttl(ttl),
+        None => keeper,
+    };
     let keeper = keeper.epoch(url.common.epoch.unwrap_or_default()).connect().await;
     if let Some(keeper) = examination.known("keeper", keeper) {
         let seen = Seen { store, keeper, prefix, within };
