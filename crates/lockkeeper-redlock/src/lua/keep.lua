@@ -2,9 +2,10 @@
 -- max-keep of this client, whether the node takes it: 'set', 'new' if the node has none, or '', and
 -- the run of the server.
 local born,wrong=read_born(KEYS[2])
--- The first contact of any client begins the time in which the claims do not count.
+-- The first contact of any client begins the time in which the claims do not count. A full server
+-- refuses SET, and answers all the same.
 if not wrong and not (born and born.run==ARGV[3] and born.since<=now) then
-  write_born(KEYS[2],ARGV[3],now,born and born.members or '',born and born.joined)
+  pcall(write_born,KEYS[2],ARGV[3],now,born and born.members or '',born and born.joined)
 end
 local members=born and born.members or ''
 local known=counts(born,ARGV[3],tonumber(ARGV[1])) and '1' or ''

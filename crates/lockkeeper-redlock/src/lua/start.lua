@@ -23,7 +23,8 @@ local now=floor_of(now_us/1000)
 -- A value that lockkeeper has not written: the answer to the client.
 local function foreign(key,what) return {'foreign',key,what} end
 
--- Reads lk:born; nothing if it is not there. The second result is the answer if it is something else.
+-- Reads lk:born; nothing if it is not there. The second result is the answer if the key is
+-- something else.
 local function read_born(key)
   local born=redis.pcall('GET',key)
   if not born then return end

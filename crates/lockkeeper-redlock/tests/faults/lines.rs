@@ -248,3 +248,17 @@ async fn servers_count_a_life_after_the_first_client_has_opened_the_store() {
     };
     within(TIME_LIMIT, known).await;
 }
+
+/// `lua/keep.lua`: `pcall`. The opening of a store needs no room on its servers.
+#[tokio::test]
+async fn a_store_on_full_servers_that_were_started_again_is_opened() {
+    let (servers, name) = (Redlock::start().unwrap(), name());
+    let held = lock(&keeper(&servers.url(), LONG).await, &name).await;
+    for node in servers.nodes() {
+        node.run(&["SET", "lk:born", "another-run 0"]).unwrap();
+        node.set("maxmemory", "1mb").unwrap();
+    }
+    let opened = lockkeeper::connect(&with(&servers.url(), SLOW)).await.unwrap();
+    assert_eq!(opened.inspect(&*name).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    drop(held);
+}
